@@ -1,0 +1,1 @@
+"""A simulated Kafka cluster in ZooKeeper mode: schemas, controller, brokers, KafkaCluster."""

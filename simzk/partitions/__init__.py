@@ -1,0 +1,1 @@
+"""The columnar partition table: elections, ISR changes, assignment, layouts as batch functions."""

@@ -1,0 +1,1 @@
+"""PySpark: sweeps of failures over layouts of millions of partitions."""

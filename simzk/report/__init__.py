@@ -1,0 +1,1 @@
+"""Tables and histories to pictures and pages."""

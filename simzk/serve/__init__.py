@@ -1,0 +1,1 @@
+"""Sockets, threads and wall time: the one room that touches them."""

@@ -1,0 +1,1 @@
+"""Virtual time: scheduler, seeded streams, processes, network, faults, history, invariants."""

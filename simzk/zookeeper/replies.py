@@ -1,0 +1,127 @@
+"""What a server sends: replies, watch events, the answer to a connect request; and the error codes in them.
+
+Rules of this module:
+  - values only, fields in the order of the wire (docs/reference/zookeeper.md §1.1, §1.5, §1.7);
+  - an error is a code in a reply, never an exception: what ZooKeeper refuses is expected.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+
+class Code(IntEnum):
+    """ZooKeeper's error codes (KeeperException.Code)."""
+
+    OK = 0
+    SYSTEM_ERROR = -1
+    RUNTIME_INCONSISTENCY = -2
+    DATA_INCONSISTENCY = -3
+    CONNECTION_LOSS = -4
+    MARSHALLING_ERROR = -5
+    UNIMPLEMENTED = -6
+    OPERATION_TIMEOUT = -7
+    BAD_ARGUMENTS = -8
+    UNKNOWN_SESSION = -12
+    NEW_CONFIG_NO_QUORUM = -13
+    RECONFIG_IN_PROGRESS = -14
+    API_ERROR = -100
+    NO_NODE = -101
+    NO_AUTH = -102
+    BAD_VERSION = -103
+    NO_CHILDREN_FOR_EPHEMERALS = -108
+    NODE_EXISTS = -110
+    NOT_EMPTY = -111
+    SESSION_EXPIRED = -112
+    INVALID_CALLBACK = -113
+    INVALID_ACL = -114
+    AUTH_FAILED = -115
+    SESSION_MOVED = -118
+    NOT_READ_ONLY = -119
+    EPHEMERAL_ON_LOCAL_SESSION = -120
+    NO_WATCHER = -121
+    REQUEST_TIMEOUT = -122
+    RECONFIG_DISABLED = -123
+    SESSION_CLOSED_REQUIRE_SASL_AUTH = -124
+    QUOTA_EXCEEDED = -125
+    THROTTLED_OP = -127
+
+
+class Stat(NamedTuple):
+    """A znode's Stat as clients see it (§2.1): zxids, times in ms, versions, owner, sizes."""
+
+    czxid: int
+    mzxid: int
+    ctime_ms: int
+    mtime_ms: int
+    version: int
+    cversion: int
+    aversion: int
+    ephemeral_owner: int
+    data_length: int
+    num_children: int
+    pzxid: int
+
+
+class OperationResult(NamedTuple):
+    """What one operation of a multi came to: `error` 0 and its body, or an error code and None.
+
+    `body` is a path for `Create`, (path, Stat) for the other creates, a Stat for `SetData`, None for `Delete` and
+    `Check`; in a multi-read (data, Stat) or a list of names.
+    """
+
+    error: int
+    body: object
+
+
+class Reply(NamedTuple):
+    """The answer to one request.
+
+    `zxid` is the last one applied when the reply was made (§1.8). `body` is None where the error is not 0 and for the
+    requests whose reply is a header only; else by request: `Create` a path; `Create2` and its kin (path, Stat);
+    `Exists`, `SetData`, `SetACL` a Stat; `GetData` (data, Stat); `GetACL` (acl, Stat); `GetChildren` a list of names;
+    `GetChildren2` (names, Stat); `Multi`, `MultiRead` a list of `OperationResult`; `Sync` a path.
+    """
+
+    xid: int
+    zxid: int
+    error: int
+    body: object
+
+
+class EventType(IntEnum):
+    """The kinds of a watch event (§3)."""
+
+    NODE_CREATED = 1
+    NODE_DELETED = 2
+    NODE_DATA_CHANGED = 3
+    NODE_CHILDREN_CHANGED = 4
+
+
+class WatchedEvent(NamedTuple):
+    """What a watch tells its session: `zxid` is the transaction's, -1 for those that `SetWatches` makes (§3)."""
+
+    type: int
+    path: str
+    zxid: int
+
+
+class ConnectResponse(NamedTuple):
+    """The answer to a `ConnectRequest`; a session id of 0 says that the session asked for is gone (§1.3).
+
+    `read_only` is None where the request had no such byte, for then the response has none either.
+    """
+
+    protocol_version: int
+    timeout_ms: int
+    session_id: int
+    password: bytes
+    read_only: bool | None
+
+
+class Closed(NamedTuple):
+    """The server has closed this connection: nothing follows."""
+
+
+Outgoing = ConnectResponse | Reply | WatchedEvent | Closed

@@ -1,0 +1,236 @@
+"""The requests of ZooKeeper's protocol, as values: what the wire decodes, and what a simulated broker hands in.
+
+Rules of this module:
+  - one class a request, its fields in the order of the wire (docs/reference/zookeeper.md §1.5);
+  - values only: no behaviour, no defaults that the wire does not have, nothing mutable;
+  - paths are text, data is bytes or None (null and empty differ, §2.1), versions are 32-bit, -1 meaning any.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Id(NamedTuple):
+    """Whom an ACL entry speaks of: a scheme and an id within it, as `Id("world", "anyone")`."""
+
+    scheme: str
+    id: str
+
+
+class ACL(NamedTuple):
+    """One entry of an access control list: permission bits and whom they are given to."""
+
+    perms: int
+    id: Id
+
+
+OPEN_ACL: tuple[ACL, ...] = (ACL(31, Id("world", "anyone")),)
+
+
+class Create(NamedTuple):
+    path: str
+    data: bytes | None
+    acl: tuple[ACL, ...] | None
+    flags: int
+
+
+class Create2(NamedTuple):
+    path: str
+    data: bytes | None
+    acl: tuple[ACL, ...] | None
+    flags: int
+
+
+class CreateContainer(NamedTuple):
+    path: str
+    data: bytes | None
+    acl: tuple[ACL, ...] | None
+    flags: int
+
+
+class CreateTTL(NamedTuple):
+    path: str
+    data: bytes | None
+    acl: tuple[ACL, ...] | None
+    flags: int
+    ttl_ms: int
+
+
+class Delete(NamedTuple):
+    path: str
+    version: int
+
+
+class DeleteContainer(NamedTuple):
+    path: str
+
+
+class Exists(NamedTuple):
+    path: str
+    watch: bool
+
+
+class GetData(NamedTuple):
+    path: str
+    watch: bool
+
+
+class SetData(NamedTuple):
+    path: str
+    data: bytes | None
+    version: int
+
+
+class GetACL(NamedTuple):
+    path: str
+
+
+class SetACL(NamedTuple):
+    path: str
+    acl: tuple[ACL, ...] | None
+    version: int
+
+
+class GetChildren(NamedTuple):
+    path: str
+    watch: bool
+
+
+class GetChildren2(NamedTuple):
+    path: str
+    watch: bool
+
+
+class Sync(NamedTuple):
+    path: str | None
+
+
+class Ping(NamedTuple):
+    pass
+
+
+class Check(NamedTuple):
+    """Only inside a `Multi`."""
+
+    path: str
+    version: int
+
+
+class Multi(NamedTuple):
+    """Writes and checks that happen together or not at all (§1.6)."""
+
+    operations: tuple[Create | Create2 | CreateContainer | CreateTTL | Delete | SetData | Check, ...]
+
+
+class MultiRead(NamedTuple):
+    operations: tuple[GetData | GetChildren, ...]
+
+
+class Auth(NamedTuple):
+    auth_type: int
+    scheme: str
+    auth: bytes | None
+
+
+class SetWatches(NamedTuple):
+    relative_zxid: int
+    data: tuple[str, ...]
+    exist: tuple[str, ...]
+    child: tuple[str, ...]
+
+
+class SetWatches2(NamedTuple):
+    relative_zxid: int
+    data: tuple[str, ...]
+    exist: tuple[str, ...]
+    child: tuple[str, ...]
+    persistent: tuple[str, ...]
+    persistent_recursive: tuple[str, ...]
+
+
+class AddWatch(NamedTuple):
+    path: str
+    mode: int
+
+
+class CheckWatches(NamedTuple):
+    path: str
+    watcher_type: int
+
+
+class RemoveWatches(NamedTuple):
+    path: str
+    watcher_type: int
+
+
+class GetEphemerals(NamedTuple):
+    prefix: str | None
+
+
+class GetAllChildrenNumber(NamedTuple):
+    path: str
+
+
+class WhoAmI(NamedTuple):
+    pass
+
+
+class Reconfig(NamedTuple):
+    joining_servers: str | None
+    leaving_servers: str | None
+    new_members: str | None
+    config_id: int
+
+
+class Sasl(NamedTuple):
+    token: bytes | None
+
+
+class CloseSession(NamedTuple):
+    pass
+
+
+class ConnectRequest(NamedTuple):
+    """The first record of a connection. `read_only` is None where the client is too old to send the byte (§1.3)."""
+
+    protocol_version: int
+    last_zxid_seen: int
+    timeout_ms: int
+    session_id: int
+    password: bytes | None
+    read_only: bool | None
+
+
+Request = (
+    Create
+    | Create2
+    | CreateContainer
+    | CreateTTL
+    | Delete
+    | DeleteContainer
+    | Exists
+    | GetData
+    | SetData
+    | GetACL
+    | SetACL
+    | GetChildren
+    | GetChildren2
+    | Sync
+    | Ping
+    | Check
+    | Multi
+    | MultiRead
+    | Auth
+    | SetWatches
+    | SetWatches2
+    | AddWatch
+    | CheckWatches
+    | RemoveWatches
+    | GetEphemerals
+    | GetAllChildrenNumber
+    | WhoAmI
+    | Reconfig
+    | Sasl
+    | CloseSession
+)
