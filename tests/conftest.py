@@ -1,0 +1,85 @@
+"""What holds for the whole suite: Hypothesis profiles, and an honest count of the tests that need Java."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from functools import cache
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+JAVA_MINIMUM = 17
+
+# Examples are drawn alike in every run under "ci", so that a red run is the change's doing; "thorough" is for a long look.
+settings.register_profile("dev", max_examples=50, deadline=None)
+settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True, print_blob=True)
+settings.register_profile(
+    "thorough", max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+IN_CI = os.environ.get("CI", "").lower() == "true"
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if IN_CI else "dev"))
+
+
+@cache
+def java_version() -> int | None:
+    """The major version of the `java` on PATH, or None where there is none."""
+    java = shutil.which("java")
+    if java is None:
+        return None
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    found = re.search(r'version "(?:1\.)?(\d+)', said)
+    return int(found.group(1)) if found else None
+
+
+def why_no_java() -> str | None:
+    version = java_version()
+    if version is None:
+        return f"needs Java {JAVA_MINIMUM} or newer, and there is no java on PATH"
+    if version < JAVA_MINIMUM:
+        return f"needs Java {JAVA_MINIMUM} or newer, and the java on PATH is {version}"
+    return None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    reason = why_no_java()
+    if reason is not None:
+        for item in items:
+            if item.get_closest_marker("java") is not None:
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+
+class JavaCount:
+    """Counts, where the reports arrive, which tests that need Java ran and which did not."""
+
+    def __init__(self) -> None:
+        self.ran: set[str] = set()
+        self.did_not_run: dict[str, str] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if "java" not in report.keywords:
+            return
+        if report.skipped and not hasattr(report, "wasxfail"):
+            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+            self.did_not_run[report.nodeid] = reason
+        elif report.when == "call":
+            self.ran.add(report.nodeid)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self.did_not_run:
+            reason = next(iter(self.did_not_run.values()))
+            terminalreporter.write_line(f"{len(self.did_not_run)} tests that need Java did not run: {reason}", red=IN_CI)
+        elif self.ran:
+            terminalreporter.write_line(f"{len(self.ran)} tests that need Java ran")
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if IN_CI and self.did_not_run and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(JavaCount(), "simzk-java-count")

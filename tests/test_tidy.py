@@ -1,0 +1,128 @@
+"""The project reads its own source: the arrows between rooms, no clock and no unseeded chance in the cores, plain habits.
+
+The cores decide and never wait. What they may not name is a table here, and each row of it is tried on a planted
+offence, so that the alarm is known to ring.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "simzk"
+CORES = ("zookeeper", "wire", "simulation", "partitions", "kafka")
+LINES_MAX = 500
+
+# Modules that wait, read a clock, reach outside or draw chance of their own. `random` is let into the one module that
+# wraps a `random.Random` seeded by an integer; what it may use of it is checked there.
+FORBIDDEN_MODULES = {
+    "asyncio", "concurrent", "datetime", "multiprocessing", "os", "random", "secrets", "select", "selectors", "signal",
+    "socket", "ssl", "subprocess", "tempfile", "threading", "time", "uuid",
+}  # fmt: skip
+SEEDED_CHANCE = PACKAGE / "simulation" / "streams.py"
+# Files are input and output of a layout or a recording, at the rim of their room: the path comes in as an argument.
+FORBIDDEN_CALLS = {"hash", "id", "input", "print", "open"}
+FILE_READERS = {"open"}
+FORBIDDEN_ATTRIBUTES = {("numpy", "random"), ("np", "random")}
+
+
+def sources(*rooms: str) -> list[Path]:
+    return sorted(path for room in rooms for path in (PACKAGE / room).rglob("*.py"))
+
+
+def imported_modules(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            yield node.lineno, node.module
+
+
+def offences(text: str, *, may_draw: bool = False, may_read_files: bool = False) -> list[str]:
+    """What in `text` waits, reads a clock, or draws chance that no seed decides."""
+    tree = ast.parse(text)
+    forbidden = FORBIDDEN_MODULES - ({"random"} if may_draw else set())
+    found = [
+        f"line {line}: imports {name}" for line, name in imported_modules(tree) if name.split(".")[0] in forbidden
+    ]
+    calls = FORBIDDEN_CALLS - (FILE_READERS if may_read_files else set())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in calls:
+            found.append(f"line {node.lineno}: calls {node.func.id}()")
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            pair = (node.value.id, node.attr)
+            if pair in FORBIDDEN_ATTRIBUTES:
+                found.append(f"line {node.lineno}: uses {'.'.join(pair)}")
+            if node.value.id == "random" and node.attr != "Random":
+                found.append(f"line {node.lineno}: draws from the module's own generator, random.{node.attr}")
+    return found
+
+
+@pytest.mark.parametrize("path", sources(*CORES), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_the_cores_read_no_clock_and_draw_no_unseeded_chance(path: Path) -> None:
+    reads_files = path.parent.name in {"partitions", "kafka", "layouts"}
+    assert offences(path.read_text(), may_draw=path == SEEDED_CHANCE, may_read_files=reads_files) == []
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "import time\n",
+        "from time import monotonic\n",
+        "import os\n",
+        "from threading import Lock\n",
+        "import random\n",
+        "import numpy as np\nx = np.random.default_rng()\n",
+        "x = hash('a')\n",
+        "from uuid import uuid4\n",
+        "from datetime import datetime\n",
+    ],
+)
+def test_the_alarm_rings(planted: str) -> None:
+    assert offences(planted) != []
+
+
+def test_the_one_seeded_stream_uses_no_module_generator() -> None:
+    assert offences(SEEDED_CHANCE.read_text(), may_draw=True) == []
+    assert offences("import random\nrandom.shuffle([])\n", may_draw=True) != []
+
+
+def test_arrows_between_packages() -> None:
+    lint_imports = Path(sys.executable).with_name("lint-imports")
+    assert lint_imports.exists(), "the arrows could not be checked: pip install import-linter"
+    done = subprocess.run([lint_imports, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("path", sources("."), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_files_hold_one_idea(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= LINES_MAX
+
+
+def tracked_text_files() -> list[Path]:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode != 0:
+        return sorted(path for path in PACKAGE.rglob("*.py"))
+    endings = {".py", ".md", ".toml", ".sh", ".yml", ""}
+    return [ROOT / name for name in listed.stdout.splitlines() if Path(name).suffix in endings]
+
+
+def test_the_project_speaks_of_itself_alone() -> None:
+    """No absolute path of somebody's machine stands in what we ship."""
+    machine_path = re.compile(r"(?<![\w.])/(?:root|home/\w+|work)/[\w.]")
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in tracked_text_files()
+        if path.is_file() and path.name != "test_tidy.py"
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1)
+        if machine_path.search(line)
+    ]
+    assert found == []
