@@ -1,0 +1,51 @@
+"""An in-memory ZooKeeper and a simulated Kafka cluster that start in milliseconds, break exactly as told, and repeat.
+
+Rules of this module:
+  - the doors that users import stand here by name and are loaded when they are first asked for (PEP 562), so that
+    `import simzk` costs next to nothing and a bare install never meets a requirement that it has not got.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from simzk.doors import KafkaCluster
+    from simzk.errors import ConfigError, LayoutError, ScenarioError, SimzkError, ZnodeError
+    from simzk.serve.memory import ZooKeeper
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ConfigError",
+    "KafkaCluster",
+    "LayoutError",
+    "ScenarioError",
+    "SimzkError",
+    "ZnodeError",
+    "ZooKeeper",
+]
+
+_HOMES = {
+    "ConfigError": "simzk.errors",
+    "KafkaCluster": "simzk.doors",
+    "LayoutError": "simzk.errors",
+    "ScenarioError": "simzk.errors",
+    "SimzkError": "simzk.errors",
+    "ZnodeError": "simzk.errors",
+    "ZooKeeper": "simzk.serve.memory",
+}
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
