@@ -1,0 +1,233 @@
+"""Processes: named components that crash, pause and restart, with the coroutines and timers that are theirs.
+
+Rule 1: all that runs in a process comes through its mailbox, one entry an event of the scheduler, in order of arrival.
+Rule 2: a paused process takes in everything and runs nothing (as under SIGSTOP); at `resume` it runs in order.
+Rule 3: a killed process runs nothing any more: its coroutines are closed, its timers cancelled, its mailbox emptied.
+        What arrives while it is dead is lost. After `restart` it is empty and alive.
+Rule 4: a task that fails while nobody awaits it fails the run: no error is lost.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from simzk.simulation.futures import CancelledError, Future
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from simzk.simulation.scheduler import Scheduler, Timer
+
+T = TypeVar("T")
+
+
+class Task(Future[T]):
+    """A coroutine that runs in a process; also the future of what it returns."""
+
+    __slots__ = ("_coroutine", "_running", "_waits_for", "name", "process")
+
+    def __init__(self, process: Process, coroutine: Coroutine[Future[Any], None, T], name: str) -> None:
+        super().__init__()
+        self.process = process
+        self.name = name
+        self._coroutine = coroutine
+        self._running = False
+        self._waits_for: Future[Any] | None = None
+
+    def cancel(self) -> None:
+        """Close the coroutine where it waits; who awaits the task gets `CancelledError`. Of no effect once done."""
+        if self.done:
+            return
+        if self._waits_for is not None:
+            self._waits_for.remove_done_callback(self._wake)
+            self._waits_for = None
+        self.set_exception(CancelledError(f"task {self.name} of {self.process.name} was cancelled"))
+        self.process.forget(self)
+        if not self._running:  # else it is closed as soon as it waits again
+            self._coroutine.close()
+
+    def step(self) -> None:
+        """Run the coroutine until it next waits or ends."""
+        if self._is_over():
+            return
+        self._waits_for = None
+        self._running = True
+        try:
+            waits_for = self._coroutine.send(None)
+        except StopIteration as stop:
+            if not self._is_over():
+                self.process.forget(self)
+                self.set_result(cast("T", stop.value))
+            return
+        except Exception as exception:
+            if self._is_over():  # it had cancelled itself, or killed its process, and fell over on the way out
+                raise
+            self.process.forget(self)
+            awaited = self.awaited
+            self.set_exception(exception)
+            if not awaited:
+                exception.add_note(f"in task {self.name} of {self.process.name}, which nobody awaits")
+                raise
+            return
+        finally:
+            self._running = False
+        assert isinstance(waits_for, Future), f"task {self.name} awaited {waits_for!r}, which is no Future of simzk"
+        if self._is_over():
+            self._coroutine.close()
+        else:
+            self._waits_for = waits_for
+            waits_for.add_done_callback(self._wake)
+
+    def _is_over(self) -> bool:
+        # A step may end its own task: it cancels it, or kills the process. The type checker does not see through a call.
+        return self.done
+
+    def _wake(self, _: Future[Any]) -> None:
+        self.process.deliver(self.step)
+
+
+class Process:
+    """A named component of a run.
+
+    Args:
+        scheduler: the clock it lives by.
+        name: names its events, its order among equals, and its stream of chance.
+
+    >>> from simzk.simulation.scheduler import Scheduler
+    >>> scheduler = Scheduler(seed=1)
+    >>> broker = Process(scheduler, "broker-1")
+    >>> async def work() -> int:
+    ...     await broker.sleep(1_000_000)
+    ...     return scheduler.now_us
+    >>> task = broker.spawn(work())
+    >>> scheduler.run_until(3_000_000)
+    >>> task.result()
+    1000000
+    """
+
+    def __init__(self, scheduler: Scheduler, name: str) -> None:
+        self.scheduler = scheduler
+        self.name = name
+        self.alive = True
+        self.paused = False
+        self.incarnation = 1
+        self._mailbox: deque[Callable[[], None]] = deque()
+        self._armed = False
+        self._tasks: dict[Task[Any], None] = {}
+        self._timers: dict[Timer, None] = {}
+        self._resume_timer: Timer | None = None
+
+    def spawn(self, coroutine: Coroutine[Future[Any], None, T], name: str = "") -> Task[T]:
+        """Run a coroutine in this process, from its next event on."""
+        task = Task(self, coroutine, name or getattr(coroutine, "__name__", "task"))
+        if not self.alive:
+            task.cancel()
+            return task
+        self._tasks[task] = None
+        self.deliver(task.step)
+        return task
+
+    def call_later(self, delay_us: int, callback: Callable[[], None]) -> Timer:
+        """Run `callback` in this process after a delay; it dies with the process, and waits while that is paused."""
+        timer: Timer
+
+        def fire() -> None:
+            self._timers.pop(timer, None)
+            if self.paused or self._mailbox:
+                timer.callback = callback  # it has come due and not run: it can still be cancelled
+                self.deliver(run_unless_cancelled)
+            else:
+                callback()
+
+        def run_unless_cancelled() -> None:
+            if timer.active:
+                timer.cancel()
+                callback()
+
+        timer = self.scheduler.call_later(delay_us, self.name, fire)
+        if self.alive:
+            self._timers[timer] = None
+        else:
+            timer.cancel()
+        return timer
+
+    async def sleep(self, delay_us: int) -> None:
+        """Wait for a time."""
+        over: Future[None] = Future()
+        timer = self.call_later(delay_us, lambda: over.set_result(None))
+        try:
+            await over
+        finally:
+            timer.cancel()
+
+    def deliver(self, callback: Callable[[], None]) -> None:
+        """Run `callback` in the process: in its next event, or in turn once it resumes; never if it is dead."""
+        if self.alive:
+            self._mailbox.append(callback)
+            self._arm()
+
+    def kill(self) -> None:
+        """End it at once, as `kill -9` does; nothing of it runs any more."""
+        if not self.alive:
+            return
+        self.alive = False
+        self.resume()
+        self._mailbox.clear()
+        timers, self._timers = self._timers, {}
+        for timer in timers:
+            timer.cancel()
+        for task in list(self._tasks):
+            task.cancel()
+        assert not self._tasks, f"{self.name}: a task outlives its process"
+
+    def restart(self) -> None:
+        """Bring a dead process back, with nothing in it."""
+        assert not self.alive, f"{self.name} is alive"
+        assert not self._mailbox
+        assert not self._tasks
+        self.alive = True
+        self.incarnation += 1
+
+    def pause(self, duration_us: int | None = None) -> None:
+        """Stop it, for a time or until `resume`; a second pause replaces the first's end."""
+        assert self.alive, f"{self.name} is dead"
+        self._cancel_resume()
+        self.paused = True
+        if duration_us is not None:
+            self._resume_timer = self.scheduler.call_later(duration_us, self.name, self.resume)
+
+    def resume(self) -> None:
+        """Let it go on; all that has arrived runs in order."""
+        self._cancel_resume()
+        self.paused = False
+        if self.alive:
+            self._arm()
+
+    def forget(self, task: Task[Any]) -> None:
+        """Take a task that is done off the list; called by the task."""
+        self._tasks.pop(task, None)
+
+    def check(self) -> None:
+        """Assert that a dead process is empty, that a running one has its next event coming, that no task is done."""
+        assert self.alive or not (self._mailbox or self._tasks or self._timers or self.paused)
+        assert self._armed or self.paused or not self._mailbox
+        assert not any(task.done for task in self._tasks)
+        assert all(timer.active for timer in self._timers) or not self.alive
+
+    def _cancel_resume(self) -> None:
+        if self._resume_timer is not None:
+            self._resume_timer.cancel()
+            self._resume_timer = None
+
+    def _arm(self) -> None:
+        if self._mailbox and not self._armed and not self.paused:
+            self._armed = True
+            self.scheduler.call_later(0, self.name, self._run_one)
+
+    def _run_one(self) -> None:
+        self._armed = False
+        if self._mailbox and not self.paused:
+            run = self._mailbox.popleft()
+            self._arm()
+            run()

@@ -1,0 +1,180 @@
+"""Virtual time: one heap of events, in integer microseconds.
+
+Rule 1: events run in the order of their time; between two events nothing happens.
+Rule 2: events of equal time run in the order of a keyed hash of (seed, component, that component's event counter). The
+        order looks random, so that nobody comes to rely on one; the seed fixes it; and a component which is added
+        changes neither the counters nor the hashes of the others.
+Rule 3: time never falls, and a run in which it stops rising fails, naming the component that keeps it busy.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING
+
+from simzk.simulation.streams import RandomStream, keyed_hash
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_MASK = (1 << 64) - 1
+_GOLDEN = 0x9E3779B97F4A7C15
+_MIX_1 = 0xBF58476D1CE4E5B9
+_MIX_2 = 0x94D049BB133111EB
+
+EVENTS_AT_ONE_INSTANT_MAX = 1_000_000
+"""So many events at one instant of virtual time are a loop, not work."""
+
+
+class NoProgressError(RuntimeError):
+    """A run whose virtual time no longer rises, because a component keeps waking itself or another at one instant."""
+
+
+def _mixed(value: int) -> int:
+    """Spread 64 bits over 64 bits: the finaliser of SplitMix64 (Steele, Lea, Flood: OOPSLA 2014)."""
+    value = ((value ^ (value >> 30)) * _MIX_1) & _MASK
+    value = ((value ^ (value >> 27)) * _MIX_2) & _MASK
+    return value ^ (value >> 31)
+
+
+class Timer:
+    """One event to come; `cancel()` makes it never run."""
+
+    __slots__ = ("at_us", "callback", "component")
+
+    def __init__(self, at_us: int, component: str, callback: Callable[[], None] | None) -> None:
+        self.at_us = at_us
+        self.component = component
+        self.callback = callback
+
+    @property
+    def active(self) -> bool:
+        """Whether it is still to run."""
+        return self.callback is not None
+
+    def cancel(self) -> None:
+        """Make it never run; of no effect once it ran."""
+        self.callback = None
+
+
+class _Component:
+    """A component's key, and how many events it has scheduled so far."""
+
+    __slots__ = ("counter", "key")
+
+    def __init__(self, seed: int, name: str) -> None:
+        self.key = keyed_hash(seed, f"order/{name}")
+        self.counter = 0
+
+    def next_order(self) -> int:
+        self.counter += 1
+        return _mixed((self.key + self.counter * _GOLDEN) & _MASK)
+
+
+class Scheduler:
+    """The one clock and the one queue of a simulated run.
+
+    Args:
+        seed: decides every draw and the order of events of equal time.
+
+    >>> scheduler = Scheduler(seed=1)
+    >>> timer = scheduler.call_later(1_500_000, "broker-1", lambda: print(f"at {scheduler.now_us}"))
+    >>> scheduler.run_until(2_000_000)
+    at 1500000
+    >>> scheduler.now_us
+    2000000
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.now_us = 0
+        self.events_run = 0
+        # (time, order among equals, component, its counter): the last two decide only where two hashes collide.
+        self._heap: list[tuple[int, int, str, int, Timer]] = []
+        self._components: dict[str, _Component] = {}
+        self._streams: dict[str, RandomStream] = {}
+        self._instant_events = 0
+
+    def call_at(self, at_us: int, component: str, callback: Callable[[], None]) -> Timer:
+        """Run `callback` at a time that is not past, as an event of `component`."""
+        assert at_us >= self.now_us, f"{component}: {at_us} us is past, now is {self.now_us} us"
+        known = self._components.get(component)
+        if known is None:
+            known = self._components[component] = _Component(self.seed, component)
+        timer = Timer(at_us, component, callback)
+        heapq.heappush(self._heap, (at_us, known.next_order(), component, known.counter, timer))
+        return timer
+
+    def call_later(self, delay_us: int, component: str, callback: Callable[[], None]) -> Timer:
+        """Run `callback` after a delay that may be zero."""
+        return self.call_at(self.now_us + delay_us, component, callback)
+
+    def stream(self, name: str) -> RandomStream:
+        """Return the stream of that name: the same object, going on where it was, each time it is asked for."""
+        stream = self._streams.get(name)
+        if stream is None:
+            stream = self._streams[name] = RandomStream(self.seed, name)
+        return stream
+
+    @property
+    def next_at_us(self) -> int | None:
+        """When the next event runs; None if there is none."""
+        heap = self._heap
+        while heap and heap[0][4].callback is None:
+            heapq.heappop(heap)
+        return heap[0][0] if heap else None
+
+    def run_next(self) -> bool:
+        """Run one event; return whether there was one.
+
+        Raises:
+            NoProgressError: a million events ran and time did not move.
+        """
+        at_us = self.next_at_us
+        if at_us is None:
+            return False
+        timer = heapq.heappop(self._heap)[4]
+        callback = timer.callback
+        assert callback is not None
+        timer.callback = None
+        if at_us > self.now_us:
+            self.now_us = at_us
+            self._instant_events = 0
+        self._instant_events += 1
+        if self._instant_events > EVENTS_AT_ONE_INSTANT_MAX:
+            raise NoProgressError(self._describe_loop(timer.component))
+        self.events_run += 1
+        callback()
+        return True
+
+    def run_until(self, at_us: int) -> None:
+        """Run all events up to and including `at_us`, which is the time afterwards."""
+        assert at_us >= self.now_us, f"{at_us} us is past, now is {self.now_us} us"
+        while True:
+            next_us = self.next_at_us
+            if next_us is None or next_us > at_us:
+                break
+            self.run_next()
+        if at_us > self.now_us:
+            self.now_us = at_us
+            self._instant_events = 0
+
+    def check(self) -> None:
+        """Assert that the heap is one, that no event is past, and that no counter was given twice."""
+        seen: set[tuple[str, int]] = set()
+        for index, (at_us, _, component, counter, timer) in enumerate(self._heap):
+            assert self._heap[(index - 1) // 2 if index else 0][:4] <= self._heap[index][:4]
+            assert at_us >= self.now_us
+            assert timer.at_us == at_us
+            assert timer.component == component
+            assert 1 <= counter <= self._components[component].counter
+            assert (component, counter) not in seen
+            seen.add((component, counter))
+
+    def _describe_loop(self, last: str) -> str:
+        waiting = [entry[2] for entry in sorted(self._heap)[:5] if entry[0] == self.now_us and entry[4].active]
+        also = f"; next in line: {', '.join(waiting)}" if waiting else ""
+        return (
+            f"no progress: {EVENTS_AT_ONE_INSTANT_MAX:,} events ran at {self.now_us} us of virtual time; "
+            f"the busy component is {last}{also}"
+        )
