@@ -3,7 +3,10 @@
 Nothing here waits, reads a clock or draws unseeded chance: a run is a function of its seed and of what is asked of it.
 """
 
+from simzk.simulation.faults import Fault, FaultPlan
 from simzk.simulation.futures import CancelledError, Future, Queue, gather
+from simzk.simulation.history import Event, History
+from simzk.simulation.invariants import Invariant, Monitor, Violation
 from simzk.simulation.network import Network
 from simzk.simulation.process import Process, Task
 from simzk.simulation.scheduler import NoProgressError, Scheduler, Timer
@@ -11,7 +14,13 @@ from simzk.simulation.streams import RandomStream
 
 __all__ = [
     "CancelledError",
+    "Event",
+    "Fault",
+    "FaultPlan",
     "Future",
+    "History",
+    "Invariant",
+    "Monitor",
     "Network",
     "NoProgressError",
     "Process",
@@ -20,5 +29,6 @@ __all__ = [
     "Scheduler",
     "Task",
     "Timer",
+    "Violation",
     "gather",
 ]

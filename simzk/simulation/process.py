@@ -80,7 +80,7 @@ class Task(Future[T]):
             waits_for.add_done_callback(self._wake)
 
     def _is_over(self) -> bool:
-        # A step may end its own task: it cancels it, or kills the process. The type checker does not see through a call.
+        # A step may end its own task, by a cancel or a kill; mypy would take a second look at `done` for settled.
         return self.done
 
     def _wake(self, _: Future[Any]) -> None:
