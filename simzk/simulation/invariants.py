@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from simzk.simulation.history import Event
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from simzk.simulation.history import History
+    from simzk.simulation.history import Event, History
 
 VIOLATIONS_MAX = 100
 """So many are kept: a broken run breaks again at each step, and the first ones tell why."""

@@ -1,0 +1,116 @@
+"""Order and time of the scheduler: a function of the seed and of each component's own events alone."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simzk.simulation import NoProgressError, Scheduler, scheduler
+from tests.simulation.programs import run_in_new_process
+
+COMPONENTS = ("broker-1", "broker-2", "zookeeper", "controller")
+
+
+def order_at_one_instant(seed: int, calls: list[str]) -> list[tuple[str, int]]:
+    """Schedule one event a name for the same instant; return names with their running number as they ran."""
+    clock = Scheduler(seed)
+    ran: list[tuple[str, int]] = []
+    counts: dict[str, int] = {}
+    for name in calls:
+        counts[name] = counts.get(name, 0) + 1
+        clock.call_at(5, name, lambda entry=(name, counts[name]): ran.append(entry))  # type: ignore[misc]
+        clock.check()
+    clock.run_until(5)
+    clock.check()
+    return ran
+
+
+def test_events_run_in_order_of_time() -> None:
+    clock = Scheduler(seed=3)
+    ran: list[tuple[str, int]] = []
+    for at_us in (30, 10, 20):
+        clock.call_at(at_us, "a", lambda: ran.append(("a", clock.now_us)))
+    clock.run_until(20)
+    assert ran == [("a", 10), ("a", 20)]
+    assert clock.now_us == 20
+    assert clock.next_at_us == 30
+
+
+def test_run_until_includes_events_that_an_event_adds_at_the_last_instant() -> None:
+    clock = Scheduler(seed=3)
+    ran: list[int] = []
+
+    def add_one_more() -> None:
+        clock.call_later(0, "b", lambda: ran.append(clock.now_us))
+
+    clock.call_at(10, "a", add_one_more)
+    clock.run_until(10)
+    assert ran == [10]
+
+
+def test_a_cancelled_timer_never_runs() -> None:
+    clock = Scheduler(seed=3)
+    timer = clock.call_at(10, "a", pytest.fail)
+    assert timer.active
+    timer.cancel()
+    assert clock.next_at_us is None
+    assert not clock.run_next()
+
+
+def test_the_past_is_closed() -> None:
+    clock = Scheduler(seed=3)
+    clock.run_until(10)
+    with pytest.raises(AssertionError, match="9 us is past"):
+        clock.call_at(9, "a", pytest.fail)
+    with pytest.raises(AssertionError, match="past"):
+        clock.run_until(9)
+
+
+@given(st.integers(0, 2**64), st.lists(st.sampled_from(COMPONENTS), max_size=30), st.data())
+def test_a_component_more_changes_no_order_among_the_others(seed: int, calls: list[str], data: st.DataObject) -> None:
+    without = order_at_one_instant(seed, calls)
+    more = list(calls)
+    for _ in range(data.draw(st.integers(1, 10))):
+        more.insert(data.draw(st.integers(0, len(more))), "newcomer")
+    assert [entry for entry in order_at_one_instant(seed, more) if entry[0] != "newcomer"] == without
+
+
+@given(st.integers(0, 2**64), st.permutations(COMPONENTS))
+def test_equal_times_do_not_run_in_the_order_of_scheduling(seed: int, calls: list[str]) -> None:
+    assert order_at_one_instant(seed, calls) == order_at_one_instant(seed, list(reversed(calls)))
+
+
+def test_the_seed_decides_the_order_of_equal_times() -> None:
+    orders = {tuple(order_at_one_instant(seed, list(COMPONENTS))) for seed in range(200)}
+    assert len(orders) == 24, "four events have 24 orders, and none is ruled out"
+
+
+def test_a_run_that_does_not_progress_names_the_busy_component(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduler, "EVENTS_AT_ONE_INSTANT_MAX", 1_000)
+    clock = Scheduler(seed=3)
+
+    def spin() -> None:
+        clock.call_later(0, "broker-7", spin)
+
+    clock.call_at(1_000_000, "broker-7", spin)
+    with pytest.raises(NoProgressError, match="at 1000000 us of virtual time; the busy component is broker-7"):
+        clock.run_until(2_000_000)
+
+
+def test_many_events_at_different_instants_are_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduler, "EVENTS_AT_ONE_INSTANT_MAX", 10)
+    clock = Scheduler(seed=3)
+
+    def tick() -> None:
+        clock.call_later(1, "a", tick)
+
+    tick()
+    clock.run_until(1_000)
+    assert clock.events_run == 1_000
+
+
+def test_a_run_is_the_same_in_any_process() -> None:
+    printed = {run_in_new_process("tests.simulation.programs", hash_seed) for hash_seed in ("0", "1", "4242")}
+    assert len(printed) == 1
+    assert printed.pop().count("\n") > 100
