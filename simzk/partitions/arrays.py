@@ -1,0 +1,139 @@
+"""Lists of broker ids as padded arrays: the one representation that every rule of this room takes and returns.
+
+Rules of the module:
+
+1. A batch of k lists is `int32[k, w]`: each row holds its ids from the left in order, then `NONE` (-1) to the width.
+2. A set of brokers (the live ones, the ones shutting down) is a *mask*: `bool[m]` over broker ids. An id beyond the
+   mask is not in the set, so a replica on a broker nobody has heard of is simply dead.
+3. No function here changes what it is handed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+IntArray: TypeAlias = NDArray[np.int32]
+BoolArray: TypeAlias = NDArray[np.bool_]
+
+NONE = -1
+"""The id of no broker: padding of a list, and the leader of a partition that has none."""
+
+MAX_BROKER_ID = 2**20 - 1
+"""The largest broker id that this room accepts: a mask over all ids then stays at one megabyte."""
+
+
+def pack(lists: Sequence[Sequence[int]], width: int | None = None) -> IntArray:
+    """Lists of ids as a padded array.
+
+    Args:
+        lists: k lists of broker ids.
+        width: columns of the result; the longest list (at least 1) where not given.
+
+    Returns:
+        `int32[k, width]`.
+
+    >>> pack([[3, 1], [2]]).tolist()
+    [[3, 1], [2, -1]]
+    """
+    longest = max(map(len, lists), default=0)
+    width = max(longest, 1) if width is None else width
+    assert width >= longest, f"width {width} cannot hold a list of {longest}"
+    packed = np.full((len(lists), width), NONE, dtype=np.int32)
+    for row, ids in enumerate(lists):
+        packed[row, : len(ids)] = ids
+    return packed
+
+
+def unpack(ids: IntArray) -> list[tuple[int, ...]]:
+    """The lists that a padded array holds.
+
+    >>> unpack(pack([[3, 1], [2], []]))
+    [(3, 1), (2,), ()]
+    """
+    return [tuple(row[:length]) for row, length in zip(ids.tolist(), sizes(ids).tolist(), strict=True)]
+
+
+def sizes(ids: IntArray) -> NDArray[np.intp]:
+    """The length of each list, `intp[k]`."""
+    return np.count_nonzero(ids != NONE, axis=1)
+
+
+def widen(ids: IntArray, width: int) -> IntArray:
+    """The same lists in at least `width` columns (the very array where it is wide enough)."""
+    missing = width - ids.shape[1]
+    return ids if missing <= 0 else np.pad(ids, ((0, 0), (0, missing)), constant_values=NONE)
+
+
+def broker_mask(brokers: Iterable[int]) -> BoolArray:
+    """A set of brokers as a mask over broker ids.
+
+    >>> broker_mask([0, 2]).tolist()
+    [True, False, True]
+    """
+    members = np.fromiter(brokers, dtype=np.int64)
+    mask = np.zeros(int(members.max(initial=-1)) + 1, dtype=np.bool_)
+    assert members.size == 0 or (members.min() >= 0 and members.max() <= MAX_BROKER_ID), f"broker ids {members}"
+    mask[members] = True
+    return mask
+
+
+def among(ids: IntArray, mask: BoolArray) -> BoolArray:
+    """Which of the ids are in the set; padding and ids beyond the mask are not. Shape of `ids`."""
+    if mask.size == 0:
+        return np.zeros(ids.shape, dtype=np.bool_)
+    found: BoolArray = mask.take(ids, mode="clip")
+    found &= ids >= 0
+    found &= ids < mask.size
+    return found
+
+
+def contained(ids: IntArray, others: IntArray) -> BoolArray:
+    """Which of the ids stand in the list of the same row of `others`; padding does not. Shape of `ids`."""
+    found = np.zeros(ids.shape, dtype=np.bool_)
+    for column in range(others.shape[1]):
+        found |= ids == others[:, column : column + 1]
+    found &= ids != NONE
+    return found
+
+
+def first(ids: IntArray, chosen: BoolArray) -> IntArray:
+    """The first chosen id of each row, -1 where none is; `int32[k]`."""
+    leftmost = np.argmax(chosen, axis=1)
+    rows = np.arange(len(ids))
+    return np.where(chosen[rows, leftmost], ids[rows, leftmost], np.int32(NONE))
+
+
+def keep(ids: IntArray, kept: BoolArray) -> IntArray:
+    """The kept ids of each row, order unchanged, padded anew.
+
+    >>> keep(pack([[3, 1, 2]]), np.array([[True, False, True]])).tolist()
+    [[3, 2, -1]]
+    """
+    left = np.full_like(ids, NONE)
+    left[np.arange(ids.shape[1]) < np.count_nonzero(kept, axis=1)[:, None]] = ids[kept]
+    return left
+
+
+def alone(ids: IntArray, width: int) -> IntArray:
+    """Each id as a list of one, `int32[k, width]`."""
+    lists = np.full((len(ids), width), NONE, dtype=np.int32)
+    lists[:, 0] = ids
+    return lists
+
+
+def first_duplicate(ids: IntArray) -> int | None:
+    """The first row whose list names a broker twice, None where no list does."""
+    twice = np.zeros(len(ids), dtype=np.bool_)
+    for column in range(1, ids.shape[1]):
+        twice |= ((ids[:, :column] == ids[:, column : column + 1]) & (ids[:, column : column + 1] != NONE)).any(axis=1)
+    return int(np.argmax(twice)) if twice.any() else None
+
+
+def is_padded(ids: IntArray) -> bool:
+    """Whether every list stands at the left of its row and holds nothing below -1."""
+    gap = (ids[:, :-1] == NONE) & (ids[:, 1:] != NONE)
+    return not gap.any() and bool((ids >= NONE).all())

@@ -1,0 +1,228 @@
+"""Which brokers hold the replicas of a new partition: Kafka's replica assignment, rack-unaware and rack-aware.
+
+Rules of the module (docs/reference/kafka.md §3; AdminUtils in Kafka, bit for bit with `java.util.Random`):
+
+1. Replicas are spread over a *list* of brokers: as handed in, or, with racks, one broker of each rack in turn.
+2. A partition's replicas depend on two numbers only: the index of its first replica in the list, and its shift, which
+   grows by one each time the partitions have gone round the list. Both are known at once for all partitions, so that a
+   million are placed in one pass.
+3. With racks, a broker is skipped while a rack without a replica is left; the count of candidates runs on from replica
+   to replica.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simzk.errors import LayoutError
+from simzk.partitions.arrays import MAX_BROKER_ID, IntArray
+
+_Indices: TypeAlias = NDArray[np.int64]
+
+
+class Random(Protocol):
+    """What an assignment draws its start and shift from, such as `JavaRandom`."""
+
+    def next_int(self, bound: int, /) -> int:
+        """A number from 0 up to, not including, `bound`."""
+
+
+def assign_replicas(
+    brokers: Sequence[int],
+    racks: Mapping[int, str] | None,
+    partitions: int,
+    replication_factor: int,
+    fixed_start: int = -1,
+    start_partition: int = -1,
+    *,
+    random: Random | None = None,
+) -> dict[int, list[int]]:
+    """The replicas of a topic's new partitions, as `assign_topic` places them.
+
+    Returns:
+        partition id to broker ids in preference order.
+
+    >>> assign_replicas(range(5), None, 2, 3, fixed_start=0)
+    {0: [0, 1, 2], 1: [1, 2, 3]}
+    """
+    rows = assign_topic(
+        brokers, racks, partitions, replication_factor, fixed_start, start_partition, random=random
+    ).tolist()
+    return dict(enumerate(rows, start=max(start_partition, 0)))
+
+
+def assign_topic(
+    brokers: Sequence[int],
+    racks: Mapping[int, str] | None,
+    partitions: int,
+    replication_factor: int,
+    fixed_start: int = -1,
+    start_partition: int = -1,
+    *,
+    random: Random | None = None,
+) -> IntArray:
+    """The replicas of a topic's new partitions as one array.
+
+    Args:
+        brokers: live broker ids, in the order in which the caller lists them (most of Kafka's callers sort by id).
+        racks: rack of each broker; None or empty for the rack-unaware rule.
+        partitions: how many partitions to place.
+        replication_factor: replicas of each.
+        fixed_start: index in the list of brokers (after alternation by rack) for partition 0's first replica, and the
+            shift; -1 draws both from `random`, the index first.
+        start_partition: id of the first partition to place; -1 means 0.
+        random: source of chance, needed only where `fixed_start` is -1.
+
+    Returns:
+        int32[partitions, replication_factor], broker ids in preference order.
+
+    Raises:
+        LayoutError: what is asked for cannot be: too few brokers, racks for some brokers only, numbers out of range.
+    """
+    listed, rack_numbers = _list_of_brokers(brokers, racks, replication_factor)
+    if partitions <= 0:
+        raise LayoutError(f"{partitions} partitions cannot be assigned", right="1 or more partitions")
+    start, shift = _start_and_shift(len(listed), fixed_start, random)
+    first_id = max(start_partition, 0)
+    ids = np.arange(first_id, first_id + partitions, dtype=np.int64)
+    # The shift grows at every multiple of the number of brokers but 0, the first partition's included.
+    turns = ids // len(listed) - (max(first_id, 1) - 1) // len(listed)
+    return listed[_place((ids + start) % len(listed), shift + turns, len(listed), rack_numbers, replication_factor)]
+
+
+def assign_topics(
+    brokers: Sequence[int],
+    racks: Mapping[int, str] | None,
+    partitions: Sequence[int],
+    replication_factor: int,
+    *,
+    random: Random,
+) -> IntArray:
+    """The replicas of many new topics, one after the other, each with a start and a shift of its own.
+
+    Args:
+        brokers, racks, replication_factor, random: as in `assign_topic`.
+        partitions: how many partitions each topic has.
+
+    Returns:
+        int32[sum(partitions), replication_factor]: what `assign_topic` gives for each topic in turn, concatenated.
+
+    Raises:
+        LayoutError: as in `assign_topic`.
+    """
+    listed, rack_numbers = _list_of_brokers(brokers, racks, replication_factor)
+    counts = np.asarray(partitions, dtype=np.int64)
+    if (counts <= 0).any():
+        raise LayoutError(f"{counts.min()} partitions cannot be assigned", right="1 or more partitions")
+    drawn = np.array([_start_and_shift(len(listed), -1, random) for _ in partitions], dtype=np.int64).reshape(-1, 2)
+    starts, shifts = np.repeat(drawn, counts, axis=0).T
+    ids = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    turns = ids // len(listed)
+    return listed[_place((ids + starts) % len(listed), shifts + turns, len(listed), rack_numbers, replication_factor)]
+
+
+def start_index_for_addition(brokers: Sequence[int], first_replica: int) -> int:
+    """The `fixed_start` with which partitions are added to a topic (0.10.0+, §3.3).
+
+    Args:
+        brokers: broker ids, ascending.
+        first_replica: the preferred replica of the topic's partition 0.
+
+    >>> start_index_for_addition([1, 3, 5], 3), start_index_for_addition([1, 3, 5], 9)
+    (1, 0)
+    """
+    return next((index for index, broker in enumerate(brokers) if broker >= first_replica), 0)
+
+
+def alternated_by_rack(racks: Mapping[int, str]) -> list[int]:
+    """Brokers so listed that neighbours are in different racks: one of each rack in turn.
+
+    >>> alternated_by_rack({0: "r1", 1: "r3", 2: "r3", 3: "r2", 4: "r2", 5: "r1"})
+    [0, 3, 1, 5, 4, 2]
+    """
+    by_rack: dict[str, list[int]] = {}
+    for broker in sorted(racks):
+        by_rack.setdefault(racks[broker], []).append(broker)
+    # Java compares strings by UTF-16 code units.
+    rounds = zip_longest(*(by_rack[rack] for rack in sorted(by_rack, key=lambda rack: rack.encode("utf-16-be"))))
+    return [broker for turn in rounds for broker in turn if broker is not None]
+
+
+def _list_of_brokers(
+    brokers: Sequence[int], racks: Mapping[int, str] | None, replication_factor: int
+) -> tuple[IntArray, _Indices | None]:
+    """The list over which replicas are spread, and each place's rack as a number where racks count."""
+    if replication_factor <= 0:
+        raise LayoutError(f"replication factor {replication_factor} cannot be", right="1 or more")
+    if replication_factor > len(brokers):
+        raise LayoutError(
+            f"replication factor {replication_factor} is larger than the {len(brokers)} available brokers"
+        )
+    if len(set(brokers)) != len(brokers) or min(brokers) < 0 or max(brokers) > MAX_BROKER_ID:
+        raise LayoutError("broker ids repeat or are out of range", right=f"distinct ids from 0 to {MAX_BROKER_ID}")
+    if not racks:
+        return np.array(brokers, dtype=np.int32), None
+    without = [broker for broker in brokers if broker not in racks]
+    if without:
+        raise LayoutError(f"not all brokers have rack information: {without[:5]} have none", right="all or none")
+    listed = alternated_by_rack({broker: racks[broker] for broker in brokers})
+    numbers = {rack: number for number, rack in enumerate(dict.fromkeys(racks[broker] for broker in listed))}
+    return np.array(listed, dtype=np.int32), np.array([numbers[racks[broker]] for broker in listed], dtype=np.int64)
+
+
+def _start_and_shift(brokers: int, fixed_start: int, random: Random | None) -> tuple[int, int]:
+    if fixed_start >= 0:
+        return fixed_start, fixed_start
+    assert random is not None, "an assignment without fixed_start draws from random"
+    start = random.next_int(brokers)
+    return start, random.next_int(brokers)
+
+
+def _place(
+    first: _Indices, shift: _Indices, brokers: int, racks: _Indices | None, replication_factor: int
+) -> NDArray[np.intp]:
+    """Indices in the list of brokers, `intp[k, replication_factor]`, from each partition's first index and shift."""
+    others = max(brokers - 1, 1)
+    rack_count = 1 if racks is None else int(racks.max()) + 1
+    step = shift * rack_count % others
+    if first.size > brokers * others:
+        # Everything repeats with (first, step): place each pair once and look the partitions up.
+        pairs = np.arange(brokers * others, dtype=np.int64)
+        table = _place_pairs(pairs // others, pairs % others, brokers, racks, replication_factor)
+        placed: NDArray[np.intp] = table[first * others + step]
+        return placed
+    return _place_pairs(first, step, brokers, racks, replication_factor)
+
+
+def _place_pairs(
+    first: _Indices, step: _Indices, brokers: int, racks: _Indices | None, replication_factor: int
+) -> NDArray[np.intp]:
+    others = max(brokers - 1, 1)
+    placed = np.empty((first.size, replication_factor), dtype=np.intp)
+    placed[:, 0] = first
+    if racks is None:
+        for replica in range(1, replication_factor):
+            placed[:, replica] = (first + 1 + (step + replica - 1) % others) % brokers
+        return placed
+    rack_count = int(racks.max()) + 1
+    racks_used = np.ones(first.size, dtype=np.int64)
+    tried = np.zeros(first.size, dtype=np.int64)
+    for replica in range(1, replication_factor):
+        pending = np.arange(first.size)
+        while pending.size:
+            candidate = (first[pending] + 1 + (step[pending] + tried[pending]) % others) % brokers
+            tried[pending] += 1
+            earlier = placed[pending, :replica]
+            new_rack = (racks[earlier] != racks[candidate][:, None]).all(axis=1)
+            accepted = new_rack | (racks_used[pending] == rack_count)
+            accepted &= (earlier != candidate[:, None]).all(axis=1)
+            taken = pending[accepted]
+            placed[taken, replica] = candidate[accepted]
+            racks_used[taken] += new_rack[accepted]
+            pending = pending[~accepted]
+    return placed
