@@ -1,0 +1,122 @@
+"""The state of partitions, as it stands in their `state` znodes: columns for many, a tuple for one.
+
+Rules of the module (docs/reference/kafka.md §1.6):
+
+1. `States` are the columns of k partitions, `LeaderAndIsr` the same of one. `version` is the znode's dataVersion.
+2. A partition without a state znode has version -1; nothing else in its state means anything then.
+3. Epochs move in one place: `written` is the state after one more write by a controller.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from simzk.partitions.arrays import NONE, BoolArray, IntArray, widen
+
+
+class LeaderAndIsr(NamedTuple):
+    """The state of one partition.
+
+    `leader` -1 where there is none; `isr` in the order of the znode; `version` the dataVersion of the znode;
+    `recovering` whether an unclean leader has not yet recovered (leader_recovery_state 1).
+    """
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    controller_epoch: int
+    version: int = 0
+    recovering: bool = False
+
+
+class States(NamedTuple):
+    """The state of k partitions, a column a field: int32[k], `isr` int32[k, w] padded, `recovering` bool[k]."""
+
+    leader: IntArray
+    leader_epoch: IntArray
+    isr: IntArray
+    controller_epoch: IntArray
+    version: IntArray
+    recovering: BoolArray
+
+    def at(self, rows: IntArray | BoolArray) -> States:
+        """The states of some of the rows: indices or a mask."""
+        return States(*(column[rows] for column in self))
+
+    def one(self, row: int) -> LeaderAndIsr:
+        """The state of one row."""
+        members = self.isr[row]
+        return LeaderAndIsr(
+            int(self.leader[row]),
+            int(self.leader_epoch[row]),
+            tuple(members[members != NONE].tolist()),
+            int(self.controller_epoch[row]),
+            int(self.version[row]),
+            bool(self.recovering[row]),
+        )
+
+
+def no_states(rows: int, width: int) -> States:
+    """The states of partitions that have no state znode yet."""
+    return States(
+        leader=np.full(rows, NONE, dtype=np.int32),
+        leader_epoch=np.zeros(rows, dtype=np.int32),
+        isr=np.full((rows, width), NONE, dtype=np.int32),
+        controller_epoch=np.zeros(rows, dtype=np.int32),
+        version=np.full(rows, -1, dtype=np.int32),
+        recovering=np.zeros(rows, dtype=np.bool_),
+    )
+
+
+def states_of(states: list[LeaderAndIsr], width: int) -> States:
+    """The columns of single states, ISRs padded to `width`."""
+    columns = no_states(len(states), width)
+    for row, state in enumerate(states):
+        columns.leader[row] = state.leader
+        columns.leader_epoch[row] = state.leader_epoch
+        columns.isr[row, : len(state.isr)] = state.isr
+        columns.controller_epoch[row] = state.controller_epoch
+        columns.version[row] = state.version
+        columns.recovering[row] = state.recovering
+    return columns
+
+
+def written(
+    states: States, leader: IntArray, isr: IntArray, controller_epoch: int, recovering: BoolArray | None = None
+) -> States:
+    """The states after a controller's write: leader epoch and version grow by one (§2.6 Counters).
+
+    Args:
+        states: what stood there before.
+        leader: int32[k], the leaders written.
+        isr: int32[k, w], the ISRs written.
+        controller_epoch: the epoch of the controller that writes.
+        recovering: bool[k], leaders to mark as recovering; one that was marked stays so.
+
+    >>> before = states_of([LeaderAndIsr(1, 4, (1, 2), 7, version=9)], 2)
+    >>> written(before, np.array([2], np.int32), np.array([[2, -1]], np.int32), 8).one(0)
+    LeaderAndIsr(leader=2, leader_epoch=5, isr=(2,), controller_epoch=8, version=10, recovering=False)
+    """
+    return States(
+        leader=leader,
+        leader_epoch=states.leader_epoch + np.int32(1),
+        isr=isr,
+        controller_epoch=np.full(len(leader), controller_epoch, dtype=np.int32),
+        version=states.version + np.int32(1),
+        recovering=states.recovering if recovering is None else states.recovering | recovering,
+    )
+
+
+def replaced(states: States, rows: IntArray | BoolArray, new: States) -> States:
+    """The states with those of some rows replaced."""
+    width = max(states.isr.shape[1], new.isr.shape[1])
+    columns = []
+    for old_column, new_column in zip(states, new, strict=True):
+        if old_column.ndim == 2:
+            old_column, new_column = widen(old_column, width), widen(new_column, width)
+        column = old_column.copy()
+        column[rows] = new_column
+        columns.append(column)
+    return States(*columns)
