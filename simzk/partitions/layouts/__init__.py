@@ -1,0 +1,22 @@
+"""Layouts: where every partition of a cluster lives, as files that other tools read too.
+
+A layout is a cluster's metadata at one instant, all facts and no machinery: the partitions with their replicas, ISR,
+leader and leader epoch, and the brokers with their racks. `docs/layout.md` holds the schema of the files.
+"""
+
+from simzk.partitions.layouts.files import read_layout, write_layout
+from simzk.partitions.layouts.generate import brokers_in_racks, generate_layout
+from simzk.partitions.layouts.layout import Brokers, Layout
+from simzk.partitions.layouts.summary import BrokerLoad, LayoutSummary, summarize
+
+__all__ = [
+    "BrokerLoad",
+    "Brokers",
+    "Layout",
+    "LayoutSummary",
+    "brokers_in_racks",
+    "generate_layout",
+    "read_layout",
+    "summarize",
+    "write_layout",
+]

@@ -1,0 +1,151 @@
+"""Layout files: Parquet with the brokers in a second file beside it, or one JSON document (docs/layout.md).
+
+Both forms become the same Arrow tables and go through the same checks; nothing here walks over rows in Python but the
+reader of JSON. A file is written under another name first and then renamed, so that nobody reads half a layout.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from simzk.errors import ConfigError, LayoutError
+from simzk.partitions.layouts import columns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow as pa
+
+    from simzk.partitions.layouts.layout import Layout
+
+F = TypeVar("F")
+
+FORMS = ".parquet or .json"
+"""The endings by which the form of a layout file is told."""
+
+ROWS_PER_GROUP = 1 << 18
+"""Rows of a Parquet row group: large enough to compress well, small enough to be read on several cores."""
+
+
+def brokers_path(path: Path) -> Path:
+    """The file with the brokers that stands beside a Parquet layout.
+
+    >>> brokers_path(Path("cluster.parquet")).name
+    'cluster.brokers.parquet'
+    """
+    return path.with_name(f"{path.stem}.brokers.parquet")
+
+
+def read_layout(path: str | os.PathLike[str]) -> Layout:
+    """Read a layout file and check every row of it.
+
+    Args:
+        path: a file that ends in `.parquet` or `.json`. Where no brokers stand beside a Parquet file, the brokers are
+            those that the replicas name, all live, without racks.
+
+    Raises:
+        LayoutError: the file cannot be read, lacks a column, or has rows that cannot be; the first ten are named.
+        ConfigError: pyarrow is not installed.
+    """
+    source = Path(path)
+    _require_pyarrow()
+    read = _form_of(source, {".parquet": _read_parquet, ".json": _read_json})
+    if not source.exists():
+        raise LayoutError("there is no such file", where=str(source))
+    return columns.to_layout(*read(source), where=str(source))
+
+
+def write_layout(layout: Layout, path: str | os.PathLike[str]) -> None:
+    """Write a layout; the same layout gives the same bytes.
+
+    Args:
+        layout: what to write.
+        path: a file that ends in `.parquet` or `.json`; what stands there is replaced.
+
+    Raises:
+        LayoutError: the ending is another, or the file cannot be written.
+        ConfigError: pyarrow is not installed.
+    """
+    target = Path(path)
+    _require_pyarrow()
+    write = _form_of(target, {".parquet": _write_parquet, ".json": _write_json})
+    try:
+        write(target, layout)
+    except OSError as error:
+        raise LayoutError(f"cannot be written: {error.strerror or error}", where=str(target)) from error
+
+
+def _require_pyarrow() -> None:
+    try:
+        import pyarrow.parquet  # noqa: F401
+    except ImportError as error:
+        raise ConfigError("layout files need pyarrow: pip install 'simzk[layout]'") from error
+
+
+def _form_of(path: Path, forms: dict[str, F]) -> F:
+    form = forms.get(path.suffix)
+    if form is None:
+        raise LayoutError(f"a layout file cannot end in {path.suffix!r}", where=str(path), right=FORMS)
+    return form
+
+
+def _read_parquet(path: Path) -> tuple[pa.Table, pa.Table | None]:
+    beside = brokers_path(path)
+    return _parquet_table(path), _parquet_table(beside) if beside.exists() else None
+
+
+def _parquet_table(path: Path) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.read_table(path, read_dictionary=[columns.TOPIC])
+    except (pa.ArrowException, OSError) as error:
+        raise LayoutError(f"cannot be read as Parquet: {str(error).splitlines()[0]}", where=str(path)) from error
+
+
+def _read_json(path: Path) -> tuple[pa.Table, pa.Table]:
+    try:
+        document = json.loads(path.read_bytes())
+    except (ValueError, OSError) as error:
+        raise LayoutError(f"cannot be read as JSON: {error}", where=str(path)) from error
+    if not isinstance(document, dict) or set(document) != {"brokers", "partitions"}:
+        raise LayoutError("is no layout", where=str(path), right="an object with the lists `brokers` and `partitions`")
+    return (
+        columns.table_of_rows(document["partitions"], columns.partitions_schema(), f"{path}: partitions"),
+        columns.table_of_rows(document["brokers"], columns.brokers_schema(), f"{path}: brokers"),
+    )
+
+
+def _write_parquet(path: Path, layout: Layout) -> None:
+    import pyarrow.parquet as pq
+
+    def write(table: pa.Table) -> Callable[[Path], None]:
+        return lambda target: pq.write_table(
+            table, target, row_group_size=ROWS_PER_GROUP, compression="zstd", store_schema=False
+        )
+
+    # The brokers first: a layout that can be seen has its brokers beside it.
+    _replace(brokers_path(path), write(columns.brokers_table(layout.brokers)))
+    _replace(path, write(columns.partitions_table(layout)))
+
+
+def _write_json(path: Path, layout: Layout) -> None:
+    brokers, partitions = (
+        ",\n".join(json.dumps(row, separators=(",", ":")) for row in table.to_pylist())
+        for table in (columns.brokers_table(layout.brokers), columns.partitions_table(layout))
+    )
+    text = f'{{"brokers":[\n{brokers}\n],"partitions":[\n{partitions}\n]}}\n'
+    _replace(path, lambda target: target.write_text(text))
+
+
+def _replace(path: Path, write: Callable[[Path], object]) -> None:
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    try:
+        write(unfinished)
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)

@@ -1,0 +1,140 @@
+"""What is wrong with the rows of a layout that somebody hands in, said row by row.
+
+A layout is refused whole; the first ten wrong rows are named. Every rule is one line of a table: a mask over all rows,
+computed at once, and the words for one row that it marks.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simzk.errors import LayoutError
+from simzk.partitions.arrays import MAX_BROKER_ID, NONE, contained
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from simzk.partitions.layouts.layout import Layout
+
+NAMED_PROBLEMS = 10
+"""How many wrong rows an error names."""
+
+LARGEST_INT32 = 2**31 - 1
+
+TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
+"""Kafka's rule for a topic's name (org.apache.kafka.common.internals.Topic)."""
+
+
+@dataclass(frozen=True)
+class Problems:
+    """How many rows are wrong, and the first of them in words.
+
+    Args:
+        total: how many rows break at least one rule.
+        first: at most ten sentences, by ascending row.
+    """
+
+    total: int
+    first: tuple[str, ...]
+
+    def refuse(self, where: str) -> None:
+        """Raise `LayoutError` for the file `where`, if any row is wrong."""
+        if not self.total:
+            return
+        wrong = "1 partition" if self.total == 1 else f"{self.total:,} partitions"
+        more = self.total - len(self.first)
+        lines = [f"{wrong} cannot be:", *self.first]
+        if more > 0:
+            lines.append(f"and {more:,} more")
+        raise LayoutError("\n  ".join(lines), where=where)
+
+
+Rule = tuple["NDArray[np.bool_]", "Callable[[int], str]"]
+
+
+def find_problems(rows: Layout) -> Problems:
+    """Check all rows of a layout against the rules of `layout.py`.
+
+    The columns may still hold 64-bit integers as a file gave them, so that an id out of range is seen, not wrapped.
+    """
+    marked = np.zeros(len(rows), np.bool_)
+    found: list[tuple[int, str]] = []
+    for mask, words in _rules(rows):
+        # The first rule that a row breaks is the one that is told.
+        fresh = np.flatnonzero(mask & ~marked)[:NAMED_PROBLEMS]
+        found.extend((int(row), words(int(row))) for row in fresh)
+        marked |= mask
+    found.sort()
+    names = rows.topics
+    first = tuple(
+        f"row {row} ({names[rows.topic[row]]}-{rows.partition[row]}): {words}" for row, words in found[:NAMED_PROBLEMS]
+    )
+    return Problems(int(np.count_nonzero(marked)), first)
+
+
+def _rules(rows: Layout) -> Iterator[Rule]:
+    replicas, isr, leader = rows.replicas, rows.isr, rows.leader
+
+    def ids_of(lists: NDArray[np.int32], row: int) -> list[int]:
+        return [int(broker) for broker in lists[row] if broker != NONE]
+
+    illegal = np.array([TOPIC_NAME.fullmatch(name) is None for name in rows.topics], np.bool_)
+    if illegal.any():
+        yield illegal[rows.topic], lambda row: "no topic of Kafka can have this name"
+    yield _outside(rows.partition), lambda row: "the partition's number is out of range (0 to 2147483647)"
+    yield np.all(replicas == NONE, axis=1), lambda row: "the list of replicas is empty"
+    yield (
+        np.any(_outside(replicas, NONE, MAX_BROKER_ID), axis=1),
+        lambda row: f"a broker id of replicas {ids_of(replicas, row)} is out of range (0 to {MAX_BROKER_ID})",
+    )
+    known = np.isin(replicas, rows.brokers.ids) | (replicas == NONE)
+    yield (
+        ~np.all(known, axis=1),
+        lambda row: f"replica on unknown broker {int(replicas[row][~known[row]][0])}",
+    )
+    yield _repeated(replicas), lambda row: f"duplicate replicas {ids_of(replicas, row)}"
+    yield (
+        ~np.all(contained(isr, replicas) | (isr == NONE), axis=1),
+        lambda row: f"ISR {ids_of(isr, row)} has a member that is not in replicas {ids_of(replicas, row)}",
+    )
+    yield _repeated(isr), lambda row: f"duplicate members in ISR {ids_of(isr, row)}"
+    yield (
+        (leader != NONE) & ~np.any(isr == leader[:, None], axis=1),
+        lambda row: f"leader {int(leader[row])} is neither -1 (none) nor in ISR {ids_of(isr, row)}",
+    )
+    yield _outside(rows.leader_epoch), lambda row: f"leader_epoch {int(rows.leader_epoch[row])} is out of range"
+    yield (
+        _outside(rows.min_insync_replicas, 1),
+        lambda row: f"min_insync_replicas {int(rows.min_insync_replicas[row])} is out of range (1 or more)",
+    )
+    yield _seen_before(rows.topic, rows.partition), lambda row: "the partition stands in an earlier row too"
+
+
+def _outside(column: NDArray[np.int32], lowest: int = 0, highest: int = LARGEST_INT32) -> NDArray[np.bool_]:
+    return (column < lowest) | (column > highest)
+
+
+def _repeated(lists: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """bool[n]: whether a row of `lists` holds a broker twice. Column by column: rows are short, columns long."""
+    result = np.zeros(len(lists), np.bool_)
+    for right in range(1, lists.shape[1]):
+        for left in range(right):
+            result |= (lists[:, left] == lists[:, right]) & (lists[:, right] != NONE)
+    return result
+
+
+def _seen_before(topic: NDArray[np.int32], partition: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """bool[n]: whether (topic, partition) of a row stands in an earlier row."""
+    key = (topic.astype(np.int64) << 32) | (partition.astype(np.int64) & 0xFFFFFFFF)
+    if bool(np.all(key[1:] > key[:-1])):
+        return np.zeros(len(key), np.bool_)
+    result = np.ones(len(key), np.bool_)
+    _, first = np.unique(key, return_index=True)
+    result[first] = False
+    return result

@@ -1,0 +1,148 @@
+"""What an operator looks for in a layout: loads, skew, what is under-replicated, what breaks the rack rule.
+
+Definitions, as Kafka's own metrics and tools have them:
+- *offline*: the partition has no leader, or its leader is not live;
+- *under-replicated*: fewer in-sync replicas than replicas; *under min ISR*: fewer than `min.insync.replicas`;
+- *preferred*: the first replica leads;
+- *rack violation*: the replicas stand in fewer racks than they could, min(replicas, racks); only where all brokers have
+  a rack (docs/reference/kafka.md §3.2);
+- *skew*: the largest load over the mean load of the live brokers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simzk.partitions.arrays import NONE, sizes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from simzk.partitions.layouts.layout import Layout
+
+
+@dataclass(frozen=True, eq=False)
+class BrokerLoad:
+    """What each broker, or each rack, holds; all int64, one entry a broker or rack.
+
+    Args:
+        replicas: replicas that it holds.
+        leaders: partitions that it leads.
+        preferred: partitions of which it holds the first replica.
+        preferred_led: those of them that it leads.
+        out_of_sync: replicas on it that are not in their partition's ISR.
+    """
+
+    replicas: NDArray[np.int64]
+    leaders: NDArray[np.int64]
+    preferred: NDArray[np.int64]
+    preferred_led: NDArray[np.int64]
+    out_of_sync: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class LayoutSummary:
+    """A layout in numbers; see the module for what each word means."""
+
+    partitions: int
+    topics: int
+    replication_factors: dict[int, int]
+    offline: int
+    under_replicated: int
+    under_min_isr: int
+    preferred_led: int
+    rack_violations: int
+    replica_skew: float
+    leader_skew: float
+    by_broker: BrokerLoad
+    by_rack: dict[str, BrokerLoad]
+
+
+def summarize(layout: Layout) -> LayoutSummary:
+    """Sum up a layout.
+
+    >>> from simzk.partitions.layouts import Brokers, generate_layout
+    >>> summary = summarize(generate_layout(Brokers.from_racks({1: "a", 2: "b"}), topics=1, partitions=4,
+    ...                                     replication_factor=2, seed=0))
+    >>> summary.by_broker.replicas.tolist(), summary.rack_violations
+    ([4, 4], 0)
+    """
+    brokers = layout.brokers
+    replicas = brokers.positions_of(layout.replicas)
+    isr = brokers.positions_of(layout.isr)
+    leader = brokers.positions_of(layout.leader)
+    in_sync, factors = sizes(isr), sizes(replicas)
+    head = replicas[:, 0]
+    by_broker = _load(replicas, isr, leader, head, len(brokers.ids))
+    has_live_leader = (leader != NONE) & brokers.live[leader]
+    values, counts = np.unique(factors, return_counts=True)
+    return LayoutSummary(
+        partitions=len(layout),
+        topics=len(np.unique(layout.topic)),
+        replication_factors=dict(zip(values.tolist(), counts.tolist(), strict=True)),
+        offline=int(np.count_nonzero(~has_live_leader)),
+        under_replicated=int(np.count_nonzero(in_sync < factors)),
+        under_min_isr=int(np.count_nonzero(in_sync < layout.min_insync_replicas)),
+        preferred_led=int(by_broker.preferred_led.sum()),
+        rack_violations=_rack_violations(layout, replicas, factors),
+        replica_skew=_skew(by_broker.replicas[brokers.live]),
+        leader_skew=_skew(by_broker.leaders[brokers.live]),
+        by_broker=by_broker,
+        by_rack=_by_rack(layout, by_broker),
+    )
+
+
+def _load(
+    replicas: NDArray[np.int32],
+    isr: NDArray[np.int32],
+    leader: NDArray[np.int32],
+    head: NDArray[np.int32],
+    brokers: int,
+) -> BrokerLoad:
+    def count(positions: NDArray[np.int32]) -> NDArray[np.int64]:
+        # Position -1, nobody, is counted in the first bin and left out.
+        return np.bincount(positions.ravel() + 1, minlength=brokers + 1)[1:].astype(np.int64)
+
+    held = count(replicas)
+    return BrokerLoad(held, count(leader), count(head), count(head[head == leader]), held - count(isr))
+
+
+def _by_rack(layout: Layout, by_broker: BrokerLoad) -> dict[str, BrokerLoad]:
+    result = {}
+    for name in layout.brokers.rack_names:
+        inside = np.array([rack == name for rack in layout.brokers.racks])
+        result[name] = BrokerLoad(
+            *(
+                np.array([column[inside].sum()])
+                for column in (
+                    by_broker.replicas,
+                    by_broker.leaders,
+                    by_broker.preferred,
+                    by_broker.preferred_led,
+                    by_broker.out_of_sync,
+                )
+            )
+        )
+    return result
+
+
+def _rack_violations(layout: Layout, replicas: NDArray[np.int32], factors: NDArray[np.intp]) -> int:
+    brokers = layout.brokers
+    if not brokers.all_have_racks:
+        return 0
+    number = {name: index for index, name in enumerate(brokers.rack_names)}
+    rack_of = np.array([number[rack] for rack in brokers.racks if rack is not None], np.int32)
+    racks = np.where(replicas == NONE, np.int32(NONE), rack_of[replicas])
+    distinct = np.zeros(len(racks), np.intp)
+    for column in range(racks.shape[1]):
+        seen = (racks[:, :column] == racks[:, column : column + 1]).any(axis=1)
+        distinct += ~seen & (racks[:, column] != NONE)
+    return int(np.count_nonzero(distinct < np.minimum(factors, len(number))))
+
+
+def _skew(loads: NDArray[np.int64]) -> float:
+    mean = loads.mean() if len(loads) else 0.0
+    return float(loads.max() / mean) if mean else 1.0
