@@ -3,7 +3,8 @@
 Rules of this module:
   - one class a request, its fields in the order of the wire (docs/reference/zookeeper.md §1.5);
   - values only: no behaviour, no defaults that the wire does not have, nothing mutable;
-  - paths are text, data is bytes or None (null and empty differ, §2.1), versions are 32-bit, -1 meaning any.
+  - paths are text, data is bytes or None (null and empty differ, §2.1), versions are 32-bit, -1 meaning any;
+  - None where the wire allows a null: the server answers it as the real one does (§1.1).
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from typing import NamedTuple
 class Id(NamedTuple):
     """Whom an ACL entry speaks of: a scheme and an id within it, as `Id("world", "anyone")`."""
 
-    scheme: str
-    id: str
+    scheme: str | None
+    id: str | None
 
 
 class ACL(NamedTuple):
@@ -29,28 +30,28 @@ OPEN_ACL: tuple[ACL, ...] = (ACL(31, Id("world", "anyone")),)
 
 
 class Create(NamedTuple):
-    path: str
+    path: str | None
     data: bytes | None
     acl: tuple[ACL, ...] | None
     flags: int
 
 
 class Create2(NamedTuple):
-    path: str
+    path: str | None
     data: bytes | None
     acl: tuple[ACL, ...] | None
     flags: int
 
 
 class CreateContainer(NamedTuple):
-    path: str
+    path: str | None
     data: bytes | None
     acl: tuple[ACL, ...] | None
     flags: int
 
 
 class CreateTTL(NamedTuple):
-    path: str
+    path: str | None
     data: bytes | None
     acl: tuple[ACL, ...] | None
     flags: int
@@ -58,47 +59,47 @@ class CreateTTL(NamedTuple):
 
 
 class Delete(NamedTuple):
-    path: str
+    path: str | None
     version: int
 
 
 class DeleteContainer(NamedTuple):
-    path: str
+    path: str | None
 
 
 class Exists(NamedTuple):
-    path: str
+    path: str | None
     watch: bool
 
 
 class GetData(NamedTuple):
-    path: str
+    path: str | None
     watch: bool
 
 
 class SetData(NamedTuple):
-    path: str
+    path: str | None
     data: bytes | None
     version: int
 
 
 class GetACL(NamedTuple):
-    path: str
+    path: str | None
 
 
 class SetACL(NamedTuple):
-    path: str
+    path: str | None
     acl: tuple[ACL, ...] | None
     version: int
 
 
 class GetChildren(NamedTuple):
-    path: str
+    path: str | None
     watch: bool
 
 
 class GetChildren2(NamedTuple):
-    path: str
+    path: str | None
     watch: bool
 
 
@@ -113,7 +114,7 @@ class Ping(NamedTuple):
 class Check(NamedTuple):
     """Only inside a `Multi`."""
 
-    path: str
+    path: str | None
     version: int
 
 
@@ -129,38 +130,38 @@ class MultiRead(NamedTuple):
 
 class Auth(NamedTuple):
     auth_type: int
-    scheme: str
+    scheme: str | None
     auth: bytes | None
 
 
 class SetWatches(NamedTuple):
     relative_zxid: int
-    data: tuple[str, ...]
-    exist: tuple[str, ...]
-    child: tuple[str, ...]
+    data: tuple[str, ...] | None
+    exist: tuple[str, ...] | None
+    child: tuple[str, ...] | None
 
 
 class SetWatches2(NamedTuple):
     relative_zxid: int
-    data: tuple[str, ...]
-    exist: tuple[str, ...]
-    child: tuple[str, ...]
-    persistent: tuple[str, ...]
-    persistent_recursive: tuple[str, ...]
+    data: tuple[str, ...] | None
+    exist: tuple[str, ...] | None
+    child: tuple[str, ...] | None
+    persistent: tuple[str, ...] | None
+    persistent_recursive: tuple[str, ...] | None
 
 
 class AddWatch(NamedTuple):
-    path: str
+    path: str | None
     mode: int
 
 
 class CheckWatches(NamedTuple):
-    path: str
+    path: str | None
     watcher_type: int
 
 
 class RemoveWatches(NamedTuple):
-    path: str
+    path: str | None
     watcher_type: int
 
 
@@ -169,7 +170,7 @@ class GetEphemerals(NamedTuple):
 
 
 class GetAllChildrenNumber(NamedTuple):
-    path: str
+    path: str | None
 
 
 class WhoAmI(NamedTuple):
@@ -189,6 +190,18 @@ class Sasl(NamedTuple):
 
 class CloseSession(NamedTuple):
     pass
+
+
+class Undecodable(NamedTuple):
+    """A request whose body does not parse: answered with MARSHALLING_ERROR, the connection stays open (§1.4)."""
+
+    opcode: int
+
+
+class Unimplemented(NamedTuple):
+    """A request of an opcode that no client may send: answered with UNIMPLEMENTED, then the connection closes (§1.4)."""
+
+    opcode: int
 
 
 class ConnectRequest(NamedTuple):
@@ -233,4 +246,6 @@ Request = (
     | Reconfig
     | Sasl
     | CloseSession
+    | Undecodable
+    | Unimplemented
 )

@@ -1,0 +1,130 @@
+"""Who may do what: permission bits, schemes of identity, the check of an ACL (§4).
+
+Rules of this module:
+  - pure functions of an ACL and a connection's identities;
+  - an ACL is a tuple, each distinct one kept once by the tree, so that the open ACL is known by identity;
+  - schemes stand in one table: whether an id of the scheme may stand in an ACL, and whether an identity matches it.
+
+Source: ZooKeeperServer.checkACL, PrepRequestProcessor.fixupACL, org.apache.zookeeper.server.auth.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from simzk.zookeeper.ip_scheme import ip_is_valid, ip_matches
+from simzk.zookeeper.refusal import Refusal
+from simzk.zookeeper.replies import ClientInfo, Code
+from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+READ, WRITE, CREATE, DELETE, ADMIN = 1, 2, 4, 8, 16
+
+READ_ACL: tuple[ACL, ...] = (ACL(READ, Id("world", "anyone")),)
+"""The ACL of /zookeeper/config."""
+
+_WORLD = Id("world", "anyone")
+
+
+class Scheme(NamedTuple):
+    """One way to be somebody: what may stand in an ACL, and which identity fits an ACL's id."""
+
+    is_valid: Callable[[str], bool]
+    matches: Callable[[str, str], bool]
+    is_authenticated: bool
+
+
+def _digest_is_valid(text: str) -> bool:
+    """Whether Java's `split(":")`, which drops empty parts at the end, gives two parts."""
+    return len(text.rstrip(":").split(":")) == 2 and bool(text.rstrip(":"))
+
+
+SCHEMES: dict[str, Scheme] = {
+    "digest": Scheme(_digest_is_valid, str.__eq__, is_authenticated=True),
+    "ip": Scheme(ip_is_valid, ip_matches, is_authenticated=False),
+}
+
+
+def digest_id(credentials: bytes) -> str:
+    """The id of the digest scheme for "user:password": the user, and the SHA-1 of the whole.
+
+    >>> digest_id(b"super:test")
+    'super:D/InIHSb7yEEbrWz8b9l71RjZJU='
+    """
+    # `new String(bytes)`: what is not UTF-8 becomes U+FFFD before it is digested.
+    text = credentials.decode("utf-8", "replace")
+    digest = hashlib.sha1(text.encode("utf-8")).digest()
+    return f"{text.split(':', 1)[0]}:{base64.b64encode(digest).decode('ascii')}"
+
+
+def is_permitted(acl: tuple[ACL, ...], permission: int, identities: Iterable[Id]) -> bool:
+    """Whether a connection of these identities has one of the bits of `permission` by `acl`."""
+    if not acl:
+        return True
+    for identity in identities:
+        if identity.scheme == "super":
+            return True
+    for perms, allowed in acl:
+        if not perms & permission:
+            continue
+        if allowed == _WORLD:
+            return True
+        scheme = SCHEMES.get(allowed.scheme or "")
+        if scheme is None or allowed.id is None:
+            continue
+        for identity in identities:
+            if identity.scheme == allowed.scheme and identity.id is not None and scheme.matches(identity.id, allowed.id):
+                return True
+    return False
+
+
+def expand_acl(acl: tuple[ACL, ...] | None, identities: Iterable[Id]) -> tuple[ACL, ...]:
+    """The ACL to store for the one that a client sent: duplicates gone, `auth` replaced by who is authenticated.
+
+    Raises:
+        Refusal: INVALID_ACL; MARSHALLING_ERROR for a null id, at which the real server stumbles (§1.4).
+    """
+    if acl is OPEN_ACL or acl == OPEN_ACL:
+        return OPEN_ACL
+    if not acl:
+        raise Refusal(Code.INVALID_ACL)
+    expanded: list[ACL] = []
+    for entry in dict.fromkeys(acl):
+        scheme_name, text = entry.id
+        if scheme_name is None:
+            raise Refusal(Code.INVALID_ACL)
+        if scheme_name == "auth":
+            expanded.extend(ACL(entry.perms, identity) for identity in _authenticated(identities))
+            if not _authenticated(identities):
+                raise Refusal(Code.INVALID_ACL)
+            continue
+        scheme = SCHEMES.get(scheme_name)
+        if text is None and (scheme is not None or scheme_name == "world"):
+            raise Refusal(Code.MARSHALLING_ERROR)
+        if entry.id != _WORLD and (scheme is None or text is None or not scheme.is_valid(text)):
+            raise Refusal(Code.INVALID_ACL)
+        expanded.append(entry)
+    return tuple(expanded)
+
+
+def _authenticated(identities: Iterable[Id]) -> list[Id]:
+    return [identity for identity in identities if identity.scheme in SCHEMES and SCHEMES[identity.scheme].is_authenticated]
+
+
+def without_secrets(acl: tuple[ACL, ...]) -> tuple[ACL, ...]:
+    """The ACL as it is shown to who may read but not administer: digests are blotted out (§4)."""
+    return tuple(
+        ACL(entry.perms, Id("digest", re.sub(":.*", ":x", entry.id.id))) if entry.id.scheme == "digest" and entry.id.id else entry
+        for entry in acl
+    )
+
+
+def client_info(identity: Id) -> ClientInfo:
+    """What `WhoAmI` tells of an identity (AuthUtil.getClientInfos)."""
+    users = {"digest": (identity.id or "").split(":")[0], "ip": identity.id or ""}
+    return ClientInfo(identity.scheme or "", users.get(identity.scheme or "", ""))

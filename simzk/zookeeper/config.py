@@ -1,0 +1,46 @@
+"""What may be set about a server: the names and defaults of zoo.cfg and of its system properties."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ServerConfig:
+    """How a server behaves.
+
+    Attributes:
+        tick_time_ms: the unit of session expiry (tickTime; zoo_sample.cfg has 2000 ms as well).
+        min_session_timeout_ms: the shortest timeout granted; two ticks where None.
+        max_session_timeout_ms: the longest timeout granted; twenty ticks where None.
+        server_id: the first byte of session ids (myid; 1 for a standalone server).
+        max_buffer_bytes: the largest request frame (jute.maxbuffer).
+        extended_types: whether TTL nodes may be made (zookeeper.extendedTypesEnabled).
+        super_digest: "super:" and the digest of who may do everything, or None (superDigest).
+        skip_acl: whether ACLs are kept but not looked at (zookeeper.skipACL).
+        enforce_quota: whether hard quotas refuse (zookeeper.enforceQuota).
+        reconfig_enabled: changes the error with which a standalone server refuses `Reconfig` (reconfigEnabled).
+        container_check_interval_ms: how often empty containers and outlived TTL nodes are looked for.
+
+    >>> ServerConfig(tick_time_ms=500).clamp_timeout(1)
+    1000
+    """
+
+    tick_time_ms: int = 2000
+    min_session_timeout_ms: int | None = None
+    max_session_timeout_ms: int | None = None
+    server_id: int = 1
+    max_buffer_bytes: int = 0xFFFFF
+    extended_types: bool = False
+    super_digest: str | None = None
+    skip_acl: bool = False
+    enforce_quota: bool = False
+    reconfig_enabled: bool = False
+    container_check_interval_ms: int = 60_000
+
+    def clamp_timeout(self, asked_ms: int) -> int:
+        """The session timeout granted to a client that asks for `asked_ms` (§1.3)."""
+        shortest, longest = self.min_session_timeout_ms, self.max_session_timeout_ms
+        shortest = self.tick_time_ms * 2 if shortest is None else shortest
+        longest = self.tick_time_ms * 20 if longest is None else longest
+        return min(max(asked_ms, shortest), longest)

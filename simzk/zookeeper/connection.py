@@ -1,0 +1,77 @@
+"""One client's connection as the server sees it: whose session, who the client is, what is to be sent to it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simzk.zookeeper.hash_order import java_string_hash, spread
+from simzk.zookeeper.prepare import Asker
+from simzk.zookeeper.requests import Id
+
+if TYPE_CHECKING:
+    from simzk.zookeeper.config import ServerConfig
+    from simzk.zookeeper.quotas import Quotas
+    from simzk.zookeeper.replies import Outgoing
+    from simzk.zookeeper.sessions import Session
+
+_IDENTITY_BUCKETS = 16
+"""Buckets of the real connection's set of identities; its order past a dozen identities is not followed."""
+
+
+def _bucket(identity: Id) -> int:
+    """Where Java's set of identities has this one (the generated `Id.hashCode`)."""
+    hash_code = 17 * 37 + java_string_hash(identity.scheme or "")
+    hash_code = hash_code * 37 + java_string_hash(identity.id or "")
+    return spread(hash_code & 0xFFFFFFFF) & (_IDENTITY_BUCKETS - 1)
+
+
+class Connection:
+    """A connection, made by `Server.connect`; only the server changes it, but for the two attributes of its driver.
+
+    Attributes:
+        session_id: the session's id, 0 where the server refused the connection.
+        timeout_ms: the session timeout that this connection negotiated.
+        closed: the server has nothing more to say than what is in `outgoing`, and hears nothing more.
+        address: the client's address, its identity in the ip scheme.
+        outgoing: what is to be sent, in order; `Server.take_output` takes it.
+        owner: whatever the driver wants to find its way back by; the server never looks at it.
+        attended: the driver's word that the client is there though it may be silent: while True, `Server.tick`
+            touches the session instead of expiring it.
+    """
+
+    __slots__ = (
+        "address",
+        "asker",
+        "attended",
+        "closed",
+        "outgoing",
+        "owner",
+        "session",
+        "session_id",
+        "timeout_ms",
+    )
+
+    def __init__(self, address: str, owner: object, config: ServerConfig, quotas: Quotas) -> None:
+        self.session: Session | None = None
+        self.session_id = 0
+        self.timeout_ms = 0
+        self.closed = False
+        self.address = address
+        self.outgoing: list[Outgoing] = []
+        self.owner = owner
+        self.attended = False
+        self.asker = Asker((Id("ip", address),), config, quotas)
+
+    def __repr__(self) -> str:
+        return f"Connection(0x{self.session_id:x}, {self.address}{', closed' if self.closed else ''})"
+
+    @property
+    def identities(self) -> tuple[Id, ...]:
+        """Who the client has shown to be, in the order of the real server's set."""
+        return self.asker.identities
+
+    def add_identity(self, identity: Id) -> None:
+        """The client has shown to be this one too."""
+        if identity not in self.identities:
+            ordered = sorted((*self.identities, identity), key=_bucket)
+            self.asker = self.asker._replace(identities=tuple(ordered))

@@ -1,0 +1,124 @@
+"""The order in which Java's HashSet lists text, for clients live by the order of getChildren (§2.6).
+
+Rules of this module:
+  - an element's place is the bucket of its spread hash; within a bucket, the order of insertion;
+  - a set's capacity starts where its owner says and doubles when it is more than three quarters full; it never shrinks;
+  - hashes are computed when the order is first asked for, since most sets are filled far more often than listed;
+  - a bucket of more than eight colliding names is not turned into a tree as Java does (one name would jump ahead).
+
+Source: java.util.HashMap, String.hashCode; docs/reference/zookeeper.md §2.6.
+"""
+
+from __future__ import annotations
+
+from array import array
+from functools import lru_cache
+from operator import mul
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_MASK = 0xFFFFFFFF
+
+
+@lru_cache(maxsize=256)
+def _weights(length: int) -> tuple[int, ...]:
+    """Powers of 31 modulo 2^32, highest first, for a text of `length` UTF-16 units."""
+    return tuple(pow(31, length - 1 - position, 1 << 32) for position in range(length))
+
+
+def java_string_hash(text: str) -> int:
+    """`String.hashCode` of Java, as an unsigned 32-bit number.
+
+    >>> java_string_hash("zookeeper"), java_string_hash("BB") == java_string_hash("Aa")
+    (1600681804, True)
+    """
+    if text.isascii():
+        units: Iterable[int] = text.encode("ascii")
+        length = len(text)
+    else:
+        utf16 = array("H", text.encode("utf-16-le", "surrogatepass"))
+        units, length = utf16, len(utf16)
+    return sum(map(mul, units, _weights(length))) & _MASK
+
+
+def spread(hash_code: int) -> int:
+    """`HashMap.hash`: the high half folded into the low one, since a bucket is chosen by the low bits."""
+    return hash_code ^ (hash_code >> 16)
+
+
+def clone_capacity(size: int) -> int:
+    """The capacity of `HashSet.clone()` of `size` elements (HashMap.putMapEntries)."""
+    wanted = int(size / 0.75 + 1.0)
+    return 1 << (wanted - 1).bit_length()
+
+
+class HashOrderedSet:
+    """A set of text that lists itself as a Java HashSet with the same history would.
+
+    Args:
+        capacity: the initial number of buckets, a power of two.
+
+    >>> children = HashOrderedSet(8)
+    >>> for name in ("quota", "config"):
+    ...     children.add(name)
+    >>> children.ordered()
+    ['config', 'quota']
+    """
+
+    __slots__ = ("_capacity", "_order", "_spreads")
+
+    def __init__(self, capacity: int) -> None:
+        assert capacity & (capacity - 1) == 0, "a capacity of buckets is a power of two"
+        self._capacity = capacity
+        self._spreads: dict[str, int | None] = {}
+        self._order: list[str] | None = None
+
+    def __len__(self) -> int:
+        return len(self._spreads)
+
+    def __contains__(self, element: object) -> bool:
+        return element in self._spreads
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.ordered())
+
+    def add(self, element: str) -> None:
+        spreads = self._spreads
+        if element not in spreads:
+            spreads[element] = None
+            self._order = None
+            if len(spreads) * 4 > self._capacity * 3:
+                self._capacity *= 2
+
+    def discard(self, element: str) -> None:
+        if element in self._spreads:
+            del self._spreads[element]
+            self._order = None
+
+    def ordered(self) -> list[str]:
+        """The elements in Java's order. The list is the set's own: copy it before keeping or changing it."""
+        if self._order is None:
+            spreads = self._spreads
+            for element, known in spreads.items():
+                if known is None:
+                    spreads[element] = spread(java_string_hash(element))
+            self._order = self._by_bucket(spreads, self._capacity)
+        return self._order
+
+    def clone_ordered(self) -> list[str]:
+        """The elements in the order of the set's `clone()`, which has buckets for its present size only."""
+        return self._by_bucket(self.ordered(), clone_capacity(len(self)))
+
+    def _by_bucket(self, elements: Iterable[str], capacity: int) -> list[str]:
+        spreads, mask = self._spreads, capacity - 1
+        return sorted(elements, key=lambda element: (spreads[element] or 0) & mask)
+
+    def check(self) -> None:
+        """Assert all invariants of the structure."""
+        assert self._capacity & (self._capacity - 1) == 0
+        assert len(self) * 4 <= self._capacity * 3
+        for element, known in self._spreads.items():
+            assert known is None or known == spread(java_string_hash(element))
+        assert self._order is None or (len(self._order) == len(self) and set(self._order) == set(self._spreads))

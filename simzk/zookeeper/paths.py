@@ -1,0 +1,62 @@
+"""Which paths may name a znode, and how a path falls into parent and name (§1.9).
+
+Rules of this module:
+  - pure functions of a path; what is refused is told by False, the caller knows the code;
+  - characters are judged as UTF-16 units, as Java sees them: no surrogates, hence nothing outside the basic plane.
+
+Source: org.apache.zookeeper.common.PathUtils.
+"""
+
+from __future__ import annotations
+
+import re
+
+_BAD_CHARACTER = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff\U00010000-\U0010ffff]")
+
+SPECIAL_PATHS = frozenset(("/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"))
+"""Nodes that no client may delete (DataTree.isSpecialPath)."""
+
+
+def is_valid_name(name: str) -> bool:
+    """Whether `name` may stand between two slashes of a path.
+
+    >>> [is_valid_name(name) for name in ("a", "...", ".", "", "a\\x00")]
+    [True, True, False, False, False]
+    """
+    if not name or name in (".", ".."):
+        return False
+    # Printable ASCII is the common case, and a few times cheaper to see than to search for what is bad.
+    return (name.isascii() and name.isprintable()) or _BAD_CHARACTER.search(name) is None
+
+
+def is_valid_path(path: str) -> bool:
+    """Whether `path` may name a znode.
+
+    >>> [is_valid_path(path) for path in ("/", "/a/b", "/a/", "a", "//a", "/a/../b")]
+    [True, True, False, False, False, False]
+    """
+    if path == "/":
+        return True
+    return path.startswith("/") and all(map(is_valid_name, path[1:].split("/")))
+
+
+def parent_of(path: str) -> str:
+    """The parent of a znode's path as clients write it; of "/" it is "/" itself.
+
+    >>> parent_of("/a/b"), parent_of("/a")
+    ('/a', '/')
+    """
+    return path[: path.rfind("/")] or "/"
+
+
+def ancestors_of(path: str) -> list[str]:
+    """All proper ancestors of a path, nearest first, down to "/".
+
+    >>> ancestors_of("/a/b/c")
+    ['/a/b', '/a', '/']
+    """
+    ancestors = []
+    while path not in ("/", ""):
+        path = parent_of(path)
+        ancestors.append(path)
+    return ancestors

@@ -1,0 +1,248 @@
+"""From a write that a client asks for to the transaction that makes it: all checks, in the order of §1.5.
+
+Rules of this module:
+  - nothing changes here; a check looks nodes up through `find`, which for a multi sees what its earlier operations
+    will have done (outstanding.py);
+  - the first check that fails raises `Refusal`; the precedence of errors is the order of the lines;
+  - one function a request, in one table.
+
+Source: PrepRequestProcessor.pRequest2Txn.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from simzk.zookeeper import acl as acls
+from simzk.zookeeper import requests as req
+from simzk.zookeeper import transactions as txns
+from simzk.zookeeper.acl import expand_acl, is_permitted
+from simzk.zookeeper.paths import SPECIAL_PATHS, is_valid_name, is_valid_path
+from simzk.zookeeper.refusal import Refusal
+from simzk.zookeeper.replies import Code
+from simzk.zookeeper.requests import OPEN_ACL
+from simzk.zookeeper.znode import MAX_TTL_MS, int32, is_session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from simzk.zookeeper.config import ServerConfig
+    from simzk.zookeeper.quotas import Quotas
+    from simzk.zookeeper.requests import ACL, Id
+
+
+class NodeView(Protocol):
+    """What a check must know of a node: a `Znode` has it, and so has a node that is to be (outstanding.py)."""
+
+    @property
+    def data(self) -> bytes | None: ...
+    @property
+    def acl(self) -> tuple[ACL, ...]: ...
+    @property
+    def version(self) -> int: ...
+    @property
+    def cversion(self) -> int: ...
+    @property
+    def aversion(self) -> int: ...
+    @property
+    def ephemeral_owner(self) -> int: ...
+    @property
+    def child_count(self) -> int: ...
+
+
+class Asker(NamedTuple):
+    """On whose behalf a write is checked, and by which rules."""
+
+    identities: tuple[Id, ...]
+    config: ServerConfig
+    quotas: Quotas
+
+    def may(self, acl: tuple[ACL, ...], permission: int) -> bool:
+        """Whether an ACL gives the asker the permission."""
+        return acl is OPEN_ACL or self.config.skip_acl or is_permitted(acl, permission, self.identities)
+
+    def need(self, node: NodeView, permission: int) -> None:
+        """Refuse unless the asker has the permission on the node."""
+        acl = node.acl
+        if acl is not OPEN_ACL and not self.may(acl, permission):
+            raise Refusal(Code.NO_AUTH)
+
+
+class Flags(NamedTuple):
+    """What the flags of a create mean (CreateMode)."""
+
+    ephemeral: bool = False
+    sequential: bool = False
+    ttl: bool = False
+
+
+FLAGS: dict[int, Flags] = {
+    0: Flags(),
+    1: Flags(ephemeral=True),
+    2: Flags(sequential=True),
+    3: Flags(ephemeral=True, sequential=True),
+    4: Flags(),
+    5: Flags(ttl=True),
+    6: Flags(ttl=True, sequential=True),
+}
+
+NO_TTL = -1
+"""The ttl of a request that has none."""
+
+if TYPE_CHECKING:
+    Find = Callable[[str], NodeView | None]
+    CreateRequest = req.Create | req.Create2 | req.CreateContainer | req.CreateTTL
+
+
+def prepare(request: req.Request, asker: Asker, find: Find) -> txns.TreeRecord:
+    """The record of the transaction that does what `request` asks.
+
+    Raises:
+        Refusal: with the code that the client gets.
+    """
+    return PREPARE[request.__class__](request, asker, find)
+
+
+def _existing(find: Find, path: str) -> NodeView:
+    node = find(path)
+    if node is None:
+        raise Refusal(Code.NO_NODE)
+    return node
+
+
+def _text(path: str | None) -> str:
+    """The path, unless it is null: there the real server stumbles, and says so."""
+    if path is None:
+        raise Refusal(Code.MARSHALLING_ERROR)
+    return path
+
+
+def _valid(path: str | None) -> str:
+    if path is None or not is_valid_path(path):
+        raise Refusal(Code.BAD_ARGUMENTS)
+    return path
+
+
+def _next_version(current: int, expected: int) -> int:
+    if expected not in (-1, current):
+        raise Refusal(Code.BAD_VERSION)
+    return int32(current + 1)
+
+
+def _check_flags(flags: int, ttl_ms: int, asker: Asker) -> Flags:
+    kind = FLAGS.get(flags)
+    if kind is None:
+        raise Refusal(Code.BAD_ARGUMENTS)
+    if kind.ttl and not asker.config.extended_types:
+        raise Refusal(Code.UNIMPLEMENTED)
+    if not 0 < ttl_ms <= MAX_TTL_MS if kind.ttl else ttl_ms >= 0:
+        raise Refusal(Code.BAD_ARGUMENTS)
+    return kind
+
+
+def _prepare_create(request: CreateRequest, asker: Asker, find: Find) -> txns.CreateRecord:
+    ttl_ms = request.ttl_ms if isinstance(request, req.CreateTTL) else NO_TTL
+    kind = _check_flags(request.flags, ttl_ms, asker)
+    if isinstance(request, req.CreateTTL) and not kind.ttl:
+        raise Refusal(Code.BAD_ARGUMENTS)
+    path = _text(request.path)
+    slash = path.rfind("/")
+    if slash == -1 or "\0" in path:
+        raise Refusal(Code.BAD_ARGUMENTS)
+    parent_path = path[:slash]
+    acl = expand_acl(request.acl, asker.identities)
+    parent = _existing(find, parent_path)
+    asker.need(parent, acls.CREATE)
+    if kind.sequential:
+        path += "%010d" % parent.cversion
+    # The parent exists, so its own path is known to be good; but "/" stands in the tree as "" too.
+    if parent_path == "/" or not is_valid_name(path[slash + 1 :]):
+        raise Refusal(Code.BAD_ARGUMENTS)
+    if find(path) is not None:
+        raise Refusal(Code.NODE_EXISTS)
+    if parent.ephemeral_owner and is_session(parent.ephemeral_owner):
+        raise Refusal(Code.NO_CHILDREN_FOR_EPHEMERALS)
+    data = request.data
+    if asker.config.enforce_quota and asker.quotas.would_exceed(path, 1, len(data or b"")):
+        raise Refusal(Code.QUOTA_EXCEEDED)
+    cversion = int32(parent.cversion + 1)
+    # The kind of node comes from the request, not from its flags, for containers and TTL nodes (§1.5).
+    if request.__class__ is req.Create:
+        return txns.CreateTxn(path, data, acl, kind.ephemeral, cversion)
+    if request.__class__ is req.Create2:
+        return txns.Create2Txn(path, data, acl, kind.ephemeral, cversion)
+    if request.__class__ is req.CreateContainer:
+        return txns.CreateContainerTxn(path, data, acl, cversion)
+    return txns.CreateTTLTxn(path, data, acl, cversion, ttl_ms)
+
+
+def _deletable(path: str | None) -> tuple[str, str]:
+    """The path and its parent's, unless it is none that may be deleted."""
+    path = _text(path)
+    slash = path.rfind("/")
+    if slash == -1 or "\0" in path or path in SPECIAL_PATHS:
+        raise Refusal(Code.BAD_ARGUMENTS)
+    return path, path[:slash]
+
+
+def _prepare_delete(request: req.Delete, asker: Asker, find: Find) -> txns.DeleteTxn:
+    path, parent_path = _deletable(request.path)
+    asker.need(_existing(find, parent_path), acls.DELETE)
+    node = _existing(find, path)
+    _next_version(node.version, request.version)
+    if node.child_count:
+        raise Refusal(Code.NOT_EMPTY)
+    return txns.DeleteTxn(path)
+
+
+def _prepare_delete_container(request: req.DeleteContainer, asker: Asker, find: Find) -> txns.DeleteContainerTxn:
+    path, _ = _deletable(request.path)
+    node = _existing(find, path)
+    if node.child_count:
+        raise Refusal(Code.NOT_EMPTY)
+    if is_session(node.ephemeral_owner):
+        raise Refusal(Code.BAD_VERSION)
+    return txns.DeleteContainerTxn(path)
+
+
+def _prepare_set_data(request: req.SetData, asker: Asker, find: Find) -> txns.SetDataTxn:
+    path, data = _valid(request.path), request.data
+    node = _existing(find, path)
+    asker.need(node, acls.WRITE)
+    if asker.config.enforce_quota and asker.quotas.would_exceed(path, 0, len(data or b"") - len(node.data or b"")):
+        raise Refusal(Code.QUOTA_EXCEEDED)
+    return txns.SetDataTxn(path, data, _next_version(node.version, request.version))
+
+
+def _prepare_set_acl(request: req.SetACL, asker: Asker, find: Find) -> txns.SetACLTxn:
+    path = _valid(request.path)
+    acl = expand_acl(request.acl, asker.identities)
+    node = _existing(find, path)
+    asker.need(node, acls.ADMIN)
+    return txns.SetACLTxn(path, acl, _next_version(node.aversion, request.version))
+
+
+def _prepare_check(request: req.Check, asker: Asker, find: Find) -> txns.CheckTxn:
+    path = _valid(request.path)
+    node = _existing(find, path)
+    asker.need(node, acls.READ)
+    return txns.CheckTxn(path, _next_version(node.version, request.version))
+
+
+def _prepare_reconfig(request: req.Reconfig, asker: Asker, find: Find) -> txns.TreeRecord:
+    # A standalone server has no members to change (§1.5).
+    raise Refusal(Code.UNIMPLEMENTED if asker.config.reconfig_enabled else Code.RECONFIG_DISABLED)
+
+
+PREPARE: dict[type, Callable[..., txns.TreeRecord]] = {
+    req.Create: _prepare_create,
+    req.Create2: _prepare_create,
+    req.CreateContainer: _prepare_create,
+    req.CreateTTL: _prepare_create,
+    req.Delete: _prepare_delete,
+    req.DeleteContainer: _prepare_delete_container,
+    req.SetData: _prepare_set_data,
+    req.SetACL: _prepare_set_acl,
+    req.Check: _prepare_check,
+    req.Reconfig: _prepare_reconfig,
+}

@@ -1,0 +1,194 @@
+"""What the requests that change no znode answer (§1.5), in one table.
+
+Rules of this module:
+  - a function a request: the body of its reply, or a `Refusal`;
+  - a path is looked up as it is; that it is malformed shows only in that nothing stands there;
+  - watches are left only where §3 says so: a read that fails leaves none, but for `Exists` on what is missing.
+
+Source: FinalRequestProcessor, DataTree.setWatches.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simzk.zookeeper import requests as req
+from simzk.zookeeper.acl import ADMIN, READ, client_info, without_secrets
+from simzk.zookeeper.refusal import Refusal
+from simzk.zookeeper.replies import ClientInfo, Code, EventType, OperationResult, Stat, WatchedEvent
+from simzk.zookeeper.watches import Mode, WatcherType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from simzk.zookeeper.connection import Connection
+    from simzk.zookeeper.requests import ACL
+    from simzk.zookeeper.tree import DataTree
+    from simzk.zookeeper.watches import WatchManager
+    from simzk.zookeeper.znode import Znode
+
+_JAVA_BLANKS = "".join(map(chr, range(33)))
+"""What `String.trim` takes away."""
+
+
+class Reader:
+    """What reads look at: a server's tree and watches."""
+
+    __slots__ = ("tree", "watches")
+
+    def __init__(self, tree: DataTree, watches: WatchManager[Connection]) -> None:
+        self.tree = tree
+        self.watches = watches
+
+    def _readable(self, connection: Connection, path: str | None, permission: int = READ) -> Znode:
+        if path is None:
+            raise Refusal(Code.MARSHALLING_ERROR)
+        node = self.tree.find(path)
+        if node is None:
+            raise Refusal(Code.NO_NODE)
+        connection.asker.need(node, permission)
+        return node
+
+    def get_data(self, connection: Connection, request: req.GetData) -> tuple[bytes | None, Stat]:
+        path, watch = request
+        node = self._readable(connection, path)
+        if watch:
+            self.watches.data.add(path, connection, Mode.STANDARD)
+        return node.data, node.stat()
+
+    def exists(self, connection: Connection, request: req.Exists) -> Stat:
+        path, watch = request
+        if path is None:
+            raise Refusal(Code.MARSHALLING_ERROR)
+        if "\0" in path:
+            raise Refusal(Code.BAD_ARGUMENTS)
+        node = self.tree.find(path)
+        if node is not None:
+            connection.asker.need(node, READ)
+        if watch:
+            self.watches.data.add(path, connection, Mode.STANDARD)
+        if node is None:
+            raise Refusal(Code.NO_NODE)
+        return node.stat()
+
+    def get_acl(self, connection: Connection, request: req.GetACL) -> tuple[tuple[ACL, ...], Stat]:
+        node = self._readable(connection, request.path, READ | ADMIN)
+        return (node.acl if connection.asker.may(node.acl, ADMIN) else without_secrets(node.acl)), node.stat()
+
+    def get_children(self, connection: Connection, request: req.GetChildren | req.GetChildren2) -> list[str]:
+        node = self._readable(connection, request.path)
+        if request.watch:
+            self.watches.child.add(request.path, connection, Mode.STANDARD)
+        return node.child_names()
+
+    def get_children2(self, connection: Connection, request: req.GetChildren2) -> tuple[list[str], Stat]:
+        names = self.get_children(connection, request)
+        return names, self._readable(connection, request.path).stat()
+
+    def get_all_children_number(self, connection: Connection, request: req.GetAllChildrenNumber) -> int:
+        self._readable(connection, request.path)
+        assert request.path is not None, "a null path is never readable"
+        return self.tree.descendant_count(request.path)
+
+    def get_ephemerals(self, connection: Connection, request: req.GetEphemerals) -> list[str]:
+        owned = self.tree.ephemerals_of(connection.session_id)
+        prefix = request.prefix
+        if prefix is None or prefix.strip(_JAVA_BLANKS) in ("", "/"):
+            return owned
+        return [path for path in owned if path.startswith(prefix)]
+
+    def sync(self, connection: Connection, request: req.Sync) -> str | None:
+        return request.path
+
+    def multi_read(self, connection: Connection, request: req.MultiRead) -> list[OperationResult]:
+        results = []
+        for operation in request.operations:
+            try:
+                body = READS[operation.__class__](self, connection, operation._replace(watch=False))
+                results.append(OperationResult(0, body))
+            except Refusal as refusal:
+                if refusal.code == Code.MARSHALLING_ERROR:
+                    raise
+                results.append(OperationResult(refusal.code, None))
+        return results
+
+    def who_am_i(self, connection: Connection, request: req.WhoAmI) -> list[ClientInfo]:
+        return [client_info(identity) for identity in connection.identities]
+
+    def add_watch(self, connection: Connection, request: req.AddWatch) -> int:
+        if request.mode not in (0, 1):
+            raise Refusal(Code.MARSHALLING_ERROR)
+        self.watches.add_persistent(request.path, connection, recursive=request.mode == 1)
+        return 0
+
+    def check_watches(self, connection: Connection, request: req.CheckWatches) -> None:
+        if not self.watches.contains(request.path, connection, _watcher_type(request.watcher_type)):
+            raise Refusal(Code.NO_WATCHER)
+
+    def remove_watches(self, connection: Connection, request: req.RemoveWatches) -> None:
+        if not self.watches.remove(request.path, connection, _watcher_type(request.watcher_type)):
+            raise Refusal(Code.NO_WATCHER)
+
+    def set_watches(self, connection: Connection, request: req.SetWatches | req.SetWatches2) -> None:
+        """Take up the watches of an earlier connection; what they missed since is told at once (§3).
+
+        No ACL is asked for these events, and they carry no zxid.
+        """
+        since = request.relative_zxid
+        for path in _paths(request.data):
+            node = self.tree.find(path)
+            if node is None:
+                connection.outgoing.append(WatchedEvent(EventType.NODE_DELETED, path, -1))
+            elif node.mzxid > since:
+                connection.outgoing.append(WatchedEvent(EventType.NODE_DATA_CHANGED, path, -1))
+            else:
+                self.watches.data.add(path, connection, Mode.STANDARD)
+        for path in _paths(request.exist):
+            if self.tree.find(path) is not None:
+                connection.outgoing.append(WatchedEvent(EventType.NODE_CREATED, path, -1))
+            else:
+                self.watches.data.add(path, connection, Mode.STANDARD)
+        for path in _paths(request.child):
+            node = self.tree.find(path)
+            if node is None:
+                connection.outgoing.append(WatchedEvent(EventType.NODE_DELETED, path, -1))
+            elif node.pzxid > since:
+                connection.outgoing.append(WatchedEvent(EventType.NODE_CHILDREN_CHANGED, path, -1))
+            else:
+                self.watches.child.add(path, connection, Mode.STANDARD)
+        if isinstance(request, req.SetWatches2):
+            for path in _paths(request.persistent):
+                self.watches.add_persistent(path, connection, recursive=False)
+            for path in _paths(request.persistent_recursive):
+                self.watches.add_persistent(path, connection, recursive=True)
+
+
+def _watcher_type(number: int) -> WatcherType:
+    if number not in WatcherType.__members__.values():
+        raise Refusal(Code.MARSHALLING_ERROR)
+    return WatcherType(number)
+
+
+def _paths(paths: tuple[str, ...] | None) -> tuple[str, ...]:
+    if paths is None:
+        raise Refusal(Code.MARSHALLING_ERROR)
+    return paths
+
+
+READS: dict[type, Callable[..., object]] = {
+    req.GetData: Reader.get_data,
+    req.Exists: Reader.exists,
+    req.GetACL: Reader.get_acl,
+    req.GetChildren: Reader.get_children,
+    req.GetChildren2: Reader.get_children2,
+    req.GetAllChildrenNumber: Reader.get_all_children_number,
+    req.GetEphemerals: Reader.get_ephemerals,
+    req.Sync: Reader.sync,
+    req.MultiRead: Reader.multi_read,
+    req.WhoAmI: Reader.who_am_i,
+    req.AddWatch: Reader.add_watch,
+    req.CheckWatches: Reader.check_watches,
+    req.RemoveWatches: Reader.remove_watches,
+    req.SetWatches: Reader.set_watches,
+    req.SetWatches2: Reader.set_watches,
+}

@@ -1,0 +1,16 @@
+"""How the code of an error travels from the check that found it to the reply (the real server's KeeperException)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from simzk.zookeeper.replies import Code
+
+
+class Refusal(Exception):
+    """A request that the server refuses. It never leaves `Server.handle`, which answers with the code."""
+
+    def __init__(self, code: Code) -> None:
+        self.code = code
+        super().__init__(code)

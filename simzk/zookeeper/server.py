@@ -1,0 +1,408 @@
+"""One ZooKeeper server's state machine: requests and time in, replies and watch events out. No IO.
+
+Rules of this module:
+  - time comes in as a number of milliseconds; nothing here waits or reads a clock;
+  - a write is checked (prepare.py), becomes a transaction with the next zxid, and is applied; a write that fails is a
+    transaction too (§1.5);
+  - what a request changes is told to watchers while it is applied, before its reply is made (§1.8);
+  - nothing is sent: messages are left in connections' outboxes, and `take_output` hands them over.
+
+Source: ZooKeeperServer, PrepRequestProcessor, FinalRequestProcessor.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simzk.zookeeper import requests as req
+from simzk.zookeeper import transactions as txns
+from simzk.zookeeper.acl import READ, digest_id
+from simzk.zookeeper.config import ServerConfig
+from simzk.zookeeper.connection import Connection
+from simzk.zookeeper.outstanding import Outstanding
+from simzk.zookeeper.prepare import PREPARE
+from simzk.zookeeper.reads import READS, Reader
+from simzk.zookeeper.refusal import Refusal
+from simzk.zookeeper.replies import Closed, Code, ConnectResponse, OperationResult, Reply
+from simzk.zookeeper.sessions import SessionTracker, first_session_id, password_of
+from simzk.zookeeper.sweeper import Sweeper
+from simzk.zookeeper.tree import DataTree
+from simzk.zookeeper.watches import WatchManager
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from simzk.zookeeper.replies import Outgoing
+
+_PING_XID = -2
+_MULTI_OPCODE = 14
+
+
+class Server:
+    """One ZooKeeper server.
+
+    A driver calls `connect`, `handle`, `disconnect` as its clients do, `tick` when `next_deadline_ms` has come, and
+    sends what `take_output` gives. Times must not go back.
+
+    Args:
+        config: how the server behaves.
+        now_ms: the time at which it starts; session ids and sweeps count from there.
+
+    Attributes:
+        tree: all znodes.
+        sessions: the live sessions.
+        watches: which connection watches what.
+        zxid: of the last transaction applied.
+        on_transaction: called with each transaction as it is applied, failed writes (`ErrorTxn`) included.
+
+    >>> server = Server()
+    >>> connection = server.connect(req.ConnectRequest(0, 0, 10_000, 0, None, False), now_ms=0)
+    >>> server.handle(connection, 1, req.Create("/a", b"x", req.OPEN_ACL, 0), now_ms=5)
+    >>> server.handle(connection, 2, req.GetData("/a", False), now_ms=6)
+    >>> [(_, (connected, created, read))] = server.take_output()
+    >>> created
+    Reply(xid=1, zxid=2, error=0, body='/a')
+    >>> read.body[0], read.body[1].ctime_ms
+    (b'x', 5)
+    """
+
+    def __init__(self, config: ServerConfig | None = None, *, now_ms: int = 0) -> None:
+        self.config = config or ServerConfig()
+        self.tree = DataTree()
+        self.sessions = SessionTracker(self.config.tick_time_ms, first_session_id(self.config.server_id, now_ms))
+        self.watches: WatchManager[Connection] = WatchManager()
+        self.zxid = 0
+        self.on_transaction: list[Callable[[txns.Transaction], None]] = []
+        self._reader = Reader(self.tree, self.watches)
+        self._sweeper = Sweeper(self.tree, self.config.container_check_interval_ms, now_ms)
+        self._connections: dict[int, Connection] = {}
+        self._unsent: dict[Connection, None] = {}
+
+    # Connections
+
+    def connect(
+        self, request: req.ConnectRequest, now_ms: int, *, address: str = "127.0.0.1", owner: object = None
+    ) -> Connection:
+        """A client has connected and asks for a session, a new one or one that it has (§1.3).
+
+        Args:
+            request: the first record of the connection.
+            now_ms: the present time.
+            address: the client's address.
+            owner: kept in the connection for the driver.
+
+        Returns:
+            The connection; the first thing in its outgoing is the ConnectResponse, or Closed where there is none.
+        """
+        connection = Connection(address, owner, self.config, self.tree.quotas)
+        if request.last_zxid_seen > self.zxid:
+            # The client has seen what this server has not: it must look for another.
+            self._close(connection)
+            return connection
+        connection.timeout_ms = self.config.clamp_timeout(request.timeout_ms)
+        session_id = request.session_id
+        if session_id == 0:
+            session_id = self.sessions.new_id()
+            self.apply(
+                txns.Transaction(session_id, 0, self.zxid + 1, now_ms, txns.CreateSessionTxn(connection.timeout_ms))
+            )
+        elif not self._reattach(session_id, request.password, connection.timeout_ms, now_ms):
+            read_only = None if request.read_only is None else False
+            self._send(connection, ConnectResponse(0, 0, 0, bytes(16), read_only))
+            self._close(connection)
+            return connection
+        connection.session_id = session_id
+        connection.session = self.sessions.get(session_id)
+        assert connection.session is not None
+        self._connections[session_id] = connection
+        read_only = None if request.read_only is None else False
+        self._send(
+            connection,
+            ConnectResponse(0, connection.timeout_ms, session_id, password_of(session_id), read_only),
+        )
+        return connection
+
+    def _reattach(self, session_id: int, password: bytes | None, timeout_ms: int, now_ms: int) -> bool:
+        """Whether the session may be taken up. Its present connection goes in any case, before the password is
+        looked at (§1.3)."""
+        present = self._connections.get(session_id)
+        if present is not None:
+            self._close(present)
+        session = self.sessions.get(session_id)
+        if session is None or password != password_of(session_id):
+            return False
+        self.sessions.touch(session, now_ms, timeout_ms)
+        return True
+
+    def disconnect(self, connection: Connection) -> None:
+        """The transport of a connection is gone: so are its watches and what was not sent; its session stays."""
+        if not connection.closed:
+            self._close(connection)
+        connection.outgoing.clear()
+        self._unsent.pop(connection, None)
+
+    def connection_of(self, session_id: int) -> Connection | None:
+        """The open connection of a session, or None."""
+        return self._connections.get(session_id)
+
+    def restart(self, now_ms: int) -> None:
+        """Stop and start at once: connections and watches go, the tree and the sessions stay (§1.8).
+
+        Every session has its whole timeout again.
+        """
+        for connection in list(self._connections.values()):
+            self._close(connection)
+        for session_id in self.sessions.ids():
+            session = self.sessions.get(session_id)
+            assert session is not None
+            self.sessions.touch(session, now_ms, session.timeout_ms)
+
+    def _close(self, connection: Connection) -> None:
+        self._send(connection, Closed())
+        connection.closed = True
+        self.watches.forget(connection)
+        if self._connections.get(connection.session_id) is connection:
+            del self._connections[connection.session_id]
+
+    # Requests
+
+    def handle(self, connection: Connection, xid: int, request: req.Request, now_ms: int) -> None:
+        """One request of a connection: its reply, and the events that it causes, land in outboxes.
+
+        Args:
+            connection: whose request it is; of a closed one nothing is heard.
+            xid: echoed in the reply.
+            request: what is asked.
+            now_ms: the present time.
+        """
+        session = connection.session
+        if connection.closed or session is None:
+            return
+        expiry_ms = self.sessions.expiry_of(now_ms, connection.timeout_ms)
+        if expiry_ms != session.expiry_ms:
+            self.sessions.touch(session, now_ms, connection.timeout_ms)
+        kind = request.__class__
+        read = READS.get(kind)
+        if read is not None:
+            try:
+                reply = Reply(xid, self.zxid, 0, read(self._reader, connection, request))
+            except Refusal as refusal:
+                reply = Reply(xid, self.zxid, refusal.code, None)
+        elif kind in _WRITES:
+            reply = self._write(connection, xid, request, now_ms)
+        else:
+            _SPECIAL[kind](self, connection, xid, request, now_ms)
+            return
+        outgoing = connection.outgoing
+        if not outgoing or connection not in self._unsent:
+            self._unsent[connection] = None
+        outgoing.append(reply)
+
+    def _write(self, connection: Connection, xid: int, request: req.Request, now_ms: int) -> Reply:
+        record: txns.Record
+        zxid = self.zxid + 1
+        error = 0
+        try:
+            record = _WRITES[request.__class__](request, connection.asker, self.tree.find)
+        except Refusal as refusal:
+            error = refusal.code
+            record = txns.ErrorTxn(error)
+        body = self.apply(txns.Transaction(connection.session_id, xid, zxid, now_ms, record))
+        return Reply(xid, zxid, error, body)
+
+    def _multi(self, connection: Connection, xid: int, request: req.Multi, now_ms: int) -> None:
+        error = 0
+        record: txns.MultiTxn | txns.ErrorTxn
+        try:
+            record = self._prepare_multi(connection, request)
+        except Refusal as refusal:
+            error = refusal.code
+            record = txns.ErrorTxn(error)
+        zxid = self.zxid + 1
+        bodies = self.apply(txns.Transaction(connection.session_id, xid, zxid, now_ms, record))
+        results: list[OperationResult] | None = None
+        if isinstance(bodies, list):
+            results = [OperationResult(0, body) for body in bodies]
+        elif isinstance(record, txns.MultiTxn):
+            # Operations before the one that failed are told 0, though nothing was done (§1.6).
+            errors = [step.error if isinstance(step, txns.ErrorTxn) else 0 for step in record.records]
+            results = [OperationResult(failed, None) for failed in errors]
+        self._send(connection, Reply(xid, zxid, error, results))
+
+    def _prepare_multi(self, connection: Connection, request: req.Multi) -> txns.MultiTxn:
+        """Check operation by operation, each as if the earlier ones were done.
+
+        Raises:
+            Refusal: MARSHALLING_ERROR, where the request as a whole makes no sense.
+        """
+        if any(operation.path is None for operation in request.operations):
+            raise Refusal(Code.MARSHALLING_ERROR)
+        outstanding = Outstanding(self.tree.find, connection.session_id)
+        records: list[txns.TreeRecord | txns.ErrorTxn] = []
+        failed = False
+        for operation in request.operations:
+            if failed:
+                records.append(txns.ErrorTxn(Code.RUNTIME_INCONSISTENCY))
+                continue
+            try:
+                record = PREPARE[operation.__class__](operation, connection.asker, outstanding.find)
+            except Refusal as refusal:
+                if refusal.code == Code.MARSHALLING_ERROR:
+                    raise
+                failed = True
+                records.append(txns.ErrorTxn(refusal.code))
+            else:
+                outstanding.note(record)
+                records.append(record)
+        return txns.MultiTxn(tuple(records))  # type: ignore[arg-type]
+
+    def _ping(self, connection: Connection, xid: int, request: req.Ping, now_ms: int) -> None:
+        self._send(connection, Reply(_PING_XID, self.zxid, 0, None))
+
+    def _auth(self, connection: Connection, xid: int, request: req.Auth, now_ms: int) -> None:
+        """Show who one is; failing that ends the connection. The reply carries no zxid (§1.5)."""
+        if request.scheme == "ip":
+            connection.add_identity(req.Id("ip", connection.address))
+        elif request.scheme == "digest" and request.auth is not None:
+            digest = digest_id(request.auth)
+            if digest == self.config.super_digest:
+                connection.add_identity(req.Id("super", ""))
+            connection.add_identity(req.Id("digest", digest))
+        else:
+            self._send(connection, Reply(xid, 0, Code.AUTH_FAILED, None))
+            self._close(connection)
+            return
+        self._send(connection, Reply(xid, 0, 0, None))
+
+    def _sasl(self, connection: Connection, xid: int, request: req.Sasl, now_ms: int) -> None:
+        # No SASL is configured: the real server answers with a null token and goes on (§1.5).
+        self._send(connection, Reply(xid, 0, 0, None))
+
+    def _close_session(self, connection: Connection, xid: int, request: req.CloseSession, now_ms: int) -> None:
+        self._end_session(connection.session_id, xid, now_ms)
+        self._send(connection, Reply(xid, self.zxid, 0, None))
+        self._close(connection)
+
+    def _undecodable(self, connection: Connection, xid: int, request: req.Undecodable, now_ms: int) -> None:
+        if request.opcode == _MULTI_OPCODE:
+            # The real server takes a zxid before it reads a multi, unlike with any other request (§1.4).
+            error = txns.ErrorTxn(Code.MARSHALLING_ERROR)
+            self.apply(txns.Transaction(connection.session_id, xid, self.zxid + 1, now_ms, error))
+        self._send(connection, Reply(xid, self.zxid, Code.MARSHALLING_ERROR, None))
+
+    def _unimplemented(self, connection: Connection, xid: int, request: req.Unimplemented, now_ms: int) -> None:
+        self._send(connection, Reply(xid, -1, Code.UNIMPLEMENTED, None))
+        self._close(connection)
+
+    # Transactions
+
+    def apply(self, transaction: txns.Transaction) -> object:
+        """Apply a transaction, as the next of this server's history: one of its own, a leader's, or a log's.
+
+        Returns:
+            The body of the reply to whoever asked for it.
+        """
+        assert transaction.zxid > self.zxid, "history only grows"
+        self.zxid = transaction.zxid
+        record = transaction.record
+        if record.__class__ is txns.CreateSessionTxn:
+            assert isinstance(record, txns.CreateSessionTxn)
+            self.sessions.add(transaction.session_id, record.timeout_ms, transaction.time_ms)
+        elif record.__class__ is txns.CloseSessionTxn:
+            self.sessions.remove(transaction.session_id)
+        body, changes = self.tree.apply(transaction)
+        self._sweeper.note(transaction.time_ms)
+        for observer in self.on_transaction:
+            observer(transaction)
+        watches = self.watches
+        if changes and (watches.data or watches.child):
+            for change in changes:
+                for connection, event, acl in watches.fire(change, transaction.zxid):
+                    if connection.asker.may(acl, READ):
+                        self._send(connection, event)
+        return body
+
+    # Time
+
+    def tick(self, now_ms: int) -> None:
+        """Let time do its work: sessions not heard of expire, empty containers and outlived TTL nodes go.
+
+        A session whose connection is `attended` is touched instead.
+        """
+        for session in self.sessions.due(now_ms):
+            connection = self._connections.get(session.session_id)
+            if connection is not None and connection.attended:
+                self.sessions.touch(session, now_ms, connection.timeout_ms)
+            else:
+                self.expire(session.session_id, now_ms)
+        for path in self._sweeper.due(now_ms):
+            self.apply(txns.Transaction(0, 0, self.zxid + 1, now_ms, txns.DeleteContainerTxn(path)))
+
+    def next_deadline_ms(self) -> int | None:
+        """When `tick` will next have something to do if nothing else happens, or None."""
+        deadlines = (self.sessions.next_expiry_ms(), self._sweeper.next_ms)
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    def expire(self, session_id: int, now_ms: int) -> bool:
+        """End a session now, as if its client had been silent for too long.
+
+        Its connection, if it has one, gets the events that its own watches produce, then Closed (§1.8).
+
+        Returns:
+            Whether there was such a session.
+        """
+        if session_id not in self.sessions:
+            return False
+        connection = self._connections.get(session_id)
+        self._end_session(session_id, 0, now_ms)
+        if connection is not None:
+            self._close(connection)
+        return True
+
+    def _end_session(self, session_id: int, cxid: int, now_ms: int) -> None:
+        paths = tuple(self.tree.ephemerals_of(session_id))
+        self.apply(txns.Transaction(session_id, cxid, self.zxid + 1, now_ms, txns.CloseSessionTxn(paths)))
+
+    # Output
+
+    def _send(self, connection: Connection, message: Outgoing) -> None:
+        if not connection.closed:
+            connection.outgoing.append(message)
+            self._unsent[connection] = None
+
+    def take_output(self) -> list[tuple[Connection, list[Outgoing]]]:
+        """Everything to send since this was last called: per connection, in order."""
+        taken = []
+        for connection in self._unsent:
+            taken.append((connection, connection.outgoing))
+            connection.outgoing = []
+        self._unsent.clear()
+        return taken
+
+    def check(self) -> None:
+        """Assert all invariants of the server and of its parts."""
+        self.tree.check()
+        self.sessions.check()
+        self.watches.check()
+        assert all(session_id in self.sessions for session_id in self.tree.ephemerals)
+        for session_id, connection in self._connections.items():
+            assert not connection.closed
+            assert connection.session is self.sessions.get(session_id)
+        for table in (self.watches.data, self.watches.child):
+            assert all(self._connections.get(watcher.session_id) is watcher for _, watcher, _ in table.entries())
+        assert all(node.czxid <= self.zxid for _, node in self.tree.walk())
+
+
+_WRITES = {kind: check for kind, check in PREPARE.items() if kind is not req.Check}
+"""The writes that may come alone: a check stands only inside a multi (§1.4)."""
+
+_SPECIAL: dict[type, Callable[..., None]] = {
+    req.Multi: Server._multi,
+    req.Ping: Server._ping,
+    req.Auth: Server._auth,
+    req.Sasl: Server._sasl,
+    req.CloseSession: Server._close_session,
+    req.Undecodable: Server._undecodable,
+    req.Unimplemented: Server._unimplemented,
+    req.Check: Server._unimplemented,
+}

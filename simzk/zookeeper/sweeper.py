@@ -1,0 +1,55 @@
+"""When containers that emptied and TTL nodes that outlived themselves are removed (§2.3; ContainerManager).
+
+Rules of this module:
+  - there is a sweep every interval from the server's start, told as a deadline only while there is anything to sweep;
+  - what is due is decided here; the server makes the transactions, and all of a sweep happen at one time, where the
+    real server spreads them 6 ms apart.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simzk.zookeeper.znode import ttl_of
+
+if TYPE_CHECKING:
+    from simzk.zookeeper.tree import DataTree
+
+
+class Sweeper:
+    """The sweeps of one server."""
+
+    __slots__ = ("_interval_ms", "_start_ms", "_tree", "next_ms")
+
+    def __init__(self, tree: DataTree, interval_ms: int, start_ms: int) -> None:
+        self._tree = tree
+        self._interval_ms = interval_ms
+        self._start_ms = start_ms
+        self.next_ms: int | None = None
+
+    def note(self, now_ms: int) -> None:
+        """The tree has changed: where there is something to sweep now, the next sweep is a deadline."""
+        if self.next_ms is None and (self._tree.containers or self._tree.ttls):
+            self.next_ms = self._after(now_ms)
+
+    def _after(self, now_ms: int) -> int:
+        return now_ms + self._interval_ms - (now_ms - self._start_ms) % self._interval_ms
+
+    def due(self, now_ms: int) -> list[str]:
+        """The paths to remove if a sweep's time has come by now; the next sweep is set."""
+        if self.next_ms is None or now_ms < self.next_ms:
+            return []
+        tree = self._tree
+        self.next_ms = self._after(now_ms) if tree.containers or tree.ttls else None
+        due = []
+        for path in tree.containers:
+            node = tree.get(path)
+            # A container that never had a child stays, however old (maxNeverUsedIntervalMs is 0).
+            if node is not None and not node.child_count and node.cversion > 0:
+                due.append(path)
+        for path in tree.ttls:
+            node = tree.get(path)
+            ttl_ms = None if node is None else ttl_of(node.ephemeral_owner)
+            if node is not None and ttl_ms is not None and not node.child_count and now_ms - node.mtime_ms > ttl_ms:
+                due.append(path)
+        return due

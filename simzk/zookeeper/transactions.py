@@ -1,0 +1,139 @@
+"""Transactions: what a checked write will change, as the real server logs it (§6).
+
+Rules of this module:
+  - values only; one class a record of the transaction log, fields as the log has them;
+  - a transaction is complete: whoever applies it to an equal tree gets an equal tree (a follower, a replay);
+  - a failed write is a transaction too, an `ErrorTxn`, since it consumes a zxid (§1.5).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from simzk.zookeeper.requests import ACL
+
+
+class CreateTxn(NamedTuple):
+    """A node made by `Create`: its path with any sequence number, its ACL expanded.
+
+    `parent_cversion` is the parent's new stored cversion; it is raised to that, never lowered.
+    """
+
+    path: str
+    data: bytes | None
+    acl: tuple[ACL, ...]
+    ephemeral: bool
+    parent_cversion: int
+
+
+class Create2Txn(NamedTuple):
+    """The same as `CreateTxn`, made by `Create2`, whose answer tells the Stat too."""
+
+    path: str
+    data: bytes | None
+    acl: tuple[ACL, ...]
+    ephemeral: bool
+    parent_cversion: int
+
+
+class CreateContainerTxn(NamedTuple):
+    path: str
+    data: bytes | None
+    acl: tuple[ACL, ...]
+    parent_cversion: int
+
+
+class CreateTTLTxn(NamedTuple):
+    path: str
+    data: bytes | None
+    acl: tuple[ACL, ...]
+    parent_cversion: int
+    ttl_ms: int
+
+
+class DeleteTxn(NamedTuple):
+    path: str
+
+
+class DeleteContainerTxn(NamedTuple):
+    """The same as `DeleteTxn`, made by `DeleteContainer`."""
+
+    path: str
+
+
+class SetDataTxn(NamedTuple):
+    """`version` is the node's new one."""
+
+    path: str
+    data: bytes | None
+    version: int
+
+
+class SetACLTxn(NamedTuple):
+    """`version` is the node's new aversion."""
+
+    path: str
+    acl: tuple[ACL, ...]
+    version: int
+
+
+class CheckTxn(NamedTuple):
+    """A check that held; `version` is the node's plus 1, as the real log has it (PrepRequestProcessor)."""
+
+    path: str
+    version: int
+
+
+class CreateSessionTxn(NamedTuple):
+    timeout_ms: int
+
+
+class CloseSessionTxn(NamedTuple):
+    """The end of a session; `paths` are its ephemerals in the order of their removal."""
+
+    paths: tuple[str, ...]
+
+
+class ErrorTxn(NamedTuple):
+    """A write that failed: nothing changes but the zxid."""
+
+    error: int
+
+
+class MultiTxn(NamedTuple):
+    """The records of a multi. Where one of them is an `ErrorTxn` the multi failed and none is applied (§1.6)."""
+
+    records: tuple[
+        CreateTxn
+        | Create2Txn
+        | CreateContainerTxn
+        | CreateTTLTxn
+        | DeleteTxn
+        | SetDataTxn
+        | CheckTxn
+        | ErrorTxn,
+        ...,
+    ]
+
+    @property
+    def failed(self) -> bool:
+        return any(isinstance(record, ErrorTxn) for record in self.records)
+
+
+CreateRecord = CreateTxn | Create2Txn | CreateContainerTxn | CreateTTLTxn
+TreeRecord = CreateRecord | DeleteTxn | DeleteContainerTxn | SetDataTxn | SetACLTxn | CheckTxn
+Record = TreeRecord | MultiTxn | CreateSessionTxn | CloseSessionTxn | ErrorTxn
+
+
+class Transaction(NamedTuple):
+    """One step of a server's history: who asked, the zxid, the time in ms, and what changes.
+
+    `cxid` is the xid of the client's request, 0 where no client asked (expiry, sweeps, new sessions).
+    """
+
+    session_id: int
+    cxid: int
+    zxid: int
+    time_ms: int
+    record: Record

@@ -1,0 +1,328 @@
+"""The tree of znodes: transactions are applied to it, and it says what changed (§2).
+
+Rules of this module:
+  - one dictionary from path to znode; the root stands in it as "" and as "/", as in the real server, so that "" is an
+    alias of "/" wherever a path is only looked up (§1.9);
+  - only `apply` and `restore` change it, and neither ever fails half-way: what may not happen is refused before it
+    becomes a transaction (prepare.py);
+  - applying returns the changes, from which watches are fired (watches.py).
+
+Source: org.apache.zookeeper.server.DataTree.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from simzk.zookeeper import transactions as txns
+from simzk.zookeeper.acl import READ_ACL
+from simzk.zookeeper.acl_cache import ACLCache
+from simzk.zookeeper.hash_order import HashOrderedSet
+from simzk.zookeeper.paths import is_valid_path, parent_of
+from simzk.zookeeper.quotas import Quotas
+from simzk.zookeeper.replies import EventType
+from simzk.zookeeper.requests import OPEN_ACL
+from simzk.zookeeper.znode import CONTAINER_OWNER, Znode, is_session, ttl_of, ttl_owner
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from simzk.zookeeper.replies import Stat
+    from simzk.zookeeper.requests import ACL
+
+EPHEMERALS_CAPACITY = 16
+"""The buckets that a session's set of ephemerals starts with: Java's default."""
+
+
+class Change(NamedTuple):
+    """One elementary change: of which node, and the ACLs by which its watchers must be able to read (§3, ACL filter).
+
+    For a change of data the parent's fields are empty: parents are told of births and deaths only.
+    """
+
+    kind: EventType
+    path: str
+    acl: tuple[ACL, ...]
+    parent_path: str
+    parent_acl: tuple[ACL, ...]
+
+
+class Applied(NamedTuple):
+    """What came of a record: the body that its reply carries, and what changed, in order."""
+
+    body: object
+    changes: tuple[Change, ...]
+
+
+class DataTree:
+    """All znodes of one server.
+
+    >>> tree = DataTree()
+    >>> tree.get("/zookeeper").child_names()
+    ['config', 'quota']
+    >>> tree.get("/").stat().cversion
+    -1
+    """
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, Znode] = {}
+        self.find: Callable[[str], Znode | None] = self._nodes.get
+        self.acls = ACLCache()
+        self.quotas = Quotas(self.find)
+        self.ephemerals: dict[int, HashOrderedSet] = {}
+        self.containers: dict[str, None] = {}
+        self.ttls: dict[str, None] = {}
+        self._plant()
+
+    def _plant(self) -> None:
+        """The initial tree (§2.4)."""
+        root = Znode(b"", OPEN_ACL, 0, 0, 0)
+        self._nodes[""] = self._nodes["/"] = root
+        for path, acl in (("/zookeeper", OPEN_ACL), ("/zookeeper/quota", OPEN_ACL), ("/zookeeper/config", READ_ACL)):
+            self._nodes[path] = Znode(b"", self.acls.keep(acl), 0, 0, 0)
+            self._nodes[parent_of(path)].add_child(path[path.rfind("/") + 1 :])
+        self._nodes["/zookeeper/config"].aversion = -1
+
+    def __len__(self) -> int:
+        """The number of nodes as the real server counts them: the root twice (§2.4)."""
+        return len(self._nodes)
+
+    def __contains__(self, path: object) -> bool:
+        return path in self._nodes
+
+    def get(self, path: str) -> Znode | None:
+        """The znode at `path`, or None."""
+        return self.find(path)
+
+    def stat(self, path: str) -> Stat | None:
+        """The Stat of the znode at `path` as clients see it, or None."""
+        node = self.find(path)
+        return None if node is None else node.stat()
+
+    def walk(self, path: str = "/") -> Iterator[tuple[str, Znode]]:
+        """All nodes at `path` and below, parents first, children in the real server's order."""
+        pending = [path]
+        while pending:
+            at = pending.pop()
+            node = self.find(at)
+            if node is not None:
+                yield at, node
+                prefix = "" if at == "/" else at
+                pending.extend(f"{prefix}/{name}" for name in reversed(node.child_names()))
+
+    def descendant_count(self, path: str) -> int:
+        """How many nodes are below `path` (DataTree.getAllChildrenNumber)."""
+        if path in ("/", ""):
+            # The real server counts paths that start with the given one, and leaves out "" and "/" for "/" only.
+            return len(self) - (2 if path else 1)
+        return sum(1 for _ in self.walk(path)) - 1
+
+    def ephemerals_of(self, session_id: int) -> list[str]:
+        """The paths of a session's ephemerals, in the order in which its end removes them (§2.6)."""
+        owned = self.ephemerals.get(session_id)
+        return [] if owned is None else owned.clone_ordered()
+
+    # Applying
+
+    def apply(self, transaction: txns.Transaction) -> Applied:
+        """Make the change that a transaction says.
+
+        Args:
+            transaction: checked against this very tree; its zxid is greater than all before.
+
+        Returns:
+            The body of the reply and the changes, in order.
+        """
+        record = transaction.record
+        if record.__class__ is txns.MultiTxn:
+            return self._apply_multi(transaction, record)  # type: ignore[arg-type]
+        return _APPLY[record.__class__](self, transaction, record)
+
+    def _apply_multi(self, transaction: txns.Transaction, record: txns.MultiTxn) -> Applied:
+        if record.failed:
+            return Applied(None, ())
+        applied = [_APPLY[step.__class__](self, transaction, step) for step in record.records]
+        return Applied([step.body for step in applied], tuple(change for step in applied for change in step.changes))
+
+    def _create(self, transaction: txns.Transaction, record: txns.CreateRecord, owner: int) -> tuple[Znode, Change]:
+        path, data = record.path, record.data
+        parent_path, _, name = path.rpartition("/")
+        nodes = self._nodes
+        parent = nodes[parent_path]
+        assert path not in nodes, "a node is created once"
+        acl = self.acls.keep(record.acl)
+        zxid = transaction.zxid
+        if record.parent_cversion > parent.cversion:
+            # Where the counter has wrapped it sticks, and so does pzxid (§2.2).
+            parent.cversion = record.parent_cversion
+            parent.pzxid = zxid
+        nodes[path] = node = Znode(data, acl, owner, zxid, transaction.time_ms)
+        parent.add_child(name)
+        if owner:
+            self._own(path, owner)
+        if parent_path.startswith("/zookeeper/"):
+            self.quotas.node_created(parent_path, name)
+        if self.quotas.armed:
+            self.quotas.count(path, 1, len(data or b""))
+        return node, Change(EventType.NODE_CREATED, path, acl, parent_path or "/", parent.acl)
+
+    def _own(self, path: str, owner: int) -> None:
+        if owner == CONTAINER_OWNER:
+            self.containers[path] = None
+        elif ttl_of(owner) is not None:
+            self.ttls[path] = None
+        else:
+            owned = self.ephemerals.get(owner)
+            if owned is None:
+                owned = self.ephemerals[owner] = HashOrderedSet(EPHEMERALS_CAPACITY)
+            owned.add(path)
+
+    def _disown(self, path: str, owner: int) -> None:
+        if owner == CONTAINER_OWNER:
+            del self.containers[path]
+        elif ttl_of(owner) is not None:
+            del self.ttls[path]
+        else:
+            self.ephemerals[owner].discard(path)
+
+    def _apply_create(self, transaction: txns.Transaction, record: txns.CreateTxn) -> Applied:
+        _, change = self._create(transaction, record, transaction.session_id if record.ephemeral else 0)
+        return Applied(record.path, (change,))
+
+    def _apply_create2(self, transaction: txns.Transaction, record: txns.Create2Txn) -> Applied:
+        node, change = self._create(transaction, record, transaction.session_id if record.ephemeral else 0)
+        return Applied((record.path, node.stat()), (change,))
+
+    def _apply_create_container(self, transaction: txns.Transaction, record: txns.CreateContainerTxn) -> Applied:
+        node, change = self._create(transaction, record, CONTAINER_OWNER)
+        return Applied((record.path, node.stat()), (change,))
+
+    def _apply_create_ttl(self, transaction: txns.Transaction, record: txns.CreateTTLTxn) -> Applied:
+        node, change = self._create(transaction, record, ttl_owner(record.ttl_ms))
+        return Applied((record.path, node.stat()), (change,))
+
+    def _delete(self, path: str, zxid: int) -> Change:
+        parent_path, _, name = path.rpartition("/")
+        node = self._nodes.pop(path)
+        parent = self._nodes[parent_path]
+        assert not node.child_count, "a node with children stays"
+        assert parent.children is not None
+        parent.children.discard(name)
+        parent.pzxid = max(parent.pzxid, zxid)
+        acl = node.acl
+        self.acls.release(acl)
+        if node.ephemeral_owner:
+            self._disown(path, node.ephemeral_owner)
+        if parent_path.startswith("/zookeeper/"):
+            self.quotas.node_deleted(parent_path, name)
+        if self.quotas.armed:
+            self.quotas.count(path, -1, -len(node.data or b""))
+        return Change(EventType.NODE_DELETED, path, acl, parent_path or "/", parent.acl)
+
+    def _apply_delete(self, transaction: txns.Transaction, record: txns.DeleteTxn | txns.DeleteContainerTxn) -> Applied:
+        return Applied(None, (self._delete(record.path, transaction.zxid),))
+
+    def _apply_set_data(self, transaction: txns.Transaction, record: txns.SetDataTxn) -> Applied:
+        path, data, version = record
+        node = self._nodes[path]
+        if self.quotas.armed:
+            self.quotas.count(path, 0, len(data or b"") - len(node.data or b""))
+        node.data = data
+        node.version = version
+        node.mzxid = transaction.zxid
+        node.mtime_ms = transaction.time_ms
+        return Applied(node.stat(), (Change(EventType.NODE_DATA_CHANGED, path, node.acl, "", ()),))
+
+    def _apply_set_acl(self, transaction: txns.Transaction, record: txns.SetACLTxn) -> Applied:
+        node = self._nodes[record.path]
+        self.acls.release(node.acl)
+        node.acl = self.acls.keep(record.acl)
+        node.aversion = record.version
+        return Applied(node.stat(), ())
+
+    def _apply_check(self, transaction: txns.Transaction, record: txns.CheckTxn) -> Applied:
+        return Applied(None, ())
+
+    def _apply_close_session(self, transaction: txns.Transaction, record: txns.CloseSessionTxn) -> Applied:
+        changes = tuple(self._delete(path, transaction.zxid) for path in record.paths)
+        left = self.ephemerals.pop(transaction.session_id, ())
+        assert not left, "the transaction lists every ephemeral of the session"
+        return Applied(None, changes)
+
+    def _apply_nothing(self, transaction: txns.Transaction, record: txns.ErrorTxn | txns.CreateSessionTxn) -> Applied:
+        return Applied(None, ())
+
+    # Restoring
+
+    def restore(self, path: str, data: bytes | None, stat: Stat, acl: tuple[ACL, ...] = OPEN_ACL) -> None:
+        """Put a recorded node where it stood, with the numbers that it had; of an initial node, set them.
+
+        Args:
+            path: the node's; its parent must be there already.
+            stat: as a client read it. Its `num_children` must be what it will have once all children are restored,
+                for the stored cversion is computed from it (§2.1).
+
+        Raises:
+            ValueError: the path is none that ZooKeeper takes, or the parent is missing.
+        """
+        if not is_valid_path(path):
+            raise ValueError(f"{path!r} cannot be the path of a znode")
+        node = self._nodes.get(path)
+        if node is None:
+            parent_path, _, name = path.rpartition("/")
+            parent = self._nodes.get(parent_path)
+            if parent is None:
+                raise ValueError(f"{path!r} has no parent")
+            node = self._nodes[path] = Znode(None, OPEN_ACL, 0, 0, 0)
+            parent.add_child(name)
+        elif node.ephemeral_owner:
+            self._disown(path, node.ephemeral_owner)
+        self.acls.release(node.acl)
+        node.data, node.acl = data, self.acls.keep(acl)
+        node.czxid, node.mzxid, node.pzxid = stat.czxid, stat.mzxid, stat.pzxid
+        node.ctime_ms, node.mtime_ms = stat.ctime_ms, stat.mtime_ms
+        node.version, node.aversion = stat.version, stat.aversion
+        node.cversion = (stat.cversion + stat.num_children) // 2
+        node.ephemeral_owner = stat.ephemeral_owner
+        if stat.ephemeral_owner:
+            self._own(path, stat.ephemeral_owner)
+
+    def check(self) -> None:
+        """Assert all invariants of the tree."""
+        nodes = self._nodes
+        assert nodes[""] is nodes["/"]
+        walked = dict(self.walk())
+        assert set(walked) | {""} == set(nodes), "every node is listed by its parent, every listed child is there"
+        self.acls.check(node.acl for node in walked.values())
+        owned: dict[int, set[str]] = {}
+        for path, node in walked.items():
+            assert is_valid_path(path)
+            if node.children is not None:
+                node.children.check()
+            owner = node.ephemeral_owner
+            assert (owner == CONTAINER_OWNER) == (path in self.containers)
+            assert (ttl_of(owner) is not None) == (path in self.ttls)
+            if is_session(owner):
+                assert not node.child_count, "ephemerals have no children"
+                owned.setdefault(owner, set()).add(path)
+        for session_id, paths in self.ephemerals.items():
+            paths.check()
+            assert owned.pop(session_id, set()) == set(paths)
+        assert not owned
+        assert all(path in walked for path in (*self.containers, *self.ttls))
+
+
+_APPLY: dict[type, Callable[..., Applied]] = {
+    txns.CreateTxn: DataTree._apply_create,
+    txns.Create2Txn: DataTree._apply_create2,
+    txns.CreateContainerTxn: DataTree._apply_create_container,
+    txns.CreateTTLTxn: DataTree._apply_create_ttl,
+    txns.DeleteTxn: DataTree._apply_delete,
+    txns.DeleteContainerTxn: DataTree._apply_delete,
+    txns.SetDataTxn: DataTree._apply_set_data,
+    txns.SetACLTxn: DataTree._apply_set_acl,
+    txns.CheckTxn: DataTree._apply_check,
+    txns.CreateSessionTxn: DataTree._apply_nothing,
+    txns.CloseSessionTxn: DataTree._apply_close_session,
+    txns.ErrorTxn: DataTree._apply_nothing,
+}

@@ -1,0 +1,193 @@
+"""Which connections watch which paths, and whom a change tells (§3).
+
+Rules of this module:
+  - two tables: `data` (getData, exists, persistent, recursive) and `child` (getChildren, persistent);
+  - a watch is (path, watcher, modes); the same mode set twice is one watch; standard mode is used up by its event;
+  - a watcher gets one event for a change of a path, however many watches it has on it;
+  - watchers are told in the order in which they first watched; the real server has no order among them.
+
+Source: org.apache.zookeeper.server.watch.WatchManager.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, IntFlag
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+
+from simzk.zookeeper.paths import ancestors_of
+from simzk.zookeeper.replies import EventType, WatchedEvent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from simzk.zookeeper.requests import ACL
+    from simzk.zookeeper.tree import Change
+
+Watcher = TypeVar("Watcher")
+
+
+class Mode(IntFlag):
+    """How long a watch lasts and how far it sees."""
+
+    STANDARD = 1
+    PERSISTENT = 2
+    RECURSIVE = 4
+
+
+class WatcherType(IntEnum):
+    """What `RemoveWatches` and `CheckWatches` may ask for (Watcher.WatcherType)."""
+
+    CHILDREN = 1
+    DATA = 2
+    ANY = 3
+    PERSISTENT = 4
+    PERSISTENT_RECURSIVE = 5
+
+
+class WatchTable(Generic[Watcher]):
+    """Paths to watchers with their modes, and back."""
+
+    __slots__ = ("_by_path", "_by_watcher", "_recursive")
+
+    def __init__(self) -> None:
+        self._by_path: dict[str | None, dict[Watcher, int]] = {}
+        self._by_watcher: dict[Watcher, dict[str | None, None]] = {}
+        self._recursive = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._by_path)
+
+    def add(self, path: str | None, watcher: Watcher, mode: int) -> None:
+        watchers = self._by_path.setdefault(path, {})
+        old = watchers.get(watcher, 0)
+        self._by_watcher.setdefault(watcher, {})[path] = None
+        self._set(path, watcher, old, old | mode)
+
+    def contains(self, path: str | None, watcher: Watcher, mode: int) -> bool:
+        """Whether the watcher has a watch of one of the modes on the path."""
+        return bool(self._by_path.get(path, {}).get(watcher, 0) & mode)
+
+    def remove(self, path: str | None, watcher: Watcher, mode: int) -> bool:
+        """Drop the modes of one watch; whether there was anything to drop."""
+        old = self._by_path.get(path, {}).get(watcher, 0)
+        if old & mode:
+            self._set(path, watcher, old, old & ~mode)
+        return bool(old & mode)
+
+    def forget(self, watcher: Watcher) -> None:
+        """Drop all that a watcher watches."""
+        for path in list(self._by_watcher.get(watcher, ())):
+            self._set(path, watcher, self._by_path[path][watcher], 0)
+
+    def trigger(self, path: str) -> dict[Watcher, None]:
+        """Who watches `path` at this moment, or above it recursively; standard watches of it are used up."""
+        told: dict[Watcher, None] = {}
+        for watcher, modes in list(self._by_path.get(path, {}).items()):
+            told[watcher] = None
+            if modes & Mode.STANDARD:
+                self._set(path, watcher, modes, modes & ~Mode.STANDARD)
+        if self._recursive:
+            for ancestor in ancestors_of(path):
+                for watcher, modes in self._by_path.get(ancestor, {}).items():
+                    if modes & Mode.RECURSIVE:
+                        told[watcher] = None
+        return told
+
+    def entries(self) -> Iterator[tuple[str | None, Watcher, Mode]]:
+        """All watches."""
+        for path, watchers in self._by_path.items():
+            for watcher, modes in watchers.items():
+                yield path, watcher, Mode(modes)
+
+    def _set(self, path: str | None, watcher: Watcher, old: int, new: int) -> None:
+        self._recursive += bool(new & Mode.RECURSIVE) - bool(old & Mode.RECURSIVE)
+        if new:
+            self._by_path[path][watcher] = new
+            return
+        del self._by_path[path][watcher]
+        del self._by_watcher[watcher][path]
+        if not self._by_path[path]:
+            del self._by_path[path]
+        if not self._by_watcher[watcher]:
+            del self._by_watcher[watcher]
+
+    def check(self) -> None:
+        """Assert all invariants of the structure."""
+        forward = {(path, watcher) for path, watcher, _ in self.entries()}
+        backward = {(path, watcher) for watcher, paths in self._by_watcher.items() for path in paths}
+        assert forward == backward
+        assert all(modes for _, _, modes in self.entries())
+        assert all(self._by_path.values())
+        assert all(self._by_watcher.values())
+        assert self._recursive == sum(bool(modes & Mode.RECURSIVE) for _, _, modes in self.entries())
+
+
+class Notice(NamedTuple, Generic[Watcher]):
+    """An event for a watcher, and the ACL by which the watcher must be able to read to be told."""
+
+    watcher: Watcher
+    event: WatchedEvent
+    acl: tuple[ACL, ...]
+
+
+_EVERY_MODE = int(Mode.STANDARD | Mode.PERSISTENT | Mode.RECURSIVE)
+
+
+class WatchManager(Generic[Watcher]):
+    """All watches of one server."""
+
+    __slots__ = ("child", "data")
+
+    def __init__(self) -> None:
+        self.data: WatchTable[Watcher] = WatchTable()
+        self.child: WatchTable[Watcher] = WatchTable()
+
+    def add_persistent(self, path: str | None, watcher: Watcher, *, recursive: bool) -> None:
+        """What `AddWatch` asks for. A recursive watch sees children by their own changes, so it is in one table only."""
+        self.data.add(path, watcher, Mode.RECURSIVE if recursive else Mode.PERSISTENT)
+        if not recursive:
+            self.child.add(path, watcher, Mode.PERSISTENT)
+
+    def contains(self, path: str | None, watcher: Watcher, kind: WatcherType) -> bool:
+        return any(table.contains(path, watcher, modes) for table, modes in self._sought(kind))
+
+    def remove(self, path: str | None, watcher: Watcher, kind: WatcherType) -> bool:
+        """Drop what `RemoveWatches` asks for; whether there was any. No event is sent (§3)."""
+        return any([table.remove(path, watcher, modes) for table, modes in self._sought(kind)])
+
+    def _sought(self, kind: WatcherType) -> tuple[tuple[WatchTable[Watcher], int], ...]:
+        child, data = self.child, self.data
+        return {
+            WatcherType.CHILDREN: ((child, int(Mode.STANDARD)),),
+            WatcherType.DATA: ((data, int(Mode.STANDARD)),),
+            WatcherType.ANY: ((child, _EVERY_MODE), (data, _EVERY_MODE)),
+            WatcherType.PERSISTENT: ((child, int(Mode.PERSISTENT)), (data, int(Mode.PERSISTENT))),
+            WatcherType.PERSISTENT_RECURSIVE: ((data, int(Mode.RECURSIVE)),),
+        }[kind]
+
+    def forget(self, watcher: Watcher) -> None:
+        """Drop all that a watcher watches, for its connection is gone."""
+        self.data.forget(watcher)
+        self.child.forget(watcher)
+
+    def fire(self, change: Change, zxid: int) -> list[Notice[Watcher]]:
+        """Whom a change of the tree tells what, in order: the node's data watches, its child watches, its parent's."""
+        notices: list[Notice[Watcher]] = []
+        kind, path, acl, parent_path, parent_acl = change
+        event = WatchedEvent(kind, path, zxid)
+        told = self.data.trigger(path) if self.data else {}
+        notices.extend(Notice(watcher, event, acl) for watcher in told)
+        if not self.child or kind == EventType.NODE_DATA_CHANGED:
+            return notices
+        if kind == EventType.NODE_DELETED:
+            gone = self.child.trigger(path)
+            notices.extend(Notice(watcher, event, acl) for watcher in gone if watcher not in told)
+        parent_event = WatchedEvent(EventType.NODE_CHILDREN_CHANGED, parent_path, zxid)
+        notices.extend(Notice(watcher, parent_event, parent_acl) for watcher in self.child.trigger(parent_path))
+        return notices
+
+    def check(self) -> None:
+        """Assert all invariants of both tables."""
+        self.data.check()
+        self.child.check()
+        assert not any(modes & Mode.RECURSIVE for _, _, modes in self.child.entries())

@@ -1,0 +1,120 @@
+"""One znode: its data, its ACL and the numbers from which its Stat is made (§2.1).
+
+Rules of this module:
+  - `cversion` is the stored one, which counts creations of children only; clients see another (`Znode.stat`);
+  - `ephemeral_owner` holds a session's id, or one of the marks of containers and TTL nodes (§2.3);
+  - numbers are Java's: 32-bit versions and 64-bit zxids that wrap.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simzk.zookeeper.hash_order import HashOrderedSet
+from simzk.zookeeper.replies import Stat
+
+if TYPE_CHECKING:
+    from simzk.zookeeper.requests import ACL
+
+CHILDREN_CAPACITY = 8
+"""The buckets that a DataNode's set of children starts with."""
+
+CONTAINER_OWNER = -(1 << 63)
+"""The stored ephemeralOwner of a container (EphemeralType.CONTAINER_EPHEMERAL_OWNER)."""
+
+MAX_TTL_MS = (1 << 40) - 1
+_TTL_MASK = 0xFF << 56
+_UNSIGNED = (1 << 64) - 1
+
+
+def int32(number: int) -> int:
+    """`number` wrapped to a signed 32-bit integer.
+
+    >>> int32(2**31)
+    -2147483648
+    """
+    return (number + 0x80000000 & 0xFFFFFFFF) - 0x80000000
+
+
+def int64(number: int) -> int:
+    """`number` wrapped to a signed 64-bit integer."""
+    return (number + (1 << 63) & _UNSIGNED) - (1 << 63)
+
+
+def ttl_owner(ttl_ms: int) -> int:
+    """The stored ephemeralOwner of a TTL node: the top byte set, the lower 40 bits its time to live."""
+    assert 0 < ttl_ms <= MAX_TTL_MS
+    return int64(_TTL_MASK | ttl_ms)
+
+
+def ttl_of(owner: int) -> int | None:
+    """The time to live in ms that a stored ephemeralOwner holds, or None where it is no TTL node's."""
+    if owner >= 0 or owner == CONTAINER_OWNER or (owner & _TTL_MASK) != _TTL_MASK:
+        return None
+    return owner & MAX_TTL_MS
+
+
+def is_session(owner: int) -> bool:
+    """Whether a stored ephemeralOwner is a session's id: an ephemeral node in the common sense."""
+    return owner != 0 and owner != CONTAINER_OWNER and ttl_of(owner) is None
+
+
+class Znode:
+    """A znode of a `DataTree`, which alone changes it."""
+
+    __slots__ = (
+        "acl",
+        "aversion",
+        "children",
+        "ctime_ms",
+        "cversion",
+        "czxid",
+        "data",
+        "ephemeral_owner",
+        "mtime_ms",
+        "mzxid",
+        "pzxid",
+        "version",
+    )
+
+    def __init__(
+        self, data: bytes | None, acl: tuple[ACL, ...], ephemeral_owner: int, zxid: int, time_ms: int
+    ) -> None:
+        self.data = data
+        self.acl = acl
+        self.ephemeral_owner = ephemeral_owner
+        self.czxid = self.mzxid = self.pzxid = zxid
+        self.ctime_ms = self.mtime_ms = time_ms
+        self.version = self.cversion = self.aversion = 0
+        self.children: HashOrderedSet | None = None
+
+    @property
+    def child_count(self) -> int:
+        return 0 if self.children is None else len(self.children)
+
+    def child_names(self) -> list[str]:
+        """The names of the children, in the real server's order; a list of the caller's own."""
+        return [] if self.children is None else list(self.children.ordered())
+
+    def add_child(self, name: str) -> None:
+        if self.children is None:
+            self.children = HashOrderedSet(CHILDREN_CAPACITY)
+        self.children.add(name)
+
+    def stat(self) -> Stat:
+        """The Stat as clients see it: its cversion counts creations and deletions of children (DataNode.copyStat)."""
+        data, children, owner = self.data, self.children, self.ephemeral_owner
+        child_count = 0 if children is None else len(children)
+        return Stat(
+            self.czxid,
+            self.mzxid,
+            self.ctime_ms,
+            self.mtime_ms,
+            self.version,
+            int32(self.cversion * 2 - child_count),
+            self.aversion,
+            owner if owner == 0 or is_session(owner) else 0,
+            0 if data is None else len(data),
+            child_count,
+            self.pzxid,
+        )
