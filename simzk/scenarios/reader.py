@@ -1,0 +1,187 @@
+"""Scenario files read and checked: what comes out can be played.
+
+Everything that can be known before the run is checked here, so that a bad file does nothing at all: keys and types,
+times that go backwards, brokers, topics and partitions that are not there at that step, paths that ZooKeeper refuses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from simzk.scenarios.durations import FORM, format_duration, parse_duration
+from simzk.scenarios.schema import ACTIONS, EXPECTATIONS, Action, Expectation, ScenarioTable, Step
+from simzk.scenarios.source import Source, did_you_mean
+from simzk.scenarios.world import World, start_world
+
+if TYPE_CHECKING:
+    from simzk.kafka.recording import Recording
+    from simzk.scenarios.toml_lines import KeyPath
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStep:
+    """A step, and its times in microseconds.
+
+    Args:
+        step: what to do or to look at.
+        line: where it stands in its file.
+        at_us: the instant since the start, if it names one.
+        after_us: the time since the step above, if it names none.
+        within_us: how long an expectation may take to hold; 0 is now.
+        lasts_us: how long an action holds the story up (`wait`), or a pause lasts.
+    """
+
+    step: Action | Expectation
+    line: int
+    at_us: int | None
+    after_us: int
+    within_us: int
+    lasts_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class FaultTimes:
+    """How long anything may break, and within which time after that all must be whole."""
+
+    safety_us: int
+    liveness_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A scenario that can be played.
+
+    Args:
+        path: its file, as the user named it.
+        version: the Kafka version it is played with unless another is asked for; empty for the newest there is.
+        brokers: ids.
+        racks: a rack a broker; empty for none.
+        config: the configuration that all brokers share, by Kafka's own keys.
+        recording: of a real cluster, to start from and to compare with; None for a cluster made new.
+        start_step: the step of the recording to start from.
+    """
+
+    path: Path
+    title: str
+    why: str
+    seed: int
+    version: str
+    brokers: tuple[int, ...]
+    racks: dict[int, str]
+    config: dict[str, str]
+    recording: Recording | None
+    start_step: str
+    steps: tuple[PlannedStep, ...]
+    faults: FaultTimes | None
+
+
+def read_scenario(path: str | Path) -> Scenario:
+    """Read and check a scenario file.
+
+    Raises:
+        ScenarioError: whatever is wrong, with file, line, key and what would be right.
+    """
+    source = Source(Path(path))
+    table = source.convert(source.document, ScenarioTable, ())
+    world = start_world(source, table.cluster)
+    steps = _read_steps(source, table.step, world)
+    faults = None
+    if table.faults is not None:
+        faults = FaultTimes(
+            _time(source, table.faults.safety, ("faults", "safety")),
+            _time(source, table.faults.liveness, ("faults", "liveness")),
+        )
+    if not steps and faults is None:
+        source.fail((), "nothing happens in it", "a [[step]] or [faults]")
+    if faults is None and not any(isinstance(planned.step, Expectation) for planned in steps):
+        source.fail((), "it expects nothing, so that it could not fail", 'a [[step]] with expect = "..."')
+    return Scenario(
+        path=source.path,
+        title=table.title,
+        why=table.why.strip(),
+        seed=table.seed,
+        version=table.cluster.version,
+        brokers=world.brokers,
+        racks=world.racks,
+        config={key: _config_text(value) for key, value in table.cluster.config.items()},
+        recording=world.recording,
+        start_step=table.cluster.step,
+        steps=steps,
+        faults=faults,
+    )
+
+
+def _read_steps(source: Source, tables: list[dict[str, object]], world: World) -> tuple[PlannedStep, ...]:
+    steps: list[PlannedStep] = []
+    earliest_us = latest_us = 0
+    for index, table in enumerate(tables):
+        at: KeyPath = ("step", index)
+        step = _read_step(source, table, at)
+        planned = _plan(source, step, at)
+        if planned.at_us is not None:
+            if planned.at_us < latest_us:
+                _fail_backwards(source, (*at, "at"), planned.at_us, earliest_us, latest_us)
+            earliest_us = latest_us = planned.at_us
+        else:
+            earliest_us, latest_us = earliest_us + planned.after_us, latest_us + planned.after_us
+        latest_us += planned.within_us
+        world.check_step(step, at)
+        if step_waits(step):
+            earliest_us, latest_us = earliest_us + planned.lasts_us, latest_us + planned.lasts_us
+        steps.append(planned)
+    return tuple(steps)
+
+
+def step_waits(step: Step) -> bool:
+    """Return whether the next step follows only when the time of this one is over."""
+    return isinstance(step, Action) and step.action == "wait"
+
+
+def _read_step(source: Source, table: dict[str, object], at: KeyPath) -> Action | Expectation:
+    action, expect = table.get("action"), table.get("expect")
+    if (action is None) == (expect is None):
+        source.fail(at, "a step needs either an action or something to expect", 'action = "..." or expect = "..."')
+    kinds: dict[str, type[Action]] | dict[str, type[Expectation]] = EXPECTATIONS if action is None else ACTIONS
+    key, word = ("expect", expect) if action is None else ("action", action)
+    if not isinstance(word, str) or word not in kinds:
+        source.fail((*at, key), f"there is no {key} {word!r}", did_you_mean(str(word), kinds))
+    return source.convert(table, kinds[word], at)
+
+
+def _plan(source: Source, step: Action | Expectation, at: KeyPath) -> PlannedStep:
+    if step.at and step.after:
+        source.fail((*at, "after"), "a step is either at a time or after one", "at or after")
+    duration = getattr(step, "duration", "")
+    within = step.within if isinstance(step, Expectation) else ""
+    return PlannedStep(
+        step=step,
+        line=source.line(at),
+        at_us=_time(source, step.at, (*at, "at")) if step.at else None,
+        after_us=_time(source, step.after, (*at, "after")) if step.after else 0,
+        within_us=_time(source, within, (*at, "within")) if within else 0,
+        lasts_us=_time(source, duration, (*at, "for")) if duration else 0,
+    )
+
+
+def _time(source: Source, text: str, at: KeyPath) -> int:
+    duration_us = parse_duration(text)
+    if duration_us is None:
+        source.fail(at, f"{text!r} is no time", FORM)
+    return duration_us
+
+
+def _fail_backwards(source: Source, at: KeyPath, at_us: int, earliest_us: int, latest_us: int) -> None:
+    ends = format_duration(latest_us)
+    if earliest_us != latest_us:
+        ends = f"{ends} at the latest"
+    source.fail(
+        at,
+        f"time goes backwards: {format_duration(at_us)} is before the step above it, which ends at {ends}",
+        f"{format_duration(latest_us)} or later",
+    )
+
+
+def _config_text(value: str | int | bool) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
