@@ -10,11 +10,13 @@ Rules of the module:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
 IntArray: TypeAlias = NDArray[np.int32]
 BoolArray: TypeAlias = NDArray[np.bool_]
@@ -57,9 +59,9 @@ def unpack(ids: IntArray) -> list[tuple[int, ...]]:
     return [tuple(row[:length]) for row, length in zip(ids.tolist(), sizes(ids).tolist(), strict=True)]
 
 
-def sizes(ids: IntArray) -> NDArray[np.intp]:
-    """The length of each list, `intp[k]`."""
-    return np.count_nonzero(ids != NONE, axis=1)
+def sizes(ids: IntArray) -> IntArray:
+    """The length of each list, `int32[k]`."""
+    return count_of(ids != NONE)
 
 
 def widen(ids: IntArray, width: int) -> IntArray:
@@ -100,11 +102,28 @@ def contained(ids: IntArray, others: IntArray) -> BoolArray:
     return found
 
 
+def any_of(mask: BoolArray) -> BoolArray:
+    """Whether anything in each row is set, `bool[k]`. Column by column: numpy reduces short rows slowly."""
+    found = mask[:, 0].copy()
+    for column in range(1, mask.shape[1]):
+        found |= mask[:, column]
+    return found
+
+
+def count_of(mask: BoolArray) -> IntArray:
+    """How many are set in each row, `int32[k]`."""
+    counts = np.zeros(len(mask), dtype=np.int32)
+    for column in range(mask.shape[1]):
+        counts += mask[:, column]
+    return counts
+
+
 def first(ids: IntArray, chosen: BoolArray) -> IntArray:
     """The first chosen id of each row, -1 where none is; `int32[k]`."""
-    leftmost = np.argmax(chosen, axis=1)
-    rows = np.arange(len(ids))
-    return np.where(chosen[rows, leftmost], ids[rows, leftmost], np.int32(NONE))
+    found = np.full(len(ids), NONE, dtype=np.int32)
+    for column in reversed(range(ids.shape[1])):
+        np.copyto(found, ids[:, column], where=chosen[:, column])
+    return found
 
 
 def keep(ids: IntArray, kept: BoolArray) -> IntArray:
@@ -114,7 +133,7 @@ def keep(ids: IntArray, kept: BoolArray) -> IntArray:
     [[3, 2, -1]]
     """
     left = np.full_like(ids, NONE)
-    left[np.arange(ids.shape[1]) < np.count_nonzero(kept, axis=1)[:, None]] = ids[kept]
+    left[np.arange(ids.shape[1], dtype=np.int32) < count_of(kept)[:, None]] = ids[kept]
     return left
 
 
@@ -129,7 +148,7 @@ def first_duplicate(ids: IntArray) -> int | None:
     """The first row whose list names a broker twice, None where no list does."""
     twice = np.zeros(len(ids), dtype=np.bool_)
     for column in range(1, ids.shape[1]):
-        twice |= ((ids[:, :column] == ids[:, column : column + 1]) & (ids[:, column : column + 1] != NONE)).any(axis=1)
+        twice |= any_of((ids[:, :column] == ids[:, column : column + 1]) & (ids[:, column : column + 1] != NONE))
     return int(np.argmax(twice)) if twice.any() else None
 
 

@@ -12,15 +12,17 @@ Rules of the module (docs/reference/kafka.md §3; AdminUtils in Kafka, bit for b
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from itertools import zip_longest
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simzk.errors import LayoutError
 from simzk.partitions.arrays import MAX_BROKER_ID, IntArray
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 _Indices: TypeAlias = NDArray[np.int64]
 

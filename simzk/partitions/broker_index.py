@@ -2,8 +2,8 @@
 
 Rules of the module:
 
-1. A broker's rows are one ascending array. Few changes are noted beside it and merged when it is next asked for, so that
-   a change of one partition costs a dictionary entry and a reading costs what the broker holds.
+1. A broker's rows are one ascending array. Few changes are noted beside it and merged when it is next asked for, so
+   that a change of one partition costs a dictionary entry and a reading costs what the broker holds.
 2. Many changes at once are merged at once.
 """
 
@@ -44,6 +44,18 @@ class BrokerIndex:
     def brokers(self) -> list[int]:
         """The brokers that hold at least one row, ascending."""
         return [broker for broker in sorted(self._held.keys() | self._noted.keys()) if self.rows(broker).size]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays of rows."""
+        return sum(held.nbytes for held in self._held.values())
+
+    def check(self, replicas: IntArray) -> None:
+        """Assert that the index says what the replicas say."""
+        rebuilt = BrokerIndex(replicas)
+        assert self.brokers() == rebuilt.brokers()
+        for broker in rebuilt.brokers():
+            assert self.rows(broker).tolist() == rebuilt.rows(broker).tolist(), f"index of broker {broker}"
 
     def add(self, rows: IntArray, replicas: IntArray) -> None:
         """Rows that did not exist, or held nothing: int32[k], with their replicas, int32[k, w]."""

@@ -1,12 +1,12 @@
 """Who becomes leader: the election strategies of Kafka's partition state machine, over batches of partitions.
 
-Rules of the module (docs/reference/kafka.md §2.6; PartitionLeaderElectionAlgorithms and Election in Kafka's controller):
+Rules of the module (docs/reference/kafka.md §2.6; PartitionLeaderElectionAlgorithms in Kafka's controller):
 
-1. One pure function a strategy. It takes the columns of k partitions and returns what the election decides; the counters
-   (leader epoch + 1, controller epoch, version + 1 for every successful election) move where the outcome is written.
-2. A partition whose election fails keeps everything: `elected` is False, its `isr` is the one handed in, its `leader` -1.
+1. One pure function a strategy. It takes the columns of k partitions and returns what the election decides; the
+   counters (leader epoch + 1, controller epoch, version + 1) move where the outcome is written.
+2. A partition whose election fails keeps everything: `elected` is False, its `isr` the one handed in, its `leader` -1.
 3. *Live* means: the broker is registered and not shutting down, and its replica is not on an offline log dir. Brokers
-   come as a mask over broker ids; replicas on offline log dirs, which differ by partition, as a padded list `on_offline_dirs`.
+   come as a mask over broker ids; replicas on offline log dirs, which differ by partition, as a padded list.
 4. What differs by Kafka version is read from the row of `rules.RULES` handed in.
 """
 
@@ -22,6 +22,7 @@ from simzk.partitions.arrays import (
     IntArray,
     alone,
     among,
+    any_of,
     contained,
     first,
     keep,
@@ -105,7 +106,7 @@ def elect_offline(
         leader = first(replicas, alive & contained(replicas, isr))
     # Unclean election is looked at only where the ISR has no live member at all: a live member that is not an
     # assigned replica blocks both kinds.
-    unclean = ~in_sync.any(axis=1) & alive.any(axis=1) & (rules.always_unclean | np.asarray(unclean_allowed))
+    unclean = ~any_of(in_sync) & any_of(alive) & (rules.always_unclean | np.asarray(unclean_allowed))
     leader = np.where(unclean, first(replicas, alive), leader)
     elected = leader != NONE
     new_isr = np.where(elected[:, None], keep(isr, in_sync), isr)

@@ -2,17 +2,17 @@
 
 Rules of the module (docs/reference/kafka.md §2.6, §2.7):
 
-1. At a failure, elections come first, for partitions that the dead led and for those without a leader; then the replicas
-   of the dead leave the ISRs, one broker after the other. So one death costs a partition one write at most.
-2. At a failover (2.3+) it is the other way round: the dead leave the ISRs, which makes their partitions leaderless, and then
-   leaders are elected: two writes. Before 2.3 a new controller only elected.
+1. At a failure, elections come first, for partitions that the dead led and for those without a leader; then the
+   replicas of the dead leave the ISRs, one broker after the other. So one death costs a partition one write at most.
+2. At a failover (2.3+) it is the other way round: the dead leave the ISRs, which makes their partitions leaderless, and
+   then leaders are elected: two writes. Before 2.3 a new controller only elected.
 3. Nothing is applied here: what comes back is the states before and after. The elections and removals are those of
    `elections` and `isr`, which a controller calls itself between its reads and writes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -21,9 +21,11 @@ from simzk.partitions.arrays import NONE, BoolArray, IntArray, among, broker_mas
 from simzk.partitions.elections import elect_offline
 from simzk.partitions.isr import remove_from_isr
 from simzk.partitions.rules import LATEST, ElectionRules
-from simzk.partitions.states import States, replaced, written
+from simzk.partitions.states import States, written
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from simzk.partitions.table import PartitionTable
 
 
@@ -71,8 +73,9 @@ def fail_brokers(
     rows = rows[table.version[rows] >= 0]
     allowed = unclean_allowed if isinstance(unclean_allowed, bool) else unclean_allowed[rows]
     before = table.states(rows)
+    replicas = table.replicas.take(rows, axis=0)
     after, unclean = broker_failure(
-        table.replicas[rows],
+        replicas,
         before,
         dead,
         live,
@@ -81,7 +84,9 @@ def fail_brokers(
         rules=rules,
     )
     changed = after.version != before.version
-    return Failure(rows[changed], before.at(changed), after.at(changed), unclean[changed])
+    if changed.all():
+        return Failure(rows, before, after, unclean)
+    return Failure(rows[changed], before.where(changed), after.where(changed), unclean[changed])
 
 
 def broker_failure(
@@ -106,9 +111,11 @@ def broker_failure(
     """
     gone = broker_mask(dead)
     assert not among(np.array(dead, dtype=np.int32), live).any(), f"brokers {list(dead)} are dead and live"
+    after = states.map(np.copy)
     leaderless = (states.leader == NONE) | among(states.leader, gone)
-    states, unclean = _elect(replicas, states, leaderless, live, controller_epoch, unclean_allowed, rules)
-    return _trim(replicas, states, dead, controller_epoch, unclean_allowed, rules), unclean
+    unclean = _elect(replicas, after, leaderless, live, controller_epoch, unclean_allowed, rules)
+    _trim(replicas, after, dead, controller_epoch, unclean_allowed, rules)
+    return after, unclean
 
 
 def controller_failover(
@@ -130,10 +137,11 @@ def controller_failover(
     Returns:
         as `broker_failure` does.
     """
+    after = states.map(np.copy)
     if rules.failover_trims_dead:
-        states = _trim(replicas, states, dead, controller_epoch, unclean_allowed, rules)
-    leaderless = ~among(states.leader, live)
-    return _elect(replicas, states, leaderless, live, controller_epoch, unclean_allowed, rules)
+        _trim(replicas, after, dead, controller_epoch, unclean_allowed, rules)
+    leaderless = ~among(after.leader, live)
+    return after, _elect(replicas, after, leaderless, live, controller_epoch, unclean_allowed, rules)
 
 
 def _elect(
@@ -144,19 +152,23 @@ def _elect(
     controller_epoch: int,
     unclean_allowed: BoolArray | bool,
     rules: ElectionRules,
-) -> tuple[States, BoolArray]:
-    """Offline-strategy elections for the leaderless: the states after, and which leaders are unclean."""
-    rows = np.flatnonzero(leaderless).astype(np.int32)
+) -> BoolArray:
+    """Offline-strategy elections for the leaderless, written into `states`; which leaders are unclean, bool[k]."""
+    rows = np.flatnonzero(leaderless)
     allowed = unclean_allowed if isinstance(unclean_allowed, bool) else unclean_allowed[rows]
-    election = elect_offline(replicas[rows], states.isr[rows], live, allowed, rules=rules)
+    election = elect_offline(replicas.take(rows, axis=0), states.isr.take(rows, axis=0), live, allowed, rules=rules)
+    won = np.flatnonzero(election.elected)
+    new = written(
+        states.at(rows[won]),
+        election.leader[won],
+        election.isr.take(won, axis=0),
+        controller_epoch,
+        recovering=election.unclean[won] & rules.recovering,
+    )
+    states.put(rows[won], new)
     unclean = np.zeros(len(leaderless), dtype=np.bool_)
     unclean[rows] = election.unclean
-    won = rows[election.elected]
-    recovering = election.unclean[election.elected] & rules.recovering
-    new = written(
-        states.at(won), election.leader[election.elected], election.isr[election.elected], controller_epoch, recovering
-    )
-    return replaced(states, won, new), unclean
+    return unclean
 
 
 def _trim(
@@ -166,23 +178,23 @@ def _trim(
     controller_epoch: int,
     unclean_allowed: BoolArray | bool,
     rules: ElectionRules,
-) -> States:
-    """The replicas of the dead leave the ISRs, in the order of `dead`; each removal is one write."""
-    last = len(dead)
-    place = np.full(max(dead, default=0) + 1, last, dtype=np.int32)
-    place[np.array(dead, dtype=np.int64)] = np.arange(last, dtype=np.int32)
-    places = np.where(among(replicas, broker_mask(dead)), place.take(replicas, mode="clip"), np.int32(last))
-    brokers = np.array([*dead, NONE], dtype=np.int32)
+) -> None:
+    """The replicas of the dead leave the ISRs in `states`, in the order of `dead`; each removal is one write."""
+    never = len(dead)
+    turn_of = np.full(max(dead, default=0) + 1, never, dtype=np.int32)
+    turn_of[np.array(dead, dtype=np.intp)] = np.arange(never, dtype=np.int32)
+    turns = np.where(among(replicas, broker_mask(dead)), turn_of.take(replicas, mode="clip"), np.int32(never))
+    brokers = np.array(dead, dtype=np.int32)
     # A partition has at most as many dead replicas as replicas: each round takes the next of each.
     for _ in range(replicas.shape[1]):
-        soonest = places.min(axis=1)
-        rows = np.flatnonzero(soonest < last).astype(np.int32)
+        soonest = reduce(np.minimum, turns.T)
+        rows = np.flatnonzero(soonest < never)
         if rows.size == 0:
-            break
-        places[places == soonest[:, None]] = last
+            return
+        turns[turns == soonest[:, None]] = never
         allowed = unclean_allowed if isinstance(unclean_allowed, bool) else unclean_allowed[rows]
-        removal = remove_from_isr(states.isr[rows], states.leader[rows], brokers[soonest[rows]], allowed, rules)
-        hit = rows[removal.changed]
-        new = written(states.at(hit), removal.leader[removal.changed], removal.isr[removal.changed], controller_epoch)
-        states = replaced(states, hit, new)
-    return states
+        isr, leader = states.isr.take(rows, axis=0), states.leader[rows]
+        removal = remove_from_isr(isr, leader, brokers[soonest[rows]], allowed, rules)
+        hit = np.flatnonzero(removal.changed)
+        new = written(states.at(rows[hit]), removal.leader[hit], removal.isr.take(hit, axis=0), controller_epoch)
+        states.put(rows[hit], new)

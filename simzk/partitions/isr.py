@@ -3,8 +3,8 @@
 Rules of the module (docs/reference/kafka.md §2.6 "Remove a replica from the ISR", §2.8):
 
 1. The controller's removal raises the leader epoch with the version; the leader's shrink and expand leave it.
-2. The ISR is a list, and its order is written: the controller's removal keeps it. A leader holds its ISR as a Scala Set,
-   so that what it writes is in insertion order up to four members and in hash order beyond.
+2. The ISR is a list, and its order is written: the controller's removal keeps it. A leader holds its ISR as a Scala
+   Set, so that what it writes is in insertion order up to four members and in hash order beyond.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simzk.partitions.arrays import NONE, BoolArray, IntArray, contained, keep, sizes, widen
+from simzk.partitions.arrays import NONE, BoolArray, IntArray, any_of, contained, keep, sizes, widen
 from simzk.partitions.rules import LATEST, ElectionRules, LastMember
 from simzk.partitions.scala_order import SMALL, Scala, immutable_order
 
@@ -56,7 +56,7 @@ def remove_from_isr(
     """
     gone = np.broadcast_to(np.asarray(broker, dtype=np.int32), leader.shape)
     hit = (isr == gone[:, None]) & (isr != NONE)
-    changed = hit.any(axis=1)
+    changed = any_of(hit)
     last = changed & (sizes(isr) == 1)
     match rules.last_member:
         case LastMember.KEPT:
@@ -107,7 +107,7 @@ def expand_isr(isr: IntArray, joining: IntArray, scala: Scala = "2.13") -> IntAr
     """
     lengths = sizes(isr)
     members = widen(isr, int(lengths.max(initial=0)) + 1).copy()
-    absent = np.flatnonzero(~(members == joining[:, None]).any(axis=1))
+    absent = np.flatnonzero(~any_of(members == joining[:, None]))
     members[absent, lengths[absent]] = joining[absent]
     return in_set_order(members, scala)
 

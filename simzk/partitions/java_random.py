@@ -1,4 +1,4 @@
-"""`java.util.Random`, bit for bit: the source of chance of Kafka's replica assignment (docs/reference/kafka.md §3.4)."""
+"""`java.util.Random`, bit for bit: the chance in Kafka's replica assignment (docs/reference/kafka.md §3.4)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class JavaRandom:
         assert 0 < bound < 1 << 31, f"bound must be positive and an int: {bound}"
         if bound & (bound - 1) == 0:
             return (bound * self._next(31)) >> 31
-        # Draws from the last, incomplete run of `bound` numbers below 2**31 are refused, or low numbers would be favoured.
+        # Draws from the last, incomplete run of `bound` numbers below 2**31 are refused: they favour low numbers.
         while True:
             drawn = self._next(31)
             value = drawn % bound

@@ -9,13 +9,15 @@ Rules of the module (docs/reference/kafka.md §2.11; KIP-455; ReplicaAssignment 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from simzk.partitions.arrays import NONE, BoolArray, IntArray, contained, keep, sizes
+from simzk.partitions.arrays import NONE, BoolArray, IntArray, any_of, contained, keep, sizes
 from simzk.partitions.isr import in_set_order
-from simzk.partitions.scala_order import Scala
+
+if TYPE_CHECKING:
+    from simzk.partitions.scala_order import Scala
 
 
 class Assignment(NamedTuple):
@@ -75,7 +77,7 @@ def is_reassigning(assignment: Assignment) -> BoolArray:
 
 def in_sync(target: IntArray, isr: IntArray) -> BoolArray:
     """Whether the whole target is in the ISR, so that the reassignment can be completed; `bool[k]`."""
-    return (contained(target, isr) | (target == NONE)).all(axis=1)
+    return ~any_of((target != NONE) & ~contained(target, isr))
 
 
 def widened_for_legacy(target: IntArray, replicas: IntArray, scala: Scala) -> IntArray:

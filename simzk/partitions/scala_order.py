@@ -5,14 +5,16 @@ Rules of the module (docs/reference/kafka.md §1.2; proved against four real sca
 1. Up to four entries an immutable map or set keeps insertion order; beyond it is a hash trie (Scala 2.8 to 2.12) or a
    CHAMP trie (2.13), whose order depends on the hashes alone.
 2. A mutable map is in the order of its buckets, whatever its size.
-3. Hashes are those of the JVM: 32 bits, signed, an int hashes to itself. Keys here are ints, strings, `(topic, partition)`
-   pairs (Kafka's TopicPartition), or anything with `hash_of` given.
+3. Hashes are those of the JVM: 32 bits, signed, an int hashes to itself. Keys here are ints, strings,
+   `(topic, partition)` pairs (Kafka's TopicPartition), or anything with `hash_of` given.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
 
 Scala: TypeAlias = Literal["2.10", "2.11", "2.12", "2.13"]
 Key = TypeVar("Key")

@@ -9,11 +9,20 @@ Rules of the module (docs/reference/kafka.md §1.6):
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from simzk.partitions.arrays import NONE, BoolArray, IntArray, widen
+from simzk.partitions.arrays import NONE, BoolArray, IntArray
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_Column = TypeVar("_Column", IntArray, BoolArray)
+
+
+class _ColumnFunction(Protocol):
+    def __call__(self, column: _Column, /) -> _Column: ...
 
 
 class LeaderAndIsr(NamedTuple):
@@ -41,9 +50,29 @@ class States(NamedTuple):
     version: IntArray
     recovering: BoolArray
 
-    def at(self, rows: IntArray | BoolArray) -> States:
-        """The states of some of the rows: indices or a mask."""
-        return States(*(column[rows] for column in self))
+    def map(self, function: _ColumnFunction) -> States:
+        """The states with a function applied to each column."""
+        return States(
+            function(self.leader),
+            function(self.leader_epoch),
+            function(self.isr),
+            function(self.controller_epoch),
+            function(self.version),
+            function(self.recovering),
+        )
+
+    def at(self, rows: NDArray[np.integer]) -> States:
+        """A copy of the states of some rows, by index."""
+        return self.map(lambda column: column.take(rows, axis=0))
+
+    def where(self, mask: BoolArray) -> States:
+        """A copy of the states of the rows of a mask."""
+        return self.at(np.flatnonzero(mask))
+
+    def put(self, rows: NDArray[np.integer], new: States) -> None:
+        """Overwrite the states of some rows in place; ISRs are of one width."""
+        for column, values in zip(self, new, strict=True):
+            column[rows] = values
 
     def one(self, row: int) -> LeaderAndIsr:
         """The state of one row."""
@@ -107,16 +136,3 @@ def written(
         version=states.version + np.int32(1),
         recovering=states.recovering if recovering is None else states.recovering | recovering,
     )
-
-
-def replaced(states: States, rows: IntArray | BoolArray, new: States) -> States:
-    """The states with those of some rows replaced."""
-    width = max(states.isr.shape[1], new.isr.shape[1])
-    columns = []
-    for old_column, new_column in zip(states, new, strict=True):
-        if old_column.ndim == 2:
-            old_column, new_column = widen(old_column, width), widen(new_column, width)
-        column = old_column.copy()
-        column[rows] = new_column
-        columns.append(column)
-    return States(*columns)

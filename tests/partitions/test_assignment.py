@@ -1,4 +1,4 @@
-"""Replica assignment against 300 cases that the real 3.9.0 server-common jar computed, and against the rule as prose."""
+"""Replica assignment against 300 cases of the real 3.9.0 server-common jar, and against the rule as prose."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Iteration orders against what real scala-library versions gave: 120 cases each of 2.10.6, 2.11.12, 2.12.10, 2.13.14."""
+"""Iteration orders against what real scala-library versions gave: 120 cases for each of four versions."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from simzk.partitions.scala_order import Scala, immutable_order, mutable_order, product_hash, string_hash
+from simzk.partitions.scala_order import Scala, immutable_order, mutable_order
 
 DATA = Path(__file__).parent / "data"
 RELEASES: dict[Scala, str] = {"2.10": "2.10.6", "2.11": "2.11.12", "2.12": "2.12.10", "2.13": "2.13.14"}

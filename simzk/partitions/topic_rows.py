@@ -1,0 +1,142 @@
+"""Which rows are which partitions: topic names, their numbers in the `topic` column, and the row of each partition.
+
+Rules of the module:
+
+1. A topic whose partitions are 0, 1, ... in consecutive rows costs one range; any other a dictionary.
+2. The number of a forgotten topic is used again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from simzk.partitions.arrays import IntArray
+
+FREE_TOPIC = -1
+"""The topic number of a row that holds no partition."""
+
+
+class TopicRows:
+    """Rows by topic and partition id.
+
+    >>> topic_rows = TopicRows()
+    >>> topic_rows.enlist_all(["orders"], np.array([0, 0]), np.array([0, 1]), np.array([7, 8]))
+    >>> topic_rows.row("orders", 1), topic_rows.names
+    (8, ['orders'])
+    """
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self._numbers: dict[str, int] = {}
+        self._free_numbers: list[int] = []
+        self._rows: dict[str, range | dict[int, int]] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        """The topics, in the order in which they were added."""
+        return iter(self._rows)
+
+    def __contains__(self, topic_partition: tuple[str, int]) -> bool:
+        topic, partition = topic_partition
+        rows = self._rows.get(topic, {})
+        return 0 <= partition < len(rows) if isinstance(rows, range) else partition in rows
+
+    def row(self, topic: str, partition: int) -> int:
+        """The row of a partition; KeyError where there is none."""
+        if (topic, partition) not in self:
+            raise KeyError((topic, partition))
+        return self._rows[topic][partition]
+
+    def rows(self, topic: str) -> IntArray:
+        """The rows of a topic in the order of its partition ids; none where it is unknown."""
+        rows = self._rows.get(topic, {})
+        if isinstance(rows, range):
+            return np.arange(rows.start, rows.stop, dtype=np.int32)
+        return np.array([rows[partition] for partition in sorted(rows)], dtype=np.int32)
+
+    def pairs(self, topic: str) -> list[tuple[int, int]]:
+        """Partition id and row of a topic's partitions."""
+        rows = self._rows.get(topic, {})
+        return list(enumerate(rows)) if isinstance(rows, range) else list(rows.items())
+
+    def number_of(self, topic: str) -> int:
+        """The number of a topic in the `topic` column; -1 where the topic has no partition."""
+        return self._numbers.get(topic, FREE_TOPIC)
+
+    def knows(self, topic: str) -> bool:
+        """Whether the topic has a partition."""
+        return topic in self._rows
+
+    def enlist_all(self, topics: Sequence[str], topic: IntArray, partition: IntArray, rows: IntArray) -> None:
+        """Partitions that are not listed yet, of topics new or known.
+
+        Args:
+            topics: names.
+            topic: int32[k], index into `topics`, ascending.
+            partition: int32[k], ids, ascending in each topic.
+            rows: int32[k], the row of each.
+        """
+        if len(topic) == 0:
+            return
+        starts = np.concatenate([[0], np.flatnonzero(np.diff(topic)) + 1])
+        ends = np.append(starts[1:], len(topic))
+        lengths = ends - starts
+        # A topic's partitions are 0, 1, ... in consecutive rows exactly if both count up along with the position.
+        run = np.arange(len(topic))
+        odd_ids = partition != run - np.repeat(starts, lengths)
+        odd_rows = rows - run != np.repeat(rows[starts] - starts, lengths)
+        regular = ~np.logical_or.reduceat(odd_ids | odd_rows, starts)
+        first_rows = rows[starts].tolist()
+        for group, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+            name = topics[int(topic[start])]
+            if regular[group] and name not in self._rows:
+                self._enlist_new(name, range(first_rows[group], first_rows[group] + end - start))
+            else:
+                self._enlist_more(name, partition[start:end].tolist(), rows[start:end].tolist())
+
+    def _enlist_new(self, topic: str, rows: range | dict[int, int]) -> None:
+        number = self._free_numbers.pop() if self._free_numbers else len(self.names)
+        if number == len(self.names):
+            self.names.append(topic)
+        self.names[number] = topic
+        self._numbers[topic] = number
+        self._rows[topic] = rows
+
+    def _enlist_more(self, topic: str, partitions: Sequence[int], rows: Sequence[int]) -> None:
+        if topic not in self._rows:
+            self._enlist_new(topic, {})
+        known = self._rows[topic]
+        if isinstance(known, range) and known:
+            more = range(known.stop, known.stop + len(rows))
+            if list(rows) == list(more) and list(partitions) == [row - known.start for row in more]:
+                self._rows[topic] = range(known.start, more.stop)
+                return
+        self._rows[topic] = dict(self.pairs(topic)) | dict(zip(partitions, rows, strict=True))
+
+    def delist(self, topic: str, partitions: Sequence[int]) -> None:
+        """Forget partitions, and a topic with its last one."""
+        left = dict(self.pairs(topic))
+        for partition in partitions:
+            del left[partition]
+        if left:
+            self._rows[topic] = left
+            return
+        del self._rows[topic]
+        number = self._numbers.pop(topic)
+        self.names[number] = ""
+        self._free_numbers.append(number)
+
+    def check(self, topic: IntArray, partition: IntArray) -> None:
+        """Assert every invariant, against the columns `topic` and `partition` of the table."""
+        assert self._numbers.keys() == self._rows.keys()
+        assert all(self.names[number] == name for name, number in self._numbers.items())
+        assert sorted([*self._numbers.values(), *self._free_numbers]) == list(range(len(self.names)))
+        assert all(self._rows.values()), "a topic without partitions is forgotten"
+        listed = [(row, self._numbers[name], p) for name in self._rows for p, row in self.pairs(name)]
+        rows = np.flatnonzero(topic != FREE_TOPIC)
+        expected = zip(rows.tolist(), topic[rows].tolist(), partition[rows].tolist(), strict=True)
+        assert sorted(listed) == list(expected)
