@@ -4,7 +4,7 @@ A layout is a cluster's metadata at one instant, all facts and no machinery: the
 leader and leader epoch, and the brokers with their racks. `docs/layout.md` holds the schema of the files.
 """
 
-from simzk.partitions.layouts.files import read_layout, write_layout
+from simzk.partitions.layouts.files import read_brokers, read_layout, write_layout
 from simzk.partitions.layouts.generate import brokers_in_racks, generate_layout
 from simzk.partitions.layouts.layout import Brokers, Layout
 from simzk.partitions.layouts.summary import BrokerLoad, LayoutSummary, summarize
@@ -16,6 +16,7 @@ __all__ = [
     "LayoutSummary",
     "brokers_in_racks",
     "generate_layout",
+    "read_brokers",
     "read_layout",
     "summarize",
     "write_layout",

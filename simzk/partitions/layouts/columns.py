@@ -113,7 +113,7 @@ def to_layout(partitions: pa.Table, brokers: pa.Table | None, where: str) -> Lay
     if not pa.types.is_dictionary(topic.type):
         topic = topic.dictionary_encode()
     raw = Layout(
-        brokers=_brokers_named(replicas) if brokers is None else _to_brokers(brokers, where),
+        brokers=_brokers_named(replicas) if brokers is None else to_brokers(brokers, where),
         topics=tuple(topic.dictionary.to_pylist()),
         topic=topic.indices.to_numpy().astype(np.int32, copy=False),
         partition=_integers(partitions, "partition", where),
@@ -142,7 +142,8 @@ def _narrowed(raw: Layout) -> Layout:
     )
 
 
-def _to_brokers(table: pa.Table, where: str) -> Brokers:
+def to_brokers(table: pa.Table, where: str) -> Brokers:
+    """The brokers that a table holds, checked; `where` names the file in errors."""
     for name in brokers_schema().names:
         if name not in table.column_names:
             raise LayoutError(f"the brokers have no column {name!r}", where=where, right="broker, rack, live")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from simzk.partitions.layouts.layout import Layout
+    from simzk.partitions.layouts.layout import Brokers, Layout
 
 F = TypeVar("F")
 
@@ -56,6 +56,18 @@ def read_layout(path: str | os.PathLike[str]) -> Layout:
     if not source.exists():
         raise LayoutError("there is no such file", where=str(source))
     return columns.to_layout(*read(source), where=str(source))
+
+
+def read_brokers(path: str | os.PathLike[str]) -> Brokers:
+    """The brokers of a layout file, without its partitions where they stand beside them.
+
+    Args and raises as in `read_layout`.
+    """
+    beside = brokers_path(Path(path))
+    if Path(path).suffix != ".parquet" or not beside.exists():
+        return read_layout(path).brokers
+    _require_pyarrow()
+    return columns.to_brokers(_parquet_table(beside), str(beside))
 
 
 def write_layout(layout: Layout, path: str | os.PathLike[str]) -> None:

@@ -1,0 +1,51 @@
+"""How `simzk sweep` lays the worst failure sets out on a screen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+
+from simzk.cli.layout_tables import console
+
+if TYPE_CHECKING:
+    from simzk.pipeline.sweep import Plan
+
+COLUMNS = {
+    "newly_offline": "newly offline",
+    "lost": "no replica left",
+    "under_min_isr": "under min ISR",
+    "under_replicated": "under-replicated",
+    "leaders_moved": "leaders moved",
+    "busiest_leaders": "busiest leads",
+}
+"""Columns of the table `failures` that are shown, with their headings."""
+
+MOST_IDS = 6
+"""How many broker ids of a set are shown."""
+
+
+def show_worst(plan: Plan, worst: list[dict[str, object]]) -> None:
+    """Print the worst failure sets, and where the rest is."""
+    table = Table("fails", title=f"the worst {len(worst)} of {plan.sets:,} failure sets", title_justify="left")
+    for heading in COLUMNS.values():
+        table.add_column(heading, justify="right")
+    for row in worst:
+        table.add_row(_who(row), *(f"{row[name]:,}" for name in COLUMNS))
+    screen = console()
+    screen.print(table)
+    before = plan.settled
+    screen.print(
+        f"without any failure: {before.offline:,} offline, {before.under_min_isr:,} under min ISR, "
+        f"{before.under_replicated:,} under-replicated, of {plan.partitions:,} partitions"
+    )
+    screen.print(f"all of them: {plan.out / 'failures'} (Parquet)", soft_wrap=True)
+
+
+def _who(row: dict[str, object]) -> str:
+    racks, brokers = row["racks"], row["brokers"]
+    assert isinstance(racks, list) and isinstance(brokers, list)
+    if racks:
+        return f"{', '.join(racks)} ({len(brokers)} brokers)"
+    shown = ", ".join(map(str, brokers[:MOST_IDS])) + (", ..." if len(brokers) > MOST_IDS else "")
+    return f"{'broker' if len(brokers) == 1 else 'brokers'} {shown}"

@@ -1,0 +1,183 @@
+"""A sweep: the failure sets of a layout, each with what it leaves, computed on Spark and written as Parquet.
+
+What stands in the directory afterwards is described in docs/layout.md: `failures/`, the rows of
+`outcomes.failures_schema`, and `sweep.json`, what was swept and how the cluster stood before.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event, Thread
+from typing import TYPE_CHECKING, TypeVar
+
+import simzk.pipeline
+from simzk.errors import ConfigError, SimzkError
+from simzk.partitions.layouts import read_layout
+from simzk.partitions.what_if import Outcome, WhatIf
+from simzk.pipeline.outcomes import count_sets
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from simzk.partitions.failure_sets import FailureSpec
+
+T = TypeVar("T")
+
+WORST_FIRST = ("newly_offline", "under_min_isr", "leaders_moved", "busiest_leaders")
+"""What makes one failure set worse than another: the first of these counts that differs, then the lower number."""
+
+POLL_S = 0.2
+TASKS_PER_CORE = 4
+MOST_SETS_PER_TASK = 256
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A sweep that has been checked and can start.
+
+    Args:
+        layout: path of the layout file.
+        specs: the failure sets.
+        out: directory to write to.
+        brokers, partitions: the size of the cluster.
+        sets: the number of failure sets.
+        settled: the outcome of no failure at all.
+    """
+
+    layout: Path
+    specs: tuple[FailureSpec, ...]
+    out: Path
+    brokers: int
+    partitions: int
+    sets: int
+    settled: Outcome
+
+
+def plan_sweep(layout: Path, specs: Sequence[FailureSpec], out: Path) -> Plan:
+    """Check everything that can be checked before Spark is started.
+
+    Raises:
+        LayoutError: the layout cannot be read.
+        ConfigError: a specification does not fit the layout, or `out` already holds a sweep.
+    """
+    if (out / "failures").exists():
+        raise ConfigError("a sweep stands there already", where=str(out), right="another directory, or remove it")
+    read = read_layout(layout)
+    if not len(read):
+        raise ConfigError("there is nothing to fail: the layout has no partitions", where=str(layout))
+    sets = count_sets(specs, read.brokers)
+    return Plan(
+        layout=layout.absolute(),
+        specs=tuple(specs),
+        out=out.absolute(),
+        brokers=len(read.brokers.ids),
+        partitions=len(read),
+        sets=sets,
+        settled=WhatIf(read).settled,
+    )
+
+
+def run_sweep(spark: SparkSession, plan: Plan, progress: Callable[[float], None] | None = None) -> list[dict[str, object]]:
+    """Compute and write all failure sets of a plan.
+
+    Args:
+        spark: a session whose workers can import simzk, and read and write the paths of the plan.
+        plan: from `plan_sweep`.
+        progress: called now and then with the share of the failure sets that is done, 0 to 1.
+
+    Returns:
+        the ten worst failure sets, as rows of the table `failures`.
+
+    Raises:
+        SimzkError: Spark could not do it; the error has the reason in one line.
+    """
+    failures = (plan.out / "failures").as_uri()
+    tasks = max(spark.sparkContext.defaultParallelism * TASKS_PER_CORE, -(-plan.sets // MOST_SETS_PER_TASK))
+    simzk.pipeline.register(spark)
+
+
+    def worst() -> pa.Table:
+        written = spark.read.parquet(failures)
+        order = [*(written[name].desc() for name in WORST_FIRST), written["failure_set"].asc()]
+        return written.orderBy(*order).limit(10).toArrow()
+
+    with _watched(spark, tasks, progress):
+        _in_words(lambda: _failures(spark, plan, tasks).write.parquet(failures))
+    (plan.out / "sweep.json").write_text(_summary(plan))
+    rows: list[dict[str, object]] = _in_words(worst).to_pylist()
+    return rows
+
+
+def _failures(spark: SparkSession, plan: Plan, tasks: int) -> DataFrame:
+    return (
+        spark.read.format("simzk_failures")
+        .option("fail", ",".join(map(str, plan.specs)))
+        .option("numPartitions", tasks)
+        .load(str(plan.layout))
+    )
+
+
+@contextmanager
+def _watched(spark: SparkSession, tasks: int, progress: Callable[[float], None] | None) -> Iterator[None]:
+    """While a job of one stage runs in this thread, say from another how many of its tasks are done."""
+    if progress is None:
+        yield
+        return
+    tracker = spark.sparkContext.statusTracker()
+    over = Event()
+
+    def watch() -> None:
+        while not over.wait(POLL_S):
+            stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+            progress(min(sum(stage.numCompletedTasks for stage in stages if stage is not None) / tasks, 1.0))
+
+    watcher = Thread(target=watch, name="simzk-sweep-progress", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
+
+
+def _in_words(act: Callable[[], T]) -> T:
+    """Do it; a failure of Spark becomes an error of one line, the innermost reason, not a page of two stacks."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        return act()
+    except (PySparkException, Py4JError) as error:
+        raise SimzkError(f"Spark could not do it: {_innermost_reason(str(error))}") from error
+
+
+def _innermost_reason(text: str) -> str:
+    """The last line of the first Python traceback in the text, or its first line.
+
+    >>> _innermost_reason('[X] failed:\\nTraceback (most recent call last):\\n  File "a.py"\\nOSError: no space\\n\\nat java')
+    'OSError: no space'
+    """
+    lines = text.splitlines()
+    for place, line in enumerate(lines):
+        if line.startswith("Traceback"):
+            after = [later for later in lines[place + 1 :] if later and not later[0].isspace()]
+            return after[0] if after else line
+    return lines[0] if lines else "no reason given"
+
+
+def _summary(plan: Plan) -> str:
+    summary = {
+        "layout": plan.layout.name,
+        "brokers": plan.brokers,
+        "partitions": plan.partitions,
+        "fail": [str(spec) for spec in plan.specs],
+        "failure_sets": plan.sets,
+        "settled": plan.settled._asdict(),
+    }
+    return json.dumps(summary, indent=2) + "\n"
