@@ -90,7 +90,7 @@ EXEMPTIONS = (
 """All that cannot be equal, and why."""
 
 TOOLS_OWN = re.compile(r"/kafka-acl(-\w+)?(/.*)?")
-"""What the AclCommand tool writes in a session of its own, and no broker here reads: not compared, nor counted in `/`."""
+"""What the AclCommand tool writes in its own session, and no broker here reads: not compared, nor counted in `/`."""
 
 
 _FIELDS: dict[str, tuple[type, ...]] = {

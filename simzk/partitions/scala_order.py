@@ -53,13 +53,15 @@ def topic_partition_hash(topic: str, partition: int) -> int:
     return _signed(31 * (31 + partition) + string_hash(topic))
 
 
-def product_hash(*element_hashes: int) -> int:
-    """`hashCode` of a Scala case class (2.10 to 2.12): MurmurHash3 over the hashes of its fields, signed.
+def product_hash(*element_hashes: int, class_name: str = "") -> int:
+    """`hashCode` of a Scala case class: MurmurHash3 over the hashes of its fields, signed.
 
-    It is the key hash of TopicAndPartition and PartitionAndReplica in Kafka up to 1.0.
+    It is the key hash of TopicAndPartition and PartitionAndReplica in Kafka. From Scala 2.13 on the name of the class is
+    mixed in first (and not counted): give it as `class_name`.
     """
     value = 0xCAFE_BABE
-    for element in element_hashes:
+    mixed_in = (string_hash(class_name), *element_hashes) if class_name else element_hashes
+    for element in mixed_in:
         mixed = _rotate_left(element * 0xCC9E_2D51, 15) * 0x1B87_3593
         value = (_rotate_left(value ^ (mixed & _MASK), 13) * 5 + 0xE654_6B64) & _MASK
     value ^= len(element_hashes)

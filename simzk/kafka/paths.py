@@ -1,0 +1,85 @@
+"""Where everything stands in ZooKeeper (docs/reference/kafka.md §1.3)."""
+
+from __future__ import annotations
+
+from simzk.kafka.topic_partition import TopicPartition
+
+ADMIN = "/admin"
+DELETE_TOPICS = "/admin/delete_topics"
+REASSIGN_PARTITIONS = "/admin/reassign_partitions"
+PREFERRED_ELECTION = "/admin/preferred_replica_election"
+BROKER_IDS = "/brokers/ids"
+BROKER_SEQUENCE = "/brokers/seqid"
+TOPICS = "/brokers/topics"
+CLUSTER_ID = "/cluster/id"
+CONFIG = "/config"
+CONFIG_CHANGES = "/config/changes"
+CONFIG_CHANGE_PREFIX = "/config/changes/config_change_"
+CONSUMERS = "/consumers"
+CONTROLLER = "/controller"
+CONTROLLER_EPOCH = "/controller_epoch"
+FEATURE = "/feature"
+ISR_CHANGES = "/isr_change_notification"
+LOG_DIR_EVENTS = "/log_dir_event_notification"
+PRODUCER_IDS = "/latest_producer_id_block"
+
+DEFAULT_ENTITY = "<default>"
+"""The name of the entity that holds the defaults of its type, as it stands in a path."""
+
+
+def broker(broker_id: int) -> str:
+    """The ephemeral of a live broker."""
+    return f"{BROKER_IDS}/{broker_id}"
+
+
+def topic(name: str) -> str:
+    """The znode that holds a topic's assignment."""
+    return f"{TOPICS}/{name}"
+
+
+def partitions(topic_name: str) -> str:
+    """The parent of a topic's partitions."""
+    return f"{TOPICS}/{topic_name}/partitions"
+
+
+def partition(topic_partition: TopicPartition) -> str:
+    """The parent of a partition's state."""
+    return f"{TOPICS}/{topic_partition.topic}/partitions/{topic_partition.partition}"
+
+
+def state(topic_partition: TopicPartition) -> str:
+    """The znode that holds a partition's leader and ISR."""
+    return f"{TOPICS}/{topic_partition.topic}/partitions/{topic_partition.partition}/state"
+
+
+def delete_topic(name: str) -> str:
+    """The request to delete a topic."""
+    return f"{DELETE_TOPICS}/{name}"
+
+
+def config(entity_path: str) -> str:
+    """The znode of an entity's configuration, such as `topics/orders`."""
+    return f"{CONFIG}/{entity_path}"
+
+
+def parent(path: str) -> str:
+    """The path of the parent, `/` for a child of the root.
+
+    >>> parent("/brokers/ids"), parent("/brokers")
+    ('/brokers', '/')
+    """
+    return path.rpartition("/")[0] or "/"
+
+
+def state_partition(path: str) -> TopicPartition | None:
+    """The partition whose state stands at a path; None for any other path.
+
+    >>> state_partition("/brokers/topics/t/partitions/3/state")
+    TopicPartition(topic='t', partition=3)
+    >>> state_partition("/brokers/topics/t") is None
+    True
+    """
+    match path.split("/"):
+        case ["", "brokers", "topics", name, "partitions", number, "state"] if number.isdigit():
+            return TopicPartition(name, int(number))
+    return None

@@ -1,0 +1,217 @@
+"""What brokers say to each other: the requests of the controller to brokers, and of brokers to the controller.
+
+Values only. Each request of a controller names its epoch and the epoch of the broker it is meant for, so that what comes
+from a controller that is no more, or is meant for an earlier life of the broker, is refused (KIP-380).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import NamedTuple
+
+from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
+
+
+class Error(Enum):
+    """The errors of Kafka's protocol that are used here, by their names."""
+
+    NONE = "NONE"
+    NOT_CONTROLLER = "NOT_CONTROLLER"
+    STALE_CONTROLLER_EPOCH = "STALE_CONTROLLER_EPOCH"
+    STALE_BROKER_EPOCH = "STALE_BROKER_EPOCH"
+    BROKER_NOT_AVAILABLE = "BROKER_NOT_AVAILABLE"
+    BROKER_ID_NOT_REGISTERED = "BROKER_ID_NOT_REGISTERED"
+    FENCED_LEADER_EPOCH = "FENCED_LEADER_EPOCH"
+    NOT_LEADER_OR_FOLLOWER = "NOT_LEADER_OR_FOLLOWER"
+    UNKNOWN_TOPIC_OR_PARTITION = "UNKNOWN_TOPIC_OR_PARTITION"
+    INVALID_UPDATE_VERSION = "INVALID_UPDATE_VERSION"
+    INVALID_REQUEST = "INVALID_REQUEST"
+    INELIGIBLE_REPLICA = "INELIGIBLE_REPLICA"
+    INVALID_REPLICA_ASSIGNMENT = "INVALID_REPLICA_ASSIGNMENT"
+    INVALID_REPLICATION_FACTOR = "INVALID_REPLICATION_FACTOR"
+    INVALID_PARTITIONS = "INVALID_PARTITIONS"
+    NO_REASSIGNMENT_IN_PROGRESS = "NO_REASSIGNMENT_IN_PROGRESS"
+    ELECTION_NOT_NEEDED = "ELECTION_NOT_NEEDED"
+    PREFERRED_LEADER_NOT_AVAILABLE = "PREFERRED_LEADER_NOT_AVAILABLE"
+    ELIGIBLE_LEADERS_NOT_AVAILABLE = "ELIGIBLE_LEADERS_NOT_AVAILABLE"
+    INVALID_TOPIC_EXCEPTION = "INVALID_TOPIC_EXCEPTION"
+    TOPIC_ALREADY_EXISTS = "TOPIC_ALREADY_EXISTS"
+    TOPIC_DELETION_DISABLED = "TOPIC_DELETION_DISABLED"
+    UNKNOWN_SERVER_ERROR = "UNKNOWN_SERVER_ERROR"
+
+
+class PartitionUpdate(NamedTuple):
+    """A partition as the controller tells brokers of it."""
+
+    partition: TopicPartition
+    state: LeaderAndIsr
+    assignment: ReplicaAssignment
+    is_new: bool = False
+
+
+class LeaderAndIsrRequest(NamedTuple):
+    """Lead or follow these partitions."""
+
+    controller_id: int
+    controller_epoch: int
+    broker_epoch: int
+    updates: tuple[PartitionUpdate, ...]
+
+
+class UpdateMetadataRequest(NamedTuple):
+    """What every broker should know: these partitions, and all the live brokers with their racks."""
+
+    controller_id: int
+    controller_epoch: int
+    broker_epoch: int
+    updates: tuple[PartitionUpdate, ...]
+    live_brokers: Mapping[int, str | None]
+
+
+class ReplicaStop(NamedTuple):
+    """Stop one replica; with `delete` its log goes too."""
+
+    partition: TopicPartition
+    delete: bool
+    leader_epoch: int
+
+
+class StopReplicaRequest(NamedTuple):
+    """Stop these replicas."""
+
+    controller_id: int
+    controller_epoch: int
+    broker_epoch: int
+    stops: tuple[ReplicaStop, ...]
+
+
+class ControlResponse(NamedTuple):
+    """The answer to a request of the controller: one error, and errors by partition."""
+
+    error: Error
+    partition_errors: Mapping[TopicPartition, Error]
+
+
+class IsrProposal(NamedTuple):
+    """The ISR that a leader asks for, with the epochs it knows."""
+
+    partition: TopicPartition
+    leader_epoch: int
+    isr: tuple[int, ...]
+    version: int
+    recovering: bool = False
+
+
+class AlterPartitionRequest(NamedTuple):
+    """A leader asks for other ISRs (KIP-497)."""
+
+    broker_id: int
+    broker_epoch: int
+    proposals: tuple[IsrProposal, ...]
+
+
+class AlterPartitionResponse(NamedTuple):
+    """One error for all, or by partition the state that stands now or an error."""
+
+    error: Error
+    results: Mapping[TopicPartition, LeaderAndIsr | Error]
+
+
+class ControlledShutdownRequest(NamedTuple):
+    """A broker is about to stop."""
+
+    broker_id: int
+    broker_epoch: int
+
+
+class ControlledShutdownResponse(NamedTuple):
+    """An error, or the partitions that the broker still leads."""
+
+    error: Error
+    remaining: tuple[TopicPartition, ...]
+
+
+class FetchedPartition(NamedTuple):
+    """How far a follower has come with a partition, in which leader epoch."""
+
+    partition: TopicPartition
+    leader_epoch: int
+    log_end: int
+
+
+class FetchRequest(NamedTuple):
+    """A follower asks a leader for what is new. As in a fetch session (KIP-227) only what changed is named."""
+
+    replica_id: int
+    session: int
+    changed: tuple[FetchedPartition, ...]
+    forgotten: tuple[TopicPartition, ...]
+
+
+class FetchResponse(NamedTuple):
+    """By partition the leader's log end where it is beyond the follower's, or an error; `session_lost` asks for all anew."""
+
+    session_lost: bool
+    log_ends: Mapping[TopicPartition, int]
+    errors: Mapping[TopicPartition, Error]
+
+
+class AllocateProducerIdsRequest(NamedTuple):
+    """A broker asks for a block of producer ids (KIP-730)."""
+
+    broker_id: int
+    broker_epoch: int
+
+
+class CreateTopicRequest(NamedTuple):
+    """Create a topic: with a given assignment, or with so many partitions and replicas."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    assignment: Mapping[int, tuple[int, ...]] | None
+    config: Mapping[str, str]
+    topic_id: str | None
+
+
+class DeleteTopicRequest(NamedTuple):
+    """Delete a topic."""
+
+    name: str
+
+
+class CreatePartitionsRequest(NamedTuple):
+    """Give a topic more partitions, `total` in the end."""
+
+    name: str
+    total: int
+    assignment: Mapping[int, tuple[int, ...]] | None
+
+
+class AlterConfigRequest(NamedTuple):
+    """Set and remove configuration keys of an entity; `entity_path` as below `/config`."""
+
+    entity_path: str
+    changes: Mapping[str, str | None]
+
+
+class AlterReassignmentsRequest(NamedTuple):
+    """Move partitions; None cancels the reassignment under way (KIP-455)."""
+
+    targets: Mapping[TopicPartition, tuple[int, ...] | None]
+
+
+class ElectLeadersRequest(NamedTuple):
+    """Elect leaders of all partitions (None) or of some; preferred replicas, or unclean ones (KIP-460)."""
+
+    kind: str
+    partitions: tuple[TopicPartition, ...] | None
+
+
+class AdminResponse(NamedTuple):
+    """The answer to an operator: one error with words, and errors by partition where the request was by partition."""
+
+    error: Error
+    message: str = ""
+    partition_errors: Mapping[TopicPartition, Error] = {}

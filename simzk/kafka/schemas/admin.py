@@ -1,0 +1,66 @@
+"""`/admin/reassign_partitions` and `/admin/preferred_replica_election`: what an operator asks for by a znode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from simzk.kafka.schemas.json_text import JsonObject, read_object, write
+from simzk.kafka.topic_partition import TopicPartition
+
+_REASSIGNMENT_FIELDS = {"version", "partitions"}
+_PARTITION_FIELDS = {"topic", "partition", "replicas"}
+
+
+def encode_reassignment(assignments: Mapping[TopicPartition, Iterable[int]]) -> bytes:
+    """What the tool and the controller write.
+
+    >>> encode_reassignment({TopicPartition("t", 0): [2, 3]}).decode()
+    '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[2,3]}]}'
+    """
+    partitions = [
+        {"topic": partition.topic, "partition": partition.partition, "replicas": list(replicas)}
+        for partition, replicas in assignments.items()
+    ]
+    return write({"version": 1, "partitions": partitions})
+
+
+def decode_reassignment(path: str, data: bytes | None) -> dict[TopicPartition, tuple[int, ...]]:
+    """Read a reassignment as Kafka 2.0 and later does: an unknown field makes all of it unusable (§1.1).
+
+    Raises:
+        ZnodeError: it cannot be used; path, field and why.
+    """
+    fields = read_object(path, data)
+    _refuse_unknown(fields, _REASSIGNMENT_FIELDS)
+    assignments = {}
+    for entry in fields.objects("partitions"):
+        _refuse_unknown(entry, _PARTITION_FIELDS)
+        partition = TopicPartition(entry.text("topic"), entry.integer("partition"))
+        assignments[partition] = entry.integers("replicas")
+    return assignments
+
+
+def encode_preferred_election(partitions: Iterable[TopicPartition]) -> bytes:
+    """What the tool writes.
+
+    >>> encode_preferred_election([TopicPartition("t", 1)]).decode()
+    '{"version":1,"partitions":[{"topic":"t","partition":1}]}'
+    """
+    entries = [{"topic": partition.topic, "partition": partition.partition} for partition in partitions]
+    return write({"version": 1, "partitions": entries})
+
+
+def decode_preferred_election(path: str, data: bytes | None) -> list[TopicPartition]:
+    """Read which partitions are to be led by their preferred replica.
+
+    Raises:
+        ZnodeError: it cannot be used; path, field and why.
+    """
+    entries = read_object(path, data).objects("partitions")
+    return [TopicPartition(entry.text("topic"), entry.integer("partition")) for entry in entries]
+
+
+def _refuse_unknown(fields: JsonObject, known: set[str]) -> None:
+    for field in fields.fields:
+        if field not in known:
+            raise fields.wrong(field, f"only {', '.join(sorted(known))}")

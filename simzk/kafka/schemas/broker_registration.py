@@ -1,0 +1,83 @@
+"""`/brokers/ids/N`: how to reach a broker, where it stands, what it can do (docs/reference/kafka.md §1.4)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from simzk.errors import ZnodeError
+from simzk.kafka.schemas.json_text import JsonObject, read_object, write
+
+
+class BrokerRegistration(NamedTuple):
+    """What a broker says of itself. `rack` is None where it has none; `host`, `port` are its first plaintext endpoint."""
+
+    host: str
+    port: int
+    rack: str | None = None
+    endpoints: tuple[str, ...] = ()
+    protocols: tuple[tuple[str, str], ...] = (("PLAINTEXT", "PLAINTEXT"),)
+    jmx_port: int = -1
+    timestamp_ms: int = 0
+
+
+def encode_v5(registration: BrokerRegistration) -> bytes:
+    """What Kafka 2.7 and later, built with Scala 2.13, writes.
+
+    >>> encode_v5(BrokerRegistration("h", 1, None, ("PLAINTEXT://h:1",), timestamp_ms=7)).decode()[:60]
+    '{"features":{},"listener_security_protocol_map":{"PLAINTEXT"'
+    """
+    fields: dict[str, object] = {
+        "features": {},
+        "listener_security_protocol_map": dict(registration.protocols),
+        "endpoints": list(registration.endpoints),
+    }
+    if registration.rack is not None:
+        fields["rack"] = registration.rack
+    fields["jmx_port"] = registration.jmx_port
+    fields["port"] = registration.port
+    fields["host"] = registration.host
+    fields["version"] = 5
+    fields["timestamp"] = str(registration.timestamp_ms)
+    return write(fields)
+
+
+def decode(path: str, data: bytes | None) -> BrokerRegistration:
+    """Read a registration of any version.
+
+    Raises:
+        ZnodeError: it cannot be used; path, field and why.
+    """
+    fields = read_object(path, data)
+    version = fields.integer("version")
+    if version < 1:
+        raise fields.wrong("version", "1 or more")
+    host, port = fields.text("host", ""), fields.integer("port", -1)
+    endpoints: tuple[str, ...] = (f"PLAINTEXT://{host}:{port}",)
+    protocols: tuple[tuple[str, str], ...] = (("PLAINTEXT", "PLAINTEXT"),)
+    if version >= 2:
+        endpoints = fields.texts("endpoints")
+        protocols = _protocols(fields, endpoints)
+    return BrokerRegistration(
+        host=host,
+        port=port,
+        rack=fields.text("rack", "") or None,
+        endpoints=endpoints,
+        protocols=protocols,
+        jmx_port=fields.integer("jmx_port", -1),
+        timestamp_ms=_timestamp(fields),
+    )
+
+
+def _protocols(fields: JsonObject, endpoints: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Without a map the name of a listener is its protocol."""
+    if "listener_security_protocol_map" in fields.fields:
+        return tuple(fields.text_map("listener_security_protocol_map").items())
+    names = [endpoint.partition("://")[0] for endpoint in endpoints]
+    return tuple((name, name) for name in names)
+
+
+def _timestamp(fields: JsonObject) -> int:
+    text = fields.text("timestamp", "0")
+    if not text.lstrip("-").isdigit():
+        raise ZnodeError(f"field timestamp is {text!r}", where=fields.path, right="milliseconds as text")
+    return int(text)

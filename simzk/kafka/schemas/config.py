@@ -1,0 +1,92 @@
+"""`/config/...`: an entity's configuration, and the notification that it changed (docs/reference/kafka.md §1.3, §1.8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import quote
+
+from simzk.errors import ZnodeError
+from simzk.kafka.schemas.json_text import JsonObject, read_object, read_value, write
+from simzk.partitions.scala_order import string_hash
+
+
+def encode(values: Mapping[str, str]) -> bytes:
+    """What every version writes; the keys in the order of the map.
+
+    >>> encode({"retention.ms": "1"}).decode()
+    '{"version":1,"config":{"retention.ms":"1"}}'
+    """
+    return write({"version": 1, "config": dict(values)})
+
+
+def decode(path: str, data: bytes | None) -> dict[str, str]:
+    """Read an entity's configuration; a znode without data holds none.
+
+    Raises:
+        ZnodeError: it cannot be used; path, field and why.
+    """
+    if not data:
+        return {}
+    fields = read_object(path, data)
+    if fields.integer("version") != 1:
+        raise fields.wrong("version", "1")
+    return fields.text_map("config")
+
+
+def in_properties_order(values: Mapping[str, str]) -> dict[str, str]:
+    """The values in the order in which a `java.util.Properties` lists them.
+
+    From Java 9 on a Properties is a ConcurrentHashMap inside (8 buckets at first, doubled at three quarters): buckets
+    from the first to the last, in a bucket in order of insertion; a bucket that is split by growth is near enough in
+    that order for the handful of keys an entity has.
+
+    >>> list(in_properties_order({"segment.bytes": "1", "cleanup.policy": "2", "compression.type": "3"}))
+    ['compression.type', 'cleanup.policy', 'segment.bytes']
+    """
+    size = 8
+    while len(values) > size - (size >> 2):
+        size *= 2
+
+    def bucket(key: str) -> int:
+        value = string_hash(key) & 0xFFFF_FFFF
+        return (value ^ value >> 16) & (size - 1)
+
+    return {key: values[key] for key in sorted(values, key=bucket)}
+
+
+def sanitize(name: str) -> str:
+    """An entity's name as it stands in a path: URL encoding with `%20` for a space and `%2A` for a star.
+
+    >>> sanitize("c 1"), sanitize("u@1")
+    ('c%201', 'u%401')
+    """
+    return quote(name, safe="-_.").replace("~", "%7E")
+
+
+def encode_change(entity_path: str) -> bytes:
+    """The notification that an entity's configuration changed, as 0.10.1 and later write it.
+
+    >>> encode_change("topics/t1").decode()
+    '{"version":2,"entity_path":"topics/t1"}'
+    """
+    return write({"version": 2, "entity_path": entity_path})
+
+
+def decode_change(path: str, data: bytes | None) -> str:
+    """Which entity a notification of any version speaks of, as a path below `/config`.
+
+    Raises:
+        ZnodeError: it cannot be used; path, field and why.
+    """
+    value = read_value(path, data)
+    if isinstance(value, str):
+        return f"topics/{value}"
+    if not isinstance(value, dict):
+        raise ZnodeError(f"holds {value!r}", where=path, right="a JSON object or the name of a topic")
+    fields = JsonObject(path, value)
+    match fields.integer("version"):
+        case 1:
+            return f"{fields.text('entity_type')}/{fields.text('entity_name')}"
+        case 2:
+            return fields.text("entity_path")
+    raise fields.wrong("version", "1 or 2")

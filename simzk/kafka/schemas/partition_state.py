@@ -1,0 +1,42 @@
+"""`/brokers/topics/T/partitions/P/state`: leader, ISR and epochs (docs/reference/kafka.md §1.6).
+
+Unchanged from 0.8.1 to 3.9, but for `leader_recovery_state`, which 3.2 and later write where it is RECOVERING.
+"""
+
+from __future__ import annotations
+
+from simzk.kafka.schemas.json_text import read_object, write
+from simzk.kafka.topic_partition import LeaderAndIsr
+
+RECOVERING = 1
+
+
+def encode(state: LeaderAndIsr) -> bytes:
+    """What Kafka 0.8.1 and later writes; the znode's version is not part of it.
+
+    >>> encode(LeaderAndIsr(1, 0, (1, 2), controller_epoch=3)).decode()
+    '{"controller_epoch":3,"leader":1,"version":1,"leader_epoch":0,"isr":[1,2]}'
+    """
+    fields: dict[str, object] = {"controller_epoch": state.controller_epoch, "leader": state.leader, "version": 1}
+    if state.recovering:
+        fields["leader_recovery_state"] = RECOVERING
+    fields["leader_epoch"] = state.leader_epoch
+    fields["isr"] = list(state.isr)
+    return write(fields)
+
+
+def decode(path: str, data: bytes | None, version: int = 0) -> LeaderAndIsr:
+    """Read a partition's state; `version` is the znode's dataVersion.
+
+    Raises:
+        ZnodeError: it cannot be used; path, field and why.
+    """
+    fields = read_object(path, data)
+    return LeaderAndIsr(
+        leader=fields.integer("leader"),
+        leader_epoch=fields.integer("leader_epoch"),
+        isr=fields.integers("isr"),
+        controller_epoch=fields.integer("controller_epoch"),
+        version=version,
+        recovering=fields.integer("leader_recovery_state", 0) == RECOVERING,
+    )

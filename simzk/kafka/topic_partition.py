@@ -1,0 +1,81 @@
+"""The nouns of a partition: which one, who holds it, who leads it. Values only, called as Kafka calls them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from simzk.partitions.scala_order import product_hash, topic_partition_hash
+from simzk.partitions.states import LeaderAndIsr
+
+NO_LEADER = -1
+
+__all__ = [
+    "NO_LEADER",
+    "LeaderAndIsr",
+    "PartitionAndReplica",
+    "ReplicaAssignment",
+    "TopicPartition",
+    "hash_of_partition",
+    "hash_of_replica",
+]
+
+
+class TopicPartition(NamedTuple):
+    """A partition of a topic.
+
+    >>> str(TopicPartition("orders", 3))
+    'orders-3'
+    """
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class PartitionAndReplica(NamedTuple):
+    """One replica: a partition, and the broker that holds a copy of it."""
+
+    topic_partition: TopicPartition
+    replica: int
+
+
+class ReplicaAssignment(NamedTuple):
+    """Who holds a partition, in preference order, and what a reassignment adds and removes (KIP-455).
+
+    `replicas` contains `adding` and `removing`; both are empty unless a reassignment is under way.
+    """
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """The replicas that will be left when the reassignment is done."""
+        return tuple(replica for replica in self.replicas if replica not in self.removing)
+
+    @property
+    def origin(self) -> tuple[int, ...]:
+        """The replicas from before the reassignment."""
+        return tuple(replica for replica in self.replicas if replica not in self.adding)
+
+    @property
+    def being_reassigned(self) -> bool:
+        """Whether a reassignment is under way."""
+        return bool(self.adding or self.removing)
+
+
+def hash_of_partition(partition: TopicPartition) -> int:
+    """The JVM's hash of `org.apache.kafka.common.TopicPartition`."""
+    return topic_partition_hash(partition.topic, partition.partition)
+
+
+def hash_of_replica(replica: PartitionAndReplica) -> int:
+    """The JVM's hash of the case class `PartitionAndReplica(topicPartition, replica)` as Scala 2.13 compiles it.
+
+    From 2.13 on the name of the class is mixed in before the fields.
+    """
+    partition_hash = hash_of_partition(replica.topic_partition)
+    return product_hash(partition_hash, replica.replica, class_name="PartitionAndReplica")

@@ -1,0 +1,334 @@
+"""What a broker does in ZooKeeper, made of requests as Kafka 2.2 and later makes them.
+
+Rules of the module (docs/reference/kafka.md §1.10, §2.2; KafkaZkClient):
+  - parents are made by trying the child, making what is missing, and trying again;
+  - each write of a controller is a multi of a check of `/controller_epoch` and the write; a check that fails says that
+    another broker is controller, and raises `ControllerMovedError`;
+  - many reads or writes go pipelined, and in the order given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from simzk.errors import ZnodeError
+from simzk.kafka import paths
+from simzk.kafka.schemas import admin, broker_registration, config, partition_state
+from simzk.kafka.schemas import controller as controller_schema
+from simzk.kafka.schemas import topic as topic_schema
+from simzk.kafka.schemas.broker_registration import BrokerRegistration
+from simzk.kafka.schemas.topic import TopicZnode
+from simzk.kafka.session import ZooKeeperSession
+from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
+from simzk.kafka.versions import KafkaVersion
+from simzk.zookeeper.replies import Code, OperationResult, Reply, Stat
+from simzk.zookeeper.requests import OPEN_ACL, Check, Create, Delete, Exists, GetChildren2, GetData, Multi, SetData
+
+PERSISTENT, EPHEMERAL, PERSISTENT_SEQUENTIAL = 0, 1, 2
+ANY_VERSION = -1
+
+
+class ControllerMovedError(Exception):
+    """Another broker is controller: the epoch that a write was fenced with is no longer the one in ZooKeeper."""
+
+
+class ZooKeeperRefused(Exception):  # noqa: N818 - the server's word, not a mistake of ours
+    """ZooKeeper answered a request with an error that its sender has no use for."""
+
+    def __init__(self, code: int, path: str) -> None:
+        self.code = Code(code)
+        self.path = path
+        super().__init__(f"{self.code.name} for {path}")
+
+
+class StateWrites(NamedTuple):
+    """What came of conditional writes of partition states.
+
+    `written`: the states as they stand now; `retry`: where the znode had another version; `failed`: by error code.
+    """
+
+    written: dict[TopicPartition, LeaderAndIsr]
+    retry: list[TopicPartition]
+    failed: dict[TopicPartition, Code]
+
+
+def stat_of(reply: Reply) -> Stat:
+    """The Stat in a reply to exists, getData or setData."""
+    body = reply.body
+    stat = body if isinstance(body, Stat) else body[1]  # type: ignore[index]
+    assert isinstance(stat, Stat)
+    return stat
+
+
+def data_of(reply: Reply) -> bytes | None:
+    """The data in a reply to getData."""
+    assert isinstance(reply.body, tuple)
+    data = reply.body[0]
+    assert data is None or isinstance(data, bytes)
+    return data
+
+
+def children_of(reply: Reply) -> list[str]:
+    """The names in a reply to getChildren2, none where the parent does not exist."""
+    if reply.error == Code.NO_NODE:
+        return []
+    assert isinstance(reply.body, tuple)
+    return list(reply.body[0])
+
+
+def create_request(path: str, data: bytes | None, mode: int = PERSISTENT) -> Create:
+    """A create open to all, as brokers make it with `zookeeper.set.acl=false`."""
+    return Create(path, data, OPEN_ACL, mode)
+
+
+class KafkaZooKeeperClient:
+    """A broker's use of its session.
+
+    Args:
+        session: the session.
+        version: decides the form of what is written.
+    """
+
+    def __init__(self, session: ZooKeeperSession, version: KafkaVersion) -> None:
+        self.session = session
+        self.version = version
+
+    # -- anybody's
+
+    async def create(self, path: str, data: bytes | None, mode: int = PERSISTENT) -> Code:
+        """Create a znode whose parent should exist; the server's code."""
+        return Code((await self.session.call(create_request(path, data, mode))).error)
+
+    async def create_recursive(self, path: str, data: bytes | None = None) -> Code:
+        """Create a znode and the parents that are missing; OK or NODE_EXISTS."""
+        code = await self.create(path, data)
+        if code == Code.NO_NODE:
+            await self.create_recursive(paths.parent(path))
+            code = await self.create(path, data)
+        return code
+
+    async def children(self, path: str) -> list[str]:
+        """The names of a znode's children, in the order in which the server lists them."""
+        return children_of(await self.session.get_children(path))
+
+    async def read(self, path: str) -> tuple[bytes | None, Stat] | None:
+        """A znode's data and Stat; None where there is none."""
+        reply = await self.session.get_data(path)
+        return None if reply.error else (data_of(reply), stat_of(reply))
+
+    async def read_all(self, wanted: Sequence[str]) -> list[Reply]:
+        """Read znodes pipelined."""
+        handlers = self.session.data_handlers
+        return await self.session.call_all([GetData(path, path in handlers) for path in wanted])
+
+    async def brokers(self) -> dict[int, tuple[BrokerRegistration, int]]:
+        """The live brokers by id: registration, and broker epoch (the czxid of the znode); one gone meanwhile is left out."""
+        ids = sorted(int(name) for name in await self.children(paths.BROKER_IDS) if name.isdigit())
+        found = {}
+        for broker_id, reply in zip(ids, await self.read_all([paths.broker(i) for i in ids]), strict=True):
+            if not reply.error:
+                registration = broker_registration.decode(paths.broker(broker_id), data_of(reply))
+                found[broker_id] = (registration, stat_of(reply).czxid)
+        return found
+
+    async def topics(self, names: Sequence[str]) -> dict[str, TopicZnode]:
+        """The assignments of topics, those left out whose znode is gone or cannot be used."""
+        replies = await self.read_all([paths.topic(name) for name in names])
+        found = {}
+        for name, reply in zip(names, replies, strict=True):
+            if not reply.error:
+                try:
+                    found[name] = topic_schema.decode(paths.topic(name), data_of(reply))
+                except ZnodeError:
+                    continue
+        return found
+
+    async def entity_config(self, entity_path: str) -> dict[str, str]:
+        """An entity's configuration, empty where it has none or it cannot be used."""
+        found = await self.read(paths.config(entity_path))
+        if found is None:
+            return {}
+        try:
+            return config.decode(paths.config(entity_path), found[0])
+        except ZnodeError:
+            return {}
+
+    async def controller_id(self) -> int | None:
+        """The broker in `/controller`."""
+        found = await self.read(paths.CONTROLLER)
+        return None if found is None else controller_schema.decode(paths.CONTROLLER, found[0])
+
+    async def states(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, LeaderAndIsr | None]:
+        """The states of partitions in the order asked for; None where there is no znode, or none that can be used."""
+        replies = await self.read_all([paths.state(partition) for partition in partitions])
+        found: dict[TopicPartition, LeaderAndIsr | None] = {}
+        for partition, reply in zip(partitions, replies, strict=True):
+            found[partition] = None
+            if not reply.error:
+                try:
+                    found[partition] = partition_state.decode(
+                        paths.state(partition), data_of(reply), stat_of(reply).version
+                    )
+                except ZnodeError:
+                    continue
+        return found
+
+    # -- a broker's registration and the election of a controller
+
+    async def register_broker(self, broker_id: int, registration: BrokerRegistration, previous_session: int) -> int:
+        """Register a broker; its broker epoch, which is the czxid of its znode (§1.4).
+
+        A znode of the present session is taken over; one of this client's previous session is deleted, and the create
+        tried again (KAFKA-7165).
+
+        Raises:
+            ZooKeeperRefused: another session holds the znode.
+        """
+        path = paths.broker(broker_id)
+        data = self.version.encode_broker(registration)
+        while True:
+            reply = await self.session.call(Multi((create_request(path, None, EPHEMERAL), SetData(path, data, 0))))
+            results = _results(reply)
+            if not reply.error and not any(result.error for result in results):
+                stat = results[1].body
+                assert isinstance(stat, Stat)
+                return stat.czxid
+            if results[0].error != Code.NODE_EXISTS:
+                raise ZooKeeperRefused(results[0].error, path)
+            present = await self.session.call(GetData(path, False))
+            if present.error:
+                continue
+            owner = stat_of(present).ephemeral_owner
+            if owner == self.session.session_id:
+                return stat_of(present).czxid
+            if owner != previous_session or previous_session == 0:
+                raise ZooKeeperRefused(Code.NODE_EXISTS, path)
+            await self.session.call(Delete(path, ANY_VERSION))
+
+    async def become_controller(self, broker_id: int, timestamp_ms: int) -> tuple[int, int]:
+        """Try to become controller (§2.2, 2.1 and later); the new epoch and the version of its znode.
+
+        Raises:
+            ControllerMovedError: another broker was first.
+        """
+        epoch, version = await self._epoch()
+        controller = create_request(paths.CONTROLLER, self.version.encode_controller(broker_id, timestamp_ms), EPHEMERAL)
+        raised = SetData(paths.CONTROLLER_EPOCH, controller_schema.encode_epoch(epoch + 1), version)
+        results = _results(await self.session.call(Multi((controller, raised))))
+        codes = [result.error for result in results]
+        if not any(codes):
+            return epoch + 1, version + 1
+        if codes[0] == Code.NODE_EXISTS or codes[1] == Code.BAD_VERSION:
+            now, now_version = await self._epoch()
+            if await self.controller_id() == broker_id and now == epoch + 1:
+                return now, now_version  # the reply to our own success was lost
+            raise ControllerMovedError
+        raise ZooKeeperRefused(codes[0] or codes[1], paths.CONTROLLER)
+
+    async def _epoch(self) -> tuple[int, int]:
+        """The controller's epoch and its version, made as 0 where it never was."""
+        while True:
+            found = await self.read(paths.CONTROLLER_EPOCH)
+            if found is not None:
+                return controller_schema.decode_epoch(paths.CONTROLLER_EPOCH, found[0]), found[1].version
+            if await self.create(paths.CONTROLLER_EPOCH, controller_schema.encode_epoch(0)) == Code.OK:
+                return 0, 0
+
+    # -- a controller's writes, each fenced by the version of its epoch
+
+    async def fenced(self, writes: Sequence[Create | Delete | SetData], epoch_version: int) -> list[OperationResult]:
+        """Do writes pipelined, each in a multi with a check of the controller's epoch.
+
+        Returns:
+            the result of each write.
+
+        Raises:
+            ControllerMovedError: the epoch is no longer ours.
+        """
+        check = Check(paths.CONTROLLER_EPOCH, epoch_version)
+        replies = await self.session.call_all([Multi((check, write)) for write in writes])
+        results = []
+        for reply in replies:
+            checked, written = _results(reply)
+            if checked.error == Code.BAD_VERSION:
+                raise ControllerMovedError
+            if checked.error not in (Code.OK, Code.RUNTIME_INCONSISTENCY):
+                raise ZooKeeperRefused(checked.error, paths.CONTROLLER_EPOCH)
+            results.append(written)
+        return results
+
+    async def write_states(self, states: Mapping[TopicPartition, LeaderAndIsr], epoch_version: int) -> StateWrites:
+        """Write states on condition that the znodes have the versions one below, in the order given."""
+        writes = [
+            SetData(paths.state(partition), self.version.encode_state(state), state.version - 1)
+            for partition, state in states.items()
+        ]
+        outcome = StateWrites({}, [], {})
+        for (partition, state), result in zip(states.items(), await self.fenced(writes, epoch_version), strict=True):
+            if not result.error:
+                outcome.written[partition] = state
+            elif result.error == Code.BAD_VERSION:
+                outcome.retry.append(partition)
+            else:
+                outcome.failed[partition] = Code(result.error)
+        return outcome
+
+    async def create_states(
+        self, states: Mapping[TopicPartition, LeaderAndIsr], epoch_version: int
+    ) -> dict[TopicPartition, Code]:
+        """Create the znodes of new partitions: of each topic `partitions`, then the partitions, then their states."""
+        topics = dict.fromkeys(partition.topic for partition in states)
+        await self.fenced([create_request(paths.partitions(topic), None) for topic in topics], epoch_version)
+        await self.fenced([create_request(paths.partition(partition), None) for partition in states], epoch_version)
+        writes = [
+            create_request(paths.state(partition), self.version.encode_state(state))
+            for partition, state in states.items()
+        ]
+        results = await self.fenced(writes, epoch_version)
+        return {partition: Code(result.error) for partition, result in zip(states, results, strict=True)}
+
+    async def write_topic(self, name: str, topic: TopicZnode, epoch_version: int) -> None:
+        """Write a topic's assignment whatever its version.
+
+        Raises:
+            ZooKeeperRefused: the znode is gone.
+        """
+        write = SetData(paths.topic(name), self.version.encode_topic(topic), ANY_VERSION)
+        (result,) = await self.fenced([write], epoch_version)
+        if result.error:
+            raise ZooKeeperRefused(result.error, write.path)
+
+    async def delete_recursive(self, path: str, epoch_version: int) -> None:
+        """Delete a znode with all below it, children first, one write at a time."""
+        for name in children_of(await self.session.call(GetChildren2(path, False))):
+            child = f"{path}/{name}"
+            await self.delete_recursive(child, epoch_version)
+        await self.fenced([Delete(path, ANY_VERSION)], epoch_version)
+
+    async def delete_children(self, parent: str, names: Iterable[str], epoch_version: int) -> None:
+        """Delete children of a znode, pipelined."""
+        deletes = [Delete(f"{parent}/{name}", ANY_VERSION) for name in names]
+        if deletes:
+            await self.fenced(deletes, epoch_version)
+
+    async def requested_reassignment(self) -> dict[TopicPartition, tuple[int, ...]]:
+        """What stands in `/admin/reassign_partitions`; nothing where it is not there or cannot be used (§1.1)."""
+        found = await self.read(paths.REASSIGN_PARTITIONS)
+        if found is None:
+            return {}
+        try:
+            return admin.decode_reassignment(paths.REASSIGN_PARTITIONS, found[0])
+        except ZnodeError:
+            return {}
+
+    async def exists(self, path: str) -> bool:
+        """Whether a znode is there; sets a watch where a handler is registered."""
+        return (await self.session.call(Exists(path, path in self.session.data_handlers))).error == Code.OK
+
+
+def _results(reply: Reply) -> list[OperationResult]:
+    """The results in a reply to a multi, also to one that failed."""
+    body = reply.body
+    assert isinstance(body, (list, tuple)), f"a multi came back as {reply}"
+    return list(body)
