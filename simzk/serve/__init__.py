@@ -1,1 +1,1 @@
-"""Sockets, threads and wall time: the one room that touches them."""
+"""Servers for real clients: the only room with sockets, threads and wall time."""

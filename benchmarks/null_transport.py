@@ -1,0 +1,75 @@
+"""kazoo over a transport that does nothing: each request is answered with bytes that were made beforehand.
+
+What kazoo itself costs, threads and all: the measure for what a server in memory adds to it. The answer knows of a
+request its xid and its opcode, nothing else.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from kazoo.client import KazooClient
+
+from simzk.serve.kazoo_handler import MemoryHandler
+from simzk.serve.memory_socket import MemorySocket
+
+_HEADER = struct.Struct(">iqi")
+_LENGTH = struct.Struct(">i")
+_XID_AND_OPCODE = struct.Struct(">ii")
+_STAT = struct.Struct(">qqqqiiiqiiq").pack(1, 1, 0, 0, 0, 0, 0, 0, 8, 0, 1)
+
+
+def _text(text: bytes) -> bytes:
+    return _LENGTH.pack(len(text)) + text
+
+
+_CONNECTED = struct.pack(">iiqi", 0, 10_000, 1, 16) + b"\0" * 16 + b"\0"
+_BODIES = {
+    1: _text(b"/bench/n0000000000"),
+    2: b"",
+    3: _STAT,
+    4: _text(b"x" * 8) + _STAT,
+    5: _STAT,
+    8: _LENGTH.pack(10) + b"".join(_text(b"n%010d" % i) for i in range(10)),
+    12: _LENGTH.pack(10) + b"".join(_text(b"n%010d" % i) for i in range(10)) + _STAT,
+    -11: b"",
+}
+
+
+class NullPeer:
+    """Answers every request at once, with the same bytes for each opcode."""
+
+    def __init__(self, socket: MemorySocket) -> None:
+        self.session_id = 1
+        self._socket = socket
+        self._connected = False
+
+    def receive(self, data: bytes) -> None:
+        if not self._connected:
+            self._connected = True
+            reply = _CONNECTED
+        else:
+            xid, opcode = _XID_AND_OPCODE.unpack_from(data, 4)
+            reply = _HEADER.pack(xid, 1, 0) + _BODIES.get(opcode, b"")
+        self._socket.deliver(_LENGTH.pack(len(reply)) + reply)
+
+    def hang_up(self) -> None:
+        self._socket.end()
+
+
+class NullListener:
+    """Accepts every connection."""
+
+    def accept(self, socket: MemorySocket) -> NullPeer:
+        return NullPeer(socket)
+
+    def seconds_to_deadline(self) -> None:
+        return None
+
+    def tick(self) -> None:
+        raise AssertionError("nothing is ever due")
+
+
+def null_client() -> KazooClient:
+    """An unmodified kazoo client of a server that does nothing."""
+    return KazooClient(handler=MemoryHandler(NullListener()))

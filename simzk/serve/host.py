@@ -1,0 +1,275 @@
+"""Joins transports to one ZooKeeper server: whatever carries the bytes, here they become requests, and replies bytes.
+
+Rules of this module:
+  - the work is done in the thread that brings bytes, under one lock; nothing here waits, no thread is made here;
+  - a `Link` is the server's end of one transport connection. What a link's client asks and what it is sent passes
+    here: the one place where a test's faults (pause, disconnect, failures) take hold;
+  - a fault names a session, as a client keeps its session over many connections;
+  - a connected session that is not paused counts as heard from whenever time moves (its client pings on wall time,
+    which says nothing about virtual time); a paused or a disconnected one expires by the server's rules;
+  - a server that somebody else drives (a simulated cluster) has other users than our links, so its driver takes its
+    output: we ask it to by `pump`, and it hands to `deliver` what is ours.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+from simzk.serve.clock import Clock, StillClock, WallClock
+from simzk.serve.faults import Failure, FailureQueue
+from simzk.wire import ServerConnection
+from simzk.zookeeper.replies import Closed, Code, Outgoing, Reply
+from simzk.zookeeper.requests import ConnectRequest, Request
+from simzk.zookeeper.server import Connection, Server
+
+class Transport(Protocol):
+    """What a link writes to."""
+
+    def deliver(self, data: bytes) -> None: ...
+
+    def end(self) -> None: ...
+
+
+class Link:
+    """The server's end of one transport connection."""
+
+    __slots__ = ("_host", "closed", "connection", "hung_up", "paused", "session_id", "transport", "unread", "unsent", "wire")
+
+    def __init__(self, host: Host, transport: Transport) -> None:
+        self._host = host
+        self.transport = transport
+        self.wire = ServerConnection()
+        self.connection: Connection | None = None
+        self.session_id = 0  # of the session that this connection has or asks for; 0 as long as there is none
+        self.paused = False
+        self.hung_up = False
+        self.closed = False
+        self.unread: list[ConnectRequest | tuple[int, Request]] = []
+        self.unsent: list[Outgoing] = []
+
+    def receive(self, data: bytes) -> None:
+        """Bytes from the client, in its thread."""
+        self._host.receive(self, data)
+
+    def hang_up(self) -> None:
+        """The client has closed its end."""
+        self._host.hang_up(self)
+
+
+class Host:
+    """One server, the lock around it, its clock, and the links that reach it.
+
+    Args:
+        server: the state machine.
+        clock: what the server is told as time.
+        pump: asks the server's driver to take its output and call `deliver`; None where nobody else uses the server.
+    """
+
+    def __init__(self, server: Server, clock: Clock, *, pump: Callable[[], None] | None = None) -> None:
+        self.server = server
+        self.clock = clock
+        self.lock = threading.RLock()
+        self.failures = FailureQueue()
+        self._send = pump or self._take_output
+        self._open = True
+        self._links: dict[Link, None] = {}  # in the order of opening
+        self._paused_sessions: set[int] = set()
+
+    # What a transport brings.
+
+    def open(self, transport: Transport) -> Link | None:
+        """A new connection, which has no session until its first record arrives; None once the host is closed."""
+        with self.lock:
+            if not self._open:
+                return None
+            link = Link(self, transport)
+            self._links[link] = None
+            return link
+
+    def receive(self, link: Link, data: bytes) -> None:
+        """Bytes from a link's client. After the server has closed they go nowhere, as in TCP."""
+        with self.lock:
+            if isinstance(self.clock, WallClock):
+                self.tick()  # what is due comes first, whichever client's thread wakes first
+            for received in link.wire.receive_data(data):
+                self._take(link, received)
+            self._send()
+
+    def hang_up(self, link: Link) -> None:
+        """A link's client has closed its end; its session stays. A server that does not read does not see it."""
+        with self.lock:
+            link.hung_up = True
+            if not link.paused:
+                self._drop(link)
+                self._send()
+
+    def _take(self, link: Link, received: ConnectRequest | tuple[int, Request]) -> None:
+        if link.closed:
+            return
+        if link.paused:
+            link.unread.append(received)
+        elif isinstance(received, ConnectRequest):
+            self._connect(link, received)
+        else:
+            xid, request = received
+            self._handle(link, xid, request)
+
+    def _connect(self, link: Link, request: ConnectRequest) -> None:
+        assert link.connection is None, "the wire lets one connect request through"
+        if request.session_id in self._paused_sessions:
+            link.session_id = request.session_id
+            link.paused = True
+            link.unread.append(request)
+            return
+        link.connection = self.server.connect(request, self.clock.now_ms(), owner=link)
+        link.session_id = link.connection.session_id
+        self._attend(link.connection)
+
+    def _handle(self, link: Link, xid: int, request: Request) -> None:
+        connection = link.connection
+        assert connection is not None, "the wire lets no request through before the connect request"
+        failure = self.failures.take(request)
+        if failure is None:
+            self.server.handle(connection, xid, request, self.clock.now_ms())
+        elif failure.code == Code.CONNECTION_LOSS:
+            self._drop(link)
+        elif failure.code == Code.SESSION_EXPIRED:
+            self.server.expire(connection.session_id, self.clock.now_ms())
+        else:
+            self._send()  # replies keep the order of their requests
+            link.unsent.append(Reply(xid, self.server.zxid, failure.code, None))
+            self._write(link)
+
+    def _take_output(self) -> None:
+        for connection, outgoing in self.server.take_output():
+            self.deliver(connection, outgoing)
+
+    def deliver(self, connection: Connection, outgoing: list[Outgoing]) -> None:
+        """What the server sends on a connection of ours; under the lock."""
+        link = connection.owner
+        if isinstance(link, Link):
+            link.unsent.extend(outgoing)
+            self._write(link)
+
+    def _write(self, link: Link) -> None:
+        if link.paused or not link.unsent:
+            return
+        outgoing, link.unsent = link.unsent, []
+        link.transport.deliver(link.wire.encode(outgoing))
+        if isinstance(outgoing[-1], Closed):
+            self._drop(link)
+
+    def _drop(self, link: Link) -> None:
+        """Close the server's end; the session stays as it is."""
+        if link.closed:
+            return
+        link.closed = True
+        link.paused = False
+        link.unread.clear()
+        link.transport.end()
+        del self._links[link]
+        if link.connection is not None:
+            self._neglect(link.connection)
+            self.server.disconnect(link.connection)
+
+    def _attend(self, connection: Connection) -> None:
+        """From now on the session is alive whenever time moves. By wall time a client keeps its session alive itself."""
+        connection.attended = not isinstance(self.clock, WallClock)
+
+    def _neglect(self, connection: Connection) -> None:
+        """From now on the session has its timeout to live, unless its client is heard."""
+        session = self.server.sessions.get(connection.session_id)
+        if connection.attended and session is not None:
+            self.server.sessions.touch(session, self.clock.now_ms(), connection.timeout_ms)
+        connection.attended = False
+
+    # What a test does to a session.
+
+    def expire(self, session_id: int) -> None:
+        """End a session at once."""
+        with self.lock:
+            self.server.expire(session_id, self.clock.now_ms())
+            self._send()
+
+    def disconnect(self, session_id: int) -> None:
+        """Cut a session's connection, if it has one."""
+        with self.lock:
+            for link in self._links_of(session_id):
+                self._drop(link)
+            self._send()
+
+    def pause(self, session_id: int) -> None:
+        """From now on neither read what a session's client sends nor send it anything."""
+        with self.lock:
+            self._paused_sessions.add(session_id)
+            for link in self._links_of(session_id):
+                link.paused = True
+                if link.connection is not None:
+                    self._neglect(link.connection)
+
+    def resume(self, session_id: int) -> None:
+        """Read and answer again, beginning with what has been waiting, connection by connection."""
+        with self.lock:
+            self._paused_sessions.discard(session_id)
+            for link in self._links_of(session_id):
+                self._resume(link)
+            self._send()
+
+    def _resume(self, link: Link) -> None:
+        link.paused = False
+        if link.connection is not None:
+            self._attend(link.connection)
+        self._write(link)
+        waiting, link.unread = link.unread, []
+        for received in waiting:
+            self._take(link, received)
+        self._send()
+        if link.hung_up:
+            self._drop(link)
+
+    def _links_of(self, session_id: int) -> list[Link]:
+        return [link for link in self._links if link.session_id == session_id]
+
+    # What a test does to the server and to time.
+
+    def advance(self, clock: StillClock, duration_ms: int) -> None:
+        """Let `duration_ms` of virtual time go by, stopping wherever the server has something to do."""
+        with self.lock:
+            end_ms = clock.now_ms() + duration_ms
+            while (deadline_ms := self.server.next_deadline_ms()) is not None and deadline_ms <= end_ms:
+                clock.move_to(max(deadline_ms, clock.now_ms()))
+                self.tick()
+            clock.move_to(end_ms)
+
+    def tick(self) -> None:
+        """Let the server do what has become due."""
+        with self.lock:
+            self.server.tick(self.clock.now_ms())
+            self._send()
+
+    def seconds_to_deadline(self) -> float | None:
+        """How long a client may sleep before the server has something to do by itself; None: time stands still."""
+        if not isinstance(self.clock, WallClock):
+            return None
+        with self.lock:
+            deadline_ms = self.server.next_deadline_ms()
+            return None if deadline_ms is None else (deadline_ms - self.clock.now_ms()) / 1000
+
+    def restart(self) -> None:
+        """Stop the server and start it again: connections are gone, the tree and the sessions are kept."""
+        with self.lock:
+            for link in list(self._links):
+                self._drop(link)
+            self.server.restart(self.clock.now_ms())
+            self._send()
+
+    def close(self) -> None:
+        """Refuse new connections and cut those that are open."""
+        with self.lock:
+            self._open = False
+            self._paused_sessions.clear()
+            for link in list(self._links):
+                self._drop(link)
+            self._send()

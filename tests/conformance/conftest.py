@@ -1,0 +1,16 @@
+"""What conformance tests share: one real ZooKeeper for the whole run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.conformance.real_zookeeper import RealZooKeeper
+
+
+@pytest.fixture(scope="session")
+def real_zookeeper() -> Iterator[RealZooKeeper]:
+    """A real ZooKeeper 3.9; a test keeps to a path of its own."""
+    with RealZooKeeper() as server:
+        yield server

@@ -1,0 +1,151 @@
+"""A real ZooKeeper for tests and benchmarks: the server in PySpark's jars, in a process of its own.
+
+Rules of this module:
+  - a free port is looked for, and another one where somebody was quicker; nothing outside a temporary directory is
+    touched; the process is gone when `stop` returns;
+  - whoever cannot have one is told why: no Java is for the caller to check (tests mark themselves `java`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+START_S = 60.0
+# "super:test" of kazoo's own suite; the digest is public.
+SUPER_DIGEST = "super:D/InIHSb7yEEbrWz8b9l71RjZJU="
+
+
+def jars() -> Path:
+    """The folder of PySpark's jars, among which is ZooKeeper 3.9.
+
+    Raises:
+        RuntimeError: PySpark is not installed.
+    """
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise RuntimeError("a real ZooKeeper comes with PySpark's jars: pip install 'simzk[spark]'")
+    return Path(spec.origin).parent / "jars"
+
+
+def four_letter_word(port: int, word: bytes) -> bytes:
+    """What the server at `port` answers to a four-letter word."""
+    with socket.create_connection(("127.0.0.1", port), 5) as connection:
+        connection.sendall(word)
+        answer = b""
+        while chunk := connection.recv(65536):
+            answer += chunk
+    return answer
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class RealZooKeeper:
+    """One standalone server, started by `start` or as a context manager.
+
+    Args:
+        tick_time_ms: the server's tick; sessions may be from 2 ticks to 40 s long.
+        properties: Java system properties beside those that make it quick (no fsync) and complete (extended types).
+    """
+
+    def __init__(self, *, tick_time_ms: int = 500, properties: Mapping[str, str] | None = None) -> None:
+        self._tick_time_ms = tick_time_ms
+        self._properties = {
+            "zookeeper.forceSync": "no",
+            "zookeeper.extendedTypesEnabled": "true",
+            "zookeeper.DigestAuthenticationProvider.superDigest": SUPER_DIGEST,
+            **(properties or {}),
+        }
+        self._stack = contextlib.ExitStack()
+        self._process: subprocess.Popen[bytes] | None = None
+        self.port = 0
+        self.data_directory = Path()
+
+    @property
+    def hosts(self) -> str:
+        """Where it listens, as a client's hosts."""
+        return f"127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start it and wait until it serves."""
+        directory = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="real-zookeeper-")))
+        self.data_directory = directory / "data"
+        log = directory / "log"
+        for _ in range(5):
+            self.port = _free_port()
+            self._process = self._launch(directory, log)
+            if self._serves():
+                self._stack.callback(self._end)
+                return
+            self._end()
+            if "BindException" not in log.read_text():
+                break
+        reason = log.read_text()[-2000:]
+        self._stack.close()
+        raise RuntimeError(f"the real ZooKeeper did not start: {reason}")
+
+    def _launch(self, directory: Path, log: Path) -> subprocess.Popen[bytes]:
+        config = directory / "zoo.cfg"
+        config.write_text(
+            f"tickTime={self._tick_time_ms}\n"
+            f"dataDir={self.data_directory}\n"
+            f"clientPort={self.port}\n"
+            "clientPortAddress=127.0.0.1\n"
+            "admin.enableServer=false\n"
+            "maxClientCnxns=0\n"
+            "maxSessionTimeout=40000\n"
+            "4lw.commands.whitelist=*\n"
+            "reconfigEnabled=true\n"
+        )
+        settings = [f"-D{name}={value}" for name, value in self._properties.items()]
+        main = ["-cp", f"{jars()}/*", "org.apache.zookeeper.server.ZooKeeperServerMain", str(config)]
+        with log.open("wb") as output:
+            return subprocess.Popen(
+                ["java", "-Xmx512m", "-Dfile.encoding=UTF-8", *settings, *main],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+
+    def _serves(self) -> bool:
+        assert self._process is not None
+        deadline_s = time.monotonic() + START_S
+        while time.monotonic() < deadline_s:
+            if self._process.poll() is not None:
+                return False
+            with contextlib.suppress(OSError):
+                if b"Mode:" in four_letter_word(self.port, b"srvr"):
+                    return True
+            time.sleep(0.05)
+        return False
+
+    def _end(self) -> None:
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> None:
+        """Kill it and remove what it wrote."""
+        self._stack.close()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()

@@ -1,0 +1,80 @@
+"""The pytest plugin, as pytest runs it for somebody else."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+STORY = """
+import threading
+from kazoo.client import KazooClient
+from kazoo.protocol.states import KazooState
+
+def test_first(kazoo_client, zookeeper):
+    assert type(kazoo_client) is KazooClient
+    assert zookeeper.clients == (kazoo_client,)
+    kazoo_client.create("/a", ephemeral=True)
+    states, came_back = [], threading.Event()
+
+    def listen(state):
+        states.append(state)
+        if state == KazooState.CONNECTED:
+            came_back.set()
+
+    kazoo_client.add_listener(listen)
+    zookeeper.expire(kazoo_client)
+    assert came_back.wait(30)
+    assert KazooState.LOST in states
+    assert kazoo_client.exists("/a") is None
+
+def test_each_has_a_fresh_one(kazoo_client):
+    assert kazoo_client.get_children("/") == ["zookeeper"]
+    kazoo_client.create("/a")
+
+def test_each_has_a_fresh_one_again(kazoo_client):
+    assert kazoo_client.get_children("/") == ["zookeeper"]
+
+def test_a_paused_client_does_not_hold_up_the_end(kazoo_client, zookeeper):
+    zookeeper.pause(kazoo_client)
+    kazoo_client.create_async("/never")
+
+def test_no_thread_is_left():
+    assert threading.active_count() == THREADS
+
+THREADS = threading.active_count()
+"""
+
+
+def test_fixtures_need_no_configuration(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(STORY)
+    result = pytester.runpytest_subprocess("-W", "error", "-p", "no:randomly", "-p", "no:xdist")
+    result.assert_outcomes(passed=5)
+
+
+def test_fixtures_say_what_they_are(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest_subprocess("--fixtures", "-p", "no:randomly")
+    result.stdout.fnmatch_lines(["zookeeper -- *", "kazoo_client -- *", "kafka_cluster -- *"])
+
+
+def test_a_cluster_without_numpy_says_what_to_type(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        sitecustomize="", test_it="import sys\nsys.modules['numpy'] = None\ndef test_it(kafka_cluster): pass\n"
+    )
+    result = pytester.runpytest_subprocess("-p", "no:randomly")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*KafkaCluster needs numpy*pip install 'simzk[[]kafka]'"])
+
+
+def test_the_plugin_imports_nothing_heavy(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        look="""
+        import sys
+        import pytest
+        before = set(sys.modules)
+        import simzk, simzk.testing.plugin
+        loaded = {name.partition(".")[0] for name in set(sys.modules) - before}
+        assert not loaded & {"asyncio", "kazoo", "numpy", "pyarrow", "typer", "rich", "msgspec", "socket"}, loaded
+        """
+    )
+    assert pytester.runpython("look.py").ret == 0

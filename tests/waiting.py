@@ -1,0 +1,55 @@
+"""Waiting in tests without sleeping: for what another thread reports, within a generous bound."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+PATIENCE_S = 30.0
+
+
+class Reports:
+    """What callbacks were told, in order; a test takes them one by one or waits for one that it looks for."""
+
+    def __init__(self) -> None:
+        self._queue: queue.Queue[Any] = queue.Queue()
+
+    def __call__(self, *told: Any) -> None:
+        self._queue.put(told[0] if len(told) == 1 else told)
+
+    def next(self) -> Any:
+        try:
+            return self._queue.get(timeout=PATIENCE_S)
+        except queue.Empty:
+            raise AssertionError(f"nothing was reported within {PATIENCE_S} s") from None
+
+    def until(self, wanted: Callable[[Any], bool]) -> Any:
+        """The first report that is `wanted`; those before it are dropped."""
+        while True:
+            told = self.next()
+            if wanted(told):
+                return told
+
+    def until_equal(self, wanted: Any) -> None:
+        self.until(lambda told: bool(told == wanted))
+
+    @property
+    def empty(self) -> bool:
+        return self._queue.empty()
+
+
+def in_thread(work: Callable[[], Any]) -> Future[Any]:
+    """Run `work` in a thread of its own; `.result(PATIENCE_S)` waits for it."""
+    outcome: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            outcome.set_result(work())
+        except BaseException as error:  # whatever it was, it belongs to whoever asks for the result
+            outcome.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return outcome
