@@ -16,7 +16,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.zookeeper.ip_scheme import ip_is_valid, ip_matches
-from simzk.zookeeper.refusal import Refusal
+from simzk.zookeeper.refused import RefusedError
 from simzk.zookeeper.replies import ClientInfo, Code
 from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
 
@@ -78,7 +78,11 @@ def is_permitted(acl: tuple[ACL, ...], permission: int, identities: Iterable[Id]
         if scheme is None or allowed.id is None:
             continue
         for identity in identities:
-            if identity.scheme == allowed.scheme and identity.id is not None and scheme.matches(identity.id, allowed.id):
+            if (
+                identity.scheme == allowed.scheme
+                and identity.id is not None
+                and scheme.matches(identity.id, allowed.id)
+            ):
                 return True
     return False
 
@@ -87,39 +91,43 @@ def expand_acl(acl: tuple[ACL, ...] | None, identities: Iterable[Id]) -> tuple[A
     """The ACL to store for the one that a client sent: duplicates gone, `auth` replaced by who is authenticated.
 
     Raises:
-        Refusal: INVALID_ACL; MARSHALLING_ERROR for a null id, at which the real server stumbles (§1.4).
+        RefusedError: INVALID_ACL; MARSHALLING_ERROR for a null id, at which the real server stumbles (§1.4).
     """
     if acl is OPEN_ACL or acl == OPEN_ACL:
         return OPEN_ACL
     if not acl:
-        raise Refusal(Code.INVALID_ACL)
+        raise RefusedError(Code.INVALID_ACL)
     expanded: list[ACL] = []
     for entry in dict.fromkeys(acl):
         scheme_name, text = entry.id
         if scheme_name is None:
-            raise Refusal(Code.INVALID_ACL)
+            raise RefusedError(Code.INVALID_ACL)
         if scheme_name == "auth":
             expanded.extend(ACL(entry.perms, identity) for identity in _authenticated(identities))
             if not _authenticated(identities):
-                raise Refusal(Code.INVALID_ACL)
+                raise RefusedError(Code.INVALID_ACL)
             continue
         scheme = SCHEMES.get(scheme_name)
         if text is None and (scheme is not None or scheme_name == "world"):
-            raise Refusal(Code.MARSHALLING_ERROR)
+            raise RefusedError(Code.MARSHALLING_ERROR)
         if entry.id != _WORLD and (scheme is None or text is None or not scheme.is_valid(text)):
-            raise Refusal(Code.INVALID_ACL)
+            raise RefusedError(Code.INVALID_ACL)
         expanded.append(entry)
     return tuple(expanded)
 
 
 def _authenticated(identities: Iterable[Id]) -> list[Id]:
-    return [identity for identity in identities if identity.scheme in SCHEMES and SCHEMES[identity.scheme].is_authenticated]
+    return [
+        identity for identity in identities if identity.scheme in SCHEMES and SCHEMES[identity.scheme].is_authenticated
+    ]
 
 
 def without_secrets(acl: tuple[ACL, ...]) -> tuple[ACL, ...]:
     """The ACL as it is shown to who may read but not administer: digests are blotted out (§4)."""
     return tuple(
-        ACL(entry.perms, Id("digest", re.sub(":.*", ":x", entry.id.id))) if entry.id.scheme == "digest" and entry.id.id else entry
+        ACL(entry.perms, Id("digest", re.sub(":.*", ":x", entry.id.id)))
+        if entry.id.scheme == "digest" and entry.id.id
+        else entry
         for entry in acl
     )
 

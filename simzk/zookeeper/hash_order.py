@@ -11,13 +11,12 @@ Source: java.util.HashMap, String.hashCode; docs/reference/zookeeper.md §2.6.
 
 from __future__ import annotations
 
-from array import array
 from functools import lru_cache
 from operator import mul
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
 _MASK = 0xFFFFFFFF
 
@@ -35,12 +34,11 @@ def java_string_hash(text: str) -> int:
     (1600681804, True)
     """
     if text.isascii():
-        units: Iterable[int] = text.encode("ascii")
-        length = len(text)
+        units: Sequence[int] = text.encode("ascii")
     else:
-        utf16 = array("H", text.encode("utf-16-le", "surrogatepass"))
-        units, length = utf16, len(utf16)
-    return sum(map(mul, units, _weights(length))) & _MASK
+        units = memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H")
+    total: int = sum(map(mul, units, _weights(len(units))))
+    return total & _MASK
 
 
 def spread(hash_code: int) -> int:

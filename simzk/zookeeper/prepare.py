@@ -3,7 +3,7 @@
 Rules of this module:
   - nothing changes here; a check looks nodes up through `find`, which for a multi sees what its earlier operations
     will have done (outstanding.py);
-  - the first check that fails raises `Refusal`; the precedence of errors is the order of the lines;
+  - the first check that fails raises `RefusedError`; the precedence of errors is the order of the lines;
   - one function a request, in one table.
 
 Source: PrepRequestProcessor.pRequest2Txn.
@@ -18,7 +18,7 @@ from simzk.zookeeper import requests as req
 from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.acl import expand_acl, is_permitted
 from simzk.zookeeper.paths import SPECIAL_PATHS, is_valid_name, is_valid_path
-from simzk.zookeeper.refusal import Refusal
+from simzk.zookeeper.refused import RefusedError
 from simzk.zookeeper.replies import Code
 from simzk.zookeeper.requests import OPEN_ACL
 from simzk.zookeeper.znode import MAX_TTL_MS, int32, is_session
@@ -65,7 +65,7 @@ class Asker(NamedTuple):
         """Refuse unless the asker has the permission on the node."""
         acl = node.acl
         if acl is not OPEN_ACL and not self.may(acl, permission):
-            raise Refusal(Code.NO_AUTH)
+            raise RefusedError(Code.NO_AUTH)
 
 
 class Flags(NamedTuple):
@@ -98,7 +98,7 @@ def prepare(request: req.Request, asker: Asker, find: Find) -> txns.TreeRecord:
     """The record of the transaction that does what `request` asks.
 
     Raises:
-        Refusal: with the code that the client gets.
+        RefusedError: with the code that the client gets.
     """
     return PREPARE[request.__class__](request, asker, find)
 
@@ -106,37 +106,37 @@ def prepare(request: req.Request, asker: Asker, find: Find) -> txns.TreeRecord:
 def _existing(find: Find, path: str) -> NodeView:
     node = find(path)
     if node is None:
-        raise Refusal(Code.NO_NODE)
+        raise RefusedError(Code.NO_NODE)
     return node
 
 
 def _text(path: str | None) -> str:
     """The path, unless it is null: there the real server stumbles, and says so."""
     if path is None:
-        raise Refusal(Code.MARSHALLING_ERROR)
+        raise RefusedError(Code.MARSHALLING_ERROR)
     return path
 
 
 def _valid(path: str | None) -> str:
     if path is None or not is_valid_path(path):
-        raise Refusal(Code.BAD_ARGUMENTS)
+        raise RefusedError(Code.BAD_ARGUMENTS)
     return path
 
 
 def _next_version(current: int, expected: int) -> int:
     if expected not in (-1, current):
-        raise Refusal(Code.BAD_VERSION)
+        raise RefusedError(Code.BAD_VERSION)
     return int32(current + 1)
 
 
 def _check_flags(flags: int, ttl_ms: int, asker: Asker) -> Flags:
     kind = FLAGS.get(flags)
     if kind is None:
-        raise Refusal(Code.BAD_ARGUMENTS)
+        raise RefusedError(Code.BAD_ARGUMENTS)
     if kind.ttl and not asker.config.extended_types:
-        raise Refusal(Code.UNIMPLEMENTED)
+        raise RefusedError(Code.UNIMPLEMENTED)
     if not 0 < ttl_ms <= MAX_TTL_MS if kind.ttl else ttl_ms >= 0:
-        raise Refusal(Code.BAD_ARGUMENTS)
+        raise RefusedError(Code.BAD_ARGUMENTS)
     return kind
 
 
@@ -144,27 +144,27 @@ def _prepare_create(request: CreateRequest, asker: Asker, find: Find) -> txns.Cr
     ttl_ms = request.ttl_ms if isinstance(request, req.CreateTTL) else NO_TTL
     kind = _check_flags(request.flags, ttl_ms, asker)
     if isinstance(request, req.CreateTTL) and not kind.ttl:
-        raise Refusal(Code.BAD_ARGUMENTS)
+        raise RefusedError(Code.BAD_ARGUMENTS)
     path = _text(request.path)
     slash = path.rfind("/")
     if slash == -1 or "\0" in path:
-        raise Refusal(Code.BAD_ARGUMENTS)
+        raise RefusedError(Code.BAD_ARGUMENTS)
     parent_path = path[:slash]
     acl = expand_acl(request.acl, asker.identities)
     parent = _existing(find, parent_path)
     asker.need(parent, acls.CREATE)
     if kind.sequential:
-        path += "%010d" % parent.cversion
+        path += f"{parent.cversion:010d}"
     # The parent exists, so its own path is known to be good; but "/" stands in the tree as "" too.
     if parent_path == "/" or not is_valid_name(path[slash + 1 :]):
-        raise Refusal(Code.BAD_ARGUMENTS)
+        raise RefusedError(Code.BAD_ARGUMENTS)
     if find(path) is not None:
-        raise Refusal(Code.NODE_EXISTS)
+        raise RefusedError(Code.NODE_EXISTS)
     if parent.ephemeral_owner and is_session(parent.ephemeral_owner):
-        raise Refusal(Code.NO_CHILDREN_FOR_EPHEMERALS)
+        raise RefusedError(Code.NO_CHILDREN_FOR_EPHEMERALS)
     data = request.data
     if asker.config.enforce_quota and asker.quotas.would_exceed(path, 1, len(data or b"")):
-        raise Refusal(Code.QUOTA_EXCEEDED)
+        raise RefusedError(Code.QUOTA_EXCEEDED)
     cversion = int32(parent.cversion + 1)
     # The kind of node comes from the request, not from its flags, for containers and TTL nodes (§1.5).
     if request.__class__ is req.Create:
@@ -181,7 +181,7 @@ def _deletable(path: str | None) -> tuple[str, str]:
     path = _text(path)
     slash = path.rfind("/")
     if slash == -1 or "\0" in path or path in SPECIAL_PATHS:
-        raise Refusal(Code.BAD_ARGUMENTS)
+        raise RefusedError(Code.BAD_ARGUMENTS)
     return path, path[:slash]
 
 
@@ -191,7 +191,7 @@ def _prepare_delete(request: req.Delete, asker: Asker, find: Find) -> txns.Delet
     node = _existing(find, path)
     _next_version(node.version, request.version)
     if node.child_count:
-        raise Refusal(Code.NOT_EMPTY)
+        raise RefusedError(Code.NOT_EMPTY)
     return txns.DeleteTxn(path)
 
 
@@ -199,9 +199,9 @@ def _prepare_delete_container(request: req.DeleteContainer, asker: Asker, find: 
     path, _ = _deletable(request.path)
     node = _existing(find, path)
     if node.child_count:
-        raise Refusal(Code.NOT_EMPTY)
+        raise RefusedError(Code.NOT_EMPTY)
     if is_session(node.ephemeral_owner):
-        raise Refusal(Code.BAD_VERSION)
+        raise RefusedError(Code.BAD_VERSION)
     return txns.DeleteContainerTxn(path)
 
 
@@ -210,7 +210,7 @@ def _prepare_set_data(request: req.SetData, asker: Asker, find: Find) -> txns.Se
     node = _existing(find, path)
     asker.need(node, acls.WRITE)
     if asker.config.enforce_quota and asker.quotas.would_exceed(path, 0, len(data or b"") - len(node.data or b"")):
-        raise Refusal(Code.QUOTA_EXCEEDED)
+        raise RefusedError(Code.QUOTA_EXCEEDED)
     return txns.SetDataTxn(path, data, _next_version(node.version, request.version))
 
 
@@ -231,7 +231,7 @@ def _prepare_check(request: req.Check, asker: Asker, find: Find) -> txns.CheckTx
 
 def _prepare_reconfig(request: req.Reconfig, asker: Asker, find: Find) -> txns.TreeRecord:
     # A standalone server has no members to change (§1.5).
-    raise Refusal(Code.UNIMPLEMENTED if asker.config.reconfig_enabled else Code.RECONFIG_DISABLED)
+    raise RefusedError(Code.UNIMPLEMENTED if asker.config.reconfig_enabled else Code.RECONFIG_DISABLED)
 
 
 PREPARE: dict[type, Callable[..., txns.TreeRecord]] = {

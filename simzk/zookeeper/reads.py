@@ -1,7 +1,7 @@
 """What the requests that change no znode answer (§1.5), in one table.
 
 Rules of this module:
-  - a function a request: the body of its reply, or a `Refusal`;
+  - a function a request: the body of its reply, or a `RefusedError`;
   - a path is looked up as it is; that it is malformed shows only in that nothing stands there;
   - watches are left only where §3 says so: a read that fails leaves none, but for `Exists` on what is missing.
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.acl import ADMIN, READ, client_info, without_secrets
-from simzk.zookeeper.refusal import Refusal
+from simzk.zookeeper.refused import RefusedError
 from simzk.zookeeper.replies import ClientInfo, Code, EventType, OperationResult, Stat, WatchedEvent
 from simzk.zookeeper.watches import Mode, WatcherType
 
@@ -42,10 +42,10 @@ class Reader:
 
     def _readable(self, connection: Connection, path: str | None, permission: int = READ) -> Znode:
         if path is None:
-            raise Refusal(Code.MARSHALLING_ERROR)
+            raise RefusedError(Code.MARSHALLING_ERROR)
         node = self.tree.find(path)
         if node is None:
-            raise Refusal(Code.NO_NODE)
+            raise RefusedError(Code.NO_NODE)
         connection.asker.need(node, permission)
         return node
 
@@ -59,16 +59,16 @@ class Reader:
     def exists(self, connection: Connection, request: req.Exists) -> Stat:
         path, watch = request
         if path is None:
-            raise Refusal(Code.MARSHALLING_ERROR)
+            raise RefusedError(Code.MARSHALLING_ERROR)
         if "\0" in path:
-            raise Refusal(Code.BAD_ARGUMENTS)
+            raise RefusedError(Code.BAD_ARGUMENTS)
         node = self.tree.find(path)
         if node is not None:
             connection.asker.need(node, READ)
         if watch:
             self.watches.data.add(path, connection, Mode.STANDARD)
         if node is None:
-            raise Refusal(Code.NO_NODE)
+            raise RefusedError(Code.NO_NODE)
         return node.stat()
 
     def get_acl(self, connection: Connection, request: req.GetACL) -> tuple[tuple[ACL, ...], Stat]:
@@ -106,10 +106,10 @@ class Reader:
             try:
                 body = READS[operation.__class__](self, connection, operation._replace(watch=False))
                 results.append(OperationResult(0, body))
-            except Refusal as refusal:
-                if refusal.code == Code.MARSHALLING_ERROR:
+            except RefusedError as refused:
+                if refused.code == Code.MARSHALLING_ERROR:
                     raise
-                results.append(OperationResult(refusal.code, None))
+                results.append(OperationResult(refused.code, None))
         return results
 
     def who_am_i(self, connection: Connection, request: req.WhoAmI) -> list[ClientInfo]:
@@ -117,17 +117,17 @@ class Reader:
 
     def add_watch(self, connection: Connection, request: req.AddWatch) -> int:
         if request.mode not in (0, 1):
-            raise Refusal(Code.MARSHALLING_ERROR)
+            raise RefusedError(Code.MARSHALLING_ERROR)
         self.watches.add_persistent(request.path, connection, recursive=request.mode == 1)
         return 0
 
     def check_watches(self, connection: Connection, request: req.CheckWatches) -> None:
         if not self.watches.contains(request.path, connection, _watcher_type(request.watcher_type)):
-            raise Refusal(Code.NO_WATCHER)
+            raise RefusedError(Code.NO_WATCHER)
 
     def remove_watches(self, connection: Connection, request: req.RemoveWatches) -> None:
         if not self.watches.remove(request.path, connection, _watcher_type(request.watcher_type)):
-            raise Refusal(Code.NO_WATCHER)
+            raise RefusedError(Code.NO_WATCHER)
 
     def set_watches(self, connection: Connection, request: req.SetWatches | req.SetWatches2) -> None:
         """Take up the watches of an earlier connection; what they missed since is told at once (§3).
@@ -165,13 +165,13 @@ class Reader:
 
 def _watcher_type(number: int) -> WatcherType:
     if number not in WatcherType.__members__.values():
-        raise Refusal(Code.MARSHALLING_ERROR)
+        raise RefusedError(Code.MARSHALLING_ERROR)
     return WatcherType(number)
 
 
 def _paths(paths: tuple[str, ...] | None) -> tuple[str, ...]:
     if paths is None:
-        raise Refusal(Code.MARSHALLING_ERROR)
+        raise RefusedError(Code.MARSHALLING_ERROR)
     return paths
 
 

@@ -81,8 +81,8 @@ class Reply(NamedTuple):
     `zxid` is the last one applied when the reply was made (§1.8). `body` is None where the error is not 0 and for the
     requests whose reply is a header only; else by request: `Create` a path; `Create2` and its kin (path, Stat);
     `Exists`, `SetData`, `SetACL` a Stat; `GetData` (data, Stat); `GetACL` (acl, Stat); `GetChildren` a list of names;
-    `GetChildren2` (names, Stat); `Multi`, `MultiRead` a list of `OperationResult`; `Sync` a path; `GetEphemerals` a list
-    of paths; `GetAllChildrenNumber` an int; `WhoAmI` a list of `ClientInfo`; `AddWatch` an int 0; `Sasl` None.
+    `GetChildren2` (names, Stat); `Multi`, `MultiRead` a list of `OperationResult`; `Sync` a path; `GetEphemerals` a
+    list of paths; `GetAllChildrenNumber` an int; `WhoAmI` a list of `ClientInfo`; `AddWatch` an int 0; `Sasl` None.
     """
 
     xid: int

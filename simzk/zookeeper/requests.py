@@ -199,7 +199,7 @@ class Undecodable(NamedTuple):
 
 
 class Unimplemented(NamedTuple):
-    """A request of an opcode that no client may send: answered with UNIMPLEMENTED, then the connection closes (§1.4)."""
+    """A request of an opcode that no client may send: answered UNIMPLEMENTED, then the connection closes (§1.4)."""
 
     opcode: int
 

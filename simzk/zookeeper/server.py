@@ -22,7 +22,7 @@ from simzk.zookeeper.connection import Connection
 from simzk.zookeeper.outstanding import Outstanding
 from simzk.zookeeper.prepare import PREPARE
 from simzk.zookeeper.reads import READS, Reader
-from simzk.zookeeper.refusal import Refusal
+from simzk.zookeeper.refused import RefusedError
 from simzk.zookeeper.replies import Closed, Code, ConnectResponse, OperationResult, Reply
 from simzk.zookeeper.sessions import SessionTracker, first_session_id, password_of
 from simzk.zookeeper.sweeper import Sweeper
@@ -186,8 +186,8 @@ class Server:
         if read is not None:
             try:
                 reply = Reply(xid, self.zxid, 0, read(self._reader, connection, request))
-            except Refusal as refusal:
-                reply = Reply(xid, self.zxid, refusal.code, None)
+            except RefusedError as refused:
+                reply = Reply(xid, self.zxid, refused.code, None)
         elif kind in _WRITES:
             reply = self._write(connection, xid, request, now_ms)
         else:
@@ -204,8 +204,8 @@ class Server:
         error = 0
         try:
             record = _WRITES[request.__class__](request, connection.asker, self.tree.find)
-        except Refusal as refusal:
-            error = refusal.code
+        except RefusedError as refused:
+            error = refused.code
             record = txns.ErrorTxn(error)
         body = self.apply(txns.Transaction(connection.session_id, xid, zxid, now_ms, record))
         return Reply(xid, zxid, error, body)
@@ -215,8 +215,8 @@ class Server:
         record: txns.MultiTxn | txns.ErrorTxn
         try:
             record = self._prepare_multi(connection, request)
-        except Refusal as refusal:
-            error = refusal.code
+        except RefusedError as refused:
+            error = refused.code
             record = txns.ErrorTxn(error)
         zxid = self.zxid + 1
         bodies = self.apply(txns.Transaction(connection.session_id, xid, zxid, now_ms, record))
@@ -233,10 +233,10 @@ class Server:
         """Check operation by operation, each as if the earlier ones were done.
 
         Raises:
-            Refusal: MARSHALLING_ERROR, where the request as a whole makes no sense.
+            RefusedError: MARSHALLING_ERROR, where the request as a whole makes no sense.
         """
         if any(operation.path is None for operation in request.operations):
-            raise Refusal(Code.MARSHALLING_ERROR)
+            raise RefusedError(Code.MARSHALLING_ERROR)
         outstanding = Outstanding(self.tree.find, connection.session_id)
         records: list[txns.TreeRecord | txns.ErrorTxn] = []
         failed = False
@@ -246,11 +246,11 @@ class Server:
                 continue
             try:
                 record = PREPARE[operation.__class__](operation, connection.asker, outstanding.find)
-            except Refusal as refusal:
-                if refusal.code == Code.MARSHALLING_ERROR:
+            except RefusedError as refused:
+                if refused.code == Code.MARSHALLING_ERROR:
                     raise
                 failed = True
-                records.append(txns.ErrorTxn(refusal.code))
+                records.append(txns.ErrorTxn(refused.code))
             else:
                 outstanding.note(record)
                 records.append(record)

@@ -105,14 +105,7 @@ class MultiTxn(NamedTuple):
     """The records of a multi. Where one of them is an `ErrorTxn` the multi failed and none is applied (§1.6)."""
 
     records: tuple[
-        CreateTxn
-        | Create2Txn
-        | CreateContainerTxn
-        | CreateTTLTxn
-        | DeleteTxn
-        | SetDataTxn
-        | CheckTxn
-        | ErrorTxn,
+        CreateTxn | Create2Txn | CreateContainerTxn | CreateTTLTxn | DeleteTxn | SetDataTxn | CheckTxn | ErrorTxn,
         ...,
     ]
 

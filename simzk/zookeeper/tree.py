@@ -135,7 +135,7 @@ class DataTree:
         """
         record = transaction.record
         if record.__class__ is txns.MultiTxn:
-            return self._apply_multi(transaction, record)  # type: ignore[arg-type]
+            return self._apply_multi(transaction, record)
         return _APPLY[record.__class__](self, transaction, record)
 
     def _apply_multi(self, transaction: txns.Transaction, record: txns.MultiTxn) -> Applied:

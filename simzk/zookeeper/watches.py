@@ -143,7 +143,7 @@ class WatchManager(Generic[Watcher]):
         self.child: WatchTable[Watcher] = WatchTable()
 
     def add_persistent(self, path: str | None, watcher: Watcher, *, recursive: bool) -> None:
-        """What `AddWatch` asks for. A recursive watch sees children by their own changes, so it is in one table only."""
+        """What `AddWatch` asks for. A recursive watch sees children by their own changes: it is in one table only."""
         self.data.add(path, watcher, Mode.RECURSIVE if recursive else Mode.PERSISTENT)
         if not recursive:
             self.child.add(path, watcher, Mode.PERSISTENT)
@@ -153,7 +153,8 @@ class WatchManager(Generic[Watcher]):
 
     def remove(self, path: str | None, watcher: Watcher, kind: WatcherType) -> bool:
         """Drop what `RemoveWatches` asks for; whether there was any. No event is sent (§3)."""
-        return any([table.remove(path, watcher, modes) for table, modes in self._sought(kind)])
+        removed = [table.remove(path, watcher, modes) for table, modes in self._sought(kind)]
+        return any(removed)
 
     def _sought(self, kind: WatcherType) -> tuple[tuple[WatchTable[Watcher], int], ...]:
         child, data = self.child, self.data

@@ -77,9 +77,7 @@ class Znode:
         "version",
     )
 
-    def __init__(
-        self, data: bytes | None, acl: tuple[ACL, ...], ephemeral_owner: int, zxid: int, time_ms: int
-    ) -> None:
+    def __init__(self, data: bytes | None, acl: tuple[ACL, ...], ephemeral_owner: int, zxid: int, time_ms: int) -> None:
         self.data = data
         self.acl = acl
         self.ephemeral_owner = ephemeral_owner

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from simzk.zookeeper.replies import Code
 
 
-class Refusal(Exception):
+class RefusedError(Exception):
     """A request that the server refuses. It never leaves `Server.handle`, which answers with the code."""
 
     def __init__(self, code: Code) -> None:

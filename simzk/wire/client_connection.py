@@ -1,0 +1,97 @@
+"""The client's end of a connection: requests in, bytes out; bytes in, replies and events out. No IO.
+
+The mirror of `server_connection`; tests and the differential comparison speak through it to simzk and to real servers.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from simzk.wire.frames import FrameBuffer, framed, new_frame
+from simzk.wire.jute import MalformedError
+from simzk.wire.multi import read_results
+from simzk.wire.operations import BY_REQUEST
+from simzk.wire.records import (
+    CONNECT_REQUEST,
+    CONNECT_RESPONSE,
+    NOTIFICATION_XID,
+    REPLY_HEADER,
+    REQUEST_HEADER,
+    SYNC_CONNECTED,
+    WATCHER_EVENT,
+    RequestHeader,
+)
+from simzk.zookeeper import requests as req
+from simzk.zookeeper.replies import ConnectResponse, EventType, Reply, WatchedEvent
+
+_UNLIMITED = (1 << 31) - 1
+"""The server's replies are not limited in size (§1.4)."""
+
+_REPLY_HEADER_BYTES = 16
+
+
+class ClientConnection:
+    """One connection as a client has it."""
+
+    def __init__(self) -> None:
+        self._frames = FrameBuffer(_UNLIMITED)
+        self._connected = False
+        self._unanswered: deque[req.Request] = deque()
+
+    def connect(self, request: req.ConnectRequest) -> bytes:
+        """The bytes that open the connection."""
+        out = new_frame()
+        CONNECT_REQUEST.write(out, request)
+        return framed(out)
+
+    def request(self, xid: int, request: req.Request) -> bytes:
+        """The bytes of a request. `Undecodable` and `Unimplemented` are sent with an empty body."""
+        out = new_frame()
+        if isinstance(request, req.Undecodable | req.Unimplemented):
+            REQUEST_HEADER.write(out, RequestHeader(xid, request.opcode))
+        else:
+            operation = BY_REQUEST[request.__class__]
+            REQUEST_HEADER.write(out, RequestHeader(xid, operation.opcode))
+            operation.codec.write(out, request)
+        self._unanswered.append(request)
+        return framed(out)
+
+    def receive_data(self, data: bytes) -> list[ConnectResponse | Reply | WatchedEvent]:
+        """What arrives with these bytes, in order.
+
+        Raises:
+            MalformedError: the bytes are nothing that a server sends, or a reply that has more than its body.
+        """
+        return [self._decode(frame) for frame in self._frames.receive(data)]
+
+    def _decode(self, frame: bytes) -> ConnectResponse | Reply | WatchedEvent:
+        if not self._connected:
+            self._connected = True
+            response, at = CONNECT_RESPONSE.read(frame, 0)
+            return _whole(response, at, frame)
+        xid, zxid, error = REPLY_HEADER.decode(frame)
+        if xid == NOTIFICATION_XID and (not self._unanswered or len(frame) > _REPLY_HEADER_BYTES):
+            (kind, state, path), at = WATCHER_EVENT.read(frame, _REPLY_HEADER_BYTES)
+            if error or state != SYNC_CONNECTED or path is None:
+                raise MalformedError("an event that no server sends")
+            return _whole(WatchedEvent(EventType(kind), path, zxid), at, frame)
+        if not self._unanswered:
+            raise MalformedError(f"a reply to xid {xid}, which was not asked")
+        request = self._unanswered.popleft()
+        if error:
+            return _whole(Reply(xid, zxid, error, None), _REPLY_HEADER_BYTES, frame)
+        if isinstance(request, req.Multi | req.MultiRead):
+            body, at = read_results(frame, _REPLY_HEADER_BYTES)
+        else:
+            codec = BY_REQUEST[request.__class__].reply
+            assert codec is not None, "only the multis have no codec of their own"
+            body, at = codec.read(frame, _REPLY_HEADER_BYTES)
+        return _whole(Reply(xid, zxid, 0, body), at, frame)
+
+
+def _whole(
+    message: ConnectResponse | Reply | WatchedEvent, at: int, frame: bytes
+) -> ConnectResponse | Reply | WatchedEvent:
+    if at != len(frame):
+        raise MalformedError(f"{len(frame) - at} bytes behind {message}")
+    return message

@@ -1,0 +1,166 @@
+"""Jute, the encoding of ZooKeeper's records: big-endian numbers, counted text and vectors (§1.1).
+
+Rules of this module:
+  - a codec is a pair: `read(data, at)` gives the value and the offset behind it, `write(out, value)` appends;
+  - bytes that are no such value raise `MalformedError`, and nothing else ever leaves a reader;
+  - a null is None where the wire has one: a length of -1.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+
+
+class MalformedError(Exception):
+    """Bytes that are not what they should be."""
+
+
+class Codec(NamedTuple, Generic[T]):
+    """How a value of one type is read and written."""
+
+    read: Callable[[bytes, int], tuple[T, int]]
+    write: Callable[[bytearray, T], None]
+
+    def encode(self, value: T) -> bytes:
+        """The bytes of a value."""
+        out = bytearray()
+        self.write(out, value)
+        return bytes(out)
+
+    def decode(self, data: bytes) -> T:
+        """The value at the start of `data`; what follows is not looked at (§1.1)."""
+        return self.read(data, 0)[0]
+
+
+def _number(layout: str) -> Codec[int]:
+    packed = struct.Struct(layout)
+    unpack_from, pack, size = packed.unpack_from, packed.pack, packed.size
+
+    def read(data: bytes, at: int) -> tuple[int, int]:
+        try:
+            return unpack_from(data, at)[0], at + size
+        except struct.error:
+            raise MalformedError("the record ends within a number") from None
+
+    def write(out: bytearray, value: int) -> None:
+        out += pack(value)
+
+    return Codec(read, write)
+
+
+INT = _number(">i")
+LONG = _number(">q")
+BYTE = _number(">B")
+
+_read_int, _write_int = INT
+
+
+def _read_boolean(data: bytes, at: int) -> tuple[bool, int]:
+    number, at = BYTE.read(data, at)
+    return number != 0, at
+
+
+def _write_boolean(out: bytearray, value: bool) -> None:
+    out.append(1 if value else 0)
+
+
+def _read_buffer(data: bytes, at: int) -> tuple[bytes | None, int]:
+    length, at = _read_int(data, at)
+    if length == -1:
+        return None, at
+    end = at + length
+    if length < 0 or end > len(data):
+        raise MalformedError("a length that cannot be")
+    return data[at:end], end
+
+
+def _write_buffer(out: bytearray, value: bytes | None) -> None:
+    if value is None:
+        out += b"\xff\xff\xff\xff"
+    else:
+        _write_int(out, len(value))
+        out += value
+
+
+def _read_text(data: bytes, at: int) -> tuple[str | None, int]:
+    value, at = _read_buffer(data, at)
+    # As Java does: what is not UTF-8 reads as U+FFFD, and a lone surrogate is written as "?".
+    return (None if value is None else value.decode("utf-8", "replace")), at
+
+
+def _write_text(out: bytearray, value: str | None) -> None:
+    _write_buffer(out, None if value is None else value.encode("utf-8", "replace"))
+
+
+BOOLEAN: Codec[bool] = Codec(_read_boolean, _write_boolean)
+BUFFER: Codec[bytes | None] = Codec(_read_buffer, _write_buffer)
+TEXT: Codec[str | None] = Codec(_read_text, _write_text)
+
+
+def vector(item: Codec[T]) -> Codec[tuple[T, ...] | None]:
+    """A counted sequence of items, or a null."""
+
+    def read(data: bytes, at: int) -> tuple[tuple[T, ...] | None, int]:
+        count, at = _read_int(data, at)
+        if count == -1:
+            return None, at
+        if count > len(data) - at:
+            # No item is shorter than a byte: what promises more is not read item by item to find out.
+            raise MalformedError("a count that cannot be")
+        items = []
+        for _ in range(count):
+            value, at = item.read(data, at)
+            items.append(value)
+        return tuple(items), at
+
+    def write(out: bytearray, value: tuple[T, ...] | None) -> None:
+        if value is None:
+            out += b"\xff\xff\xff\xff"
+            return
+        _write_int(out, len(value))
+        for element in value:
+            item.write(out, element)
+
+    return Codec(read, write)
+
+
+def record(make: Callable[..., T], *fields: Codec[Any]) -> Codec[T]:
+    """A record: its fields in order, without framing. A value of it is a tuple of them."""
+    readers = [field.read for field in fields]
+    writers = [field.write for field in fields]
+
+    def read(data: bytes, at: int) -> tuple[T, int]:
+        values = []
+        for read_field in readers:
+            value, at = read_field(data, at)
+            values.append(value)
+        return make(*values), at
+
+    def write(out: bytearray, value: T) -> None:
+        for write_field, element in zip(writers, value, strict=True):  # type: ignore[call-overload]
+            write_field(out, element)
+
+    return Codec(read, write)
+
+
+def packed(make: Callable[..., T], layout: str) -> Codec[T]:
+    """A record of numbers only, read and written at once."""
+    whole = struct.Struct(layout)
+    unpack_from, pack, size = whole.unpack_from, whole.pack, whole.size
+
+    def read(data: bytes, at: int) -> tuple[T, int]:
+        try:
+            return make(*unpack_from(data, at)), at + size
+        except struct.error:
+            raise MalformedError("the record ends within its numbers") from None
+
+    def write(out: bytearray, value: T) -> None:
+        out += pack(*value)  # type: ignore[misc]
+
+    return Codec(read, write)

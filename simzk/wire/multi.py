@@ -1,0 +1,146 @@
+"""The bodies of multi and multi-read: operations and results one after the other, each behind a header (§1.6).
+
+Rules of this module:
+  - a request holds writes or reads, not both; what else is in it makes the whole of it malformed;
+  - what an operation becomes by its flags is decided here, as the real server decides it while it decodes;
+  - the result of an operation is known by its type, so that a client needs nothing but the bytes.
+
+Source: org.apache.zookeeper.MultiOperationRecord, Op, MultiResponse.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from simzk.wire.jute import BOOLEAN, BUFFER, INT, LONG, TEXT, Codec, MalformedError, record
+from simzk.wire.records import ACLS, MULTI_HEADER, NAMES, STAT, MultiHeader
+from simzk.zookeeper import requests as req
+from simzk.zookeeper.replies import OperationResult
+
+CREATE = record(req.Create, TEXT, BUFFER, ACLS, INT)
+CREATE_2 = record(req.Create2, TEXT, BUFFER, ACLS, INT)
+CREATE_CONTAINER = record(req.CreateContainer, TEXT, BUFFER, ACLS, INT)
+CREATE_TTL = record(req.CreateTTL, TEXT, BUFFER, ACLS, INT, LONG)
+DELETE = record(req.Delete, TEXT, INT)
+SET_DATA = record(req.SetData, TEXT, BUFFER, INT)
+CHECK = record(req.Check, TEXT, INT)
+GET_DATA = record(req.GetData, TEXT, BOOLEAN)
+GET_CHILDREN = record(req.GetChildren, TEXT, BOOLEAN)
+
+PATH_AND_STAT: Codec[Any] = record(lambda *values: values, TEXT, STAT)
+DATA_AND_STAT: Codec[Any] = record(lambda *values: values, BUFFER, STAT)
+
+
+def _read_nothing(data: bytes, at: int) -> tuple[None, int]:
+    return None, at
+
+
+NOTHING: Codec[None] = Codec(_read_nothing, lambda out, value: None)
+
+
+class Part(NamedTuple):
+    """An operation that may stand in a multi: its type there, its codec, and how its result is written."""
+
+    type: int
+    codec: Codec[Any]
+    result_type: int
+    result: Codec[Any]
+
+
+WRITE_PARTS: dict[type, Part] = {
+    req.Create: Part(1, CREATE, 1, TEXT),
+    req.Create2: Part(15, CREATE_2, 15, PATH_AND_STAT),
+    # Their results have the type of create2 (§1.6).
+    req.CreateContainer: Part(19, CREATE_CONTAINER, 15, PATH_AND_STAT),
+    req.CreateTTL: Part(21, CREATE_TTL, 15, PATH_AND_STAT),
+    req.Delete: Part(2, DELETE, 2, NOTHING),
+    req.SetData: Part(5, SET_DATA, 5, STAT),
+    req.Check: Part(13, CHECK, 13, NOTHING),
+}
+READ_PARTS: dict[type, Part] = {
+    req.GetData: Part(4, GET_DATA, 4, DATA_AND_STAT),
+    req.GetChildren: Part(8, GET_CHILDREN, 8, NAMES),
+}
+
+_ERROR_TYPE = -1
+_END = MultiHeader(-1, True, -1)
+_RESULTS: dict[int, Codec[Any]] = {
+    part.result_type: part.result for part in (*WRITE_PARTS.values(), *READ_PARTS.values())
+}
+_CONTAINER_FLAGS = 4
+_TTL_FLAGS = (5, 6)
+
+
+def _resolve(operation: Any) -> Any:
+    """What a decoded create is to the real server: there, the flags have a say in the opcode."""
+    if isinstance(operation, req.CreateTTL):
+        if operation.flags in _TTL_FLAGS:
+            return operation
+        # A create after all; what its time to live says is forgotten.
+        operation = req.Create(*operation[:4])
+    elif isinstance(operation, req.Create | req.Create2 | req.CreateContainer) and not 0 <= operation.flags <= 4:
+        raise MalformedError("flags that such a create cannot have")
+    if getattr(operation, "flags", None) == _CONTAINER_FLAGS:
+        return req.CreateContainer(*operation)
+    return operation
+
+
+def multi_request(make: Any, parts: dict[type, Part]) -> Codec[Any]:
+    """The codec of a request that holds operations of these kinds."""
+    by_type = {part.type: part.codec for part in parts.values()}
+
+    def read(data: bytes, at: int) -> tuple[Any, int]:
+        operations = []
+        header, at = MULTI_HEADER.read(data, at)
+        while not header.done:
+            codec = by_type.get(header.type)
+            if codec is None:
+                raise MalformedError("an operation that cannot be in this multi")
+            operation, at = codec.read(data, at)
+            operations.append(_resolve(operation))
+            header, at = MULTI_HEADER.read(data, at)
+        return make(tuple(operations)), at
+
+    def write(out: bytearray, value: Any) -> None:
+        for operation in value.operations:
+            part = parts[operation.__class__]
+            MULTI_HEADER.write(out, MultiHeader(part.type, False, -1))
+            part.codec.write(out, operation)
+        MULTI_HEADER.write(out, _END)
+
+    return Codec(read, write)
+
+
+def write_results(out: bytearray, request: req.Multi | req.MultiRead, results: list[OperationResult]) -> None:
+    """The body of the reply to `request`."""
+    parts = WRITE_PARTS if isinstance(request, req.Multi) else READ_PARTS
+    # Where a write fails none is done, and those before it are told so by an error of 0 (§1.6).
+    all_failed = isinstance(request, req.Multi) and any(result.error for result in results)
+    for operation, (error, body) in zip(request.operations, results, strict=True):
+        if error or all_failed:
+            MULTI_HEADER.write(out, MultiHeader(_ERROR_TYPE, False, error))
+            INT.write(out, error)
+        else:
+            part = parts[operation.__class__]
+            MULTI_HEADER.write(out, MultiHeader(part.result_type, False, 0))
+            part.result.write(out, body)
+    MULTI_HEADER.write(out, _END)
+
+
+def read_results(data: bytes, at: int) -> tuple[list[OperationResult], int]:
+    """The results in the body of a reply, and the offset behind them."""
+    results = []
+    header, at = MULTI_HEADER.read(data, at)
+    while not header.done:
+        if header.type == _ERROR_TYPE:
+            error, at = INT.read(data, at)
+            if error != header.error:
+                raise MalformedError("a result whose header tells another error")
+            results.append(OperationResult(error, None))
+        elif header.type in _RESULTS:
+            body, at = _RESULTS[header.type].read(data, at)
+            results.append(OperationResult(0, list(body) if header.type == READ_PARTS[req.GetChildren].type else body))
+        else:
+            raise MalformedError("a result of no known type")
+        header, at = MULTI_HEADER.read(data, at)
+    return results, at

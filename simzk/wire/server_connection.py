@@ -1,0 +1,158 @@
+"""The server's end of a connection: bytes in, requests out; replies in, bytes out. No IO.
+
+Rules of this module:
+  - the first frame is a connect request, every other one a request (§1.1);
+  - a body that does not parse is still a request, for the server answers it (§1.4): `Undecodable`;
+  - what must close the connection without an answer is a `ProtocolProblem`, the last thing that is ever received;
+  - replies come in the order of requests, which is how the form of a reply's body is known; a request that is never
+    answered (a fault plan's doing) is passed over when the reply of a later one comes.
+
+Source: NIOServerCnxn, ZooKeeperServer.processPacket.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+from simzk.wire.frames import BadLengthError, FrameBuffer, framed, new_frame
+from simzk.wire.jute import MalformedError
+from simzk.wire.multi import write_results
+from simzk.wire.operations import BY_OPCODE, BY_REQUEST
+from simzk.wire.records import (
+    CONNECT_REQUEST,
+    CONNECT_RESPONSE,
+    NOTIFICATION_XID,
+    REPLY_HEADER,
+    REQUEST_HEADER,
+    SYNC_CONNECTED,
+    WATCHER_EVENT,
+    ReplyHeader,
+    WatcherEvent,
+)
+from simzk.zookeeper import requests as req
+from simzk.zookeeper.replies import Closed, ConnectResponse, Outgoing, Reply, WatchedEvent
+
+DEFAULT_MAX_BYTES = 0xFFFFF
+_REQUEST_HEADER_BYTES = 8
+
+
+class Incoming(NamedTuple):
+    """A request with the xid that its reply will echo."""
+
+    xid: int
+    request: req.Request
+
+
+class ProtocolProblem(NamedTuple):
+    """Bytes after which the server closes the connection without an answer."""
+
+    reason: str
+
+
+Received = req.ConnectRequest | Incoming | ProtocolProblem
+
+
+class ServerConnection:
+    """One connection as the server's transport has it.
+
+    Args:
+        max_bytes: the longest request (jute.maxbuffer).
+
+    >>> from simzk.wire.client_connection import ClientConnection
+    >>> client, server = ClientConnection(), ServerConnection()
+    >>> server.receive_data(client.connect(req.ConnectRequest(0, 0, 10_000, 0, None, False)))[0].timeout_ms
+    10000
+    >>> server.receive_data(client.request(1, req.Sync("/a")))
+    [Incoming(xid=1, request=Sync(path='/a'))]
+    >>> client.receive_data(server.encode(ConnectResponse(0, 10_000, 1, bytes(16), False)))[0].timeout_ms
+    10000
+    >>> client.receive_data(server.encode(Reply(1, 7, 0, "/a")))
+    [Reply(xid=1, zxid=7, error=0, body='/a')]
+    """
+
+    def __init__(self, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
+        self._frames = FrameBuffer(max_bytes)
+        self._connected = False
+        self._broken = False
+        self._unanswered: deque[Incoming] = deque()
+
+    def receive_data(self, data: bytes) -> list[Received]:
+        """What arrives with these bytes, in order. After a `ProtocolProblem` nothing is heard any more."""
+        if self._broken:
+            return []
+        received: list[Received] = []
+        problem: ProtocolProblem | None = None
+        try:
+            frames = self._frames.receive(data)
+        except BadLengthError as bad:
+            frames, problem = bad.frames, ProtocolProblem(str(bad))
+        for frame in frames:
+            try:
+                received.append(self._decode(frame))
+            except MalformedError as malformed:
+                problem = ProtocolProblem(str(malformed))
+                break
+        if problem is not None:
+            self._broken = True
+            received.append(problem)
+        return received
+
+    def _decode(self, frame: bytes) -> Received:
+        if not self._connected:
+            request = CONNECT_REQUEST.decode(frame)
+            self._connected = True
+            return request
+        xid, opcode = REQUEST_HEADER.decode(frame)
+        operation = BY_OPCODE.get(opcode)
+        body: req.Request
+        if operation is None:
+            body = req.Unimplemented(opcode)
+        else:
+            try:
+                body = operation.codec.read(frame, _REQUEST_HEADER_BYTES)[0]
+            except MalformedError:
+                body = req.Undecodable(opcode)
+        incoming = Incoming(xid, body)
+        self._unanswered.append(incoming)
+        return incoming
+
+    def encode(self, *messages: Outgoing) -> bytes:
+        """The bytes of what the server sends; of `Closed` there are none, the transport is simply closed."""
+        return b"".join(map(self._encode, messages))
+
+    def _encode(self, message: Outgoing) -> bytes:
+        out = new_frame()
+        match message:
+            case Reply():
+                self._write_reply(out, message)
+            case WatchedEvent(kind, path, zxid):
+                REPLY_HEADER.write(out, ReplyHeader(NOTIFICATION_XID, zxid, 0))
+                WATCHER_EVENT.write(out, WatcherEvent(kind, SYNC_CONNECTED, path))
+            case ConnectResponse():
+                CONNECT_RESPONSE.write(out, message)
+            case Closed():
+                return b""
+        return framed(out)
+
+    def _write_reply(self, out: bytearray, reply: Reply) -> None:
+        xid, zxid, error, body = reply
+        request = self._answered(xid)
+        REPLY_HEADER.write(out, ReplyHeader(xid, zxid, error))
+        if error:
+            return
+        if isinstance(request, req.Multi | req.MultiRead):
+            assert isinstance(body, list)
+            write_results(out, request, body)
+            return
+        codec = BY_REQUEST[request.__class__].reply
+        assert codec is not None, "only the multis have no codec of their own"
+        codec.write(out, body)
+
+    def _answered(self, xid: int) -> req.Request:
+        """The request that a reply of this xid answers."""
+        while self._unanswered:
+            asked, request = self._unanswered.popleft()
+            if asked == xid or isinstance(request, req.Ping):
+                return request
+        raise AssertionError(f"a reply to xid {xid}, which nobody asked")
