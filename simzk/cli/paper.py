@@ -1,0 +1,59 @@
+"""Where lines go: to a terminal in colours, to anything else as the same text without them."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from simzk.scenarios.telling import Line
+
+
+def show(lines: Iterable[Line]) -> None:
+    """Write lines to stdout and flush it."""
+    if sys.stdout.isatty():
+        _show_in_colours(lines)
+    else:
+        from simzk.scenarios.telling import plain
+
+        sys.stdout.write(plain(lines))
+    sys.stdout.flush()
+
+
+def _show_in_colours(lines: Iterable[Line]) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False, markup=False, emoji=False)
+    for line in lines:
+        console.print(Text.assemble(*line), soft_wrap=True)
+
+
+class Progress:
+    """One line on stderr that tells how far a long run is, on a terminal only.
+
+    Args:
+        total: how many runs there are.
+    """
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._done = 0
+        self._failed = 0
+        self._shown = sys.stderr.isatty() and total > 1
+
+    def add(self, held: bool) -> None:
+        """Count one run more."""
+        self._done += 1
+        self._failed += not held
+        if self._shown:
+            sys.stderr.write(f"\r{self._done}/{self._total} runs, {self._failed} failed ")
+            sys.stderr.flush()
+
+    def close(self) -> None:
+        """Take the line away."""
+        if self._shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()

@@ -1,0 +1,121 @@
+"""`simzk run`: play scenario files and say whether what they expect held.
+
+Exit status: 0 everything held; 1 something did not, and the command that shows it again is printed; 2 bad input, and
+nothing was played: all files are read and checked before the first run.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path  # noqa: TC003 (typer reads the annotation)
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from simzk.cli.paper import Progress, show
+from simzk.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from simzk.scenarios.results import Result
+    from simzk.scenarios.telling import Line
+
+
+def run(
+    files: Annotated[list[str], typer.Argument(help="Scenario files (TOML).", metavar="FILE...")],
+    seed: Annotated[int | None, typer.Option(help="The seed; the file's own if none is given.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Play so many seeds, from --seed (or 1) on.", min=1)] = None,
+    jobs: Annotated[int, typer.Option(help="Play in so many processes.", min=1)] = 1,
+    json_out: Annotated[
+        Path | None, typer.Option("--json", help="Write all runs to this file as JSON.", metavar="OUT")
+    ] = None,
+    kafka_version: Annotated[str, typer.Option(help="Play with this version of Kafka.", metavar="V")] = "",
+) -> None:
+    """Play scenario files on a simulated Kafka cluster."""
+    if seeds is None and jobs == 1 and len(files) == 1:
+        results = [_play_aloud(files[0], seed, kafka_version)]
+    else:
+        results = _play_many(files, seed, seeds, jobs, kafka_version)
+    if json_out is not None:
+        _write_json(json_out, results)
+    if not all(result.held for result in results):
+        raise typer.Exit(1)
+
+
+def _play_aloud(file: str, seed: int | None, version: str) -> Result:
+    """Play one run, and show its heading, with the plan of its faults, before it."""
+    from simzk.scenarios import telling
+    from simzk.scenarios.player import Play
+    from simzk.scenarios.reader import read_scenario
+    from simzk.scenarios.results import result_of
+
+    scenario = read_scenario(file)
+    play = Play(scenario, seed=scenario.seed if seed is None else seed, version=version)
+    show(telling.heading(play))
+    play.run()
+    result = result_of(play, version)
+    show([*telling.timeline(list(play.history)), *telling.closing(play), *telling.verdicts(play)])
+    show(telling.conclusion(play, result.replay))
+    return result
+
+
+def _play_many(files: list[str], seed: int | None, seeds: int | None, jobs: int, version: str) -> list[Result]:
+    """Play every file with every seed, and show one line a run that failed and one a file."""
+    from simzk.scenarios.reader import read_scenario
+
+    runs: list[tuple[str, int | None, str]] = []
+    for file in files:
+        scenario = read_scenario(file)  # all are checked before the first is played
+        if seeds is None:
+            runs.append((file, scenario.seed if seed is None else seed, version))
+        else:
+            first = 1 if seed is None else seed
+            runs.extend((file, number, version) for number in range(first, first + seeds))
+    progress = Progress(len(runs))
+    results: list[Result] = []
+    try:
+        for result in _results(runs, jobs):
+            results.append(result)
+            progress.add(result.held)
+    finally:
+        progress.close()
+    show(_summary(files, results))
+    return results
+
+
+def _results(runs: list[tuple[str, int | None, str]], jobs: int) -> Iterator[Result]:
+    from simzk.scenarios.results import play_file
+
+    if jobs == 1:
+        yield from (play_file(*run) for run in runs)
+        return
+    from concurrent.futures import ProcessPoolExecutor
+
+    with ProcessPoolExecutor(max_workers=jobs) as pool:
+        yield from pool.map(play_file, *zip(*runs, strict=True))
+
+
+def _summary(files: list[str], results: list[Result]) -> list[Line]:
+    lines: list[Line] = []
+    for file in dict.fromkeys(files):
+        of_file = [result for result in results if result.file == file]
+        failed = [result for result in of_file if not result.held]
+        told = f"seed {of_file[0].seed}" if len(of_file) == 1 else f"{len(of_file)} seeds"
+        if failed:
+            lines.append([("FAILED  ", "bold red"), (f"{file}: {len(failed)} of {told} failed", "")])
+        else:
+            lines.append([("holds   ", "green"), (f"{file}: {told}", "")])
+        for result in failed:
+            lines.append([(f"    seed {result.seed}: {result.first_failure}", "red")])
+            lines.append([("    play it again with: ", ""), (result.replay, "bold")])
+    return lines
+
+
+def _write_json(path: Path, results: list[Result]) -> None:
+    try:
+        path.write_text(
+            json.dumps({"runs": [result.document for result in results]}, indent=1) + "\n", encoding="utf-8"
+        )
+    except OSError as error:
+        raise ConfigError(f"cannot write it: {error.strerror}", where=str(path)) from None

@@ -1,0 +1,171 @@
+"""Plays a scenario on a simulated cluster and judges what it expects.
+
+Rules of this module:
+  - a run is a function of (scenario, seed, Kafka version): nothing else comes in;
+  - the history is the one timeline: what the operator does and what an expectation finds are events in it too;
+  - an expectation that may take its time is looked at after every event, and its verdict bears the time it came true.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simzk.kafka.cluster import KafkaCluster
+from simzk.scenarios import actions, expectations, schema
+from simzk.scenarios.reader import step_waits
+from simzk.simulation import FaultPlan, Monitor
+from simzk.simulation.faults import CUT, EXPIRE, KILL, PAUSE
+
+if TYPE_CHECKING:
+    from simzk.scenarios.reader import FaultTimes, PlannedStep, Scenario
+    from simzk.simulation import Event, Violation
+    from simzk.simulation.faults import Fault
+
+OPERATOR, EXPECTATION = "operator", "expectation"
+HOLDS, BROKEN = "holds", "BROKEN"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What came of one expectation: when it was settled, on which line it stands, and in what it did not hold."""
+
+    name: str
+    line: int
+    at_us: int
+    failures: tuple[str, ...]
+
+    @property
+    def held(self) -> bool:
+        """Whether it held."""
+        return not self.failures
+
+
+class Play:
+    """One run of one scenario.
+
+    Args:
+        scenario: as read.
+        seed: decides all chance that the scenario does not fix.
+        version: the Kafka version; empty for the scenario's own.
+
+    Raises:
+        ConfigError: a version that is not known.
+    """
+
+    def __init__(self, scenario: Scenario, *, seed: int, version: str = "") -> None:
+        self.scenario = scenario
+        self.seed = seed
+        self.verdicts: list[Verdict] = []
+        self.cluster = _make_cluster(scenario, seed, version or scenario.version)
+        self._scheduler = self.cluster.scheduler
+        self.history = self.cluster.history
+        self._monitor = Monitor(self.history, self.cluster.invariants, seed=seed)
+        self.plan = self._draw_plan(scenario.faults)
+
+    @property
+    def violations(self) -> list[Violation]:
+        """The invariants that broke, in order."""
+        return self._monitor.violations
+
+    @property
+    def held(self) -> bool:
+        """Whether every expectation held and no invariant broke."""
+        return not self.violations and all(verdict.held for verdict in self.verdicts)
+
+    def run(self) -> None:
+        """Play all steps, then the faults."""
+        for planned in self.scenario.steps:
+            self._play_step(planned)
+        if self.plan is not None:
+            self._play_faults(self.plan)
+
+    def _play_step(self, planned: PlannedStep) -> None:
+        at_us = planned.at_us if planned.at_us is not None else self._scheduler.now_us + planned.after_us
+        self._scheduler.run_until(at_us)
+        step = planned.step
+        if isinstance(step, schema.Expectation):
+            self._judge(step, planned.line, planned.within_us)
+            return
+        self.history.record(OPERATOR, actions.describe(step))
+        actions.act(self.cluster, step)
+        if step_waits(step):
+            self._scheduler.run_until(self._scheduler.now_us + planned.lasts_us)
+
+    def _judge(self, step: schema.Expectation, line: int, within_us: int) -> None:
+        name = expectations.describe(step)
+        failures = self._settle(step, within_us)
+        self.verdicts.append(Verdict(name, line, self._scheduler.now_us, tuple(failures)))
+        self.history.record(EXPECTATION, BROKEN if failures else HOLDS, name, after="; ".join(failures))
+
+    def _settle(self, step: schema.Expectation, within_us: int) -> list[str]:
+        """Let time pass until the expectation holds or its time is over; return in what it fails then."""
+        until_us = self._scheduler.now_us + within_us
+        seen = None
+        failures: list[str] = []
+        while True:
+            present = (self.cluster.server.zxid, len(self.history))
+            if present != seen:
+                seen = present
+                failures = expectations.failures(self.cluster, step, self.scenario.recording)
+                if not failures:
+                    return []
+            next_us = self._scheduler.next_at_us
+            if next_us is None or next_us > until_us:
+                self._scheduler.run_until(until_us)
+                return failures
+            self._scheduler.run_next()
+
+    def _draw_plan(self, times: FaultTimes | None) -> FaultPlan | None:
+        if times is None:
+            return None
+        return FaultPlan.draw(
+            self._scheduler.stream("fault plan"),
+            members=len(self.scenario.brokers),
+            safety_us=times.safety_us,
+            liveness_us=times.liveness_us,
+        )
+
+    def _play_faults(self, plan: FaultPlan) -> None:
+        start_us = self._scheduler.now_us
+        for fault in plan.faults(self._scheduler.stream("faults"), self.scenario.brokers):
+            self._scheduler.run_until(start_us + fault.at_us)
+            self._strike(fault)
+        self._scheduler.run_until(start_us + plan.safety_us)
+        self.history.record(OPERATOR, "heals everything; from now on the cluster must become whole")
+        self.cluster.heal()
+        whole = schema.ExpectWhole(expect="whole", name="after all faults, every partition is led and in sync")
+        self._judge(whole, line=1, within_us=plan.liveness_us)
+
+    def _strike(self, fault: Fault) -> None:
+        seconds = fault.duration_us / 1_000_000
+        broker = fault.member
+        told = {KILL: "kills", PAUSE: "pauses", EXPIRE: "expires the session of", CUT: "cuts off"}[fault.kind]
+        self.history.record(
+            "fault", f"{told} broker {broker}", after="" if fault.kind == EXPIRE else f"for {seconds:g}s"
+        )
+        if fault.kind == KILL:
+            self.cluster.kill(broker)
+            self._scheduler.call_later(fault.duration_us, "faults", lambda: self.cluster.restart(broker))
+        elif fault.kind == PAUSE:
+            self.cluster.pause(broker, seconds)
+        elif fault.kind == EXPIRE:
+            self.cluster.expire(broker)
+        else:
+            self.cluster.cut(broker)
+            self._scheduler.call_later(fault.duration_us, "faults", lambda: self.cluster.heal(broker))
+
+
+def _make_cluster(scenario: Scenario, seed: int, version: str) -> KafkaCluster:
+    more = {"version": version} if version else {}
+    if scenario.recording is not None:
+        tree = scenario.recording.tree(scenario.start_step)
+        return KafkaCluster.from_tree(tree, seed=seed, config=scenario.config, **more)
+    return KafkaCluster(
+        brokers=scenario.brokers, racks=scenario.racks or None, seed=seed, config=scenario.config, **more
+    )
+
+
+def is_told_by_scenario(event: Event) -> bool:
+    """Return whether an event is the scenario's own: what the operator did, or a verdict."""
+    return event.who in (OPERATOR, EXPECTATION)
