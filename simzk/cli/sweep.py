@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path  # noqa: TC003 - typer reads it at run time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -23,9 +23,9 @@ def sweep(
         list[str],
         typer.Option(help="What fails together: brokers:N or racks:N, every N of them. May be given more than once."),
     ],
-    master: Annotated[str, typer.Option(help="Spark's master; a cluster must see LAYOUT and DIR at the same paths.")] = (
-        "local[*]"
-    ),
+    master: Annotated[
+        str, typer.Option(help="Spark's master; a cluster must see LAYOUT and DIR at the same paths.")
+    ] = "local[*]",
 ) -> None:
     """Fail every set of brokers or racks in turn, and tell what each leaves offline, moved or short of replicas."""
     from simzk.partitions.failure_sets import FailureSpec

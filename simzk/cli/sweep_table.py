@@ -44,7 +44,8 @@ def show_worst(plan: Plan, worst: list[dict[str, object]]) -> None:
 
 def _who(row: dict[str, object]) -> str:
     racks, brokers = row["racks"], row["brokers"]
-    assert isinstance(racks, list) and isinstance(brokers, list)
+    assert isinstance(racks, list)
+    assert isinstance(brokers, list)
     if racks:
         return f"{', '.join(racks)} ({len(brokers)} brokers)"
     shown = ", ".join(map(str, brokers[:MOST_IDS])) + (", ..." if len(brokers) > MOST_IDS else "")

@@ -1,8 +1,8 @@
 """Failure sets: which brokers fail together, enumerated by a small language.
 
-`brokers:1` is every single live broker, `brokers:2` every pair, `racks:1` every rack with all its live brokers. The sets
-of a specification have a fixed order, that of `itertools.combinations` over ascending ids or sorted rack names, so that
-any slice of it can be computed anywhere and means the same.
+`brokers:1` is every single live broker, `brokers:2` every pair, `racks:1` every rack with all its live brokers. The
+sets of a specification have a fixed order, that of `itertools.combinations` over ascending ids or sorted rack names, so
+that any slice of it can be computed anywhere and means the same.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class FailureSpec:
         """How many sets there are in a cluster.
 
         Raises:
-            ConfigError: more brokers or racks would fail than there are, or there are more sets than anybody can wait for.
+            ConfigError: more would fail than there are, or there are more sets than anybody can wait for.
         """
         candidates = len(self._candidates(brokers))
         if self.count > candidates:

@@ -3,11 +3,10 @@
 Rules of the module:
 
 1. First the layout is settled: what the controller does about brokers that are down already is done.
-2. Then a set of brokers fails. Each partition that one of them held goes to `elect_offline`: its leader changes only if
-   the leader failed, its ISR keeps its live members, and without any it is offline (clean elections only, as Kafka from
-   0.11 on does by default).
-3. A failure costs what the failed brokers hold, not what the cluster holds: totals over all partitions are counted once,
-   and only the touched partitions are counted anew.
+2. Then a set of brokers fails. Where one of them led, `elect_offline` decides; every ISR keeps its live members, and
+   without any the partition is offline (clean elections only, the default of Kafka from 0.11 on).
+3. A failure costs what the failed brokers hold, not what the cluster holds: totals over all partitions are counted
+   once, and only the touched partitions are counted anew.
 
 Brokers are positions in `Brokers.ids` in here, so that no array is as long as the largest id.
 """

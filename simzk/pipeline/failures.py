@@ -8,6 +8,7 @@ do not depend on how many there are. A worker process loads the layout at its fi
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -75,7 +76,7 @@ class FailuresReader(DataSourceReader):
         sets = count_sets(self.specs, read_brokers(self.path))
         tasks = min(sets, self.tasks or -(-sets // SETS_PER_TASK))
         bounds = [sets * task // tasks for task in range(tasks + 1)]
-        return [Slice(start, stop) for start, stop in zip(bounds, bounds[1:], strict=False)]
+        return [Slice(start, stop) for start, stop in pairwise(bounds)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one slice."""

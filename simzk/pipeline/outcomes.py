@@ -74,9 +74,7 @@ def failures_schema() -> pa.Schema:
     )
 
 
-def failure_batches(
-    what_if: WhatIf, specs: Sequence[FailureSpec], start: int, stop: int
-) -> Iterator[pa.RecordBatch]:
+def failure_batches(what_if: WhatIf, specs: Sequence[FailureSpec], start: int, stop: int) -> Iterator[pa.RecordBatch]:
     """The rows `start` to `stop` of the table `failures`, in batches."""
     import pyarrow as pa
 

@@ -1,7 +1,7 @@
 """A Spark session of our own: embedded or on a cluster, silent, leaving nothing behind in the working directory.
 
-Spark's Java process and the Python workers under it write their log into a file of ours, not on the user's screen; it is
-looked at only where Spark does not start.
+Spark's Java process and the Python workers under it write their log into a file of ours, not on the user's screen; it
+is looked at only where Spark does not start.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def spark_session(master: str = LOCAL) -> Iterator[SparkSession]:
         with _workers_python():
             gateway = None
             try:
-                gateway = launch_gateway(settings, popen_kwargs={"stdout": log, "stderr": log})
+                gateway = launch_gateway(settings, popen_kwargs={"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
                 context = SparkContext(conf=settings, gateway=gateway)
             except Exception as error:
                 _end(gateway)

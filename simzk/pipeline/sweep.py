@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING, TypeVar
 
@@ -21,6 +20,7 @@ from simzk.pipeline.outcomes import count_sets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
@@ -83,7 +83,9 @@ def plan_sweep(layout: Path, specs: Sequence[FailureSpec], out: Path) -> Plan:
     )
 
 
-def run_sweep(spark: SparkSession, plan: Plan, progress: Callable[[float], None] | None = None) -> list[dict[str, object]]:
+def run_sweep(
+    spark: SparkSession, plan: Plan, progress: Callable[[float], None] | None = None
+) -> list[dict[str, object]]:
     """Compute and write all failure sets of a plan.
 
     Args:
@@ -100,7 +102,6 @@ def run_sweep(spark: SparkSession, plan: Plan, progress: Callable[[float], None]
     failures = (plan.out / "failures").as_uri()
     tasks = max(spark.sparkContext.defaultParallelism * TASKS_PER_CORE, -(-plan.sets // MOST_SETS_PER_TASK))
     simzk.pipeline.register(spark)
-
 
     def worst() -> pa.Table:
         written = spark.read.parquet(failures)
@@ -160,7 +161,7 @@ def _in_words(act: Callable[[], T]) -> T:
 def _innermost_reason(text: str) -> str:
     """The last line of the first Python traceback in the text, or its first line.
 
-    >>> _innermost_reason('[X] failed:\\nTraceback (most recent call last):\\n  File "a.py"\\nOSError: no space\\n\\nat java')
+    >>> _innermost_reason('failed:\\nTraceback (most recent call last):\\n  File "a.py"\\nOSError: no space\\nat java')
     'OSError: no space'
     """
     lines = text.splitlines()

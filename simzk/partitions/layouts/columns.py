@@ -158,7 +158,9 @@ def to_brokers(table: pa.Table, where: str) -> Brokers:
     if repeated.any():
         raise LayoutError(f"broker {ids[order][1:][repeated][0]} stands twice among the brokers", where=where)
     if "" in racks:
-        raise LayoutError(f"the rack of broker {ids[racks.index('')]} has no name", where=where, right="a name, or null")
+        raise LayoutError(
+            f"the rack of broker {ids[racks.index('')]} has no name", where=where, right="a name, or null"
+        )
     return Brokers(ids[order].astype(np.int32), tuple(racks[index] for index in order), live[order])
 
 
@@ -213,7 +215,8 @@ def _to_numpy(array: pa.Array) -> NDArray[Any]:
     if array.type != pa.int32():
         # Beyond 63 bits nothing is in range anyway.
         array = array.cast(pa.int64(), safe=array.type != pa.uint64())
-    return array.to_numpy()
+    column: NDArray[Any] = array.to_numpy()
+    return column
 
 
 def _padded(lists: pa.Array, where: str) -> NDArray[Any]:
@@ -245,4 +248,6 @@ def _list_array(padded: NDArray[np.int32]) -> pa.Array:
     lengths = sizes(padded)
     offsets = np.zeros(len(padded) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
-    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(padded[padded != NONE]), partitions_schema().field("isr").type)
+    return pa.ListArray.from_arrays(
+        pa.array(offsets), pa.array(padded[padded != NONE]), partitions_schema().field("isr").type
+    )

@@ -7,7 +7,7 @@ reader of JSON. A file is written under another name first and then renamed, so 
 from __future__ import annotations
 
 import json
-import os
+import os  # noqa: TC003 - the paths of the public functions name it
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 

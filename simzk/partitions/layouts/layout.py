@@ -65,7 +65,8 @@ class Brokers:
 
     def check(self) -> None:
         """Assert the rules of brokers."""
-        assert self.ids.dtype == np.int32 and self.live.dtype == np.bool_
+        assert self.ids.dtype == np.int32
+        assert self.live.dtype == np.bool_
         assert len(self.ids) == len(self.racks) == len(self.live)
         assert bool(np.all(np.diff(self.ids) > 0)), "ids must ascend, each once"
         assert len(self.ids) == 0 or (self.ids[0] >= 0 and self.ids[-1] <= MAX_BROKER_ID)
@@ -108,9 +109,9 @@ class Layout:
         self.brokers.check()
         rows = len(self)
         for column in (self.topic, self.partition, self.leader, self.leader_epoch, self.min_insync_replicas):
-            assert column.dtype == np.int32 and column.shape == (rows,)
-        assert self.replicas.dtype == np.int32 and self.replicas.ndim == 2 and len(self.replicas) == rows
-        assert self.isr.dtype == np.int32 and self.isr.ndim == 2 and len(self.isr) == rows
-        assert is_padded(self.replicas) and is_padded(self.isr)
+            assert (column.dtype, column.shape) == (np.dtype(np.int32), (rows,))
+        for lists in (self.replicas, self.isr):
+            assert (lists.dtype, lists.ndim, len(lists)) == (np.dtype(np.int32), 2, rows)
+            assert is_padded(lists)
         problems = find_problems(self)
         assert not problems.total, problems.first

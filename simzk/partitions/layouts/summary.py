@@ -129,7 +129,7 @@ def _by_rack(layout: Layout, by_broker: BrokerLoad) -> dict[str, BrokerLoad]:
     return result
 
 
-def _rack_violations(layout: Layout, replicas: NDArray[np.int32], factors: NDArray[np.intp]) -> int:
+def _rack_violations(layout: Layout, replicas: NDArray[np.int32], factors: NDArray[np.signedinteger]) -> int:
     brokers = layout.brokers
     if not brokers.all_have_racks:
         return 0
