@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import deque
 
 from simzk.wire.frames import FrameBuffer, framed, new_frame
-from simzk.wire.jute import MalformedError
 from simzk.wire.multi import read_results
 from simzk.wire.operations import BY_REQUEST
 from simzk.wire.records import (
@@ -22,6 +21,7 @@ from simzk.wire.records import (
     RequestHeader,
 )
 from simzk.zookeeper import requests as req
+from simzk.zookeeper.jute import MalformedError
 from simzk.zookeeper.replies import ConnectResponse, EventType, Reply, WatchedEvent
 
 _UNLIMITED = (1 << 31) - 1

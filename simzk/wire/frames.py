@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simzk.wire.jute import MalformedError
+from simzk.zookeeper.jute import MalformedError
 
 _HEADER_BYTES = 4
 

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from simzk.wire.jute import BOOLEAN, BUFFER, INT, LONG, TEXT, Codec, MalformedError, record
-from simzk.wire.records import ACLS, MULTI_HEADER, NAMES, STAT, MultiHeader
+from simzk.wire.records import MULTI_HEADER, NAMES, MultiHeader
 from simzk.zookeeper import requests as req
+from simzk.zookeeper.jute import BOOLEAN, BUFFER, INT, LONG, TEXT, Codec, MalformedError, record
+from simzk.zookeeper.jute_records import ACLS, STAT
 from simzk.zookeeper.replies import OperationResult
 
 CREATE = record(req.Create, TEXT, BUFFER, ACLS, INT)

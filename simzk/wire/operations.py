@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from simzk.wire import multi
-from simzk.wire.jute import BOOLEAN, BUFFER, INT, LONG, TEXT, Codec, record, vector
 from simzk.wire.multi import DATA_AND_STAT, NOTHING, PATH_AND_STAT
-from simzk.wire.records import ACLS, CLIENT_INFOS, NAMES, STAT
+from simzk.wire.records import CLIENT_INFOS, NAMES
 from simzk.zookeeper import requests as req
+from simzk.zookeeper.jute import BOOLEAN, BUFFER, INT, LONG, TEXT, Codec, record, vector
+from simzk.zookeeper.jute_records import ACLS, STAT
 from simzk.zookeeper.prepare import PREPARE
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from simzk.wire.jute import BOOLEAN, BUFFER, INT, LONG, TEXT, Codec, packed, record, vector
-from simzk.zookeeper.replies import ClientInfo, ConnectResponse, Stat
-from simzk.zookeeper.requests import ACL, OPEN_ACL, ConnectRequest, Id
+from simzk.zookeeper.jute import BOOLEAN, BUFFER, INT, LONG, TEXT, Codec, packed, record, vector
+from simzk.zookeeper.replies import ClientInfo, ConnectResponse
+from simzk.zookeeper.requests import ConnectRequest
 
 
 class RequestHeader(NamedTuple):
@@ -43,23 +43,8 @@ REQUEST_HEADER: Codec[RequestHeader] = packed(RequestHeader, ">ii")
 REPLY_HEADER: Codec[ReplyHeader] = packed(ReplyHeader, ">iqi")
 WATCHER_EVENT: Codec[WatcherEvent] = record(WatcherEvent, INT, INT, TEXT)
 MULTI_HEADER: Codec[MultiHeader] = packed(MultiHeader, ">i?i")
-STAT: Codec[Stat] = packed(Stat, ">qqqqiiiqiiq")
 CLIENT_INFOS = vector(record(ClientInfo, TEXT, TEXT))
 NAMES = vector(TEXT)
-
-_ACL_VECTOR = vector(record(ACL, INT, record(Id, TEXT, TEXT)))
-_OPEN_ACL_BYTES = _ACL_VECTOR.encode(OPEN_ACL)
-
-
-def _read_acl(data: bytes, at: int) -> tuple[tuple[ACL, ...] | None, int]:
-    end = at + len(_OPEN_ACL_BYTES)
-    if data[at:end] == _OPEN_ACL_BYTES:
-        # Nearly every node has this one; the store knows it by identity.
-        return OPEN_ACL, end
-    return _ACL_VECTOR.read(data, at)
-
-
-ACLS: Codec[tuple[ACL, ...] | None] = Codec(_read_acl, _ACL_VECTOR.write)
 
 
 def with_optional_read_only(make: Any, *fields: Codec[Any]) -> Codec[Any]:

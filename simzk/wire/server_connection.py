@@ -16,7 +16,6 @@ from collections import deque
 from typing import NamedTuple
 
 from simzk.wire.frames import BadLengthError, FrameBuffer, framed, new_frame
-from simzk.wire.jute import MalformedError
 from simzk.wire.multi import write_results
 from simzk.wire.operations import BY_OPCODE, BY_REQUEST
 from simzk.wire.records import (
@@ -31,6 +30,7 @@ from simzk.wire.records import (
     WatcherEvent,
 )
 from simzk.zookeeper import requests as req
+from simzk.zookeeper.jute import MalformedError
 from simzk.zookeeper.replies import Closed, ConnectResponse, Outgoing, Reply, WatchedEvent
 
 DEFAULT_MAX_BYTES = 0xFFFFF

@@ -69,15 +69,16 @@ class Quotas:
 
     def node_created(self, parent_path: str, name: str) -> None:
         """Arm a path, or total it up, if the node just created says so."""
-        if not parent_path.startswith(QUOTA_ROOT):
-            return
-        quota_path = parent_path[len(QUOTA_ROOT) :]
-        if name == LIMITS_NAME and quota_path:
-            self.armed[quota_path] = None
-        elif name == STATS_NAME:
+        self.node_planted(parent_path, name)
+        if name == STATS_NAME and parent_path.startswith(QUOTA_ROOT):
             node = self._find(f"{parent_path}/{STATS_NAME}")
             assert node is not None, "the stats node was just created"
-            node.data = write_totals(*self._total(quota_path))
+            node.data = write_totals(*self._total(parent_path[len(QUOTA_ROOT) :]))
+
+    def node_planted(self, parent_path: str, name: str) -> None:
+        """Arm a path if the node says so; totals were kept along with it."""
+        if name == LIMITS_NAME and parent_path.startswith(QUOTA_ROOT + "/"):
+            self.armed[parent_path[len(QUOTA_ROOT) :]] = None
 
     def node_deleted(self, parent_path: str, name: str) -> None:
         """Disarm a path if the node just deleted held its limits."""

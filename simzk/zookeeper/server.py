@@ -30,7 +30,7 @@ from simzk.zookeeper.tree import DataTree
 from simzk.zookeeper.watches import WatchManager
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from simzk.zookeeper.replies import Outgoing
 
@@ -47,6 +47,9 @@ class Server:
     Args:
         config: how the server behaves.
         now_ms: the time at which it starts; session ids and sweeps count from there.
+        tree: a tree to start from, the initial one where None.
+        sessions: ids and timeouts in ms of sessions that live on from before; each has its whole timeout again.
+        zxid: of the last transaction that `tree` shows.
 
     Attributes:
         tree: all znodes.
@@ -66,15 +69,26 @@ class Server:
     (b'x', 5)
     """
 
-    def __init__(self, config: ServerConfig | None = None, *, now_ms: int = 0) -> None:
+    def __init__(
+        self,
+        config: ServerConfig | None = None,
+        *,
+        now_ms: int = 0,
+        tree: DataTree | None = None,
+        sessions: Iterable[tuple[int, int]] = (),
+        zxid: int = 0,
+    ) -> None:
         self.config = config or ServerConfig()
-        self.tree = DataTree()
+        self.tree = DataTree() if tree is None else tree
         self.sessions = SessionTracker(self.config.tick_time_ms, first_session_id(self.config.server_id, now_ms))
+        for session_id, timeout_ms in sessions:
+            self.sessions.add(session_id, timeout_ms, now_ms)
         self.watches: WatchManager[Connection] = WatchManager()
-        self.zxid = 0
+        self.zxid = zxid
         self.on_transaction: list[Callable[[txns.Transaction], None]] = []
         self._reader = Reader(self.tree, self.watches)
         self._sweeper = Sweeper(self.tree, self.config.container_check_interval_ms, now_ms)
+        self._sweeper.note(now_ms)
         self._connections: dict[int, Connection] = {}
         self._unsent: dict[Connection, None] = {}
 

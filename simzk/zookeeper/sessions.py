@@ -82,8 +82,15 @@ class SessionTracker:
         """The ids of all live sessions, oldest first."""
         return list(self._sessions)
 
+    def timeouts_ms(self) -> list[tuple[int, int]]:
+        """The live sessions with the timeouts that they were made with, oldest first: what a snapshot keeps."""
+        return [(session.session_id, session.timeout_ms) for session in self._sessions.values()]
+
     def new_id(self) -> int:
-        """An id that no session of this server had."""
+        """An id that no session of this server has."""
+        while self._next_id in self._sessions:
+            # Sessions of an earlier life of the server whose clock stood where this one's does.
+            self._next_id = int64(self._next_id + 1)
         session_id = self._next_id
         self._next_id = int64(session_id + 1)
         return session_id

@@ -3,7 +3,7 @@
 Rules of this module:
   - one dictionary from path to znode; the root stands in it as "" and as "/", as in the real server, so that "" is an
     alias of "/" wherever a path is only looked up (§1.9);
-  - only `apply` and `restore` change it, and neither ever fails half-way: what may not happen is refused before it
+  - only `apply`, `plant` and `restore` change it, and none fails half-way: what may not happen is refused before it
     becomes a transaction (prepare.py);
   - applying returns the changes, from which watches are fired (watches.py).
 
@@ -18,7 +18,7 @@ from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.acl import READ_ACL
 from simzk.zookeeper.acl_cache import ACLCache
 from simzk.zookeeper.hash_order import HashOrderedSet
-from simzk.zookeeper.paths import is_valid_path, parent_of
+from simzk.zookeeper.paths import is_valid_path
 from simzk.zookeeper.quotas import Quotas
 from simzk.zookeeper.replies import EventType
 from simzk.zookeeper.requests import OPEN_ACL
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
     from simzk.zookeeper.replies import Stat
     from simzk.zookeeper.requests import ACL
+
+UNKNOWN_CVERSION = -1
+"""In a transaction of an old log: the parent's cversion and 1."""
 
 EPHEMERALS_CAPACITY = 16
 """The buckets that a session's set of ephemerals starts with: Java's default."""
@@ -65,6 +68,20 @@ class DataTree:
     """
 
     def __init__(self) -> None:
+        self._sow()
+        # The initial tree (§2.4).
+        for path, acl in (("/zookeeper", OPEN_ACL), ("/zookeeper/quota", OPEN_ACL), ("/zookeeper/config", READ_ACL)):
+            self.plant(path, Znode(b"", acl, 0, 0, 0))
+        self._nodes["/zookeeper/config"].aversion = -1
+
+    @classmethod
+    def bare(cls) -> DataTree:
+        """A tree of nothing but a root, to plant another's nodes in."""
+        tree = cls.__new__(cls)
+        tree._sow()
+        return tree
+
+    def _sow(self) -> None:
         self._nodes: dict[str, Znode] = {}
         self.find: Callable[[str], Znode | None] = self._nodes.get
         self.acls = ACLCache()
@@ -72,16 +89,7 @@ class DataTree:
         self.ephemerals: dict[int, HashOrderedSet] = {}
         self.containers: dict[str, None] = {}
         self.ttls: dict[str, None] = {}
-        self._plant()
-
-    def _plant(self) -> None:
-        """The initial tree (§2.4)."""
-        root = Znode(b"", OPEN_ACL, 0, 0, 0)
-        self._nodes[""] = self._nodes["/"] = root
-        for path, acl in (("/zookeeper", OPEN_ACL), ("/zookeeper/quota", OPEN_ACL), ("/zookeeper/config", READ_ACL)):
-            self._nodes[path] = Znode(b"", self.acls.keep(acl), 0, 0, 0)
-            self._nodes[parent_of(path)].add_child(path[path.rfind("/") + 1 :])
-        self._nodes["/zookeeper/config"].aversion = -1
+        self._nodes[""] = self._nodes["/"] = Znode(b"", OPEN_ACL, 0, 0, 0)
 
     def __len__(self) -> int:
         """The number of nodes as the real server counts them: the root twice (§2.4)."""
@@ -152,9 +160,10 @@ class DataTree:
         assert path not in nodes, "a node is created once"
         acl = self.acls.keep(record.acl)
         zxid = transaction.zxid
-        if record.parent_cversion > parent.cversion:
+        cversion = record.parent_cversion if record.parent_cversion != UNKNOWN_CVERSION else parent.cversion + 1
+        if cversion > parent.cversion:
             # Where the counter has wrapped it sticks, and so does pzxid (§2.2).
-            parent.cversion = record.parent_cversion
+            parent.cversion = cversion
             parent.pzxid = zxid
         nodes[path] = node = Znode(data, acl, owner, zxid, transaction.time_ms)
         parent.add_child(name)
@@ -244,18 +253,51 @@ class DataTree:
         return Applied(None, ())
 
     def _apply_close_session(self, transaction: txns.Transaction, record: txns.CloseSessionTxn) -> Applied:
-        changes = tuple(self._delete(path, transaction.zxid) for path in record.paths)
-        left = self.ephemerals.pop(transaction.session_id, ())
-        assert not left, "the transaction lists every ephemeral of the session"
-        return Applied(None, changes)
+        changes = [self._delete(path, transaction.zxid) for path in record.paths]
+        # Old logs list no paths: what the session still owns goes all the same (DataTree.killSession).
+        changes += [self._delete(path, transaction.zxid) for path in self.ephemerals_of(transaction.session_id)]
+        self.ephemerals.pop(transaction.session_id, None)
+        return Applied(None, tuple(changes))
 
     def _apply_nothing(self, transaction: txns.Transaction, record: txns.ErrorTxn | txns.CreateSessionTxn) -> Applied:
         return Applied(None, ())
 
     # Restoring
 
+    def plant(self, path: str, node: Znode) -> None:
+        """Put a node that is known from elsewhere where it stood, as it was; its parent's numbers stay as they are.
+
+        Args:
+            path: the node's; its parent must be there already. A node that is there gives way, but for its children.
+            node: a new one, without children.
+
+        Raises:
+            ValueError: the path is none that ZooKeeper takes, or the parent is missing.
+        """
+        if not is_valid_path(path):
+            raise ValueError(f"{path!r} cannot be the path of a znode")
+        nodes = self._nodes
+        parent_path, _, name = path.rpartition("/")
+        present = nodes.get(path)
+        if present is not None:
+            node.children = present.children
+            self.acls.release(present.acl)
+            if present.ephemeral_owner:
+                self._disown(path, present.ephemeral_owner)
+        elif parent_path in nodes:
+            nodes[parent_path].add_child(name)
+        else:
+            raise ValueError(f"{path!r} has no parent")
+        node.acl = self.acls.keep(node.acl)
+        nodes[path] = node
+        if path == "/":
+            nodes[""] = node
+        if node.ephemeral_owner:
+            self._own(path, node.ephemeral_owner)
+        self.quotas.node_planted(parent_path, name)
+
     def restore(self, path: str, data: bytes | None, stat: Stat, acl: tuple[ACL, ...] = OPEN_ACL) -> None:
-        """Put a recorded node where it stood, with the numbers that it had; of an initial node, set them.
+        """Put a node where it stood, with the numbers that a client read; of an initial node, set them.
 
         Args:
             path: the node's; its parent must be there already.
@@ -263,29 +305,13 @@ class DataTree:
                 for the stored cversion is computed from it (§2.1).
 
         Raises:
-            ValueError: the path is none that ZooKeeper takes, or the parent is missing.
+            ValueError: as `plant`.
         """
-        if not is_valid_path(path):
-            raise ValueError(f"{path!r} cannot be the path of a znode")
-        node = self._nodes.get(path)
-        if node is None:
-            parent_path, _, name = path.rpartition("/")
-            parent = self._nodes.get(parent_path)
-            if parent is None:
-                raise ValueError(f"{path!r} has no parent")
-            node = self._nodes[path] = Znode(None, OPEN_ACL, 0, 0, 0)
-            parent.add_child(name)
-        elif node.ephemeral_owner:
-            self._disown(path, node.ephemeral_owner)
-        self.acls.release(node.acl)
-        node.data, node.acl = data, self.acls.keep(acl)
-        node.czxid, node.mzxid, node.pzxid = stat.czxid, stat.mzxid, stat.pzxid
-        node.ctime_ms, node.mtime_ms = stat.ctime_ms, stat.mtime_ms
+        node = Znode(data, acl, stat.ephemeral_owner, stat.czxid, stat.ctime_ms)
+        node.mzxid, node.pzxid, node.mtime_ms = stat.mzxid, stat.pzxid, stat.mtime_ms
         node.version, node.aversion = stat.version, stat.aversion
         node.cversion = (stat.cversion + stat.num_children) // 2
-        node.ephemeral_owner = stat.ephemeral_owner
-        if stat.ephemeral_owner:
-            self._own(path, stat.ephemeral_owner)
+        self.plant(path, node)
 
     def check(self) -> None:
         """Assert all invariants of the tree."""

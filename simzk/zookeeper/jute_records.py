@@ -1,0 +1,23 @@
+"""The records that both the wire and the files on disk are made of (§1.1, §6)."""
+
+from __future__ import annotations
+
+from simzk.zookeeper.jute import INT, TEXT, Codec, packed, record, vector
+from simzk.zookeeper.replies import Stat
+from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
+
+STAT: Codec[Stat] = packed(Stat, ">qqqqiiiqiiq")
+
+_ACL_VECTOR = vector(record(ACL, INT, record(Id, TEXT, TEXT)))
+_OPEN_ACL_BYTES = _ACL_VECTOR.encode(OPEN_ACL)
+
+
+def _read_acl(data: bytes, at: int) -> tuple[tuple[ACL, ...] | None, int]:
+    end = at + len(_OPEN_ACL_BYTES)
+    if data[at:end] == _OPEN_ACL_BYTES:
+        # Nearly every node has this one; the store knows it by identity.
+        return OPEN_ACL, end
+    return _ACL_VECTOR.read(data, at)
+
+
+ACLS: Codec[tuple[ACL, ...] | None] = Codec(_read_acl, _ACL_VECTOR.write)
