@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from simzk.zookeeper.requests import OPEN_ACL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from simzk.zookeeper.requests import ACL
 
@@ -24,6 +24,9 @@ class ACLCache:
 
     def __len__(self) -> int:
         return len(self._one)
+
+    def __iter__(self) -> Iterator[tuple[ACL, ...]]:
+        return iter(self._one)
 
     def keep(self, acl: tuple[ACL, ...]) -> tuple[ACL, ...]:
         """The one object for this ACL, used once more from now on."""

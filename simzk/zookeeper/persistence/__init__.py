@@ -1,0 +1,34 @@
+"""The files of a ZooKeeper data directory as bytes: transaction logs, snapshots, the tree's digest. No IO.
+
+Reading a log: `TransactionLogReader`; a snapshot: `SnapshotReader`; both into a tree: `Restoration`.
+Writing: `encode_log_entry` behind `LOG_HEADER`, `encode_snapshot`, with `TreeDigest` kept beside the tree.
+"""
+
+from simzk.zookeeper.persistence.damage import Damage, DamageKind
+from simzk.zookeeper.persistence.digest import TreeDigest, touched_paths
+from simzk.zookeeper.persistence.records import LogEntry
+from simzk.zookeeper.persistence.restore import Restoration
+from simzk.zookeeper.persistence.snapshot import SnapshotDigest, SnapshotNode, SnapshotReader, encode_snapshot
+from simzk.zookeeper.persistence.transaction_log import (
+    LOG_HEADER,
+    MAX_ENTRY_BYTES,
+    TransactionLogReader,
+    encode_log_entry,
+)
+
+__all__ = [
+    "LOG_HEADER",
+    "MAX_ENTRY_BYTES",
+    "Damage",
+    "DamageKind",
+    "LogEntry",
+    "Restoration",
+    "SnapshotDigest",
+    "SnapshotNode",
+    "SnapshotReader",
+    "TransactionLogReader",
+    "TreeDigest",
+    "encode_log_entry",
+    "encode_snapshot",
+    "touched_paths",
+]

@@ -1,0 +1,123 @@
+"""The digest of a tree: a sum over its nodes, kept as transactions are applied (§2.7).
+
+Rules of this module:
+  - the sum of CRC32 over path, data and numbers of each node, modulo 2^64; a node leaves the sum as it entered it, so
+    each node's part is remembered;
+  - what stands under /zookeeper/ does not count: quota statistics differ between servers.
+
+Source: DigestCalculator, DataTree's NodeHashMapImpl.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+from simzk.zookeeper.paths import parent_of
+from simzk.zookeeper.transactions import (
+    CheckTxn,
+    CloseSessionTxn,
+    CreateSessionTxn,
+    ErrorTxn,
+    MultiTxn,
+    SetACLTxn,
+    SetDataTxn,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from simzk.zookeeper.transactions import Record
+    from simzk.zookeeper.tree import DataTree
+    from simzk.zookeeper.znode import Znode
+
+_numbers = Struct(">qqqqqiiiq")
+_MASK = 0xFFFFFFFFFFFFFFFF
+_UNCOUNTED = "/zookeeper/"
+
+
+def node_digest(path: str, node: Znode) -> int:
+    """One node's part of the sum; `path` of the root is "/"."""
+    if path.startswith(_UNCOUNTED):
+        return 0
+    path_and_data = crc32(node.data or b"", crc32(b"" if path == "/" else path.encode("utf-8", "replace")))
+    return crc32(
+        _numbers.pack(
+            node.czxid,
+            node.mzxid,
+            node.pzxid,
+            node.ctime_ms,
+            node.mtime_ms,
+            node.version,
+            node.cversion,
+            node.aversion,
+            node.ephemeral_owner,
+        ),
+        path_and_data,
+    )
+
+
+def touched_paths(record: Record) -> Iterator[str]:
+    """The paths of the nodes that a record may change, some of them more than once."""
+    if isinstance(record, MultiTxn):
+        if not record.failed:
+            for step in record.records:
+                yield from touched_paths(step)
+    elif isinstance(record, CloseSessionTxn):
+        for path in record.paths:
+            yield path
+            yield parent_of(path)
+    elif isinstance(record, (SetDataTxn, SetACLTxn)):
+        yield record.path
+    elif not isinstance(record, (CheckTxn, CreateSessionTxn, ErrorTxn)):
+        yield record.path
+        yield parent_of(record.path)
+
+
+class TreeDigest:
+    """The digest of one tree.
+
+    Args:
+        tree: read now, and again wherever `refresh` says that it changed.
+
+    >>> from simzk.zookeeper.tree import DataTree
+    >>> TreeDigest(DataTree()).value
+    1371985504
+    """
+
+    __slots__ = ("_parts", "_tree", "value")
+
+    def __init__(self, tree: DataTree) -> None:
+        self._tree = tree
+        self._parts = {path: node_digest(path, node) for path, node in tree.walk()}
+        self.value = sum(self._parts.values()) & _MASK
+
+    def refresh(self, paths: Iterable[str]) -> int:
+        """Take in what changed.
+
+        Args:
+            paths: of all nodes that were made, changed or deleted since the last time (`touched_paths`).
+
+        Returns:
+            The digest now.
+        """
+        parts, get = self._parts, self._tree.get
+        change = 0
+        for path in paths:
+            node = get(path)
+            before = parts.get(path, 0)
+            if node is None:
+                parts.pop(path, None)
+                change -= before
+            else:
+                now = parts[path] = node_digest(path, node)
+                change += now - before
+        self.value = (self.value + change) & _MASK
+        return self.value
+
+    def check(self) -> None:
+        """Assert that the digest is the tree's."""
+        fresh = TreeDigest(self._tree)
+        assert self._parts == fresh._parts
+        assert self.value == fresh.value

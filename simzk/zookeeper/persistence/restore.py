@@ -1,0 +1,268 @@
+"""From a snapshot and the logs behind it to a tree and its sessions, as a server boots (§6).
+
+Rules of this module:
+  - no IO: nodes and log entries are handed in, in their order;
+  - replaying is idempotent: a fuzzy snapshot shows some of what the log says next, and logs may overlap; so a node that
+    exists is not created again, one that is gone not deleted again, and a parent's numbers only rise;
+  - nothing that a log may say makes it fail: what does not fit the tree is passed over, and the digest shows it.
+
+Source: FileTxnSnapLog.restore, DataTree.createNode, DataTree.deleteNode, ZooKeeperServer.loadData.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simzk.zookeeper.paths import SPECIAL_PATHS, is_valid_path, parent_of
+from simzk.zookeeper.persistence.damage import Damage, DamageKind
+from simzk.zookeeper.persistence.digest import TreeDigest, touched_paths
+from simzk.zookeeper.persistence.records import DIGEST_VERSION, LogEntry
+from simzk.zookeeper.persistence.snapshot import SnapshotDigest, SnapshotNode
+from simzk.zookeeper.quotas import LIMITS_NAME, QUOTA_ROOT, STATS_NAME
+from simzk.zookeeper.replies import Stat
+from simzk.zookeeper.transactions import (
+    CloseSessionTxn,
+    Create2Txn,
+    CreateContainerTxn,
+    CreateSessionTxn,
+    CreateTTLTxn,
+    CreateTxn,
+    DeleteContainerTxn,
+    DeleteTxn,
+    MultiTxn,
+    SetACLTxn,
+    SetDataTxn,
+    Transaction,
+)
+from simzk.zookeeper.tree import DataTree
+from simzk.zookeeper.znode import MAX_TTL_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from simzk.zookeeper.persistence.snapshot import SnapshotReader
+    from simzk.zookeeper.requests import ACL
+    from simzk.zookeeper.transactions import CreateRecord, Record
+
+
+class Restoration:
+    """A tree and its sessions in the making.
+
+    Attributes:
+        tree: as far as it was restored.
+        sessions: session id -> timeout in ms.
+        zxid: the last one applied.
+        mismatch_zxid: the first transaction after which the tree's digest was not the one on disk, or None.
+
+    >>> restoration = Restoration()
+    >>> restoration.replay(LogEntry(Transaction(7, 0, 1, 0, CreateSessionTxn(30_000)), None))
+    >>> restoration.sessions, restoration.zxid
+    ({7: 30000}, 1)
+    """
+
+    def __init__(self) -> None:
+        self.tree = DataTree()
+        self.sessions: dict[int, int] = {}
+        self.zxid = 0
+        self.mismatch_zxid: int | None = None
+        self._digest: TreeDigest | None = TreeDigest(self.tree)
+        self._fuzzy_until = 0
+        self._expected = SnapshotDigest(0, DIGEST_VERSION, 0)
+
+    def load(self, snapshot: SnapshotReader, zxid: int) -> Damage | None:
+        """Take in a snapshot, before anything else.
+
+        Args:
+            snapshot: not yet iterated.
+            zxid: the one in its file's name: transactions after it follow by `replay`.
+
+        Returns:
+            Why the snapshot is not to be believed; then all of this is to be thrown away.
+        """
+        newest = self.zxid = zxid
+        for node in snapshot:
+            try:
+                self._put(node)
+            except ValueError:
+                return Damage(DamageKind.RECORD, snapshot.offset, None)
+            newest = max(newest, node.czxid, node.mzxid, node.pzxid)
+        if snapshot.damage is not None:
+            return snapshot.damage
+        self.sessions.update(snapshot.sessions)
+        self._arm_quotas()
+        if snapshot.digest is not None and snapshot.digest.zxid >= max(zxid, 1):
+            self._expected = snapshot.digest
+            newest = max(newest, snapshot.digest.zxid)
+        self._fuzzy_until = newest
+        self._digest = None
+        if newest == zxid:
+            self._leave_fuzzy_range()
+        return None
+
+    def replay(self, entry: LogEntry) -> None:
+        """Apply one entry of a log; what the tree is known to have already is passed over."""
+        transaction, logged_digest = entry
+        if transaction.zxid <= self.zxid:
+            return
+        self.zxid = transaction.zxid
+        record = transaction.record
+        if isinstance(record, MultiTxn):
+            steps: tuple[Record, ...] = () if record.failed else record.records
+        else:
+            steps = (record,)
+        digest = self._digest
+        for step in steps:
+            applied = self._apply(transaction, step)
+            if applied is not None and digest is not None:
+                digest.refresh(touched_paths(applied))
+        if digest is not None:
+            if logged_digest is not None and digest.value != logged_digest and self.mismatch_zxid is None:
+                self.mismatch_zxid = transaction.zxid
+        elif self.zxid >= self._fuzzy_until:
+            self._leave_fuzzy_range()
+
+    def finish(self) -> TreeDigest:
+        """Remove the ephemerals of sessions that are not known (ZooKeeperServer.loadData).
+
+        Returns:
+            The tree's digest, to be kept up to date from here on.
+        """
+        for session_id in [owner for owner in self.tree.ephemerals if owner not in self.sessions]:
+            # It ends without a zxid: the real server does not log it either.
+            ended = Transaction(session_id, 0, self.zxid, 0, CloseSessionTxn(()))
+            self._apply(ended, ended.record)
+        self._digest = TreeDigest(self.tree)
+        return self._digest
+
+    @property
+    def missing_until(self) -> int | None:
+        """The zxid up to which the logs would have had to reach to mend a fuzzy snapshot, if they do not."""
+        return self._fuzzy_until if self.zxid < self._fuzzy_until else None
+
+    def _leave_fuzzy_range(self) -> None:
+        """The tree is that of one zxid again: digests can be compared from here on."""
+        self._digest = TreeDigest(self.tree)
+        zxid, version, value = self._expected
+        if zxid == self.zxid != 0 and version == DIGEST_VERSION and value != self._digest.value:
+            self.mismatch_zxid = zxid
+
+    # Loading
+
+    def _put(self, node: SnapshotNode) -> None:
+        # `restore` takes a Stat as clients see it; of a node without children, cversion is twice the stored one.
+        stat = Stat(
+            node.czxid,
+            node.mzxid,
+            node.ctime_ms,
+            node.mtime_ms,
+            node.version,
+            2 * node.cversion,
+            node.aversion,
+            node.ephemeral_owner,
+            0,
+            0,
+            node.pzxid,
+        )
+        self.tree.restore(node.path, node.data, stat, node.acl)
+
+    def _arm_quotas(self) -> None:
+        """Limits hold again, and statistics are counted anew (DataTree.setupQuota)."""
+        special = [path.rpartition("/") for path, _ in self.tree.walk(QUOTA_ROOT)]
+        for kind in (LIMITS_NAME, STATS_NAME):
+            for parent_path, _, name in special:
+                if name == kind:
+                    self.tree.quotas.node_created(parent_path, name)
+
+    # Replaying
+
+    def _apply(self, transaction: Transaction, record: Record) -> Record | None:
+        """Apply a record as far as it fits the tree; returns what was applied, None where nothing was."""
+        fit = _FIT.get(record.__class__)
+        fitting = None if fit is None else fit(self, transaction, record)
+        if fitting is not None:
+            self.tree.apply(transaction._replace(record=fitting))
+        return fitting
+
+    def _fit_create(self, transaction: Transaction, record: CreateRecord) -> CreateRecord | None:
+        path = record.path
+        parent = self.tree.get(parent_of(path))
+        if parent is None or not is_valid_path(path):
+            return None
+        if record.parent_cversion == -1:
+            record = record._replace(parent_cversion=parent.cversion + 1)
+        if path in self.tree:
+            self._amend(path, acl=record.acl)
+            if record.parent_cversion > parent.cversion:
+                self._amend(parent_of(path), cversion=record.parent_cversion, pzxid=transaction.zxid)
+            return None
+        return record
+
+    def _fit_create_ttl(self, transaction: Transaction, record: CreateTTLTxn) -> CreateRecord | None:
+        return self._fit_create(transaction, record) if 0 < record.ttl_ms <= MAX_TTL_MS else None
+
+    def _fit_delete(self, transaction: Transaction, record: DeleteTxn | DeleteContainerTxn) -> Record | None:
+        return record if self._make_deletable(transaction, record.path) else None
+
+    def _make_deletable(self, transaction: Transaction, path: str) -> bool:
+        """Whether there is a node to delete; what is below it goes, for it came later and will come again."""
+        if path in SPECIAL_PATHS:
+            return False
+        if path not in self.tree:
+            parent = self.tree.get(parent_of(path))
+            if parent is not None and parent.pzxid < transaction.zxid:
+                self._amend(parent_of(path), pzxid=transaction.zxid)
+            return False
+        for below in [at for at, _ in self.tree.walk(path)][:0:-1]:
+            self.tree.apply(transaction._replace(record=DeleteTxn(below)))
+        return True
+
+    def _fit_change(self, transaction: Transaction, record: SetDataTxn | SetACLTxn) -> Record | None:
+        return record if record.path in self.tree else None
+
+    def _fit_create_session(self, transaction: Transaction, record: CreateSessionTxn) -> Record:
+        self.sessions[transaction.session_id] = record.timeout_ms
+        return record
+
+    def _fit_close_session(self, transaction: Transaction, record: CloseSessionTxn) -> Record:
+        self.sessions.pop(transaction.session_id, None)
+        # What the transaction lists, and what else the session owns: old logs list nothing (DataTree.killSession).
+        owned = dict.fromkeys((*record.paths, *self.tree.ephemerals_of(transaction.session_id)))
+        return CloseSessionTxn(tuple(path for path in owned if self._make_deletable(transaction, path)))
+
+    def _amend(
+        self, path: str, *, acl: tuple[ACL, ...] | None = None, cversion: int | None = None, pzxid: int | None = None
+    ) -> None:
+        """Set some numbers of a node, leaving the others."""
+        node = self.tree.get(path)
+        assert node is not None
+        self._put(
+            SnapshotNode(
+                path,
+                node.data,
+                node.acl if acl is None else acl,
+                node.czxid,
+                node.mzxid,
+                node.ctime_ms,
+                node.mtime_ms,
+                node.version,
+                node.cversion if cversion is None else cversion,
+                node.aversion,
+                node.ephemeral_owner,
+                node.pzxid if pzxid is None else pzxid,
+            )
+        )
+
+
+_FIT: dict[type, Callable[..., Record | None]] = {
+    CreateTxn: Restoration._fit_create,
+    Create2Txn: Restoration._fit_create,
+    CreateContainerTxn: Restoration._fit_create,
+    CreateTTLTxn: Restoration._fit_create_ttl,
+    DeleteTxn: Restoration._fit_delete,
+    DeleteContainerTxn: Restoration._fit_delete,
+    SetDataTxn: Restoration._fit_change,
+    SetACLTxn: Restoration._fit_change,
+    CreateSessionTxn: Restoration._fit_create_session,
+    CloseSessionTxn: Restoration._fit_close_session,
+}
+"""What else there is (checks, errors) changes nothing but the zxid."""

@@ -1,0 +1,157 @@
+"""Transaction logs as streams of bytes (§6): a header, then entries, each with its checksum.
+
+Rules of this module:
+  - no file is opened here: a reader is handed something with `read`, a writer gets bytes back;
+  - memory is bounded by one chunk and one entry, however long the log;
+  - zeros or the end of the file end a log; anything else that is not a whole entry is `Damage`, and ends it too.
+
+Source: FileTxnLog, FilePadding, Util.readTxnBytes.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING, Protocol
+from zlib import adler32
+
+from simzk.zookeeper.persistence.damage import Damage, DamageKind
+from simzk.zookeeper.persistence.records import LogEntry, RecordError, decode_entry, encode_transaction
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from simzk.zookeeper.transactions import Transaction
+
+MAX_ENTRY_BYTES = 2 * 0xFFFFF
+"""The longest entry that a server with the default jute.maxbuffer reads back (BinaryInputArchive.checkLength)."""
+
+_MAGIC = b"ZKLG"
+_file_header = Struct(">4siq")
+_entry_header = Struct(">qi")
+_END_MARK = 0x42
+_CHUNK_BYTES = 1 << 20
+
+LOG_HEADER = _file_header.pack(_MAGIC, 2, 0)
+"""How every log starts: magic, version, database id."""
+
+
+class Readable(Protocol):
+    """What a file opened for reading bytes offers."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+
+def encode_log_entry(transaction: Transaction, tree_digest: int | None) -> bytes:
+    """One entry of a log, framed.
+
+    Args:
+        transaction: any.
+        tree_digest: of the tree after it, or None.
+    """
+    data = encode_transaction(transaction, tree_digest)
+    return _entry_header.pack(adler32(data), len(data)) + data + b"B"
+
+
+class TransactionLogReader:
+    """Iterates over the whole entries of one log, once.
+
+    Args:
+        stream: the log from its first byte on; it is read in chunks, and not closed.
+        max_entry_bytes: the longest entry to believe in.
+
+    Attributes:
+        damage: once the iteration is over, what ended it before the log's own end; None where nothing did.
+
+    >>> from io import BytesIO
+    >>> from simzk.zookeeper.transactions import CreateSessionTxn, Transaction
+    >>> entry = encode_log_entry(Transaction(1, 0, 1, 1700000000000, CreateSessionTxn(30000)), None)
+    >>> log = TransactionLogReader(BytesIO(LOG_HEADER + entry + entry[:20]))
+    >>> [hex(entry.transaction.zxid) for entry in log]
+    ['0x1']
+    >>> print(log.damage)
+    the file ends inside an entry, at byte 65; whole up to zxid 0x1
+    """
+
+    def __init__(self, stream: Readable, *, max_entry_bytes: int = MAX_ENTRY_BYTES) -> None:
+        self._stream = stream
+        self._max_entry_bytes = max_entry_bytes
+        self.damage: Damage | None = None
+
+    def __iter__(self) -> Iterator[LogEntry]:
+        buffer = self._fill(b"", _file_header.size)
+        if not buffer.startswith(_MAGIC) or len(buffer) < _file_header.size:
+            torn = LOG_HEADER.startswith(buffer[: _file_header.size])
+            self.damage = Damage(DamageKind.TORN if torn else DamageKind.FOREIGN, 0, None)
+            return
+        entry: LogEntry | None = None
+        dropped = 0  # bytes of the file before the buffer
+        at = _file_header.size
+        header_at, max_bytes = _entry_header.unpack_from, self._max_entry_bytes
+        while True:
+            size = len(buffer)
+            # A whole entry is 12 bytes of header, its data, and the mark.
+            while at + 12 <= size:
+                checksum, length = header_at(buffer, at)
+                end = at + 12 + length
+                if not 0 < length <= max_bytes or end >= size:
+                    break
+                data = buffer[at + 12 : end]
+                if buffer[end] != _END_MARK or adler32(data) != checksum:
+                    break
+                try:
+                    entry = decode_entry(data)
+                except RecordError:
+                    break
+                yield entry
+                at = end + 1
+            dropped += at
+            before = size - at
+            buffer = self._fill(buffer[at:], self._wanted(buffer, at))
+            at = 0
+            if len(buffer) == before:
+                break
+        kind = self._what_ends(buffer)
+        if kind is not None:
+            self.damage = Damage(kind, dropped, None if entry is None else entry.transaction.zxid)
+
+    def _wanted(self, buffer: bytes, at: int) -> int:
+        """How many bytes from `at` on are needed to see a whole entry, or why there is none."""
+        if len(buffer) - at < 12:
+            return 12
+        length: int = _entry_header.unpack_from(buffer, at)[1]
+        return 12 + length + 1 if 0 < length <= self._max_entry_bytes else 12
+
+    def _fill(self, buffer: bytes, wanted: int) -> bytes:
+        """The buffer with enough read behind it to hold `wanted` bytes, if the stream has so many."""
+        parts, size = [buffer], len(buffer)
+        while size < wanted:
+            part = self._stream.read(_CHUNK_BYTES)
+            if not part:
+                break
+            parts.append(part)
+            size += len(part)
+        return b"".join(parts) if len(parts) > 1 else buffer
+
+    def _what_ends(self, buffer: bytes) -> DamageKind | None:
+        """Why the entry at the start of `buffer` is none; None where the log just ends."""
+        if len(buffer) < 12:
+            return DamageKind.TORN if buffer.strip(b"\0") else None
+        checksum, length = _entry_header.unpack_from(buffer)
+        if length == 0:
+            if checksum:
+                return DamageKind.TORN
+            return None if self._only_zeros(buffer) else DamageKind.HOLE
+        if not 0 < length <= self._max_entry_bytes:
+            return DamageKind.LENGTH
+        # The real server looks at the mark first: what it did not finish is torn, whatever its checksum.
+        if len(buffer) <= 12 + length or buffer[12 + length] != _END_MARK:
+            return DamageKind.TORN
+        return DamageKind.CHECKSUM if adler32(buffer[12 : 12 + length]) != checksum else DamageKind.RECORD
+
+    def _only_zeros(self, buffer: bytes) -> bool:
+        """Whether padding is all that is left."""
+        while buffer:
+            if buffer != bytes(len(buffer)):
+                return False
+            buffer = self._stream.read(_CHUNK_BYTES)
+        return True
