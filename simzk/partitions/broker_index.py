@@ -39,7 +39,9 @@ class BrokerIndex:
             added = np.array([row for row, holds in noted.items() if holds], dtype=np.int32)
             removed = np.array([row for row, holds in noted.items() if not holds], dtype=np.int32)
             self._merge(broker, added, removed)
-        return self._held.get(broker, _NO_ROWS)
+        held = self._held.get(broker, _NO_ROWS)
+        held.flags.writeable = False
+        return held
 
     def brokers(self) -> list[int]:
         """The brokers that hold at least one row, ascending."""

@@ -187,7 +187,7 @@ def _trim(
     brokers = np.array(dead, dtype=np.int32)
     # A partition has at most as many dead replicas as replicas: each round takes the next of each.
     for _ in range(replicas.shape[1]):
-        soonest = reduce(np.minimum, turns.T)
+        soonest = reduce(np.minimum, turns.T[1:], turns[:, 0].copy())
         rows = np.flatnonzero(soonest < never)
         if rows.size == 0:
             return

@@ -56,8 +56,8 @@ def topic_partition_hash(topic: str, partition: int) -> int:
 def product_hash(*element_hashes: int, class_name: str = "") -> int:
     """`hashCode` of a Scala case class: MurmurHash3 over the hashes of its fields, signed.
 
-    It is the key hash of TopicAndPartition and PartitionAndReplica in Kafka. From Scala 2.13 on the name of the class is
-    mixed in first (and not counted): give it as `class_name`.
+    It is the key hash of TopicAndPartition and PartitionAndReplica in Kafka. From Scala 2.13 on the name of the class
+    is mixed in first (and not counted): give it as `class_name`.
     """
     value = 0xCAFE_BABE
     mixed_in = (string_hash(class_name), *element_hashes) if class_name else element_hashes

@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from simzk.partitions.scala_order import Scala, immutable_order, mutable_order
+from simzk.partitions.scala_order import Scala, immutable_order, mutable_order, product_hash, string_hash
 
 DATA = Path(__file__).parent / "data"
 RELEASES: dict[Scala, str] = {"2.10": "2.10.6", "2.11": "2.11.12", "2.12": "2.12.10", "2.13": "2.13.14"}
@@ -33,3 +33,17 @@ def test_orders_are_those_of_the_real_library(scala: Scala) -> None:
                 assert mutable_order(keys, scala) == expected
             case "setI":
                 assert [str(key) for key in immutable_order(map(int, keys), scala)] == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "class_name", "plain", "named"),
+    [
+        ((1, 2), "Tuple2", 1411956066, 1316541600),
+        ((string_hash("t1"), 0, 3), "Tuple3", -1827422028, -153649181),
+        ((string_hash("orders"), -7), "Tuple2", -1633560911, 447006512),
+    ],
+)
+def test_hashes_of_case_classes(fields: tuple[int, ...], class_name: str, plain: int, named: int) -> None:
+    """As scala-library 2.13.18 computes productHash of the tuples, without and with the class's name."""
+    assert product_hash(*fields) == plain
+    assert product_hash(*fields, class_name=class_name) == named
