@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from simzk.partitions.layouts import BrokerLoad, Layout, LayoutSummary, summarize
@@ -43,7 +44,7 @@ def _facts(name: str, layout: Layout, summary: LayoutSummary) -> Table:
     brokers, partitions = layout.brokers, summary.partitions
     down = int(np.count_nonzero(~brokers.live))
     factors = ", ".join(f"{factor} ({count:,})" for factor, count in summary.replication_factors.items())
-    table = Table(title=name, title_justify="left", show_header=False, box=None, pad_edge=False)
+    table = Table(title=escape(name), title_justify="left", show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold")
     table.add_column()
     table.add_row("brokers", f"{len(brokers.ids):,}" + (f", {down:,} of them down" if down else ""))
@@ -67,7 +68,7 @@ def _rack_table(layout: Layout, summary: LayoutSummary) -> Table:
     for heading in ("brokers", "replicas", "leaders", "preferred leaders", "out of sync"):
         table.add_column(heading, justify="right")
     for rack, load in summary.by_rack.items():
-        table.add_row(rack, f"{layout.brokers.racks.count(rack):,}", *_load_cells(load, 0))
+        table.add_row(escape(rack), f"{layout.brokers.racks.count(rack):,}", *_load_cells(load, 0))
     return table
 
 
@@ -84,7 +85,7 @@ def _broker_table(layout: Layout, summary: LayoutSummary, *, all_brokers: bool) 
     for position in range(len(brokers.ids)) if few else _extremes(load):
         table.add_row(
             str(brokers.ids[position]),
-            brokers.racks[position] or "-",
+            escape(brokers.racks[position] or "-"),
             *_load_cells(load, position),
             "live" if brokers.live[position] else "[red]down[/red]",
         )

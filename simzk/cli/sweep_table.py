@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rich.markup import escape
 from rich.table import Table
 
 from simzk.cli.layout_tables import console
@@ -39,7 +40,7 @@ def show_worst(plan: Plan, worst: list[dict[str, object]]) -> None:
         f"without any failure: {before.offline:,} offline, {before.under_min_isr:,} under min ISR, "
         f"{before.under_replicated:,} under-replicated, of {plan.partitions:,} partitions"
     )
-    screen.print(f"all of them: {plan.out / 'failures'} (Parquet)", soft_wrap=True)
+    screen.print(escape(f"all of them: {plan.out / 'failures'} (Parquet)"), soft_wrap=True)
 
 
 def _who(row: dict[str, object]) -> str:
@@ -47,6 +48,6 @@ def _who(row: dict[str, object]) -> str:
     assert isinstance(racks, list)
     assert isinstance(brokers, list)
     if racks:
-        return f"{', '.join(racks)} ({len(brokers)} brokers)"
+        return escape(f"{', '.join(racks)} ({len(brokers)} brokers)")
     shown = ", ".join(map(str, brokers[:MOST_IDS])) + (", ..." if len(brokers) > MOST_IDS else "")
     return f"{'broker' if len(brokers) == 1 else 'brokers'} {shown}"

@@ -88,11 +88,22 @@ def table_of_rows(rows: object, schema: pa.Schema, where: str) -> pa.Table:
 
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise LayoutError("is no list of objects", where=where)
-    present = [field.with_nullable(True) for field in schema if field.name not in OPTIONAL or _names(rows, field.name)]
+    present = [_widened(field) for field in schema if field.name not in OPTIONAL or _names(rows, field.name)]
     try:
         return pa.Table.from_pylist(rows, pa.schema(present))
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise LayoutError(f"has a value of a wrong type: {error}", where=where) from error
+
+
+def _widened(field: pa.Field) -> pa.Field:
+    """The field with room for what cannot be, nulls and 64 bits, so that the row that holds it can be named."""
+    import pyarrow as pa
+
+    if field.type == pa.int32():
+        return pa.field(field.name, pa.int64())
+    if pa.types.is_list(field.type):
+        return pa.field(field.name, pa.list_(pa.int64()))
+    return field.with_nullable(True)
 
 
 def _names(rows: list[dict[str, object]], field: str) -> bool:

@@ -1,0 +1,163 @@
+"""`simzk layout make`, `import` and `show`, as typed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from simzk.partitions.layouts import brokers_in_racks, generate_layout, read_layout
+from tests.partitions.layout_strategies import rows_of
+
+if TYPE_CHECKING:
+    from tests.cli.commands import Simzk
+
+RECORDED = Path(__file__).parents[2] / "scenarios" / "layouts" / "kafka-3.9.1" / "dumps.json"
+
+MAKE = ["layout", "make", "--brokers", "6", "--racks", "3", "--topics", "2", "--partitions", "40", "--rf", "3", "--seed", "7", "--min-insync-replicas", "2"]
+
+
+@pytest.mark.parametrize("form", [".parquet", ".json"])
+def test_make_draws_what_it_is_asked_for(simzk: Simzk, tmp_path: Path, form: str) -> None:
+    out = tmp_path / f"made{form}"
+    assert simzk(*MAKE, "--out", out) == (0, f"wrote {out}: 40 partitions on 6 brokers\n", "")
+    drawn = generate_layout(
+        brokers_in_racks(6, 3), topics=2, partitions=40, replication_factor=3, seed=7, min_insync_replicas=2
+    )
+    assert rows_of(read_layout(out)) == rows_of(drawn)
+
+
+def test_the_same_seed_gives_the_same_bytes_in_any_process(tmp_path: Path) -> None:
+    for name, hash_seed in (("one", "1"), ("two", "2")):
+        subprocess.run(
+            [
+                sys.executable,
+                "-c",
+                "from simzk.cli import main; main()",
+                *MAKE,
+                "--out",
+                str(tmp_path / f"{name}.parquet"),
+            ],
+            env={"PYTHONHASHSEED": hash_seed, "PATH": "/usr/bin:/bin"},
+            check=True,
+        )
+    for suffix in (".parquet", ".brokers.parquet"):
+        assert (tmp_path / f"one{suffix}").read_bytes() == (tmp_path / f"two{suffix}").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (["--rf", "9"], "replication factor 9 is larger than the 6 available brokers"),
+        (["--partitions", "0"], "0 partitions cannot be"),
+        (["--racks", "7"], "7 racks for 6 brokers cannot be"),
+        (["--out", "made.csv"], "made.csv: a layout file cannot end in '.csv'; expected .parquet or .json"),
+    ],
+)
+def test_make_refuses_what_cannot_be(
+    simzk: Simzk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: list[str], told: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    status, out, err = simzk(*MAKE, *more)
+    assert (status, out) == (2, "")
+    assert err.startswith("simzk: error: ")
+    assert told in err
+    assert err.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_import_reads_the_last_step_or_the_one_named(simzk: Simzk, tmp_path: Path) -> None:
+    out = tmp_path / "real.json"
+    last = simzk("layout", "import", "--dump", RECORDED, "--out", out)
+    assert last.status == 0
+    assert last.out == f"wrote {out}: 6 partitions on 3 brokers, as of step n-sigterm-noncontroller-broker3\n"
+    early = simzk("layout", "import", "--dump", RECORDED, "--step", "d-kill9-controller-broker1", "--out", out)
+    assert early.out.endswith("as of step d-kill9-controller-broker1\n")
+    brokers = {row["broker"]: row["live"] for row in json.loads(out.read_text())["brokers"]}
+    assert brokers == {1: False, 2: True, 3: True}
+
+
+def test_import_refuses_a_step_or_a_file_that_is_not_there(simzk: Simzk, tmp_path: Path) -> None:
+    out = tmp_path / "real.json"
+    status, _, err = simzk("layout", "import", "--dump", RECORDED, "--step", "z", "--out", out)
+    assert status == 2
+    assert "has no step 'z'; expected one of a0-empty, a1-boot-broker1," in err
+    status, _, err = simzk("layout", "import", "--dump", tmp_path / "none.json", "--out", out)
+    assert status == 2
+    assert "none.json: cannot be read: No such file or directory" in err
+    assert not out.exists()
+
+
+def test_import_names_the_znode_that_is_no_json(simzk: Simzk, tmp_path: Path) -> None:
+    dump, state = tmp_path / "dumps.json", "/brokers/topics/t1/partitions/0/state"
+    steps = json.loads(RECORDED.read_text())
+    for step in steps:
+        for path, znode in step.get("changed", {}).items():
+            if path == state:
+                znode["data"] = '{"leader":'
+    dump.write_text(json.dumps(steps))
+    status, _, err = simzk("layout", "import", "--dump", dump, "--out", tmp_path / "real.json")
+    assert status == 2
+    assert state in err
+    assert not (tmp_path / "real.json").exists()
+
+
+def test_show_tells_what_an_operator_looks_for(simzk: Simzk, tmp_path: Path) -> None:
+    out = tmp_path / "real.parquet"
+    simzk("layout", "import", "--dump", RECORDED, "--out", out)
+    status, text, err = simzk("layout", "show", out)
+    assert (status, err) == (0, "")
+    facts = {" ".join(line.split()) for line in text.splitlines()}
+    assert {
+        "brokers 3, 1 of them down",
+        "partitions 6",
+        "replication factor 2 (2), 3 (4)",
+        "preferred leaders 3 of 6 (50.0%)",
+        "offline 0",
+        "under-replicated 5 of 6 (83.3%)",
+        "│ rack1 │ 1 │ 5 │ 3 │ 1 of 2 (50.0%) │ 0 │",
+        "│ 2 │ rack2 │ 6 │ 3 │ 2 of 2 (100.0%) │ 0 │ live │",
+        "│ 3 │ - │ 5 │ 0 │ 0 of 2 (0.0%) │ 5 │ down │",
+    } <= facts
+
+
+def test_show_lists_the_extremes_of_many_brokers_or_all_of_them(simzk: Simzk, tmp_path: Path) -> None:
+    out = tmp_path / "many.json"
+    simzk("layout", "make", "--brokers", 50, "--racks", 0, "--partitions", 120, "--out", out)
+    few, every = simzk("layout", "show", out).out, simzk("layout", "show", out, "--all-brokers").out
+    assert few.count("live") == 10
+    assert every.count("live") == 50
+    assert "--all-brokers lists every one" in few
+    assert "racks               none known" in few
+    assert "rack violations" not in few
+
+
+def test_show_keeps_a_name_that_looks_like_markup(simzk: Simzk, tmp_path: Path) -> None:
+    path = tmp_path / "odd.json"
+    path.write_text('{"brokers":[{"broker":1,"rack":"[red]a[/red]","live":true}],"partitions":[]}')
+    assert simzk("layout", "show", path).out.count("[red]a[/red]") == 2
+
+
+def test_show_refuses_a_layout_that_cannot_be(simzk: Simzk, tmp_path: Path) -> None:
+    path = tmp_path / "bad.json"
+    row = {"topic": "t", "partition": 0, "replicas": [9], "isr": [], "leader": -1, "leader_epoch": 0}
+    path.write_text(json.dumps({"brokers": [], "partitions": [row]}))
+    status, out, err = simzk("layout", "show", path)
+    assert (status, out) == (2, "")
+    assert err == f"simzk: error: {path}: 1 partition cannot be:\n  row 0 (t-0): replica on unknown broker 9\n"
+
+
+def test_help_loads_nothing_heavy() -> None:
+    script = (
+        "import sys; sys.argv = ['simzk', 'layout', 'show', '--help']\n"
+        "from simzk.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print([name for name in ('numpy', 'pyarrow', 'pandas', 'pyspark') if name in sys.modules])"
+    )
+    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert said.stdout.splitlines()[-1] == "[]"

@@ -1,0 +1,210 @@
+"""Layout files: what is written is read back, same bytes for same layouts, and nothing half-written is ever left."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simzk.errors import LayoutError
+from simzk.partitions.layouts import (
+    Layout,
+    brokers_in_racks,
+    generate_layout,
+    read_brokers,
+    read_layout,
+    write_layout,
+)
+from simzk.partitions.layouts.columns import partitions_schema
+from tests.partitions.layout_strategies import Cluster, clusters, layout_of, rows_of
+
+FORMS = (".parquet", ".json")
+
+
+def small() -> Layout:
+    return generate_layout(brokers_in_racks(4, 2), topics=2, partitions=7, replication_factor=2, seed=3)
+
+
+@given(clusters(), st.sampled_from(FORMS))
+def test_what_is_written_is_read_back(cluster: Cluster, form: str) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / f"layout{form}"
+        write_layout(layout_of(cluster), path)
+        read = read_layout(path)
+        brokers = read_brokers(path)
+        assert not [left for left in path.parent.iterdir() if "unfinished" in left.name]
+    read.check()
+    assert rows_of(read) == cluster.rows
+    for found in (read.brokers, brokers):
+        plain = zip(found.ids.tolist(), found.racks, found.live.tolist(), strict=True)
+        assert {broker: (rack, live) for broker, rack, live in plain} == cluster.brokers
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_same_layout_gives_the_same_bytes(tmp_path: Path, form: str) -> None:
+    digests = set()
+    for name in ("one", "two"):
+        write_layout(small(), tmp_path / f"{name}{form}")
+        digests.add(hashlib.sha256((tmp_path / f"{name}{form}").read_bytes()).hexdigest())
+    assert len(digests) == 1
+
+
+def test_the_columns_are_those_of_the_documented_schema(tmp_path: Path) -> None:
+    write_layout(small(), tmp_path / "layout.parquet")
+    schema = pq.read_schema(tmp_path / "layout.parquet")
+    assert [(field.name, str(field.type)) for field in schema] == [
+        ("topic", "string"),
+        ("partition", "int32"),
+        ("replicas", "list<element: int32 not null>"),
+        ("isr", "list<element: int32 not null>"),
+        ("leader", "int32"),
+        ("leader_epoch", "int32"),
+        ("min_insync_replicas", "int32"),
+    ]
+    beside = pq.read_schema(tmp_path / "layout.brokers.parquet")
+    assert [(field.name, str(field.type)) for field in beside] == [
+        ("broker", "int32"),
+        ("rack", "string"),
+        ("live", "bool"),
+    ]
+
+
+def test_a_file_of_another_tool_is_read(tmp_path: Path) -> None:
+    """64-bit integers, large strings and lists, columns in another order, one more column, none that is optional."""
+    rows = small()
+    table = pa.table(
+        {
+            "leader": pa.array(rows.leader.tolist(), pa.int64()),
+            "note": ["from elsewhere"] * len(rows),
+            "isr": pa.array(rows.isr.tolist(), pa.large_list(pa.int64())),
+            "replicas": pa.array(rows.replicas.tolist(), pa.list_(pa.int16())),
+            "partition": pa.array(rows.partition.tolist(), pa.uint64()),
+            "leader_epoch": pa.array(rows.leader_epoch.tolist(), pa.int8()),
+            "topic": pa.array([rows.topics[topic] for topic in rows.topic], pa.large_string()),
+        }
+    )
+    pq.write_table(table, tmp_path / "other.parquet")
+    read = read_layout(tmp_path / "other.parquet")
+    assert rows_of(read) == rows_of(rows)
+    assert read.brokers.ids.tolist() == sorted({int(broker) for broker in rows.replicas.ravel()})
+    assert set(read.brokers.racks) == {None}
+
+
+def test_row_groups_with_different_dictionaries_are_one_column(tmp_path: Path) -> None:
+    table = pa.concat_tables([_rows_table("a"), _rows_table("b")])
+    pq.write_table(table, tmp_path / "groups.parquet", row_group_size=2)
+    read = read_layout(tmp_path / "groups.parquet")
+    assert [read.topics[topic] for topic in read.topic] == ["a"] * 3 + ["b"] * 3
+
+
+def _rows_table(topic: str) -> pa.Table:
+    rows = [
+        {"topic": topic, "partition": number, "replicas": [1, 2], "isr": [1], "leader": 1, "leader_epoch": 0}
+        for number in range(3)
+    ]
+    return pa.Table.from_pylist(rows, partitions_schema().remove(6))
+
+
+def test_a_truncated_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "layout.parquet"
+    write_layout(small(), path)
+    whole = path.read_bytes()
+    for length in (0, 10, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:length])
+        with pytest.raises(LayoutError, match="cannot be read as Parquet"):
+            read_layout(path)
+
+
+def test_a_truncated_list_of_brokers_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "layout.parquet"
+    write_layout(small(), path)
+    beside = tmp_path / "layout.brokers.parquet"
+    beside.write_bytes(beside.read_bytes()[:-3])
+    with pytest.raises(LayoutError, match=r"layout\.brokers\.parquet: cannot be read as Parquet"):
+        read_layout(path)
+
+
+@pytest.mark.parametrize("column", ["topic", "partition", "replicas", "isr", "leader", "leader_epoch"])
+def test_a_missing_column_is_named(tmp_path: Path, column: str) -> None:
+    path = tmp_path / "layout.parquet"
+    write_layout(small(), path)
+    pq.write_table(pq.read_table(path).drop_columns([column]), path)
+    with pytest.raises(LayoutError, match=f"has no column '{column}'"):
+        read_layout(path)
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "told"),
+    [
+        ("replicas", pa.array(["1"] * 7), "column 'replicas' is string; expected list"),
+        ("topic", pa.array([1] * 7), "column 'topic' is int64; expected string"),
+        ("leader", pa.array([1.0] * 7), "column 'leader' is double; expected int32"),
+        ("partition", pa.array([0, None, 2, 3, 4, 5, None]), "2 partitions cannot be:\n  row 1: partition is null"),
+        ("isr", pa.array([[1, None]] * 7), "isr: has a list with a null in it"),
+        ("replicas", pa.array([[0]] * 6 + [[1, -1]]), "row 6: a broker id is negative"),
+        ("replicas", pa.array([[0]] * 6 + [list(range(300))]), "row 6: more than 255 brokers in a list"),
+    ],
+)
+def test_a_column_of_a_wrong_kind_is_named(tmp_path: Path, column: str, values: pa.Array, told: str) -> None:
+    path = tmp_path / "layout.parquet"
+    write_layout(small(), path)
+    table = pq.read_table(path)
+    pq.write_table(table.set_column(table.column_names.index(column), column, values), path)
+    with pytest.raises(LayoutError) as caught:
+        read_layout(path)
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("brokers", "told"),
+    [
+        ([{"broker": 1, "rack": None, "live": True}] * 2, "broker 1 stands twice"),
+        ([{"broker": -1, "rack": None, "live": True}], "broker id -1 is out of range"),
+        ([{"broker": 2**20, "rack": None, "live": True}], "broker id 1048576 is out of range (0 to 1048575)"),
+        ([{"broker": 1, "rack": "", "live": True}], "the rack of broker 1 has no name"),
+        ([{"broker": "one", "rack": None, "live": True}], "has a value of a wrong type"),
+        ([{"broker": None, "rack": None, "live": True}], "row 0: broker is null"),
+        (["one"], "is no list of objects"),
+    ],
+)
+def test_brokers_that_cannot_be_are_refused(tmp_path: Path, brokers: object, told: str) -> None:
+    path = tmp_path / "layout.json"
+    path.write_text(json.dumps({"brokers": brokers, "partitions": []}))
+    with pytest.raises(LayoutError) as caught:
+        read_layout(path)
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"brokers":[]}', "\xff"])
+def test_what_is_no_layout_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "layout.json"
+    path.write_text(text, encoding="latin-1")
+    with pytest.raises(LayoutError, match=r"is no layout|cannot be read as JSON"):
+        read_layout(path)
+
+
+def test_a_missing_file_and_an_unknown_form_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(LayoutError, match="there is no such file"):
+        read_layout(tmp_path / "none.parquet")
+    with pytest.raises(LayoutError, match=r"cannot end in '\.csv'; expected \.parquet or \.json"):
+        read_layout(tmp_path / "none.csv")
+    with pytest.raises(LayoutError, match="cannot be written"):
+        write_layout(small(), tmp_path / "no" / "such" / "folder.parquet")
+
+
+def test_an_empty_layout_is_a_layout(tmp_path: Path) -> None:
+    empty = layout_of(Cluster([], {}))
+    for form in FORMS:
+        write_layout(empty, tmp_path / f"empty{form}")
+        read = read_layout(tmp_path / f"empty{form}")
+        read.check()
+        assert len(read) == 0
+        assert read.replicas.dtype == np.int32

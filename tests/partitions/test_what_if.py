@@ -1,0 +1,103 @@
+"""What a failure set leaves: equal to brute force over rows, and to what the controller's batch writes into a table."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simzk.partitions.arrays import broker_mask
+from simzk.partitions.failures import broker_failure
+from simzk.partitions.layouts import brokers_in_racks, generate_layout
+from simzk.partitions.states import States
+from simzk.partitions.what_if import Outcome, WhatIf
+from tests.partitions.layout_strategies import Broker, Cluster, Row, clusters, layout_of
+
+
+def brute_force(cluster: Cluster, failed: set[int]) -> Outcome:
+    """The slow, obvious reference: every partition looked at, one by one, before and after."""
+
+    def leader_of(row: Row, live: set[int], before: int) -> int:
+        if before in live:
+            return before
+        return next((broker for broker in row.replicas if broker in live and broker in row.isr), -1)
+
+    up = {broker for broker, state in cluster.brokers.items() if state.live}
+    left = up - failed
+    leaders, moved, newly_offline, offline_topics = Counter[int](), 0, 0, set()
+    offline = lost = under_min_isr = under_replicated = 0
+    for row in cluster.rows:
+        before = leader_of(row, up, row.leader)
+        after = leader_of(row, left, before)
+        in_sync = [broker for broker in row.isr if broker in left]
+        leaders[after] += 1
+        moved += before != -1 and after not in (-1, before)
+        offline += not in_sync
+        newly_offline += not in_sync and any(broker in up for broker in row.isr)
+        lost += not any(broker in left for broker in row.replicas)
+        under_min_isr += len(in_sync) < row.min_insync_replicas
+        under_replicated += len(in_sync) < len(row.replicas)
+        offline_topics |= {row.topic} if not in_sync else set()
+    busiest = max(sorted(left), key=lambda broker: leaders[broker], default=-1)
+    return Outcome(
+        touched=sum(bool(failed & set(row.replicas)) for row in cluster.rows),
+        offline=offline,
+        newly_offline=newly_offline,
+        lost=lost,
+        leaders_moved=moved,
+        under_min_isr=under_min_isr,
+        under_replicated=under_replicated,
+        topics_offline=len(offline_topics),
+        busiest_broker=busiest,
+        busiest_leaders=leaders[busiest] if busiest != -1 else 0,
+    )
+
+
+@given(clusters(), st.data())
+def test_an_outcome_equals_brute_force(cluster: Cluster, data: st.DataObject) -> None:
+    what_if = WhatIf(layout_of(cluster))
+    assert what_if.settled == brute_force(cluster, set())
+    up = sorted(broker for broker, state in cluster.brokers.items() if state.live)
+    for _ in range(3):  # one failure leaves no trace in the next
+        failed = data.draw(st.sets(st.sampled_from(up))) if up else set()
+        assert what_if.fail(sorted(failed)) == brute_force(cluster, failed)
+
+
+@given(clusters(healthy=True, most_rows=25), st.data())
+def test_an_outcome_equals_what_the_controller_writes(cluster: Cluster, data: st.DataObject) -> None:
+    layout = layout_of(cluster)
+    dead = data.draw(st.lists(st.sampled_from(sorted(cluster.brokers)), min_size=1, unique=True))
+    live = broker_mask(sorted(set(cluster.brokers) - set(dead)))
+    rows = len(layout)
+    states = States(
+        leader=layout.leader,
+        leader_epoch=layout.leader_epoch,
+        isr=layout.isr,
+        controller_epoch=np.ones(rows, np.int32),
+        version=np.zeros(rows, np.int32),
+        recovering=np.zeros(rows, np.bool_),
+    )
+    after, _ = broker_failure(layout.replicas, states, dead, live, controller_epoch=2)
+    outcome = WhatIf(layout).fail(dead)
+    assert outcome.offline == np.count_nonzero(after.leader == -1)
+    assert outcome.leaders_moved == np.count_nonzero((after.leader != -1) & (after.leader != layout.leader))
+    # Where nobody leads, Kafka leaves the last member in the ISR although it is dead.
+    in_sync = np.where(after.leader == -1, 0, np.count_nonzero(after.isr != -1, axis=1))
+    assert outcome.under_replicated == np.count_nonzero(in_sync < np.count_nonzero(layout.replicas != -1, axis=1))
+    assert outcome.under_min_isr == np.count_nonzero(in_sync < layout.min_insync_replicas)
+
+
+def test_the_order_of_the_replicas_decides_not_that_of_the_isr() -> None:
+    rows = [Row("t", 0, [1, 2, 3], [3, 2, 1], 1, 0, 1), Row("t", 1, [1, 3], [3, 1], 3, 0, 1)]
+    outcome = WhatIf(layout_of(Cluster(rows, {broker: Broker(None, live=True) for broker in (1, 2, 3)}))).fail([1])
+    assert (outcome.busiest_broker, outcome.busiest_leaders, outcome.leaders_moved) == (2, 1, 1)
+
+
+@pytest.mark.parametrize("failed", [[], [3], [3, 7], list(range(0, 30, 3)), list(range(30))])
+def test_few_and_many_touched_partitions_take_different_ways_to_one_answer(failed: list[int]) -> None:
+    layout = generate_layout(brokers_in_racks(30, 3), topics=3, partitions=2000, replication_factor=3, seed=5)
+    rows = WhatIf(layout).rows_of(np.array(failed, np.int32))
+    assert rows.tolist() == np.flatnonzero(np.isin(layout.replicas, failed).any(axis=1)).tolist()
