@@ -7,11 +7,14 @@ request its xid and its opcode, nothing else.
 from __future__ import annotations
 
 import struct
+from typing import TYPE_CHECKING
 
 from kazoo.client import KazooClient
 
 from simzk.serve.kazoo_handler import MemoryHandler
-from simzk.serve.memory_socket import MemorySocket
+
+if TYPE_CHECKING:
+    from simzk.serve.memory_socket import MemorySocket
 
 _HEADER = struct.Struct(">iqi")
 _LENGTH = struct.Struct(">i")

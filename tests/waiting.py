@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PATIENCE_S = 30.0
 

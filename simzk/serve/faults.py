@@ -9,12 +9,14 @@ Rules of this module:
 from __future__ import annotations
 
 from collections import deque
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.errors import SimzkError
 from simzk.zookeeper import requests
 from simzk.zookeeper.replies import Code
-from simzk.zookeeper.requests import Request
+
+if TYPE_CHECKING:
+    from simzk.zookeeper.requests import Request
 
 # Methods of KazooClient and the requests that they send.
 OPERATIONS: dict[str, tuple[type[Request], ...]] = {
@@ -54,7 +56,9 @@ class FailureQueue:
         """
         kinds = OPERATIONS.get(operation)
         if kinds is None:
-            raise SimzkError(f"no operation is called {operation!r}", where="op", right=f"one of {', '.join(OPERATIONS)}")
+            raise SimzkError(
+                f"no operation is called {operation!r}", where="op", right=f"one of {', '.join(OPERATIONS)}"
+            )
         code = getattr(error, "code", None)
         if not isinstance(code, int) or code == Code.OK or code not in set(Code):
             raise SimzkError(

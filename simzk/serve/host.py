@@ -14,15 +14,20 @@ Rules of this module:
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from simzk.serve.clock import Clock, StillClock, WallClock
-from simzk.serve.faults import Failure, FailureQueue
-from simzk.wire import ServerConnection
+from simzk.serve.faults import FailureQueue
+from simzk.wire.server_connection import Incoming, ProtocolProblem, Received, ServerConnection
 from simzk.zookeeper.replies import Closed, Code, Outgoing, Reply
 from simzk.zookeeper.requests import ConnectRequest, Request
-from simzk.zookeeper.server import Connection, Server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from simzk.zookeeper.connection import Connection
+    from simzk.zookeeper.server import Server
+
 
 class Transport(Protocol):
     """What a link writes to."""
@@ -35,18 +40,29 @@ class Transport(Protocol):
 class Link:
     """The server's end of one transport connection."""
 
-    __slots__ = ("_host", "closed", "connection", "hung_up", "paused", "session_id", "transport", "unread", "unsent", "wire")
+    __slots__ = (
+        "_host",
+        "closed",
+        "connection",
+        "hung_up",
+        "paused",
+        "session_id",
+        "transport",
+        "unread",
+        "unsent",
+        "wire",
+    )
 
     def __init__(self, host: Host, transport: Transport) -> None:
         self._host = host
         self.transport = transport
-        self.wire = ServerConnection()
+        self.wire = ServerConnection(host.server.config.max_buffer_bytes)
         self.connection: Connection | None = None
         self.session_id = 0  # of the session that this connection has or asks for; 0 as long as there is none
         self.paused = False
         self.hung_up = False
         self.closed = False
-        self.unread: list[ConnectRequest | tuple[int, Request]] = []
+        self.unread: list[Received] = []
         self.unsent: list[Outgoing] = []
 
     def receive(self, data: bytes) -> None:
@@ -105,16 +121,19 @@ class Host:
                 self._drop(link)
                 self._send()
 
-    def _take(self, link: Link, received: ConnectRequest | tuple[int, Request]) -> None:
+    def _take(self, link: Link, received: Received) -> None:
         if link.closed:
             return
         if link.paused:
             link.unread.append(received)
+        elif isinstance(received, Incoming):
+            self._handle(link, received.xid, received.request)
         elif isinstance(received, ConnectRequest):
             self._connect(link, received)
         else:
-            xid, request = received
-            self._handle(link, xid, request)
+            assert isinstance(received, ProtocolProblem)
+            self._send()
+            self._drop(link)
 
     def _connect(self, link: Link, request: ConnectRequest) -> None:
         assert link.connection is None, "the wire lets one connect request through"
@@ -157,7 +176,7 @@ class Host:
         if link.paused or not link.unsent:
             return
         outgoing, link.unsent = link.unsent, []
-        link.transport.deliver(link.wire.encode(outgoing))
+        link.transport.deliver(link.wire.encode(*outgoing))
         if isinstance(outgoing[-1], Closed):
             self._drop(link)
 
@@ -175,7 +194,7 @@ class Host:
             self.server.disconnect(link.connection)
 
     def _attend(self, connection: Connection) -> None:
-        """From now on the session is alive whenever time moves. By wall time a client keeps its session alive itself."""
+        """From now on the session is alive whenever time moves; on wall time its client sees to that itself."""
         connection.attended = not isinstance(self.clock, WallClock)
 
     def _neglect(self, connection: Connection) -> None:

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import errno
 import time
-from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kazoo.handlers.threading import SequentialThreadingHandler
 
 from simzk.serve.memory_socket import MemorySocket, Peer, Signal, WakePipe
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class Listener(Protocol):

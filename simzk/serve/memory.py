@@ -8,10 +8,7 @@ Rules of this module:
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from types import TracebackType
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from kazoo.client import KazooClient
 from kazoo.hosts import collect_hosts
@@ -20,9 +17,16 @@ from simzk.errors import ConfigError, SimzkError
 from simzk.serve.clock import BorrowedClock, Clock, StillClock, WallClock
 from simzk.serve.host import Host, Link
 from simzk.serve.kazoo_handler import MemoryHandler
-from simzk.serve.memory_socket import MemorySocket
-from simzk.zookeeper.replies import Outgoing
-from simzk.zookeeper.server import Connection, Server
+from simzk.zookeeper.server import Server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+    from types import TracebackType
+
+    from simzk.serve.memory_socket import MemorySocket
+    from simzk.zookeeper.connection import Connection
+    from simzk.zookeeper.replies import Outgoing
 
 # kazoo's wait before it reconnects starts at 0.1 s, to spare real servers; here a reconnect should cost a test nothing.
 _EAGER_RETRY = {"max_tries": -1, "delay": 0.001, "max_delay": 0.05}
@@ -43,7 +47,9 @@ class Pause:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.resume()
 
 
@@ -223,7 +229,9 @@ class ZooKeeper:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     # What whoever drives the server brings.

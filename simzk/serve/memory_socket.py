@@ -39,7 +39,7 @@ class Signal:
         try:
             self._lock.release()
         except RuntimeError:
-            pass  # raised already and not yet consumed
+            return  # raised already and not yet consumed
 
     def wait(self, timeout_s: float | None) -> bool:
         """Wait for the signal; False when `timeout_s` went by without it."""

@@ -13,11 +13,13 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
 
 START_S = 60.0
 # "super:test" of kazoo's own suite; the digest is public.

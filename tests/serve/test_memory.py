@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from kazoo.client import KazooClient
@@ -22,6 +21,9 @@ from kazoo.protocol.states import EventType, KazooState
 import simzk
 from simzk import ConfigError, SimzkError
 from tests.waiting import PATIENCE_S, Reports
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 TIMEOUT_S = 10.0
 # A session touched at 0 with 10 s and a tick of 2 s expires on the first tick after its timeout has run.
@@ -88,10 +90,10 @@ def test_clients_are_listed_and_stopped_by_close() -> None:
     running, fresh = started(zookeeper), zookeeper.client()
     stopped = started(zookeeper)
     stopped.stop()
-    assert zookeeper.clients == (running, fresh, stopped)
+    assert list(zookeeper.clients) == [running, fresh, stopped]
     zookeeper.close()
     assert not running.connected
-    assert zookeeper.clients == ()
+    assert list(zookeeper.clients) == []
     zookeeper.close()
     late = zookeeper.client()
     with pytest.raises(late.handler.timeout_exception):

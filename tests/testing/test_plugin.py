@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pytest
 
 pytest_plugins = ["pytester"]
 
@@ -67,7 +70,7 @@ def test_a_cluster_without_numpy_says_what_to_type(pytester: pytest.Pytester) ->
 
 
 def test_the_plugin_imports_nothing_heavy(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(
+    script = pytester.makepyfile(
         look="""
         import sys
         import pytest
@@ -77,4 +80,4 @@ def test_the_plugin_imports_nothing_heavy(pytester: pytest.Pytester) -> None:
         assert not loaded & {"asyncio", "kazoo", "numpy", "pyarrow", "typer", "rich", "msgspec", "socket"}, loaded
         """
     )
-    assert pytester.runpython("look.py").ret == 0
+    assert pytester.runpython(script).ret == 0
