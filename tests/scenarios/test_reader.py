@@ -1,0 +1,287 @@
+"""Scenario files: what is read, and what each thing that is wrong is called: file, line, key, and what would be right."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from simzk.errors import ScenarioError
+from simzk.scenarios.reader import read_scenario
+from simzk.scenarios.schema import ACTIONS, EXPECTATIONS, ExpectPartition, Kill
+
+ROOT = Path(__file__).parents[2]
+SHIPPED = sorted((ROOT / "scenarios").glob("*.toml"))
+RECORDING = ROOT / "scenarios" / "layouts" / "kafka-3.9.1" / "dumps.json"
+
+GOOD = """\
+title = "A broker fails"
+why = "Because."
+
+[cluster]
+brokers = 3
+
+[[step]]
+at = "5s"
+action = "create_topic"
+topic = "orders"
+partitions = 2
+replication_factor = 3
+
+[[step]]
+after = "1s"
+action = "kill"
+broker = 2
+
+[[step]]
+within = "30s"
+expect = "partition"
+topic = "orders"
+partition = 1
+leader = 3
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "scenario.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def complaint(folder: Path, text: str) -> str:
+    """What the reader says of a bad file, without the folder."""
+    with pytest.raises(ScenarioError) as caught:
+        read_scenario(write(folder, text))
+    return str(caught.value).replace(f"{folder}/", "")
+
+
+def test_a_good_file_is_read_with_its_times_and_lines(tmp_path: Path) -> None:
+    scenario = read_scenario(write(tmp_path, GOOD))
+    assert scenario.brokers == (1, 2, 3)
+    create, kill, expect = scenario.steps
+    assert (create.at_us, create.line) == (5_000_000, 7)
+    assert isinstance(kill.step, Kill)
+    assert (kill.at_us, kill.after_us) == (None, 1_000_000)
+    assert isinstance(expect.step, ExpectPartition)
+    assert expect.within_us == 30_000_000
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_every_shipped_file_is_good_and_expects_something(path: Path) -> None:
+    assert read_scenario(path).title
+
+
+def test_all_that_can_be_said_is_said_by_a_shipped_file() -> None:
+    """An action or an expectation that no file uses is tried by nobody."""
+    said = "\n".join(path.read_text(encoding="utf-8") for path in SHIPPED)
+    unused = [word for word in (*ACTIONS, *EXPECTATIONS) if f' = "{word}"' not in said]
+    assert unused == []
+
+
+BAD = [
+    ("brokers = 3", "brokrs = 3", "scenario.toml:5: brokrs: there is no such key here; expected brokers"),
+    (
+        "brokers = 3",
+        'brokers = "3"',
+        "scenario.toml:5: brokers: this is text in quotes; expected a whole number or a list",
+    ),
+    ("brokers = 3", "brokers = 0", "scenario.toml:5: brokers: expected `int` >= 1"),
+    ("brokers = 3", "brokers = [1, 2, 1]", "scenario.toml:5: brokers: [1, 2, 1] are no distinct brokers"),
+    ("brokers = 3", 'brokers = 3\nracks = { 4 = "a" }', "scenario.toml:6: racks: broker 4 does not exist"),
+    ("brokers = 3", 'brokers = 3\nracks = { 1 = "a" }', "scenario.toml:6: racks: broker 2 has no rack"),
+    ("brokers = 3", 'brokers = 3\nracks = { a = "a" }', "scenario.toml:6: racks: 'a' is no broker"),
+    (
+        "brokers = 3",
+        'brokers = 3\nstep = "a"',
+        "scenario.toml:6: step: a step of which recording?; expected from beside it",
+    ),
+    ("brokers = 3", "", "scenario.toml:4: cluster: the key brokers is missing"),
+    ('title = "A broker fails"', "", "scenario.toml:1: the key title is missing"),
+    ('title = "A broker fails"', "titel = 3", "scenario.toml:1: titel: there is no such key here; expected title"),
+    ("broker = 2", "broker = 9", "scenario.toml:17: broker: broker 9 does not exist; expected one of 1, 2, 3"),
+    ("broker = 2", "broker = true", "scenario.toml:17: broker: this is true or false; expected a whole number"),
+    ("broker = 2", "", "scenario.toml:14: step: the key broker is missing"),
+    ('"kill"', '"kil"', "scenario.toml:16: action: there is no action 'kil'; expected kill"),
+    ('"partition"', '"partitions"', "scenario.toml:21: expect: there is no expect 'partitions'; expected partition"),
+    ('action = "kill"\n', "", "scenario.toml:14: step: a step needs either an action or something to expect"),
+    (
+        'after = "1s"',
+        'after = "1 second"',
+        "scenario.toml:15: after: '1 second' is no time; expected a time such as 250ms",
+    ),
+    (
+        'after = "1s"',
+        'at = "1s"',
+        "scenario.toml:15: at: time goes backwards: 1s is before the step above it, which ends at",
+    ),
+    ('after = "1s"', 'at = "9s"\nafter = "1s"', "scenario.toml:16: after: a step is either at a time or after one"),
+    ("partition = 1", "partition = 2", "scenario.toml:23: partition: orders has no partition 2; expected 0 .. 1"),
+    ("leader = 3", "leader = 4", "scenario.toml:24: leader: broker 4 does not exist"),
+    ("leader = 3", "", "scenario.toml:19: step: nothing is expected of the partition"),
+    ("leader = 3", "isr = [1, 7]", "scenario.toml:24: isr: broker 7 does not exist"),
+    ("leader = 3", 'isr = [1, "2"]', "scenario.toml:24: isr: this is text in quotes; expected a whole number"),
+    (
+        'topic = "orders"\npartition = 1',
+        'topic = "order"\npartition = 1',
+        "scenario.toml:22: topic: there is no topic order",
+    ),
+    (
+        "replication_factor = 3",
+        "replication_factor = 4",
+        "scenario.toml:12: replication_factor: 4 replicas on 3 brokers",
+    ),
+    ("replication_factor = 3", "", "scenario.toml:7: step: how many?; expected partitions and replication_factor"),
+    (
+        'topic = "orders"\npartitions',
+        'topic = "a/b"\npartitions',
+        "scenario.toml:10: topic: 'a/b' is no name of a topic",
+    ),
+    ("broker = 2", "broker = = 2", "scenario.toml:17: it is no TOML: Invalid value (column 10)"),
+    ("leader = 3", 'leader = "', "scenario.toml:24: it is no TOML: "),
+]
+
+
+@pytest.mark.parametrize(("good", "bad", "said"), BAD, ids=[said.partition(": ")[2][:50] for _, _, said in BAD])
+def test_what_is_wrong_is_said_with_line_and_key(tmp_path: Path, good: str, bad: str, said: str) -> None:
+    assert good in GOOD
+    assert complaint(tmp_path, GOOD.replace(good, bad, 1)).startswith(said)
+
+
+MORE_STEPS = [
+    ('action = "restart"\nbroker = 1', "broker: broker 1 is running; expected one that is down"),
+    ('action = "kill"\nbroker = 2', "broker: broker 2 is down at this step; expected one that is running"),
+    ('action = "delete_topic"\ntopic = "ordres"', "topic: there is no topic ordres at this step; expected orders"),
+    ('action = "create_topic"\ntopic = "orders"\nassignment = [[1]]', "topic: topic orders exists already"),
+    ('action = "create_topic"\ntopic = "b"\nassignment = [[1, 1]]', "assignment: [1, 1] names a broker twice"),
+    ('action = "create_topic"\ntopic = "b"\nassignment = [[1], [1, 2]]', "assignment: partitions of one topic have"),
+    ('action = "create_topic"\ntopic = "b"\nassignment = [[]]', "assignment: a partition without replicas"),
+    (
+        'action = "create_topic"\ntopic = "b"\nassignment = [[1]]\npartitions = 1',
+        "assignment: the assignment says already",
+    ),
+    ('action = "add_partitions"\ntopic = "orders"\ntotal = 2', "total: orders has 2 partitions; expected more than 2"),
+    (
+        'action = "add_partitions"\ntopic = "orders"\ntotal = 4\nassignment = [[1, 2, 3]]',
+        "assignment: 1 lists for 2 partitions; expected 2",
+    ),
+    ('action = "reassign"\nreplicas = { "orders-2" = [1] }', "replicas: orders has no partition 2; expected 0 .. 1"),
+    ('action = "reassign"\nreplicas = { "orders" = [1] }', "replicas: 'orders' names no partition; expected a topic,"),
+    ('action = "reassign"\nreplicas = { "orders-0" = [8] }', "replicas: broker 8 does not exist"),
+    ('action = "elect"\nkind = "clean"', "kind: there is no election 'clean'; expected preferred or unclean"),
+    (
+        'action = "cut"\nbroker = 1\npeer = "zoo"',
+        "peer: broker zoo does not exist; expected one of 1, 2, 3 or zookeeper",
+    ),
+    ('action = "write_znode"\npath = "/a//b"\ndata = ""', "path: ZooKeeper refuses the path '/a//b'"),
+    ('action = "write_znode"\npath = "a"\ndata = ""', "path: ZooKeeper refuses the path 'a'"),
+    ('action = "write_znode"\npath = "/a/../b"\ndata = ""', "path: ZooKeeper refuses the path '/a/../b'"),
+    ('expect = "controller"', "step: nothing is expected of the controller"),
+    ('expect = "recorded"\nstep = "a"', "step: the cluster starts from no recording"),
+    ('action = "kill"\nbroker = 1\nnext_controller = 5', "next_controller: broker 5 does not exist"),
+    (
+        'at = "20s"\naction = "wait"\nfor = "1s"',
+        "at: time goes backwards: 20s is before the step above it, which ends at 36s",
+    ),
+]
+
+
+@pytest.mark.parametrize(("step", "said"), MORE_STEPS, ids=[said[:45] for _, said in MORE_STEPS])
+def test_what_cannot_be_at_a_step_is_said(tmp_path: Path, step: str, said: str) -> None:
+    told = complaint(tmp_path, f"{GOOD}\n[[step]]\n{step}\n")
+    assert said in told
+    line = int(told.split(":")[1])
+    assert 26 <= line <= 31
+
+
+def test_a_file_that_cannot_fail_is_refused(tmp_path: Path) -> None:
+    told = complaint(tmp_path, GOOD[: GOOD.index("[[step]]\nwithin")])
+    assert "it expects nothing, so that it could not fail" in told
+
+
+def test_a_missing_file_and_one_that_is_no_text_are_said(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match="cannot read it: No such file"):
+        read_scenario(tmp_path / "none.toml")
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ScenarioError, match="it is no text"):
+        read_scenario(tmp_path / "binary.toml")
+
+
+RECORDED = """\
+title = "Recorded"
+why = "Because."
+
+[cluster]
+from = "dumps.json"
+step = "ca-topic-config-delete"
+
+[[step]]
+expect = "recorded"
+step = "ca-topic-config-delete"
+"""
+
+
+def test_a_recording_says_what_there_is(tmp_path: Path) -> None:
+    shutil.copy(RECORDING, tmp_path)
+    scenario = read_scenario(write(tmp_path, RECORDED))
+    assert scenario.brokers == (1, 2, 3)
+    assert scenario.racks == {1: "rack1", 2: "rack2", 3: "rack3"}
+    told = complaint(tmp_path, RECORDED + '[[step]]\naction = "delete_topic"\ntopic = "t3"\n')
+    assert told.startswith("scenario.toml:13: topic: there is no topic t3 at this step; expected ")
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "said"),
+    [
+        (
+            'step = "ca-topic-config-delete"\n\n',
+            'step = "ca-topic"\n\n',
+            "scenario.toml:6: step: the recording has no step 'ca-topic'",
+        ),
+        ('from = "dumps.json"', 'from = "none.json"', "scenario.toml:5: from: cannot read none.json: No such file"),
+        (
+            'from = "dumps.json"',
+            'from = "dumps.json"\nbrokers = 3',
+            "scenario.toml:6: brokers: the recording says already",
+        ),
+    ],
+)
+def test_a_recording_that_does_not_fit_is_said(tmp_path: Path, good: str, bad: str, said: str) -> None:
+    shutil.copy(RECORDING, tmp_path)
+    assert complaint(tmp_path, RECORDED.replace(good, bad, 1)).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("path", "data", "said"),
+    [
+        (
+            "/brokers/topics/t1/partitions/0/state",
+            "{",
+            "/brokers/topics/t1/partitions/0/state: holds b'{', which is no JSON",
+        ),
+        ("/brokers/topics/t1", None, "/brokers/topics/t1: holds no data; expected JSON"),
+        ("/brokers/ids/2", "[]", "/brokers/ids/2: holds []; expected a JSON object"),
+        ("/brokers/topics/t2/partitions/0/state", '{"leader":1}', "state: field leader_epoch is missing"),
+    ],
+)
+def test_a_dump_with_a_znode_that_cannot_be_read_is_said(
+    tmp_path: Path, path: str, data: str | None, said: str
+) -> None:
+    document = json.loads(RECORDING.read_text())
+    for step in document:
+        znode = step.get("tree", step.get("changed")).get(path)
+        if znode is not None:
+            znode["data"] = data
+    (tmp_path / "dumps.json").write_text(json.dumps(document))
+    told = complaint(tmp_path, RECORDED)
+    assert told.startswith("scenario.toml:5: from: ")
+    assert said in told
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", "[1]", '[{"step": "a"}]', '[{"step": "a", "tree": {"/": {"data": 1}}}]']
+)
+def test_a_file_that_is_no_recording_is_said(tmp_path: Path, text: str) -> None:
+    (tmp_path / "dumps.json").write_text(text)
+    assert complaint(tmp_path, RECORDED).startswith("scenario.toml:5: from: dumps.json")
