@@ -8,10 +8,11 @@ from simzk.zookeeper.persistence.damage import Damage, DamageKind
 from simzk.zookeeper.persistence.digest import TreeDigest, touched_paths
 from simzk.zookeeper.persistence.records import LogEntry
 from simzk.zookeeper.persistence.restore import Restoration
-from simzk.zookeeper.persistence.snapshot import SnapshotDigest, SnapshotNode, SnapshotReader, encode_snapshot
+from simzk.zookeeper.persistence.snapshot import SnapshotDigest, SnapshotReader, encode_snapshot
 from simzk.zookeeper.persistence.transaction_log import (
     LOG_HEADER,
     MAX_ENTRY_BYTES,
+    Readable,
     TransactionLogReader,
     encode_log_entry,
 )
@@ -22,9 +23,9 @@ __all__ = [
     "Damage",
     "DamageKind",
     "LogEntry",
+    "Readable",
     "Restoration",
     "SnapshotDigest",
-    "SnapshotNode",
     "SnapshotReader",
     "TransactionLogReader",
     "TreeDigest",

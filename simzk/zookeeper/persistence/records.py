@@ -1,9 +1,9 @@
 """Transactions as the bytes of the log, and back (§6).
 
 Rules of this module:
-  - one encoder and one decoder a type of record, in two tables by the type's number;
-  - decoders take the whole entry and a position, and return the record and the position behind it; what runs off the
-    end is found once, by the position; they are the hot path of reading a log, hence no cursor object;
+  - one codec a type of record, in one table by the type's number;
+  - the few types of which logs are full have a reader of their own beside it: without a call for each field, and with
+    what runs off the end found once, by the position behind the record;
   - old logs are read too: a create without its parent's cversion, the end of a session without its paths, no digest.
 
 Source: SerializeUtils.deserializeTxn, Util.marshallTxnEntry, zookeeper.jute (module org.apache.zookeeper.txn).
@@ -13,30 +13,25 @@ from __future__ import annotations
 
 import struct
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simzk.zookeeper import transactions as txns
-from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
+from simzk.zookeeper.jute import BOOLEAN, BUFFER, INT, LONG, TEXT, Codec, MalformedError, packed, record, vector
+from simzk.zookeeper.jute_records import ACLS
+from simzk.zookeeper.tree import UNKNOWN_CVERSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from simzk.zookeeper.requests import ACL
 
 DIGEST_VERSION = 2
 """How the tree's digest is computed (DigestCalculator.DIGEST_VERSION); others are not compared."""
 
 _header = Struct(">qiqqi")
-_int = Struct(">i")
-_int_int = Struct(">ii")
-_bool_int = Struct(">?i")
-_int_long = Struct(">iq")
-_int_at = _int.unpack_from
-_bool_int_at = _bool_int.unpack_from
-
-_NULL = _int.pack(-1)
-
-
-class RecordError(ValueError):
-    """The bytes are no transaction."""
+_digest = Struct(">iQ")
+_bool_int_at = Struct(">?i").unpack_from
+_int_at = Struct(">i").unpack_from
 
 
 class LogEntry(NamedTuple):
@@ -46,102 +41,150 @@ class LogEntry(NamedTuple):
     tree_digest: int | None
 
 
-# Writing
+# Codecs
 
 
-def encode_text(text: str) -> bytes:
-    data = text.encode("utf-8", "replace")
-    return _int.pack(len(data)) + data
+def _read_path(data: bytes, at: int) -> tuple[str, int]:
+    path, at = TEXT.read(data, at)
+    if path is None:
+        raise MalformedError("a path is null")
+    return path, at
 
 
-def encode_buffer(data: bytes | None) -> bytes:
-    return _NULL if data is None else _int.pack(len(data)) + data
+def _read_acl(data: bytes, at: int) -> tuple[tuple[ACL, ...], int]:
+    acl, at = ACLS.read(data, at)
+    return acl or (), at
 
 
-def encode_acl(acl: tuple[ACL, ...]) -> bytes:
-    parts = [_int.pack(len(acl))]
-    for perms, (scheme, text) in acl:
-        parts += (
-            _int.pack(perms),
-            _NULL if scheme is None else encode_text(scheme),
-            _NULL if text is None else encode_text(text),
-        )
-    return b"".join(parts)
+_PATH: Codec[str] = Codec(_read_path, TEXT.write)
+_ACL: Codec[tuple[ACL, ...]] = Codec(_read_acl, ACLS.write)
+_PATHS = vector(_PATH)
 
 
-_OPEN_ACL_BYTES = encode_acl(OPEN_ACL)
-_OPEN_ACL_LENGTH = len(_OPEN_ACL_BYTES)
+def _read_close_session(data: bytes, at: int) -> tuple[txns.CloseSessionTxn, int]:
+    left = len(data) - at
+    if left == 0 or (left == _digest.size and _int_at(data, at)[0] == DIGEST_VERSION):
+        # Before 3.6, and where closeSessionTxn is turned off: the paths are those that the session then owns.
+        return txns.CloseSessionTxn(()), at
+    paths, at = _PATHS.read(data, at)
+    return txns.CloseSessionTxn(paths or ()), at
 
 
-def _node(record: txns.CreateRecord) -> bytes:
-    acl = _OPEN_ACL_BYTES if record.acl is OPEN_ACL else encode_acl(record.acl)
-    return encode_text(record.path) + encode_buffer(record.data) + acl
+def _write_close_session(out: bytearray, closed: txns.CloseSessionTxn) -> None:
+    _PATHS.write(out, closed.paths)
 
 
-def _encode_create(record: txns.CreateTxn | txns.Create2Txn) -> bytes:
-    return _node(record) + _bool_int.pack(record.ephemeral, record.parent_cversion)
+def _read_multi(data: bytes, at: int) -> tuple[txns.MultiTxn, int]:
+    count, at = INT.read(data, at)
+    records = []
+    for _ in range(count):
+        kind, at = INT.read(data, at)
+        content, at = BUFFER.read(data, at)
+        if content is None or kind not in _IN_MULTI:
+            raise MalformedError("what cannot stand in a multi")
+        step, end = _READERS[kind](content, 0)
+        if end > len(content):
+            raise MalformedError("a step of a multi ends too early")
+        records.append(step)
+    return txns.MultiTxn(tuple(records)), at  # type: ignore[arg-type]  # _IN_MULTI has seen to it
 
 
-def _encode_create_container(record: txns.CreateContainerTxn) -> bytes:
-    return _node(record) + _int.pack(record.parent_cversion)
+def _write_multi(out: bytearray, multi: txns.MultiTxn) -> None:
+    INT.write(out, len(multi.records))
+    for step in multi.records:
+        kind, codec = _WRITERS[step.__class__]
+        INT.write(out, kind)
+        BUFFER.write(out, codec.encode(step))
 
 
-def _encode_create_ttl(record: txns.CreateTTLTxn) -> bytes:
-    return _node(record) + _int_long.pack(record.parent_cversion, record.ttl_ms)
-
-
-def _encode_path(record: txns.DeleteTxn | txns.DeleteContainerTxn) -> bytes:
-    return encode_text(record.path)
-
-
-def _encode_set_data(record: txns.SetDataTxn) -> bytes:
-    return encode_text(record.path) + encode_buffer(record.data) + _int.pack(record.version)
-
-
-def _encode_set_acl(record: txns.SetACLTxn) -> bytes:
-    return encode_text(record.path) + encode_acl(record.acl) + _int.pack(record.version)
-
-
-def _encode_check(record: txns.CheckTxn) -> bytes:
-    return encode_text(record.path) + _int.pack(record.version)
-
-
-def _encode_create_session(record: txns.CreateSessionTxn) -> bytes:
-    return _int.pack(record.timeout_ms)
-
-
-def _encode_close_session(record: txns.CloseSessionTxn) -> bytes:
-    return _int.pack(len(record.paths)) + b"".join(map(encode_text, record.paths))
-
-
-def _encode_error(record: txns.ErrorTxn) -> bytes:
-    return _int.pack(record.error)
-
-
-def _encode_multi(record: txns.MultiTxn) -> bytes:
-    parts = [_int.pack(len(record.records))]
-    for step in record.records:
-        kind, encode = _ENCODE[step.__class__]
-        data = encode(step)
-        parts += (_int_int.pack(kind, len(data)), data)
-    return b"".join(parts)
-
-
-_ENCODE: dict[type, tuple[int, Callable[..., bytes]]] = {
-    txns.CreateTxn: (1, _encode_create),
-    txns.Create2Txn: (15, _encode_create),
-    txns.CreateContainerTxn: (19, _encode_create_container),
-    txns.CreateTTLTxn: (21, _encode_create_ttl),
-    txns.DeleteTxn: (2, _encode_path),
-    txns.DeleteContainerTxn: (20, _encode_path),
-    txns.SetDataTxn: (5, _encode_set_data),
-    txns.SetACLTxn: (7, _encode_set_acl),
-    txns.CheckTxn: (13, _encode_check),
-    txns.MultiTxn: (14, _encode_multi),
-    txns.ErrorTxn: (-1, _encode_error),
-    txns.CreateSessionTxn: (-10, _encode_create_session),
-    txns.CloseSessionTxn: (-11, _encode_close_session),
+CODECS: dict[int, tuple[type[txns.Record], Codec[Any]]] = {
+    1: (txns.CreateTxn, record(txns.CreateTxn, _PATH, BUFFER, _ACL, BOOLEAN, INT)),
+    15: (txns.Create2Txn, record(txns.Create2Txn, _PATH, BUFFER, _ACL, BOOLEAN, INT)),
+    19: (txns.CreateContainerTxn, record(txns.CreateContainerTxn, _PATH, BUFFER, _ACL, INT)),
+    21: (txns.CreateTTLTxn, record(txns.CreateTTLTxn, _PATH, BUFFER, _ACL, INT, LONG)),
+    2: (txns.DeleteTxn, record(txns.DeleteTxn, _PATH)),
+    20: (txns.DeleteContainerTxn, record(txns.DeleteContainerTxn, _PATH)),
+    5: (txns.SetDataTxn, record(txns.SetDataTxn, _PATH, BUFFER, INT)),
+    7: (txns.SetACLTxn, record(txns.SetACLTxn, _PATH, _ACL, INT)),
+    13: (txns.CheckTxn, record(txns.CheckTxn, _PATH, INT)),
+    14: (txns.MultiTxn, Codec(_read_multi, _write_multi)),
+    -1: (txns.ErrorTxn, packed(txns.ErrorTxn, ">i")),
+    -10: (txns.CreateSessionTxn, packed(txns.CreateSessionTxn, ">i")),
+    -11: (txns.CloseSessionTxn, Codec(_read_close_session, _write_close_session)),
 }
+"""What is logged, by type."""
+
+_IN_MULTI = frozenset((1, 2, 5, 13, 15, 19, 20, 21, -1))
+"""What may stand in a multi (DataTree.processTxn)."""
+
+_WRITERS = {kind: (number, codec) for number, (kind, codec) in CODECS.items()}
+
+
+# Readers for what logs are full of
+
+
+def read_text(data: bytes, at: int) -> tuple[str, int]:
+    """A text that is not null; where the data ends within it, the position behind it is behind the data."""
+    start = at + 4
+    end = start + _int_at(data, at)[0]
+    if end < start:
+        raise MalformedError("a text of negative length")
+    return data[start:end].decode("utf-8", "replace"), end
+
+
+def read_buffer(data: bytes, at: int) -> tuple[bytes | None, int]:
+    """A buffer or a null, likewise."""
+    start = at + 4
+    end = start + _int_at(data, at)[0]
+    if end < start:
+        if end != start - 1:
+            raise MalformedError("a buffer of negative length")
+        return None, start
+    return data[start:end], end
+
+
+def _read_create(data: bytes, at: int) -> tuple[txns.Record, int]:
+    return _read_either_create(data, at, txns.CreateTxn)
+
+
+def _read_create2(data: bytes, at: int) -> tuple[txns.Record, int]:
+    return _read_either_create(data, at, txns.Create2Txn)
+
+
+def _read_either_create(data: bytes, at: int, make: type[txns.CreateTxn | txns.Create2Txn]) -> tuple[txns.Record, int]:
+    path, at = read_text(data, at)
+    content, at = read_buffer(data, at)
+    acl, at = _read_acl(data, at)
+    if at + 1 == len(data):
+        # As 3.3 wrote it (CreateTxnV0): the cversion of its parent is one more than it was.
+        return make(path, content, acl, data[at] != 0, UNKNOWN_CVERSION), at + 1
+    ephemeral, parent_cversion = _bool_int_at(data, at)
+    return make(path, content, acl, ephemeral, parent_cversion), at + 5
+
+
+def _read_delete(data: bytes, at: int) -> tuple[txns.Record, int]:
+    path, at = read_text(data, at)
+    return txns.DeleteTxn(path), at
+
+
+def _read_set_data(data: bytes, at: int) -> tuple[txns.Record, int]:
+    path, at = read_text(data, at)
+    content, at = read_buffer(data, at)
+    return txns.SetDataTxn(path, content, _int_at(data, at)[0]), at + 4
+
+
+_READERS: dict[int, Callable[[bytes, int], tuple[txns.Record, int]]] = {
+    **{number: codec.read for number, (_, codec) in CODECS.items()},
+    1: _read_create,
+    15: _read_create2,
+    2: _read_delete,
+    5: _read_set_data,
+    # A reconfiguration is logged as what it does: data set on /zookeeper/config.
+    16: _read_set_data,
+}
+
+
+# Whole transactions
 
 
 def encode_transaction(transaction: txns.Transaction, tree_digest: int | None) -> bytes:
@@ -151,198 +194,34 @@ def encode_transaction(transaction: txns.Transaction, tree_digest: int | None) -
         transaction: any.
         tree_digest: of the tree after it; None leaves it out, as the real server does for what failed.
     """
-    kind, encode = _ENCODE[transaction.record.__class__]
-    session_id, cxid, zxid, time_ms, record = transaction
-    data = _header.pack(session_id, cxid, zxid, time_ms, kind) + encode(record)
-    return data if tree_digest is None else data + _encode_digest(tree_digest)
-
-
-def _encode_digest(tree_digest: int) -> bytes:
-    return _int.pack(DIGEST_VERSION) + tree_digest.to_bytes(8, "big")
-
-
-# Reading
-
-if TYPE_CHECKING:
-    Decoded = tuple[txns.Record, int]
-
-
-def decode_text(data: bytes, at: int) -> tuple[str, int]:
-    start = at + 4
-    end = start + _int_at(data, at)[0]
-    if end < start:
-        raise RecordError("a text has a negative length")
-    return data[start:end].decode("utf-8", "replace"), end
-
-
-def decode_buffer(data: bytes, at: int) -> tuple[bytes | None, int]:
-    start = at + 4
-    end = start + _int_at(data, at)[0]
-    if end < start:
-        if end != start - 1:
-            raise RecordError("a buffer has a negative length")
-        return None, start
-    return data[start:end], end
-
-
-def _decode_nullable_text(data: bytes, at: int) -> tuple[str | None, int]:
-    text, end = decode_buffer(data, at)
-    return (None if text is None else text.decode("utf-8", "replace")), end
-
-
-def decode_acl(data: bytes, at: int) -> tuple[tuple[ACL, ...], int]:
-    if data.startswith(_OPEN_ACL_BYTES, at):
-        return OPEN_ACL, at + _OPEN_ACL_LENGTH
-    (count,) = _int_at(data, at)
-    at += 4
-    acl = []
-    for _ in range(count):
-        (perms,) = _int_at(data, at)
-        scheme, at = _decode_nullable_text(data, at + 4)
-        text, at = _decode_nullable_text(data, at)
-        acl.append(ACL(perms, Id(scheme, text)))
-    return tuple(acl), at
-
-
-def _decode_create(data: bytes, at: int) -> Decoded:
-    return _decode_either_create(data, at, txns.CreateTxn)
-
-
-def _decode_create2(data: bytes, at: int) -> Decoded:
-    return _decode_either_create(data, at, txns.Create2Txn)
-
-
-def _decode_either_create(data: bytes, at: int, kind: type[txns.CreateTxn | txns.Create2Txn]) -> Decoded:
-    path, at = decode_text(data, at)
-    content, at = decode_buffer(data, at)
-    acl, at = decode_acl(data, at)
-    if at + 1 == len(data):
-        # As 3.3 wrote it (CreateTxnV0): -1 has the parent count for itself.
-        return kind(path, content, acl, data[at] != 0, -1), at + 1
-    ephemeral, parent_cversion = _bool_int_at(data, at)
-    return kind(path, content, acl, ephemeral, parent_cversion), at + 5
-
-
-def _decode_create_container(data: bytes, at: int) -> Decoded:
-    path, at = decode_text(data, at)
-    content, at = decode_buffer(data, at)
-    acl, at = decode_acl(data, at)
-    return txns.CreateContainerTxn(path, content, acl, _int_at(data, at)[0]), at + 4
-
-
-def _decode_create_ttl(data: bytes, at: int) -> Decoded:
-    path, at = decode_text(data, at)
-    content, at = decode_buffer(data, at)
-    acl, at = decode_acl(data, at)
-    return txns.CreateTTLTxn(path, content, acl, *_int_long.unpack_from(data, at)), at + 12
-
-
-def _decode_delete(data: bytes, at: int) -> Decoded:
-    path, at = decode_text(data, at)
-    return txns.DeleteTxn(path), at
-
-
-def _decode_delete_container(data: bytes, at: int) -> Decoded:
-    path, at = decode_text(data, at)
-    return txns.DeleteContainerTxn(path), at
-
-
-def _decode_set_data(data: bytes, at: int) -> Decoded:
-    path, at = decode_text(data, at)
-    content, at = decode_buffer(data, at)
-    return txns.SetDataTxn(path, content, _int_at(data, at)[0]), at + 4
-
-
-def _decode_set_acl(data: bytes, at: int) -> Decoded:
-    path, at = decode_text(data, at)
-    acl, at = decode_acl(data, at)
-    return txns.SetACLTxn(path, acl, _int_at(data, at)[0]), at + 4
-
-
-def _decode_check(data: bytes, at: int) -> Decoded:
-    path, at = decode_text(data, at)
-    return txns.CheckTxn(path, _int_at(data, at)[0]), at + 4
-
-
-def _decode_create_session(data: bytes, at: int) -> Decoded:
-    return txns.CreateSessionTxn(_int_at(data, at)[0]), at + 4
-
-
-def _decode_close_session(data: bytes, at: int) -> Decoded:
-    left = len(data) - at
-    if left == 0 or (left == 12 and _int_at(data, at)[0] == DIGEST_VERSION):
-        # Before 3.6, and where closeSessionTxn is turned off: the paths are those that the session then owns.
-        return txns.CloseSessionTxn(()), at
-    (count,) = _int_at(data, at)
-    at += 4
-    paths = []
-    for _ in range(count):
-        path, at = decode_text(data, at)
-        paths.append(path)
-    return txns.CloseSessionTxn(tuple(paths)), at
-
-
-def _decode_error(data: bytes, at: int) -> Decoded:
-    return txns.ErrorTxn(_int_at(data, at)[0]), at + 4
-
-
-def _decode_multi(data: bytes, at: int) -> Decoded:
-    (count,) = _int_at(data, at)
-    at += 4
-    records = []
-    for _ in range(count):
-        (kind,) = _int_at(data, at)
-        content, at = decode_buffer(data, at + 4)
-        if content is None:
-            raise RecordError("a step of a multi is null")
-        record, end = _DECODE_STEP[kind](content, 0)
-        if end > len(content):
-            raise RecordError("a step of a multi ends too early")
-        records.append(record)
-    return txns.MultiTxn(tuple(records)), at  # type: ignore[arg-type]
-
-
-_DECODE_STEP: dict[int, Callable[[bytes, int], Decoded]] = {
-    1: _decode_create,
-    15: _decode_create2,
-    19: _decode_create_container,
-    21: _decode_create_ttl,
-    2: _decode_delete,
-    20: _decode_delete_container,
-    5: _decode_set_data,
-    13: _decode_check,
-    -1: _decode_error,
-}
-"""What may stand in a multi (DataTree.processTxn)."""
-
-_DECODE: dict[int, Callable[[bytes, int], Decoded]] = {
-    **{kind: decode for kind, decode in _DECODE_STEP.items() if kind != 13},
-    7: _decode_set_acl,
-    14: _decode_multi,
-    # A reconfiguration is logged as what it does: data set on /zookeeper/config.
-    16: _decode_set_data,
-    -10: _decode_create_session,
-    -11: _decode_close_session,
-}
+    session_id, cxid, zxid, time_ms, logged = transaction
+    number, codec = _WRITERS[logged.__class__]
+    out = bytearray(_header.pack(session_id, cxid, zxid, time_ms, number))
+    codec.write(out, logged)
+    if tree_digest is not None:
+        out += _digest.pack(DIGEST_VERSION, tree_digest)
+    return bytes(out)
 
 
 def decode_entry(data: bytes) -> LogEntry:
     """The entry of a log that these bytes are.
 
     Raises:
-        RecordError: they are none; also for types that this version does not know.
+        MalformedError: they are none; also for types that no known version logs.
     """
     try:
-        session_id, cxid, zxid, time_ms, kind = _header.unpack_from(data)
-        record, end = _DECODE[kind](data, 32)
+        session_id, cxid, zxid, time_ms, number = _header.unpack_from(data)
+        if number == 13:
+            raise MalformedError("a check stands only in a multi")
+        logged, end = _READERS[number](data, _header.size)
         left = len(data) - end
+        if left < 0:
+            raise MalformedError("the transaction ends too early")
         tree_digest = None
-        if left >= 12:
-            version, digest = _int_long.unpack_from(data, end)
+        if left >= _digest.size:
+            version, digest = _digest.unpack_from(data, end)
             if version == DIGEST_VERSION:
-                tree_digest = digest & 0xFFFFFFFFFFFFFFFF
-        elif left < 0:
-            raise RecordError("the transaction ends too early")
+                tree_digest = digest
     except (struct.error, KeyError) as why:
-        raise RecordError(f"not a transaction: {why}") from why
-    return LogEntry(txns.Transaction(session_id, cxid, zxid, time_ms, record), tree_digest)
+        raise MalformedError(f"not a transaction: {why}") from why
+    return LogEntry(txns.Transaction(session_id, cxid, zxid, time_ms, logged), tree_digest)

@@ -17,9 +17,7 @@ from simzk.zookeeper.paths import SPECIAL_PATHS, is_valid_path, parent_of
 from simzk.zookeeper.persistence.damage import Damage, DamageKind
 from simzk.zookeeper.persistence.digest import TreeDigest, touched_paths
 from simzk.zookeeper.persistence.records import DIGEST_VERSION, LogEntry
-from simzk.zookeeper.persistence.snapshot import SnapshotDigest, SnapshotNode
-from simzk.zookeeper.quotas import LIMITS_NAME, QUOTA_ROOT, STATS_NAME
-from simzk.zookeeper.replies import Stat
+from simzk.zookeeper.persistence.snapshot import SnapshotDigest
 from simzk.zookeeper.transactions import (
     CloseSessionTxn,
     Create2Txn,
@@ -34,14 +32,13 @@ from simzk.zookeeper.transactions import (
     SetDataTxn,
     Transaction,
 )
-from simzk.zookeeper.tree import DataTree
+from simzk.zookeeper.tree import UNKNOWN_CVERSION, DataTree
 from simzk.zookeeper.znode import MAX_TTL_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simzk.zookeeper.persistence.snapshot import SnapshotReader
-    from simzk.zookeeper.requests import ACL
     from simzk.zookeeper.transactions import CreateRecord, Record
 
 
@@ -80,16 +77,16 @@ class Restoration:
             Why the snapshot is not to be believed; then all of this is to be thrown away.
         """
         newest = self.zxid = zxid
-        for node in snapshot:
+        self.tree = DataTree.bare()
+        for path, node in snapshot:
             try:
-                self._put(node)
+                self.tree.plant(path, node)
             except ValueError:
                 return Damage(DamageKind.RECORD, snapshot.offset, None)
             newest = max(newest, node.czxid, node.mzxid, node.pzxid)
         if snapshot.damage is not None:
             return snapshot.damage
         self.sessions.update(snapshot.sessions)
-        self._arm_quotas()
         if snapshot.digest is not None and snapshot.digest.zxid >= max(zxid, 1):
             self._expected = snapshot.digest
             newest = max(newest, snapshot.digest.zxid)
@@ -146,33 +143,6 @@ class Restoration:
         if zxid == self.zxid != 0 and version == DIGEST_VERSION and value != self._digest.value:
             self.mismatch_zxid = zxid
 
-    # Loading
-
-    def _put(self, node: SnapshotNode) -> None:
-        # `restore` takes a Stat as clients see it; of a node without children, cversion is twice the stored one.
-        stat = Stat(
-            node.czxid,
-            node.mzxid,
-            node.ctime_ms,
-            node.mtime_ms,
-            node.version,
-            2 * node.cversion,
-            node.aversion,
-            node.ephemeral_owner,
-            0,
-            0,
-            node.pzxid,
-        )
-        self.tree.restore(node.path, node.data, stat, node.acl)
-
-    def _arm_quotas(self) -> None:
-        """Limits hold again, and statistics are counted anew (DataTree.setupQuota)."""
-        special = [path.rpartition("/") for path, _ in self.tree.walk(QUOTA_ROOT)]
-        for kind in (LIMITS_NAME, STATS_NAME):
-            for parent_path, _, name in special:
-                if name == kind:
-                    self.tree.quotas.node_created(parent_path, name)
-
     # Replaying
 
     def _apply(self, transaction: Transaction, record: Record) -> Record | None:
@@ -188,14 +158,16 @@ class Restoration:
         parent = self.tree.get(parent_of(path))
         if parent is None or not is_valid_path(path):
             return None
-        if record.parent_cversion == -1:
-            record = record._replace(parent_cversion=parent.cversion + 1)
-        if path in self.tree:
-            self._amend(path, acl=record.acl)
-            if record.parent_cversion > parent.cversion:
-                self._amend(parent_of(path), cversion=record.parent_cversion, pzxid=transaction.zxid)
-            return None
-        return record
+        present = self.tree.get(path)
+        if present is None:
+            return record
+        # The snapshot may have been written when this ACL was not yet known to it.
+        self.tree.apply(transaction._replace(record=SetACLTxn(path, record.acl, present.aversion)))
+        unknown = record.parent_cversion == UNKNOWN_CVERSION
+        cversion = parent.cversion + 1 if unknown else record.parent_cversion
+        if cversion > parent.cversion:
+            parent.cversion, parent.pzxid = cversion, transaction.zxid
+        return None
 
     def _fit_create_ttl(self, transaction: Transaction, record: CreateTTLTxn) -> CreateRecord | None:
         return self._fit_create(transaction, record) if 0 < record.ttl_ms <= MAX_TTL_MS else None
@@ -209,8 +181,8 @@ class Restoration:
             return False
         if path not in self.tree:
             parent = self.tree.get(parent_of(path))
-            if parent is not None and parent.pzxid < transaction.zxid:
-                self._amend(parent_of(path), pzxid=transaction.zxid)
+            if parent is not None:
+                parent.pzxid = max(parent.pzxid, transaction.zxid)
             return False
         for below in [at for at, _ in self.tree.walk(path)][:0:-1]:
             self.tree.apply(transaction._replace(record=DeleteTxn(below)))
@@ -228,29 +200,6 @@ class Restoration:
         # What the transaction lists, and what else the session owns: old logs list nothing (DataTree.killSession).
         owned = dict.fromkeys((*record.paths, *self.tree.ephemerals_of(transaction.session_id)))
         return CloseSessionTxn(tuple(path for path in owned if self._make_deletable(transaction, path)))
-
-    def _amend(
-        self, path: str, *, acl: tuple[ACL, ...] | None = None, cversion: int | None = None, pzxid: int | None = None
-    ) -> None:
-        """Set some numbers of a node, leaving the others."""
-        node = self.tree.get(path)
-        assert node is not None
-        self._put(
-            SnapshotNode(
-                path,
-                node.data,
-                node.acl if acl is None else acl,
-                node.czxid,
-                node.mzxid,
-                node.ctime_ms,
-                node.mtime_ms,
-                node.version,
-                node.cversion if cversion is None else cversion,
-                node.aversion,
-                node.ephemeral_owner,
-                node.pzxid if pzxid is None else pzxid,
-            )
-        )
 
 
 _FIT: dict[type, Callable[..., Record | None]] = {

@@ -13,62 +13,37 @@ from __future__ import annotations
 
 import struct
 from struct import Struct
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from zlib import adler32
 
+from simzk.zookeeper.jute import BUFFER, INT, LONG, TEXT, MalformedError, packed
+from simzk.zookeeper.jute_records import ACLS
 from simzk.zookeeper.persistence.damage import Damage, DamageKind
-from simzk.zookeeper.persistence.records import (
-    DIGEST_VERSION,
-    RecordError,
-    decode_acl,
-    decode_buffer,
-    decode_text,
-    encode_acl,
-    encode_buffer,
-    encode_text,
-)
+from simzk.zookeeper.persistence.records import DIGEST_VERSION, read_buffer, read_text
 from simzk.zookeeper.persistence.transaction_log import MAX_ENTRY_BYTES
 from simzk.zookeeper.requests import ACL, OPEN_ACL
+from simzk.zookeeper.znode import Znode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Sequence
 
     from simzk.zookeeper.persistence.transaction_log import Readable
     from simzk.zookeeper.tree import DataTree
 
 _MAGIC = b"ZKSN"
-_file_header = Struct(">4siq")
-_int = Struct(">i")
-_long = Struct(">q")
-_session = Struct(">qi")
+_FILE_HEADER = packed(lambda *fields: fields, ">4siq")
+_SESSION = packed(lambda *fields: fields, ">qi")
+_SEAL = packed(lambda *fields: fields, ">qi1s")
 _numbers = Struct(">qqqqqiiiqq")
-_digest_section = Struct(">qiQ")
-_seal = Struct(">qi1s")
+_DIGEST_BYTES, _ZXID_BYTES, _SEAL_BYTES = 20, 8, 13
 
 _OPEN_ACL_ID = -1
 _END_OF_NODES = "/"
 _CHUNK_BYTES = 1 << 20
 _LONGEST_ITEM_BYTES = 2 * MAX_ENTRY_BYTES
-_LONGEST_TAIL_BYTES = _digest_section.size + _long.size + 2 * _seal.size
+_LONGEST_TAIL_BYTES = _DIGEST_BYTES + _ZXID_BYTES + 2 * _SEAL_BYTES
 
 _T = TypeVar("_T")
-
-
-class SnapshotNode(NamedTuple):
-    """A node as a snapshot has it; `cversion` and `ephemeral_owner` are the stored ones (§2.1, §2.3)."""
-
-    path: str
-    data: bytes | None
-    acl: tuple[ACL, ...]
-    czxid: int
-    mzxid: int
-    ctime_ms: int
-    mtime_ms: int
-    version: int
-    cversion: int
-    aversion: int
-    ephemeral_owner: int
-    pzxid: int
 
 
 class SnapshotDigest(NamedTuple):
@@ -79,17 +54,20 @@ class SnapshotDigest(NamedTuple):
     value: int
 
 
+_DIGEST = packed(SnapshotDigest, ">qiQ")
+
+
 # Writing
 
 
 def encode_snapshot(
-    tree: DataTree, sessions: Mapping[int, int], last: Callable[[], tuple[int, int]]
+    tree: DataTree, sessions: Sequence[tuple[int, int]], last: Callable[[], tuple[int, int]]
 ) -> Iterator[bytes]:
-    """A snapshot of a tree, in pieces of at most a few nodes or one large one.
+    """A snapshot of a tree, in pieces: a head, then one a node, then a tail.
 
     Args:
         tree: walked while the pieces are asked for.
-        sessions: session id -> timeout in ms.
+        sessions: their ids and timeouts in ms.
         last: asked when all nodes are written, for the zxid last applied and the tree's digest after it.
 
     Yields:
@@ -100,26 +78,24 @@ def encode_snapshot(
         checksum = adler32(piece, checksum)
         yield piece
     zxid, tree_digest = last()
-    for section in (b"", _digest_section.pack(zxid, DIGEST_VERSION, tree_digest), _long.pack(zxid)):
-        checksum = adler32(section, checksum)
-        sealed = section + _seal.pack(checksum, 1, b"/")
-        checksum = adler32(sealed[len(section) :], checksum)
-        yield sealed
+    for section in (b"", _DIGEST.encode(SnapshotDigest(zxid, DIGEST_VERSION, tree_digest)), LONG.encode(zxid)):
+        seal = _SEAL.encode((adler32(section, checksum), 1, b"/"))
+        checksum = adler32(section + seal, checksum)
+        yield section + seal
 
 
-def _pieces(tree: DataTree, sessions: Mapping[int, int]) -> Iterator[bytes]:
-    yield _file_header.pack(_MAGIC, 2, -1)
-    yield _int.pack(len(sessions)) + b"".join(_session.pack(*session) for session in sessions.items())
-    ids: dict[tuple[ACL, ...], int] = {OPEN_ACL: _OPEN_ACL_ID}
-    for acl in tree.acls:
-        ids[acl] = len(ids)
-    kept = [(acl_id, acl) for acl, acl_id in ids.items() if acl_id != _OPEN_ACL_ID]
-    yield _int.pack(len(kept)) + b"".join(_long.pack(acl_id) + encode_acl(acl) for acl_id, acl in kept)
+def _pieces(tree: DataTree, sessions: Sequence[tuple[int, int]]) -> Iterator[bytes]:
+    yield _FILE_HEADER.encode((_MAGIC, 2, -1))
+    yield INT.encode(len(sessions)) + b"".join(map(_SESSION.encode, sessions))
+    ids = {acl: acl_id for acl_id, acl in enumerate(tree.acls, 1)}
+    yield INT.encode(len(ids)) + b"".join(LONG.encode(acl_id) + ACLS.encode(acl) for acl, acl_id in ids.items())
     for path, node in tree.walk():
-        # A node that got a new ACL since the ids were given out will get it again from the log.
-        acl_id = ids.get(node.acl, _OPEN_ACL_ID)
-        numbers = _numbers.pack(
-            acl_id,
+        out = bytearray()
+        TEXT.write(out, "" if path == "/" else path)
+        BUFFER.write(out, node.data)
+        out += _numbers.pack(
+            # An ACL that came since the ids were given out will come again from the log.
+            _OPEN_ACL_ID if node.acl is OPEN_ACL else ids.get(node.acl, _OPEN_ACL_ID),
             node.czxid,
             node.mzxid,
             node.ctime_ms,
@@ -130,11 +106,14 @@ def _pieces(tree: DataTree, sessions: Mapping[int, int]) -> Iterator[bytes]:
             node.ephemeral_owner,
             node.pzxid,
         )
-        yield encode_text("" if path == "/" else path) + encode_buffer(node.data) + numbers
-    yield encode_text(_END_OF_NODES)
+        yield bytes(out)
+    yield TEXT.encode(_END_OF_NODES)
 
 
 # Reading
+
+
+_NO_NODE = Znode(None, (), 0, 0, 0)
 
 
 class _BrokenError(Exception):
@@ -146,7 +125,7 @@ class _BrokenError(Exception):
 
 
 class SnapshotReader:
-    """Reads a snapshot once: its sessions at once, its nodes by iterating, parents before children, the root as "/".
+    """Reads a snapshot once: its sessions at once, paths and nodes by iterating, parents first, the root as "/".
 
     Args:
         stream: the snapshot from its first byte on; it is read in chunks, and not closed.
@@ -159,9 +138,9 @@ class SnapshotReader:
 
     >>> from io import BytesIO
     >>> from simzk.zookeeper.tree import DataTree
-    >>> pieces = encode_snapshot(DataTree(), {7: 30000}, lambda: (0, 1371985504))
+    >>> pieces = encode_snapshot(DataTree(), [(7, 30000)], lambda: (0, 1371985504))
     >>> snapshot = SnapshotReader(BytesIO(b"".join(pieces)))
-    >>> [node.path for node in snapshot], snapshot.sessions, snapshot.damage
+    >>> [path for path, _ in snapshot], snapshot.sessions, snapshot.damage
     (['/', '/zookeeper', '/zookeeper/config', '/zookeeper/quota'], {7: 30000}, None)
     """
 
@@ -181,15 +160,14 @@ class SnapshotReader:
         except _BrokenError as broken:
             self._stop(broken)
 
-    def __iter__(self) -> Iterator[SnapshotNode]:
+    def __iter__(self) -> Iterator[tuple[str, Znode]]:
         if self.damage is None:
             try:
                 while True:
-                    path, data, acl_id, numbers = self._take(_decode_node)
+                    path, node = self._take(self._read_node)
                     if path == _END_OF_NODES:
                         break
-                    # A fuzzy snapshot may name an ACL that came later: the log behind it sets it.
-                    yield SnapshotNode(path or "/", data, self._acls.get(acl_id, OPEN_ACL), *numbers)
+                    yield path or "/", node
                 self._read_tail()
             except _BrokenError as broken:
                 self._stop(broken)
@@ -203,29 +181,42 @@ class SnapshotReader:
         self.damage = Damage(broken.kind, self.offset, None)
 
     def _read_head(self) -> None:
-        magic, _, _ = self._take(_plain(_file_header))
+        magic, _, _ = self._take(_FILE_HEADER.read)
         if magic != _MAGIC:
             self._at = 0
             raise _BrokenError(DamageKind.FOREIGN)
-        (count,) = self._take(_plain(_int))
-        for _ in range(count):
-            session_id, timeout_ms = self._take(_plain(_session))
+        for _ in range(self._take(INT.read)):
+            session_id, timeout_ms = self._take(_SESSION.read)
             self.sessions[session_id] = timeout_ms
-        (count,) = self._take(_plain(_int))
-        for _ in range(count):
-            acl_id, acl = self._take(_decode_kept_acl)
-            self._acls[acl_id] = acl
+        for _ in range(self._take(INT.read)):
+            acl_id = self._take(LONG.read)
+            acl = self._take(ACLS.read)
+            self._acls[acl_id] = acl or ()
+
+    def _read_node(self, data: bytes, at: int) -> tuple[tuple[str, Znode], int]:
+        path, at = read_text(data, at)
+        if path == _END_OF_NODES:
+            return (path, _NO_NODE), at
+        content, at = read_buffer(data, at)
+        acl_id, czxid, mzxid, ctime_ms, mtime_ms, version, cversion, aversion, owner, pzxid = _numbers.unpack_from(
+            data, at
+        )
+        # A fuzzy snapshot may name an ACL that came later: the log behind it sets it.
+        node = Znode(content, self._acls.get(acl_id, OPEN_ACL), owner, czxid, ctime_ms)
+        node.mzxid, node.pzxid, node.mtime_ms = mzxid, pzxid, mtime_ms
+        node.version, node.cversion, node.aversion = version, cversion, aversion
+        return (path, node), at + _numbers.size
 
     def _read_tail(self) -> None:
         """Seals, and what later versions put behind the first; which of it is there tells the length."""
         self._check_seal()
         left = self._all_that_is_left()
-        if left >= _digest_section.size + _seal.size:
-            self.digest = SnapshotDigest(*self._take(_plain(_digest_section)))
+        if left >= _DIGEST_BYTES + _SEAL_BYTES:
+            self.digest = self._take(_DIGEST.read)
             self._check_seal()
             left = self._all_that_is_left()
         if left:
-            (self.last_zxid,) = self._take(_plain(_long))
+            self.last_zxid = self._take(LONG.read)
             self._check_seal()
         if self._all_that_is_left():
             raise _BrokenError(DamageKind.RECORD)
@@ -233,8 +224,7 @@ class SnapshotReader:
     def _check_seal(self) -> None:
         self._sum_up()
         checksum = self._checksum
-        found, length, end = self._take(_plain(_seal))
-        if found != checksum or (length, end) != (1, b"/"):
+        if self._take(_SEAL.read) != (checksum, 1, b"/"):
             raise _BrokenError(DamageKind.CHECKSUM)
 
     def _take(self, decode: Callable[[bytes, int], tuple[_T, int]]) -> _T:
@@ -245,10 +235,9 @@ class SnapshotReader:
                 if end <= len(self._buffer):
                     self._at = end
                     return item
-            except struct.error:
+            except (struct.error, MalformedError):
+                # Perhaps it is only not whole yet: these tell both alike.
                 pass
-            except RecordError:
-                raise _BrokenError(DamageKind.LENGTH) from None
             if not self._read_more():
                 raise _BrokenError(DamageKind.TORN)
             if len(self._buffer) > _LONGEST_ITEM_BYTES + _CHUNK_BYTES:
@@ -272,22 +261,3 @@ class SnapshotReader:
         while len(self._buffer) - self._at <= _LONGEST_TAIL_BYTES and self._read_more():
             pass
         return len(self._buffer) - self._at
-
-
-def _plain(layout: Struct) -> Callable[[bytes, int], tuple[tuple[Any, ...], int]]:
-    return lambda data, at: (layout.unpack_from(data, at), at + layout.size)
-
-
-def _decode_kept_acl(data: bytes, at: int) -> tuple[tuple[int, tuple[ACL, ...]], int]:
-    (acl_id,) = _long.unpack_from(data, at)
-    acl, end = decode_acl(data, at + _long.size)
-    return (acl_id, acl), end
-
-
-def _decode_node(data: bytes, at: int) -> tuple[tuple[str, bytes | None, int, tuple[Any, ...]], int]:
-    path, at = decode_text(data, at)
-    if path == _END_OF_NODES:
-        return (path, None, _OPEN_ACL_ID, ()), at
-    content, at = decode_buffer(data, at)
-    acl_id, *numbers = _numbers.unpack_from(data, at)
-    return (path, content, acl_id, tuple(numbers)), at + _numbers.size

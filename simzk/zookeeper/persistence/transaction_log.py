@@ -14,8 +14,9 @@ from struct import Struct
 from typing import TYPE_CHECKING, Protocol
 from zlib import adler32
 
+from simzk.zookeeper.jute import MalformedError
 from simzk.zookeeper.persistence.damage import Damage, DamageKind
-from simzk.zookeeper.persistence.records import LogEntry, RecordError, decode_entry, encode_transaction
+from simzk.zookeeper.persistence.records import LogEntry, decode_entry, encode_transaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,7 +101,7 @@ class TransactionLogReader:
                     break
                 try:
                     entry = decode_entry(data)
-                except RecordError:
+                except MalformedError:
                     break
                 yield entry
                 at = end + 1

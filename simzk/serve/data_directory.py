@@ -1,0 +1,346 @@
+"""A data directory on disk: what a server boots from, and where what it acknowledges is kept (§6).
+
+Rules of this module:
+  - the formats are those of zookeeper/persistence; here are files, their names, their order, and fsync;
+  - a transaction is on disk when `sync` returns, not before; whoever serves clients sends replies after it;
+  - files are named and laid out as the real server's, so that either can boot from what the other wrote; a snapshot
+    takes its name only when it is whole;
+  - nothing on disk is ever changed or removed: what is damaged stays for others to look at.
+
+Source: FileTxnSnapLog, FileTxnLog, SyncRequestProcessor, ZooKeeperServer.loadData.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import random
+import zlib
+from contextlib import contextmanager
+from itertools import islice
+from typing import IO, TYPE_CHECKING, NamedTuple
+
+from simzk.errors import ConfigError
+from simzk.zookeeper.persistence import (
+    LOG_HEADER,
+    Restoration,
+    SnapshotReader,
+    TransactionLogReader,
+    TreeDigest,
+    encode_log_entry,
+    encode_snapshot,
+    touched_paths,
+)
+from simzk.zookeeper.server import Server
+from simzk.zookeeper.transactions import ErrorTxn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from simzk.zookeeper.config import ServerConfig
+    from simzk.zookeeper.persistence import Readable
+    from simzk.zookeeper.transactions import Transaction
+
+_VERSION_FOLDER = "version-2"
+_LOG, _SNAPSHOT = "log", "snapshot"
+_SLICE_PIECES = 2000
+"""How much of a snapshot one `sync` writes: some milliseconds' worth."""
+
+
+class Loss(NamedTuple):
+    """Something that a directory once held, or should hold, and does not.
+
+    Args:
+        file: in which it was noticed.
+        what: is lost.
+    """
+
+    file: Path
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.what}"
+
+
+class _File(NamedTuple):
+    zxid: int
+    path: Path
+
+
+class DataDirectory:
+    """The data directory of one standalone server.
+
+    Args:
+        path: the server's dataDir; made if it is not there.
+        fsync: whether what is written is forced to the disk (zookeeper.forceSync).
+        snap_count: a snapshot is made every snap_count/2 to snap_count transactions (zookeeper.snapCount).
+
+    Attributes:
+        losses: what the last `load` found missing.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from simzk.zookeeper.config import ServerConfig
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     directory = DataDirectory(Path(place), fsync=False)
+    ...     server = directory.load(ServerConfig(), now_ms=0)
+    ...     directory.close()
+    ...     sorted(file.name for file in Path(place).glob("*/*"))
+    ['snapshot.0']
+    """
+
+    def __init__(self, path: Path, *, fsync: bool = True, snap_count: int = 100_000) -> None:
+        if snap_count < 2:
+            raise ConfigError(
+                f"a snapshot every {snap_count} transactions is too often", where="snap_count", right=">= 2"
+            )
+        self._folder = path / _VERSION_FOLDER
+        self._fsync = fsync
+        self._snap_count = snap_count
+        self._unwritten: list[bytes] = []
+        self._log: IO[bytes] | None = None
+        self._first_unwritten = 0
+        self._since_snapshot = 0
+        self._snapshot_after = 0
+        self._snapshot: Iterator[None] | None = None
+        self._server: Server | None = None
+        self._digest: TreeDigest | None = None
+        self.losses: list[Loss] = []
+
+    # Booting
+
+    def load(self, config: ServerConfig, now_ms: int) -> Server:
+        """The server that this directory holds; an empty directory holds a new one.
+
+        A snapshot is written at once, and from then on each transaction of the server goes to the log.
+
+        Args:
+            config: for the server.
+            now_ms: the present time, from which each session has its whole timeout again.
+
+        Raises:
+            ConfigError: the directory cannot be read or written, or holds what the real server refuses to boot from.
+        """
+        assert self._server is None, "a directory is loaded once"
+        with _refusing(self._folder):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            restoration = self._restore()
+            self._digest = restoration.finish()
+            server = self._server = Server(
+                config,
+                now_ms=now_ms,
+                tree=restoration.tree,
+                sessions=restoration.sessions.items(),
+                zxid=restoration.zxid,
+            )
+            server.on_transaction.append(self._append)
+            self._begin_snapshot()
+            self._finish_snapshot()
+        return server
+
+    def _files(self, kind: str) -> list[_File]:
+        """The logs or the snapshots, oldest first; by their names, as the real server goes (Util.getZxidFromName)."""
+        files = []
+        for path in self._folder.iterdir():
+            prefix, _, rest = path.name.partition(".")
+            if prefix == kind:
+                try:
+                    files.append(_File(int(rest.partition(".")[0], 16), path))
+                except ValueError:
+                    continue
+        return sorted(files)
+
+    def _restore(self) -> Restoration:
+        snapshots, logs = self._files(_SNAPSHOT), self._files(_LOG)
+        restoration = self._load_newest(snapshots)
+        if restoration is None:
+            if snapshots or logs:
+                held = "a damaged snapshot only" if snapshots else "transaction logs without a snapshot"
+                raise ConfigError(
+                    f"it holds {held}", where=str(self._folder), right="a whole snapshot, or nothing at all"
+                )
+            restoration = Restoration()
+        # The last log that starts at or before the first transaction wanted may hold it; all later ones do.
+        wanted = restoration.zxid + 1
+        first = max((log.zxid for log in logs if log.zxid <= wanted), default=0)
+        for log in logs:
+            if log.zxid >= first:
+                self._replay(restoration, log)
+        self._note_gaps(restoration)
+        return restoration
+
+    def _load_newest(self, snapshots: list[_File]) -> Restoration | None:
+        """The newest snapshot that is whole; those that are not are told as losses."""
+        for zxid, path in reversed(snapshots):
+            restoration = Restoration()
+            with _open_snapshot(path) as stream:
+                damage = restoration.load(SnapshotReader(stream), zxid)
+            if damage is None:
+                return restoration
+            self.losses.append(Loss(path, f"not a whole snapshot, an older one is taken: {damage}"))
+        return None
+
+    def _replay(self, restoration: Restoration, log: _File) -> None:
+        with log.path.open("rb") as stream:
+            reader = TransactionLogReader(stream)
+            for entry in reader:
+                zxid = entry.transaction.zxid
+                if zxid > restoration.zxid + 1 and zxid >> 32 == restoration.zxid >> 32:
+                    missing = f"0x{restoration.zxid + 1:x} to 0x{zxid - 1:x}"
+                    self.losses.append(Loss(log.path, f"the transactions {missing} are missing before it"))
+                restoration.replay(entry)
+        damage = reader.damage
+        if damage is None:
+            return
+        if not damage.is_crash:
+            raise ConfigError(
+                str(damage), where=str(log.path), right="a transaction log of ZooKeeper whose entries are whole"
+            )
+        self.losses.append(Loss(log.path, str(damage)))
+
+    def _note_gaps(self, restoration: Restoration) -> None:
+        if restoration.missing_until is not None:
+            what = (
+                f"the transactions up to 0x{restoration.missing_until:x}, which its snapshot partly shows, are missing"
+            )
+            self.losses.append(Loss(self._folder, what))
+        if restoration.mismatch_zxid is not None:
+            what = f"the tree after 0x{restoration.mismatch_zxid:x} is not the one that its digest was taken of"
+            self.losses.append(Loss(self._folder, what))
+
+    # Logging
+
+    def _append(self, transaction: Transaction) -> None:
+        """Note a transaction that was just applied; `sync` writes it."""
+        assert self._digest is not None
+        record = transaction.record
+        # What failed is logged without a digest, as the real server does.
+        digest = None if isinstance(record, ErrorTxn) else self._digest.refresh(touched_paths(record))
+        if not self._unwritten:
+            self._first_unwritten = transaction.zxid
+        self._unwritten.append(encode_log_entry(transaction, digest))
+
+    def sync(self) -> None:
+        """Put on disk what was applied since the last time: one write and one fsync, however much it is.
+
+        Also goes on with a snapshot where one is due.
+
+        Raises:
+            OSError: the disk does not take it; then nothing that was applied since may be acknowledged.
+        """
+        if self._unwritten:
+            log = self._open_log()
+            log.write(b"".join(self._unwritten))
+            log.flush()
+            if self._fsync:
+                os.fdatasync(log.fileno())
+            self._since_snapshot += len(self._unwritten)
+            self._unwritten.clear()
+            if self._since_snapshot > self._snapshot_after and self._snapshot is None:
+                self._close_log()
+                self._begin_snapshot()
+        if self._snapshot is not None and next(self._snapshot, _DONE) is _DONE:
+            self._snapshot = None
+
+    def close(self) -> None:
+        """Put on disk what was applied, and let go of the files; the server may be used on, unrecorded."""
+        self.sync()
+        if self._snapshot is not None:
+            self._finish_snapshot()
+        self._close_log()
+        if self._server is not None:
+            self._server.on_transaction.remove(self._append)
+            self._server = None
+
+    def _open_log(self) -> IO[bytes]:
+        """The log to write to; a new one is named after the first transaction that it will hold."""
+        if self._log is None:
+            path = self._folder / f"{_LOG}.{self._first_unwritten:x}"
+            self._log = path.open("wb")
+            self._log.write(LOG_HEADER)
+            self._sync_folder()
+        return self._log
+
+    def _close_log(self) -> None:
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+
+    def _sync_folder(self) -> None:
+        """Make names of files last, as their contents do."""
+        if self._fsync:
+            descriptor = os.open(self._folder, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    # Snapshots
+
+    def _begin_snapshot(self) -> None:
+        self._since_snapshot = 0
+        # Not all servers of an ensemble shall be busy with it at once (SyncRequestProcessor.resetSnapshotStats).
+        half = self._snap_count // 2
+        self._snapshot_after = half + random.randrange(half)
+        self._snapshot = self._write_snapshot()
+
+    def _finish_snapshot(self) -> None:
+        assert self._snapshot is not None
+        for _ in self._snapshot:
+            pass
+        self._snapshot = None
+
+    def _write_snapshot(self) -> Iterator[None]:
+        """Write a snapshot slice by slice; between slices the server may go on, which makes it fuzzy."""
+        server, digest = self._server, self._digest
+        assert server is not None
+        assert digest is not None
+        pieces = encode_snapshot(server.tree, server.sessions.timeouts_ms(), lambda: (server.zxid, digest.value))
+        whole = self._folder / f"{_SNAPSHOT}.{server.zxid:x}"
+        # The real server does not take a file of this name for a snapshot.
+        partial = self._folder / f".{whole.name}.partial"
+        with partial.open("wb") as stream:
+            while some := list(islice(pieces, _SLICE_PIECES)):
+                stream.write(b"".join(some))
+                yield
+            stream.flush()
+            if self._fsync:
+                os.fsync(stream.fileno())
+        partial.replace(whole)
+        self._sync_folder()
+
+
+_DONE = object()
+
+
+@contextmanager
+def _refusing(folder: Path) -> Iterator[None]:
+    """What the file system refuses, and what only looks like a directory of ours, as one clear error."""
+    try:
+        yield
+    except OSError as error:
+        where = str(error.filename or folder)
+        raise ConfigError(f"the data directory cannot be used: {error.strerror or error}", where=where) from error
+
+
+@contextmanager
+def _open_snapshot(path: Path) -> Iterator[Readable]:
+    """A snapshot's bytes, unpacked (zookeeper.snapshot.compression.method)."""
+    if path.suffix == ".snappy":
+        raise ConfigError("snapshots compressed by snappy cannot be read", where=str(path), right="gzip, or none")
+    with path.open("rb") as stream:
+        yield _Unzipped(stream) if path.suffix == ".gz" else stream
+
+
+class _Unzipped:
+    """A gzip stream that just ends where it is broken: the snapshot within says what is missing."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = gzip.GzipFile(fileobj=stream)
+
+    def read(self, size: int, /) -> bytes:
+        try:
+            return self._stream.read(size)
+        except (EOFError, gzip.BadGzipFile, zlib.error):
+            return b""
