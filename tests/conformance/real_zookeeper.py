@@ -9,6 +9,7 @@ Rules of this module:
 from __future__ import annotations
 
 import contextlib
+import shutil
 import socket
 import subprocess
 import tempfile
@@ -61,10 +62,19 @@ class RealZooKeeper:
     Args:
         tick_time_ms: the server's tick; sessions may be from 2 ticks to 40 s long.
         properties: Java system properties beside those that make it quick (no fsync) and complete (extended types).
+        boot_from: a data directory that it gets a copy of; an empty one where None.
     """
 
-    def __init__(self, *, tick_time_ms: int = 500, properties: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        tick_time_ms: int = 500,
+        properties: Mapping[str, str] | None = None,
+        boot_from: Path | None = None,
+    ) -> None:
         self._tick_time_ms = tick_time_ms
+        self._boot_from = boot_from
+        self._log = Path()
         self._properties = {
             "zookeeper.forceSync": "no",
             "zookeeper.extendedTypesEnabled": "true",
@@ -81,11 +91,18 @@ class RealZooKeeper:
         """Where it listens, as a client's hosts."""
         return f"127.0.0.1:{self.port}"
 
+    @property
+    def said(self) -> str:
+        """What the server has logged so far."""
+        return self._log.read_text()
+
     def start(self) -> None:
         """Start it and wait until it serves."""
         directory = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="real-zookeeper-")))
         self.data_directory = directory / "data"
-        log = directory / "log"
+        if self._boot_from is not None:
+            shutil.copytree(self._boot_from, self.data_directory)
+        log = self._log = directory / "log"
         for _ in range(5):
             self.port = _free_port()
             self._process = self._launch(directory, log)
