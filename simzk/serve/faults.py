@@ -48,6 +48,9 @@ class FailureQueue:
     def __init__(self) -> None:
         self._waiting: dict[type[Request], deque[Failure]] = {}
 
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
     def add(self, operation: str, error: type[Exception], times: int) -> None:
         """Let the next `times` requests of `operation` fail with `error`.
 

@@ -23,7 +23,7 @@ from simzk.zookeeper.replies import Closed, Code, Outgoing, Reply
 from simzk.zookeeper.requests import ConnectRequest, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from simzk.zookeeper.connection import Connection
     from simzk.zookeeper.server import Server
@@ -42,10 +42,13 @@ class Link:
 
     __slots__ = (
         "_host",
+        "address",
         "closed",
         "connection",
         "hung_up",
+        "last_zxid",
         "paused",
+        "sent",
         "session_id",
         "transport",
         "unread",
@@ -53,9 +56,12 @@ class Link:
         "wire",
     )
 
-    def __init__(self, host: Host, transport: Transport) -> None:
+    def __init__(self, host: Host, transport: Transport, address: str) -> None:
         self._host = host
         self.transport = transport
+        self.address = address  # the client's, its identity in the ip scheme
+        self.sent = 0  # messages, replies and events alike
+        self.last_zxid = -1  # of the last of them
         self.wire = ServerConnection(host.server.config.max_buffer_bytes)
         self.connection: Connection | None = None
         self.session_id = 0  # of the session that this connection has or asks for; 0 as long as there is none
@@ -95,22 +101,41 @@ class Host:
 
     # What a transport brings.
 
-    def open(self, transport: Transport) -> Link | None:
+    def open(self, transport: Transport, *, address: str = "127.0.0.1") -> Link | None:
         """A new connection, which has no session until its first record arrives; None once the host is closed."""
         with self.lock:
             if not self._open:
                 return None
-            link = Link(self, transport)
+            link = Link(self, transport, address)
             self._links[link] = None
             return link
 
     def receive(self, link: Link, data: bytes) -> None:
         """Bytes from a link's client. After the server has closed they go nowhere, as in TCP."""
         with self.lock:
+            self.process(link, link.wire.receive_data(data))
+            self._send()
+
+    def process(self, link: Link, received: Sequence[Received]) -> None:
+        """Handle what a link's wire has decoded. What is to be sent waits for `flush`, but where order demands it."""
+        with self.lock:
             if isinstance(self.clock, WallClock):
                 self.tick()  # what is due comes first, whichever client's thread wakes first
-            for received in link.wire.receive_data(data):
-                self._take(link, received)
+            connection = link.connection
+            if connection is None or link.paused or link.closed or self.failures:
+                for one in received:
+                    self._take(link, one)
+                return
+            handle, now_ms = self.server.handle, self.clock.now_ms()
+            for one in received:
+                if one.__class__ is Incoming:
+                    handle(connection, one[0], one[1], now_ms)
+                else:
+                    self._take(link, one)
+
+    def flush(self) -> None:
+        """Send what the server has to say."""
+        with self.lock:
             self._send()
 
     def hang_up(self, link: Link) -> None:
@@ -142,7 +167,7 @@ class Host:
             link.paused = True
             link.unread.append(request)
             return
-        link.connection = self.server.connect(request, self.clock.now_ms(), owner=link)
+        link.connection = self.server.connect(request, self.clock.now_ms(), address=link.address, owner=link)
         link.session_id = link.connection.session_id
         self._attend(link.connection)
 
@@ -176,6 +201,8 @@ class Host:
         if link.paused or not link.unsent:
             return
         outgoing, link.unsent = link.unsent, []
+        link.sent += len(outgoing)
+        link.last_zxid = getattr(outgoing[-1], "zxid", link.last_zxid)
         link.transport.deliver(link.wire.encode(*outgoing))
         if isinstance(outgoing[-1], Closed):
             self._drop(link)

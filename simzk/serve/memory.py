@@ -8,52 +8,30 @@ Rules of this module:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Literal
 
 from kazoo.client import KazooClient
 from kazoo.hosts import collect_hosts
 
-from simzk.errors import ConfigError, SimzkError
+from simzk.errors import ConfigError
 from simzk.serve.clock import BorrowedClock, Clock, StillClock, WallClock
+from simzk.serve.facade import EAGER_RETRY, Facade
 from simzk.serve.host import Host, Link
 from simzk.serve.kazoo_handler import MemoryHandler
 from simzk.zookeeper.server import Server
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
-    from types import TracebackType
 
     from simzk.serve.memory_socket import MemorySocket
     from simzk.zookeeper.connection import Connection
     from simzk.zookeeper.replies import Outgoing
 
-# kazoo's wait before it reconnects starts at 0.1 s, to spare real servers; here a reconnect should cost a test nothing.
-_EAGER_RETRY = {"max_tries": -1, "delay": 0.001, "max_delay": 0.05}
 # kazoo looks its hosts up before it asks the handler for a connection; this one needs no look-up.
 _ADDRESS = "127.0.0.1:2181"
 
 
-class Pause:
-    """A client that is neither read nor answered, until `resume` or the end of the `with` block."""
-
-    def __init__(self, resume: Callable[[], None]) -> None:
-        self._resume = resume
-
-    def resume(self) -> None:
-        """Read what the client sent meanwhile, in order, and send what it was not sent."""
-        self._resume()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.resume()
-
-
-class ZooKeeper:
+class ZooKeeper(Facade):
     """A ZooKeeper server in memory, and the kazoo clients that talk to it.
 
     Args:
@@ -83,24 +61,8 @@ class ZooKeeper:
         now_ms: Callable[[], int] | None = None,
         pump: Callable[[], None] | None = None,
     ) -> None:
-        self._clock = _clock(clock, server, now_ms, pump)
-        self._host = Host(server or Server(now_ms=self._clock.now_ms()), self._clock, pump=pump)
-        self._clients: list[KazooClient] = []
-
-    @property
-    def server(self) -> Server:
-        """The state machine: its tree, sessions and watches. Hold `lock` while clients run."""
-        return self._host.server
-
-    @property
-    def lock(self) -> AbstractContextManager[bool]:
-        """Held by whichever thread makes the server work; hold it to look at `server`, or to drive it, in peace."""
-        return self._host.lock
-
-    @property
-    def clients(self) -> tuple[KazooClient, ...]:
-        """The clients that `client` made, oldest first."""
-        return tuple(self._clients)
+        chosen = _clock(clock, server, now_ms, pump)
+        super().__init__(Host(server or Server(now_ms=chosen.now_ms()), chosen, pump=pump), chosen)
 
     def client(self, **options: object) -> KazooClient:
         """kazoo's own client, not yet started, on a connection in memory; `close` stops it.
@@ -117,7 +79,7 @@ class ZooKeeper:
                 raise ConfigError("a client in memory brings its own", where=option, right="not to be given")
         hosts = options.pop("hosts", None)
         chroot = collect_hosts(hosts)[1] if hosts else None
-        options.setdefault("connection_retry", _EAGER_RETRY)
+        options.setdefault("connection_retry", EAGER_RETRY)
         client = KazooClient(hosts=_ADDRESS + (chroot or ""), handler=self.handler(), **options)
         self._clients.append(client)
         return client
@@ -129,110 +91,13 @@ class ZooKeeper:
         """
         return MemoryHandler(self)
 
-    # What a test does to a client.
-
-    def expire(self, client: KazooClient) -> None:
-        """End a client's session at once: its ephemerals go, it sees LOST and begins a new session.
-
-        Raises:
-            SimzkError: the client is not of this ZooKeeper, or has no session.
-        """
-        self._host.expire(self._session_id(client))
-
-    def disconnect(self, client: KazooClient) -> None:
-        """Cut a client's connection: it sees SUSPENDED and comes back with the same session.
-
-        Raises:
-            SimzkError: the client is not of this ZooKeeper, or has no session.
-        """
-        self._host.disconnect(self._session_id(client))
-
-    def pause(self, client: KazooClient) -> Pause:
-        """Neither read nor answer a client until the pause is resumed, so that its session can run out.
-
-        kazoo's own patience runs on wall time: after two thirds of its session timeout it gives the connection up and
-        tries again, which is not answered either.
-
-        Raises:
-            SimzkError: the client is not of this ZooKeeper, or has no session.
-        """
-        session_id = self._session_id(client)
-        self._host.pause(session_id)
-        return Pause(lambda: self._host.resume(session_id))
-
-    def _session_id(self, client: KazooClient) -> int:
+    def _is_mine(self, client: KazooClient) -> bool:
         handler = client.handler
-        if not isinstance(handler, MemoryHandler) or handler.listener is not self:
-            raise SimzkError(
-                "this client talks to another server", where="client", right="a client of this ZooKeeper's client()"
-            )
-        session_id = handler.session_id
-        if session_id not in self.server.sessions:
-            raise SimzkError("this client has no session now", where="client", right="a client that was started")
+        return isinstance(handler, MemoryHandler) and handler.listener is self
+
+    def _last_session_id(self, client: KazooClient) -> int:
+        session_id: int = client.handler.session_id
         return session_id
-
-    # What a test does to the server and to time.
-
-    def advance(self, seconds: float) -> None:
-        """Let virtual time go by: sessions that are disconnected or paused run out, those connected do not.
-
-        Raises:
-            SimzkError: a negative duration, or a time that is not this object's to move.
-        """
-        if seconds < 0:
-            raise SimzkError(f"time cannot go back by {-seconds} s", where="seconds", right="0 or more")
-        if isinstance(self._clock, WallClock):
-            raise SimzkError("wall time goes by itself", right='ZooKeeper() without clock="wall"')
-        if isinstance(self._clock, BorrowedClock):
-            raise SimzkError("this server's time is its cluster's", right="cluster.run_for(seconds)")
-        self._host.advance(self._clock, round(seconds * 1000))
-
-    def restart(self) -> None:
-        """Stop the server and start it again: connections are cut, the tree and the sessions are kept.
-
-        Every session has its full timeout again, as after the start of a real server.
-
-        Raises:
-            SimzkError: the server is a cluster's, whose brokers would lose their connections too.
-        """
-        if isinstance(self._clock, BorrowedClock):
-            raise SimzkError("this server is its cluster's", right="disconnect(client) for each client")
-        self._host.restart()
-
-    def fail_next(self, op: str, error: type[Exception], n: int = 1) -> None:
-        """Let the next `n` requests of a kind fail before they reach the server; nothing of them is applied.
-
-        Args:
-            op: the kazoo method that sends the request: "create", "get", "set", "delete", "exists", "get_children",
-                "get_acls", "set_acls", "sync", "transaction", "add_auth", "reconfig".
-            error: kazoo's exception class. `ConnectionLoss` cuts the connection, `SessionExpiredError` ends the
-                session, any other is answered as an error of the request.
-            n: how many requests, of all clients together.
-
-        Raises:
-            SimzkError: an unknown `op`, an `error` that no server sends, `n` below 1.
-        """
-        with self._host.lock:
-            self._host.failures.add(op, error, n)
-
-    # Coming and going.
-
-    def close(self) -> None:
-        """Stop the clients that `client` made and refuse what still connects. Closing twice is no harm."""
-        for client in self._clients:
-            self._host.resume(client.handler.session_id)
-            client.stop()
-            client.close()
-        self._clients.clear()
-        self._host.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     # What whoever drives the server brings.
 

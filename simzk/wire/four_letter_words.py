@@ -1,0 +1,191 @@
+"""The four-letter words: four bytes instead of a session, text in answer, and the connection closes (§5).
+
+Rules of this module:
+  - a word is a row of `WORDS`: what it says is a function of the report, in the real server's form;
+  - the two words that reset counters do so through the report, whose counters are the live ones;
+  - what is not whitelisted is told so; what is no word at all is for the caller to close without an answer.
+
+Source: org.apache.zookeeper.server.command, FourLetterCommands.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simzk.wire import monitoring
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from simzk.wire.statistics import ConnectionReport, Report
+
+WORD_BYTES = 4
+SET_TRACE_MASK = b"stmk"
+TRACE_MASK_BYTES = 8
+DEFAULT_WHITELIST = frozenset({"srvr"})
+
+
+def _ruok(report: Report) -> str:
+    return "imok"
+
+
+def _isro(report: Report) -> str:
+    return "rw"
+
+
+def _gtmk(report: Report) -> str:
+    return str(monitoring.DEFAULT_TRACE_MASK)
+
+
+def _server_lines(report: Report) -> str:
+    latency, statistics = report.statistics.latency, report.statistics
+    return (
+        f"Latency min/avg/max: {latency.minimum_ms}/{monitoring.rounded(latency.average_ms)}/{latency.maximum_ms}\n"
+        f"Received: {statistics.packets_received}\n"
+        f"Sent: {statistics.packets_sent}\n"
+        f"Connections: {len(report.connections)}\n"
+        f"Outstanding: {monitoring.outstanding(report)}\n"
+        f"Zxid: 0x{report.server.zxid:x}\n"
+        f"Mode: {monitoring.MODE}\n"
+        f"Node count: {monitoring.node_count(report)}\n"
+    )
+
+
+def _srvr(report: Report) -> str:
+    return f"Zookeeper version: {monitoring.VERSION}\n{_server_lines(report)}"
+
+
+def _connection(connection: ConnectionReport, details: str) -> str:
+    statistics = connection.statistics
+    counts = f"queued={connection.queued},recved={statistics.packets_received},sent={statistics.packets_sent}"
+    return f" /{connection.address}[{int(connection.reading)}]({counts}{details})\n"
+
+
+def _details(connection: ConnectionReport) -> str:
+    """What cons tells of a connection that has a session."""
+    if not connection.session_id:
+        return ""
+    statistics = connection.statistics
+    latency = statistics.latency
+    last_xid = f",lcxid=0x{statistics.last_xid:x}" if statistics.last_xid >= 0 else ""
+    return (
+        f",sid=0x{connection.session_id:x},lop={statistics.last_operation},est={statistics.established_ms}"
+        f",to={connection.timeout_ms}{last_xid},lzxid=0x{statistics.last_zxid & 0xFFFFFFFFFFFFFFFF:x}"
+        f",lresp={statistics.last_response_ms},llat={latency.last_ms},minlat={latency.minimum_ms}"
+        f",avglat={int(latency.average_ms)},maxlat={latency.maximum_ms}"
+    )
+
+
+def _stat(report: Report) -> str:
+    clients = "".join(_connection(connection, "") for connection in report.connections)
+    return f"Zookeeper version: {monitoring.VERSION}\nClients:\n{clients}\n{_server_lines(report)}"
+
+
+def _cons(report: Report) -> str:
+    return "".join(_connection(connection, _details(connection)) for connection in report.connections) + "\n"
+
+
+def _crst(report: Report) -> str:
+    for connection in report.connections:
+        connection.statistics.reset()
+    return "Connection stats reset.\n"
+
+
+def _srst(report: Report) -> str:
+    report.statistics.reset()
+    return "Server stats reset.\n"
+
+
+def _conf(report: Report) -> str:
+    return "".join(f"{name}={value}\n" for name, value in report.settings.items())
+
+
+def _envi(report: Report) -> str:
+    return "Environment:\n" + "".join(f"{name}={value}\n" for name, value in report.environment.items())
+
+
+def _dirs(report: Report) -> str:
+    return f"datadir_size: {report.data_bytes}\nlogdir_size: {report.log_bytes}\n"
+
+
+def _hash(report: Report) -> str:
+    return "".join(f"{zxid:x}: {digest}\n" for zxid, digest in report.digests)
+
+
+def _dump(report: Report) -> str:
+    expiring = monitoring.expiring_sessions(report)
+    ephemerals = monitoring.ephemeral_paths(report)
+    lines = ["SessionTracker dump:", f"Session Sets ({len(expiring)})/({len(report.server.sessions)}):"]
+    for expiry_ms, session_ids in expiring.items():
+        lines.append(f"{len(session_ids)} expire at {report.date_of(expiry_ms)}:")
+        lines += [f"\t0x{session_id:x}" for session_id in session_ids]
+    lines += ["ephemeral nodes dump:", f"Sessions with Ephemerals ({len(ephemerals)}):"]
+    for session_id, paths in ephemerals.items():
+        lines += [f"0x{session_id:x}:", *(f"\t{path}" for path in paths)]
+    return "\n".join([*lines, *_connection_sets(report), ""])
+
+
+def _connection_sets(report: Report) -> list[str]:
+    sets: dict[int, list[ConnectionReport]] = {}
+    for connection in report.connections:
+        sets.setdefault(connection.expiry_ms, []).append(connection)
+    lines = ["Connections dump:", f"Connections Sets ({len(sets)})/({len(report.connections)}):"]
+    for expiry_ms, connections in sorted(sets.items()):
+        lines.append(f"{len(connections)} expire at {report.date_of(expiry_ms)}:")
+        lines += [f"\tip: /{one.address} sessionId: 0x{one.session_id:x}" for one in connections]
+    return lines
+
+
+def _wchs(report: Report) -> str:
+    by_session, by_path = monitoring.watched_paths(report), monitoring.watching_sessions(report)
+    total = sum(map(len, by_path.values()))
+    return f"{len(by_session)} connections watching {len(by_path)} paths\nTotal watches:{total}\n"
+
+
+def _wchc(report: Report) -> str:
+    return _grouped({f"0x{session:x}": paths for session, paths in monitoring.watched_paths(report).items()})
+
+
+def _wchp(report: Report) -> str:
+    watching = monitoring.watching_sessions(report)
+    return _grouped({path: [f"0x{session:x}" for session in sessions] for path, sessions in watching.items()})
+
+
+def _grouped(groups: dict[str, list[str]]) -> str:
+    return "".join("".join([f"{head}\n", *(f"\t{line}\n" for line in lines)]) for head, lines in groups.items()) + "\n"
+
+
+def _mntr(report: Report) -> str:
+    return "".join(f"zk_{key}\t{value}\n" for key, value in monitoring.values(report).items())
+
+
+WORDS: dict[str, Callable[[Report], str]] = {
+    "conf": _conf,
+    "cons": _cons,
+    "crst": _crst,
+    "dirs": _dirs,
+    "dump": _dump,
+    "envi": _envi,
+    "gtmk": _gtmk,
+    "hash": _hash,
+    "isro": _isro,
+    "mntr": _mntr,
+    "ruok": _ruok,
+    "srst": _srst,
+    "srvr": _srvr,
+    "stat": _stat,
+    "wchc": _wchc,
+    "wchp": _wchp,
+    "wchs": _wchs,
+}
+ALL_WORDS = frozenset({*WORDS, "stmk"})
+
+
+def is_word(first_bytes: bytes) -> bool:
+    """Whether a connection that begins with these four bytes asks for a word instead of a session.
+
+    >>> is_word(b"ruok"), is_word(b"RUOK"), is_word(b"\\0\\0\\0\\x2d")
+    (True, False, False)
+    """
+    assert len(first_bytes) == WORD_BYTES
+    return first_bytes.isalpha() and first_bytes.decode("ascii") in ALL_WORDS
