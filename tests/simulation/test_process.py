@@ -217,6 +217,34 @@ def test_a_timer_that_came_due_in_a_pause_can_still_be_cancelled(scheduler: Sche
     scheduler.run_until(2_000)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_a_timer_does_not_overtake_what_arrived_before_it(seed: int) -> None:
+    scheduler = Scheduler(seed)
+    process = Process(scheduler, "a")
+    ran: list[str] = []
+    process.pause(100)
+    process.call_later(100, lambda: ran.append("timer"))
+    for index in range(3):
+        process.deliver(lambda index=index: ran.append(f"mail {index}"))  # type: ignore[misc]
+    scheduler.run_until(100)
+    assert ran == ["mail 0", "mail 1", "mail 2", "timer"]
+
+
+def test_a_failure_whose_only_waiter_was_cancelled_fails_the_run(scheduler: Scheduler, process: Process) -> None:
+    async def fail_later() -> int:
+        await process.sleep(10)
+        return await fail_with("no")
+
+    async def wait_for(task: Task[int]) -> int:
+        return await task
+
+    waiter = process.spawn(wait_for(process.spawn(fail_later())))
+    scheduler.run_until(5)
+    waiter.cancel()
+    with pytest.raises(ValueError, match="no"):
+        scheduler.run_until(20)
+
+
 def test_a_second_pause_replaces_the_end_of_the_first(scheduler: Scheduler, process: Process) -> None:
     process.pause(1_000)
     process.pause()
