@@ -96,9 +96,14 @@ def among(ids: IntArray, mask: BoolArray) -> BoolArray:
 def contained(ids: IntArray, others: IntArray) -> BoolArray:
     """Which of the ids stand in the list of the same row of `others`; padding does not. Shape of `ids`."""
     found = np.zeros(ids.shape, dtype=np.bool_)
-    for column in range(others.shape[1]):
-        found |= ids == others[:, column : column + 1]
-    found &= ids != NONE
+    other_columns = np.ascontiguousarray(others.T)
+    for place in range(ids.shape[1]):
+        column = np.ascontiguousarray(ids[:, place])
+        hit = np.zeros(len(ids), dtype=np.bool_)
+        for other in other_columns:
+            hit |= column == other
+        hit &= column != NONE
+        found[:, place] = hit
     return found
 
 
@@ -132,9 +137,14 @@ def keep(ids: IntArray, kept: BoolArray) -> IntArray:
     >>> keep(pack([[3, 1, 2]]), np.array([[True, False, True]])).tolist()
     [[3, 2, -1]]
     """
-    left = np.full_like(ids, NONE)
-    left[np.arange(ids.shape[1], dtype=np.int32) < count_of(kept)[:, None]] = ids[kept]
-    return left
+    columns = np.where(kept.T, ids.T, np.int32(NONE))
+    # Each pass carries every gap one place to the right.
+    for end in range(len(columns) - 1, 0, -1):
+        for place in range(end):
+            gap = columns[place] == NONE
+            np.copyto(columns[place], columns[place + 1], where=gap)
+            np.copyto(columns[place + 1], np.int32(NONE), where=gap)
+    return np.ascontiguousarray(columns.T)
 
 
 def alone(ids: IntArray, width: int) -> IntArray:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from simzk.partitions.arrays import NONE, BoolArray, IntArray, among, broker_mask
+from simzk.partitions.arrays import NONE, BoolArray, IntArray, among, any_of, broker_mask
 from simzk.partitions.elections import elect_offline
 from simzk.partitions.isr import remove_from_isr
 from simzk.partitions.rules import LATEST, ElectionRules
@@ -180,21 +180,22 @@ def _trim(
     rules: ElectionRules,
 ) -> None:
     """The replicas of the dead leave the ISRs in `states`, in the order of `dead`; each removal is one write."""
+    gone = broker_mask(dead)
     never = len(dead)
-    turn_of = np.full(max(dead, default=0) + 1, never, dtype=np.int32)
+    turn_of = np.full(gone.size, never, dtype=np.int32)
     turn_of[np.array(dead, dtype=np.intp)] = np.arange(never, dtype=np.int32)
-    turns = np.where(among(replicas, broker_mask(dead)), turn_of.take(replicas, mode="clip"), np.int32(never))
     brokers = np.array(dead, dtype=np.int32)
+    rows = np.flatnonzero(any_of(among(states.isr, gone)))
+    held = replicas.take(rows, axis=0)
+    turns = np.where(among(held, gone), turn_of.take(held, mode="clip"), np.int32(never))
     # A partition has at most as many dead replicas as replicas: each round takes the next of each.
-    for _ in range(replicas.shape[1]):
+    for _ in range(min(never, replicas.shape[1])):
         soonest = reduce(np.minimum, turns.T[1:], turns[:, 0].copy())
-        rows = np.flatnonzero(soonest < never)
-        if rows.size == 0:
-            return
-        turns[turns == soonest[:, None]] = never
-        allowed = unclean_allowed if isinstance(unclean_allowed, bool) else unclean_allowed[rows]
-        isr, leader = states.isr.take(rows, axis=0), states.leader[rows]
-        removal = remove_from_isr(isr, leader, brokers[soonest[rows]], allowed, rules)
+        due = np.flatnonzero(soonest < never)
+        turn, at = brokers[soonest[due]], rows[due]
+        allowed = unclean_allowed if isinstance(unclean_allowed, bool) else unclean_allowed[at]
+        removal = remove_from_isr(states.isr.take(at, axis=0), states.leader[at], turn, allowed, rules)
         hit = np.flatnonzero(removal.changed)
-        new = written(states.at(rows[hit]), removal.leader[hit], removal.isr.take(hit, axis=0), controller_epoch)
-        states.put(rows[hit], new)
+        new = written(states.at(at[hit]), removal.leader[hit], removal.isr.take(hit, axis=0), controller_epoch)
+        states.put(at[hit], new)
+        turns[turns == soonest[:, None]] = never
