@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from simzk.partitions.arrays import NONE, IntArray
+from simzk.partitions.arrays import NONE, IntArray, unpack
 
 _NOTED_AT_MOST = 64
 _NO_ROWS: IntArray = np.empty(0, dtype=np.int32)
@@ -68,12 +68,14 @@ class BrokerIndex:
         self._change(rows, replicas, False)
 
     def _change(self, rows: IntArray, replicas: IntArray, holds: bool) -> None:
+        if len(rows) <= _NOTED_AT_MOST:
+            for row, ids in zip(rows.tolist(), unpack(replicas), strict=True):
+                for broker in ids:
+                    self._noted.setdefault(broker, {})[row] = holds
+            return
         for broker, changed in _grouped(rows, replicas).items():
-            if changed.size <= _NOTED_AT_MOST:
-                self._noted.setdefault(broker, {}).update(dict.fromkeys(changed.tolist(), holds))
-            else:
-                self.rows(broker)
-                self._merge(broker, *((changed, _NO_ROWS) if holds else (_NO_ROWS, changed)))
+            self.rows(broker)
+            self._merge(broker, *((changed, _NO_ROWS) if holds else (_NO_ROWS, changed)))
 
     def _merge(self, broker: int, added: IntArray, removed: IntArray) -> None:
         held = self._held.get(broker, _NO_ROWS)

@@ -74,6 +74,15 @@ class States(NamedTuple):
         for column, values in zip(self, new, strict=True):
             column[rows] = values
 
+    def put_one(self, row: int, state: LeaderAndIsr) -> None:
+        """Overwrite the state of one row in place; its ISR fits the width."""
+        self.leader[row] = state.leader
+        self.leader_epoch[row] = state.leader_epoch
+        self.isr[row] = (*state.isr, *(NONE,) * (self.isr.shape[1] - len(state.isr)))
+        self.controller_epoch[row] = state.controller_epoch
+        self.version[row] = state.version
+        self.recovering[row] = state.recovering
+
     def one(self, row: int) -> LeaderAndIsr:
         """The state of one row."""
         members = self.isr[row]
@@ -103,12 +112,7 @@ def states_of(states: list[LeaderAndIsr], width: int) -> States:
     """The columns of single states, ISRs padded to `width`."""
     columns = no_states(len(states), width)
     for row, state in enumerate(states):
-        columns.leader[row] = state.leader
-        columns.leader_epoch[row] = state.leader_epoch
-        columns.isr[row, : len(state.isr)] = state.isr
-        columns.controller_epoch[row] = state.controller_epoch
-        columns.version[row] = state.version
-        columns.recovering[row] = state.recovering
+        columns.put_one(row, state)
     return columns
 
 

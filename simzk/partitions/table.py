@@ -31,7 +31,7 @@ from simzk.partitions.arrays import (
     widen,
 )
 from simzk.partitions.broker_index import BrokerIndex
-from simzk.partitions.states import LeaderAndIsr, States, no_states, states_of
+from simzk.partitions.states import LeaderAndIsr, States, no_states
 from simzk.partitions.topic_rows import FREE_TOPIC, TopicRows
 from simzk.partitions.validation import in_topic_order, validate_moves, validate_replicas
 
@@ -305,7 +305,7 @@ class PartitionTable:
             moving.pop(row, None)
             if ids:
                 moving[row] = tuple(ids)
-        self._note_strays(rows, self._states.at(rows))
+        self._note_stray(row)
 
     def apply(self, rows: IntArray, states: States) -> States:
         """Write the states of some rows.
@@ -327,7 +327,8 @@ class PartitionTable:
         """Write the state of one partition."""
         self._assert_in_use(row)
         self._grow_width(len(state.isr))
-        self._write_states(np.array([row], dtype=np.int32), states_of([state], self.width))
+        self._states.put_one(row, state)
+        self._note_stray(row)
 
     def remove(self, rows: Iterable[int]) -> None:
         """Take partitions out of the table; their rows are free, and a topic without partitions is forgotten.
@@ -371,12 +372,21 @@ class PartitionTable:
         return np.arange(first, self._used, dtype=np.int32)
 
     def _grow_width(self, width: int) -> None:
-        self._replicas = widen(self._replicas, width)
-        self._states = self._states._replace(isr=widen(self._states.isr, width))
+        if width > self.width:
+            self._replicas = widen(self._replicas, width)
+            self._states = self._states._replace(isr=widen(self._states.isr, width))
 
     def _write_states(self, rows: IntArray, states: States) -> None:
         self._states.put(rows, states._replace(isr=widen(states.isr, self.width)))
         self._note_strays(rows, states)
+
+    def _note_stray(self, row: int) -> None:
+        """`_note_strays` for one row, at a tenth of its price."""
+        mentioned = {*self._states.isr[row].tolist(), int(self._states.leader[row])}
+        if mentioned <= {NONE, *self._replicas[row].tolist()}:
+            self._strays.discard(row)
+        else:
+            self._strays.add(row)
 
     def _note_strays(self, rows: IntArray, states: States) -> None:
         strays = rows[_is_stray(self._replicas.take(rows, axis=0), states.isr, states.leader)]
