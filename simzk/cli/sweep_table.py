@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from simzk.pipeline.sweep import Plan
 
 COLUMNS = {
-    "newly_offline": "newly offline",
-    "lost": "no replica left",
-    "under_min_isr": "under min ISR",
-    "under_replicated": "under-replicated",
-    "leaders_moved": "leaders moved",
-    "busiest_leaders": "busiest leads",
+    "newly_offline": "newly\noffline",
+    "lost": "no replica\nleft",
+    "under_min_isr": "under\nmin ISR",
+    "under_replicated": "under-\nreplicated",
+    "leaders_moved": "leaders\nmoved",
+    "busiest_leaders": "busiest\nleads",
 }
 """Columns of the table `failures` that are shown, with their headings."""
 
@@ -28,7 +28,8 @@ MOST_IDS = 6
 
 def show_worst(plan: Plan, worst: list[dict[str, object]]) -> None:
     """Print the worst failure sets, and where the rest is."""
-    table = Table("fails", title=f"the worst {len(worst)} of {plan.sets:,} failure sets", title_justify="left")
+    table = Table(title=f"the worst {len(worst)} of {plan.sets:,} failure sets", title_justify="left")
+    table.add_column("fails", no_wrap=True)
     for heading in COLUMNS.values():
         table.add_column(heading, justify="right")
     for row in worst:

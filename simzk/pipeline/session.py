@@ -7,6 +7,7 @@ is looked at only where Spark does not start.
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 from contextlib import contextmanager
@@ -34,13 +35,15 @@ def spark_session(master: str = LOCAL) -> Iterator[SparkSession]:
         master: as Spark's `--master`.
 
     Raises:
-        ConfigError: Spark cannot run here, or does not start.
+        ConfigError: Spark cannot run here, does not start, or runs in this process already (it can only once).
     """
     require_spark()
     from pyspark import SparkContext
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
+    if SparkContext._active_spark_context is not None:
+        raise ConfigError("a Spark session is open in this process", right="that one to be used, or to be stopped")
     with tempfile.TemporaryDirectory(prefix="simzk-spark-") as scratch, tempfile.TemporaryFile() as log:
         settings = _settings(master, scratch)
         with _workers_python():
@@ -100,7 +103,7 @@ def _reason(log: IO[bytes], error: Exception) -> str:
     log.seek(0)
     lines = log.read().decode(errors="replace").splitlines()
     named = [line for line in lines if "Exception: " in line or "Error: " in line]
-    return (named[-1] if named else str(error).splitlines()[0]).strip()
+    return re.sub(r"^.*?(Exception|Error): ", "", named[-1]) if named else str(error).splitlines()[0]
 
 
 def _end(gateway: JavaGateway | None) -> None:

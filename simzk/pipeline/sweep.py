@@ -134,9 +134,12 @@ def _watched(spark: SparkSession, tasks: int, progress: Callable[[float], None] 
     over = Event()
 
     def watch() -> None:
+        done = 0
         while not over.wait(POLL_S):
             stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-            progress(min(sum(stage.numCompletedTasks for stage in stages if stage is not None) / tasks, 1.0))
+            # Between its last task and its end a stage is no longer active.
+            done = max(done, sum(stage.numCompletedTasks for stage in stages if stage is not None))
+            progress(min(done / tasks, 1.0))
 
     watcher = Thread(target=watch, name="simzk-sweep-progress", daemon=True)
     watcher.start()

@@ -18,7 +18,24 @@ if TYPE_CHECKING:
 
 RECORDED = Path(__file__).parents[2] / "scenarios" / "layouts" / "kafka-3.9.1" / "dumps.json"
 
-MAKE = ["layout", "make", "--brokers", "6", "--racks", "3", "--topics", "2", "--partitions", "40", "--rf", "3", "--seed", "7", "--min-insync-replicas", "2"]
+MAKE = [
+    "layout",
+    "make",
+    "--brokers",
+    "6",
+    "--racks",
+    "3",
+    "--topics",
+    "2",
+    "--partitions",
+    "40",
+    "--rf",
+    "3",
+    "--seed",
+    "7",
+    "--min-insync-replicas",
+    "2",
+]
 
 
 @pytest.mark.parametrize("form", [".parquet", ".json"])

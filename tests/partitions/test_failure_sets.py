@@ -17,6 +17,7 @@ from tests.partitions.layout_strategies import Cluster, clusters, layout_of
 @given(clusters(), st.sampled_from(["brokers", "racks"]), st.integers(1, 4))
 def test_the_sets_are_all_combinations_of_what_is_live(cluster: Cluster, kind: str, count: int) -> None:
     live = {broker: state.rack for broker, state in cluster.brokers.items() if state.live}
+    candidates: list[tuple[set[int], tuple[str, ...]]]
     if kind == "brokers":
         candidates = [({broker}, ()) for broker in sorted(live)]
     else:

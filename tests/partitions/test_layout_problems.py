@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -14,6 +14,9 @@ from simzk.errors import LayoutError
 from simzk.partitions.layouts import Brokers, Layout, brokers_in_racks, generate_layout, read_layout, write_layout
 from simzk.partitions.layouts.problems import find_problems
 from tests.partitions.layout_strategies import Cluster, clusters, layout_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def healthy(partitions: int = 30) -> Layout:
@@ -62,7 +65,7 @@ RIGHT = {
 @pytest.mark.parametrize("form", [".json", ".parquet"])
 def test_each_rule_has_its_words(tmp_path: Path, wrong: dict[str, object], told: str, form: str) -> None:
     path = tmp_path / f"layout{form}"
-    document = {
+    document: dict[str, list[dict[str, object]]] = {
         "brokers": [{"broker": broker, "rack": None, "live": True} for broker in (1, 2, 3, 4)],
         "partitions": [{**RIGHT, "partition": 7}, {**RIGHT, **wrong}, {**RIGHT, "partition": 8}],
     }
@@ -123,7 +126,7 @@ def test_a_row_that_breaks_two_rules_counts_once() -> None:
 
 def test_a_broker_taken_off_the_list_is_missed() -> None:
     layout = healthy()
-    fewer = Brokers.from_racks({broker: None for broker in range(4)})
+    fewer = Brokers.from_racks(dict.fromkeys(range(4)))
     problems = find_problems(replace(layout, brokers=fewer))
     assert problems.total == int(np.count_nonzero((layout.replicas == 4).any(axis=1)))
     assert "replica on unknown broker 4" in problems.first[0]

@@ -1,0 +1,134 @@
+"""`simzk sweep`, as typed: once for real, and everything that is refused before Spark is started."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+import pytest
+
+from simzk.partitions.layouts import read_layout
+from simzk.pipeline.outcomes import failures_table, parse_specs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.commands import Simzk
+
+SIMZK = [sys.executable, "-c", "from simzk.cli import main; main()"]
+
+
+@pytest.fixture
+def layout(simzk: Simzk, tmp_path: Path) -> Path:
+    """Nine brokers in three racks."""
+    path = tmp_path / "layout.parquet"
+    assert simzk("layout", "make", "--brokers", 9, "--partitions", 90, "--rf", 2, "--out", path).status == 0
+    return path
+
+
+@pytest.mark.java
+def test_a_sweep_says_the_worst_and_nothing_else_and_litters_nowhere(layout: Path, tmp_path: Path) -> None:
+    desk = tmp_path / "desk"
+    desk.mkdir()
+    ended = subprocess.run(
+        [
+            *SIMZK,
+            "sweep",
+            str(layout),
+            "--fail",
+            "brokers:1",
+            "--fail",
+            "racks:1",
+            "--out",
+            "out",
+            "--master",
+            "local[1]",
+        ],
+        cwd=desk,
+        env={**os.environ, "PYSPARK_PYTHON": "/no/such/python", "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    lines = ended.stdout.splitlines()
+    assert lines[0] == "the worst 10 of 12 failure sets".ljust(len(lines[0]))
+    assert "rack1 (3 brokers)" in ended.stdout
+    assert lines[-2] == "without any failure: 0 offline, 0 under min ISR, 0 under-replicated, of 90 partitions"
+    assert lines[-1] == f"all of them: {desk / 'out' / 'failures'} (Parquet)"
+    rows = sorted(pq.read_table(desk / "out" / "failures").to_pylist(), key=lambda row: row["failure_set"])
+    assert rows == failures_table(read_layout(layout), parse_specs("brokers:1,racks:1")).to_pylist()
+    assert sorted(path.name for path in desk.iterdir()) == ["out"]
+    assert sorted(path.name for path in (desk / "out").iterdir()) == ["failures", "sweep.json"]
+
+
+@pytest.mark.java
+def test_a_master_that_cannot_be_is_one_line(layout: Path, tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [*SIMZK, "sweep", str(layout), "--fail", "brokers:1", "--out", str(tmp_path / "out"), "--master", "nowhere"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith(
+        "simzk: error: --master nowhere: Spark did not start: Master must either be yarn or "
+    )
+    assert ended.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--fail", "broker"], "'broker' is no failure; expected brokers:N or racks:N"),
+        (["--fail", "brokers:1", "--fail", "racks:4"], "racks:4 cannot fail: there are 3 racks with a live broker"),
+        (["--fail", "brokers:10"], "brokers:10 cannot fail: there are 9 live brokers"),
+    ],
+)
+def test_what_cannot_fail_is_refused_before_anything_starts(
+    simzk: Simzk, layout: Path, tmp_path: Path, arguments: list[str], told: str
+) -> None:
+    status, text, err = simzk("sweep", layout, *arguments, "--out", tmp_path / "out")
+    assert (status, text) == (2, "")
+    assert err.startswith("simzk: error: ")
+    assert told in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_missing_layout_and_a_taken_directory_are_refused(simzk: Simzk, layout: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    status, _, err = simzk("sweep", tmp_path / "none.parquet", "--fail", "brokers:1", "--out", out)
+    assert (status, err) == (2, f"simzk: error: {tmp_path / 'none.parquet'}: there is no such file\n")
+    (out / "failures").mkdir(parents=True)
+    status, _, err = simzk("sweep", layout, "--fail", "brokers:1", "--out", out)
+    assert status == 2
+    assert "a sweep stands there already; expected another directory" in err
+
+
+def test_no_java_is_one_line(simzk: Simzk, layout: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    status, text, err = simzk("sweep", layout, "--fail", "brokers:1", "--out", tmp_path / "out")
+    assert (status, text) == (2, "")
+    assert err.startswith("simzk: error: Spark needs Java 17 or newer and none is on PATH: install one")
+    assert err.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_progress_is_one_line_on_a_terminal_and_is_gone_at_the_end() -> None:
+    """The line is written by a process whose standard error is a terminal."""
+    script = (
+        "from simzk.cli.sweep import _progress_line\n"
+        "with _progress_line() as tell:\n"
+        "    tell('1 of 2'); tell('2 of 2')\n"
+    )
+    ours, theirs = pty.openpty()
+    subprocess.run([sys.executable, "-c", script], stderr=theirs, check=True)
+    os.close(theirs)
+    said = os.read(ours, 1000).decode()
+    os.close(ours)
+    assert said == "\r\x1b[K1 of 2, 0 s\r\x1b[K2 of 2, 0 s\r\x1b[K"

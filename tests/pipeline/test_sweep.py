@@ -1,0 +1,122 @@
+"""Sweeps on Spark: the same table as in one process, however it is sliced; reasons in one line; nothing left behind."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+import pytest
+
+import simzk.pipeline
+from simzk.errors import ConfigError, SimzkError
+from simzk.partitions.failure_sets import FailureSpec
+from simzk.partitions.layouts import brokers_in_racks, generate_layout, read_layout, write_layout
+from simzk.pipeline.outcomes import failures_table, parse_specs
+from simzk.pipeline.session import spark_session
+from simzk.pipeline.sweep import WORST_FIRST, plan_sweep, run_sweep
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+FAIL = "brokers:1,racks:1,brokers:2"
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Path:
+    """Twelve brokers in three racks, replication factor 2: pairs of them take partitions offline."""
+    path = tmp_path / "layout.parquet"
+    drawn = generate_layout(brokers_in_racks(12, 3), topics=5, partitions=200, replication_factor=2, seed=11)
+    write_layout(drawn, path)
+    return path
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("tasks", [None, 1, 7])
+def test_the_source_gives_the_local_table_in_any_number_of_tasks(
+    spark: SparkSession, layout: Path, tasks: int | None
+) -> None:
+    simzk.pipeline.register(spark)
+    source = spark.read.format("simzk_failures").option("fail", FAIL)
+    if tasks is not None:
+        source = source.option("numPartitions", tasks)
+    rows = sorted(source.load(str(layout)).toArrow().to_pylist(), key=lambda row: row["failure_set"])
+    assert rows == failures_table(read_layout(layout), parse_specs(FAIL)).to_pylist()
+    assert max(row["newly_offline"] for row in rows) > 0
+
+
+@pytest.mark.java
+def test_a_sweep_writes_the_local_table_and_finds_the_worst(spark: SparkSession, layout: Path, tmp_path: Path) -> None:
+    specs = [FailureSpec.parse(text) for text in FAIL.split(",")]
+    plan = plan_sweep(layout, specs, tmp_path / "out")
+    shares: list[float] = []
+    worst = run_sweep(spark, plan, shares.append)
+
+    written = sorted(pq.read_table(tmp_path / "out" / "failures").to_pylist(), key=lambda row: row["failure_set"])
+    expected = failures_table(read_layout(layout), specs).to_pylist()
+    assert written == expected
+    order = sorted(expected, key=lambda row: ([-row[name] for name in WORST_FIRST], row["failure_set"]))
+    assert worst == order[:10]
+    summary = json.loads((tmp_path / "out" / "sweep.json").read_text())
+    assert (summary["brokers"], summary["partitions"], summary["failure_sets"]) == (12, 200, 12 + 3 + 66)
+    assert summary["settled"]["offline"] == 0
+    assert shares == sorted(shares)
+    assert all(0 <= share <= 1 for share in shares)
+
+
+@pytest.mark.java
+def test_what_fails_in_a_worker_is_told_in_one_line(spark: SparkSession, layout: Path, tmp_path: Path) -> None:
+    plan = plan_sweep(layout, parse_specs("brokers:1"), tmp_path / "out")
+    layout.write_bytes(layout.read_bytes()[:-9])
+    with pytest.raises(SimzkError) as caught:
+        run_sweep(spark, plan)
+    assert "\n" not in str(caught.value)
+    assert f"LayoutError: {layout}: cannot be read as Parquet" in str(caught.value)
+
+
+@pytest.mark.java
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"fail": "brokers:13"}, "brokers:13 cannot fail: there are 12 live brokers"),
+        ({"fail": "everything"}, "'everything' is no failure"),
+        ({"numPartitions": "0"}, "numPartitions: '0' tasks cannot be; expected 1 or more"),
+        ({"path": None}, "simzk_failures reads a layout"),
+    ],
+)
+def test_bad_options_of_the_source_are_told(
+    spark: SparkSession, layout: Path, options: dict[str, str | None], told: str
+) -> None:
+    from pyspark.errors import PySparkException
+
+    simzk.pipeline.register(spark)
+    given = {"path": str(layout), **options}
+    source = spark.read.format("simzk_failures")
+    for name, value in given.items():
+        if value is not None:
+            source = source.option(name, value)
+    with pytest.raises(PySparkException) as caught:
+        source.load().toArrow()
+    assert told in str(caught.value)
+
+
+def test_a_directory_with_a_sweep_is_left_alone(layout: Path, tmp_path: Path) -> None:
+    (tmp_path / "out" / "failures").mkdir(parents=True)
+    with pytest.raises(ConfigError, match="a sweep stands there already"):
+        plan_sweep(layout, parse_specs("brokers:1"), tmp_path / "out")
+
+
+def test_a_layout_without_partitions_cannot_be_swept(tmp_path: Path) -> None:
+    path = tmp_path / "empty.json"
+    path.write_text('{"brokers":[{"broker":1,"rack":null,"live":true}],"partitions":[]}')
+    with pytest.raises(ConfigError, match="the layout has no partitions"):
+        plan_sweep(path, parse_specs("brokers:1"), tmp_path / "out")
+
+
+@pytest.mark.java
+def test_a_second_session_in_a_process_is_refused(spark: SparkSession) -> None:
+    with pytest.raises(ConfigError, match="a Spark session is open in this process"), spark_session("local[1]"):
+        pass
+    assert spark.range(3).count() == 3
