@@ -16,7 +16,7 @@ from simzk.errors import LayoutError, ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.recording import load
 from simzk.kafka.schemas import broker_registration, config, partition_state, topic
-from simzk.partitions.arrays import NONE, pack
+from simzk.partitions.arrays import MAX_BROKER_ID, NONE, pack
 from simzk.partitions.layouts import Brokers, Layout
 from simzk.partitions.layouts.problems import find_problems
 
@@ -84,7 +84,7 @@ def layout_from_tree(znodes: Mapping[str, bytes | None], *, where: str) -> Layou
     ...         b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":3,"isr":[1]}',
     ... }, where="example")
     >>> layout.brokers.live.tolist(), layout.leader_epoch.tolist(), layout.isr.tolist()
-    ([True, False], [3], [[1, -1]])
+    ([True, False], [3], [[1]])
     """
     topics = _children(znodes, paths.TOPICS)
     rows = [row for number, name in enumerate(topics) for row in _partitions(znodes, number, name)]
@@ -114,10 +114,13 @@ def _layout(znodes: Mapping[str, bytes | None], topics: list[str], rows: list[_R
 
 def _brokers(znodes: Mapping[str, bytes | None], named: Sequence[int]) -> Brokers:
     racks: dict[int, str | None] = dict.fromkeys(named)
-    registered = [int(name) for name in _children(znodes, paths.BROKER_IDS)]
-    for broker in registered:
-        path = f"{paths.BROKER_IDS}/{broker}"
-        racks[broker] = broker_registration.decode(path, znodes[path]).rack
+    registered: list[int] = []
+    for name in _children(znodes, paths.BROKER_IDS):
+        path = f"{paths.BROKER_IDS}/{name}"
+        if not name.isdecimal():
+            raise _no_broker_id(name, path)
+        registered += _broker_ids([int(name)], path)
+        racks[int(name)] = broker_registration.decode(path, znodes[path]).rack
     brokers = Brokers.from_racks(racks)
     return Brokers(brokers.ids, brokers.racks, np.isin(brokers.ids, registered))
 
@@ -130,10 +133,11 @@ def _partitions(znodes: Mapping[str, bytes | None], number: int, name: str) -> l
         state_path = f"{path}/partitions/{partition}/state"
         if state_path in znodes:
             state = partition_state.decode(state_path, znodes[state_path])
-            isr, leader, leader_epoch = state.isr, state.leader, state.leader_epoch
+            isr, leader, leader_epoch = _broker_ids(state.isr, state_path), state.leader, state.leader_epoch
         else:
             isr, leader, leader_epoch = (), NONE, 0
-        rows.append(_Row(number, partition, assignment.replicas, isr, leader, leader_epoch, min_insync_replicas))
+        replicas = _broker_ids(assignment.replicas, path)
+        rows.append(_Row(number, partition, replicas, isr, leader, leader_epoch, min_insync_replicas))
     return rows
 
 
@@ -145,6 +149,18 @@ def _min_insync_replicas(znodes: Mapping[str, bytes | None], name: str) -> int:
             f"{value!r} is no number of replicas", where=f"{path}: {MIN_INSYNC_REPLICAS}", right="1 or more"
         )
     return int(value)
+
+
+def _broker_ids(ids: Sequence[int], path: str) -> Sequence[int]:
+    """The same ids, each of which can be one: -1 in a list would be taken for its end."""
+    for broker in ids:
+        if not 0 <= broker <= MAX_BROKER_ID:
+            raise _no_broker_id(broker, path)
+    return ids
+
+
+def _no_broker_id(broker: object, path: str) -> ZnodeError:
+    return ZnodeError(f"{broker} is no broker id", where=path, right=f"0 to {MAX_BROKER_ID}")
 
 
 def _children(znodes: Mapping[str, bytes | None], parent: str) -> list[str]:

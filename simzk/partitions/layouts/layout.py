@@ -83,7 +83,7 @@ class Layout:
         topic: int32[n], the index of the topic in `topics`.
         partition: int32[n], the partition's number in its topic.
         replicas: int32[n, w], broker ids in preference order, padded with -1 on the right.
-        isr: int32[n, w], a sequence of broker ids in the znode's order, padded with -1 on the right.
+        isr: int32[n, v], a sequence of broker ids in the znode's order, padded with -1 on the right.
         leader: int32[n], a broker id, or -1 for none.
         leader_epoch: int32[n].
         min_insync_replicas: int32[n], the `min.insync.replicas` of the partition's topic.

@@ -1,0 +1,149 @@
+"""Layouts out of a real cluster's znodes: every step of the recording, and what the real cluster did at failures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from simzk.errors import LayoutError, ZnodeError
+from simzk.kafka.layout_import import layout_from_tree, layout_of_recording
+from simzk.kafka.recording import load
+from simzk.partitions.what_if import WhatIf
+from tests.partitions.layout_strategies import Row, rows_of
+
+RECORDED = Path(__file__).parents[2] / "scenarios" / "layouts" / "kafka-3.9.1" / "dumps.json"
+STEPS = load(RECORDED).steps
+
+TREE = {
+    "/brokers/ids/1": (
+        b'{"jmx_port":-1,"timestamp":"0","endpoints":["PLAINTEXT://a:9092"],"host":"a","version":3,"port":9092,"rack":"east"}'
+    ),
+    "/brokers/topics/t": b'{"version":1,"partitions":{"0":[1,2],"1":[2,1]}}',
+    "/brokers/topics/t/partitions/0/state": (
+        b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":3,"isr":[1]}'
+    ),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_recorded_step_is_read_as_its_znodes_say(step: str) -> None:
+    """The reference reads the JSON of the znodes by itself."""
+    taken, layout = layout_of_recording(RECORDED, step)
+    layout.check()
+    assert taken == step
+    texts = {path: node.data or "" for path, node in load(RECORDED).tree(step).items()}
+    tree = {path: json.loads(text) for path, text in texts.items() if text.startswith("{")}
+    expected = []
+    for path in sorted(tree):
+        if path.startswith("/brokers/topics/") and path.count("/") == 3:
+            topic = path.rpartition("/")[2]
+            for partition, replicas in sorted(tree[path]["partitions"].items(), key=lambda item: int(item[0])):
+                state = tree[f"{path}/partitions/{partition}/state"]
+                config = tree.get(f"/config/topics/{topic}", {"config": {}})["config"]
+                expected.append(
+                    Row(
+                        topic,
+                        int(partition),
+                        replicas,
+                        state["isr"],
+                        state["leader"],
+                        state["leader_epoch"],
+                        int(config.get("min.insync.replicas", 1)),
+                    )
+                )
+    assert rows_of(layout) == expected
+    live = {int(path.rpartition("/")[2]): tree[path].get("rack") for path in tree if path.startswith("/brokers/ids/")}
+    brokers = layout.brokers
+    assert {
+        int(id_): rack for id_, rack, up in zip(brokers.ids, brokers.racks, brokers.live, strict=True) if up
+    } == live
+
+
+@pytest.mark.parametrize(
+    ("step", "broker"),
+    [
+        ("d-kill9-controller-broker1", 1),
+        ("i-sigterm-controller-broker3", 3),
+        ("j2-kill9-noncontroller-broker3", 3),
+        ("n-sigterm-noncontroller-broker3", 3),
+    ],
+)
+def test_what_a_failure_leaves_is_what_the_real_cluster_left(step: str, broker: int) -> None:
+    _, before = layout_of_recording(RECORDED, STEPS[STEPS.index(step) - 1])
+    after = rows_of(layout_of_recording(RECORDED, step)[1])
+    outcome = WhatIf(before).fail([broker])
+    led = {(row.topic, row.partition): row.leader for row in rows_of(before)}
+    assert outcome.leaders_moved == sum(row.leader not in (-1, led[row.topic, row.partition]) for row in after)
+    assert outcome.offline == sum(row.leader == -1 for row in after)
+    assert outcome.under_replicated == sum(len(row.isr) < len(row.replicas) for row in after) > 0
+    assert outcome.touched == sum(broker in row.replicas for row in after)
+    leads = {id_: sum(row.leader == id_ for row in after) for id_ in (1, 2, 3)}
+    assert outcome.busiest_leaders == max(leads.values()) == leads[outcome.busiest_broker]
+
+
+def test_a_broker_that_is_only_named_is_down_and_a_partition_without_state_has_no_leader() -> None:
+    layout = layout_from_tree(TREE, where="here")
+    assert layout.brokers.ids.tolist() == [1, 2]
+    assert layout.brokers.racks == ("east", None)
+    assert layout.brokers.live.tolist() == [True, False]
+    assert rows_of(layout) == [Row("t", 0, [1, 2], [1], 1, 3, 1), Row("t", 1, [2, 1], [], -1, 0, 1)]
+
+
+def test_min_insync_replicas_is_the_topics_own() -> None:
+    config = {"/config/topics/t": b'{"version":1,"config":{"min.insync.replicas":"2"}}'}
+    assert layout_from_tree(TREE | config, where="here").min_insync_replicas.tolist() == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("path", "data", "error", "told"),
+    [
+        ("/brokers/topics/t", b"{", ZnodeError, "/brokers/topics/t"),
+        ("/brokers/topics/t/partitions/0/state", b"[]", ZnodeError, "/brokers/topics/t/partitions/0/state"),
+        ("/brokers/ids/1", b"", ZnodeError, "/brokers/ids/1"),
+        (
+            "/config/topics/t",
+            b'{"version":1,"config":{"min.insync.replicas":"two"}}',
+            ZnodeError,
+            "/config/topics/t: min.insync.replicas: 'two' is no number of replicas",
+        ),
+        (
+            "/brokers/topics/t",
+            b'{"version":1,"partitions":{"0":[1,1]}}',
+            LayoutError,
+            "here: 1 partition cannot be:\n  row 0 (t-0): duplicate replicas [1, 1]",
+        ),
+        (
+            "/brokers/topics/t",
+            b'{"version":1,"partitions":{"0":[1,99999999999]}}',
+            ZnodeError,
+            "/brokers/topics/t: 99999999999 is no broker id; expected 0 to 1048575",
+        ),
+        ("/brokers/topics/t", b'{"version":1,"partitions":{"0":[-1,1]}}', ZnodeError, "topics/t: -1 is no broker id"),
+        (
+            "/brokers/topics/t/partitions/0/state",
+            b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":3,"isr":[1,-1]}',
+            ZnodeError,
+            "partitions/0/state: -1 is no broker id",
+        ),
+        (
+            "/brokers/topics/t/partitions/0/state",
+            b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":30000000000,"isr":[1]}',
+            LayoutError,
+            "here: a number in a znode does not fit 32 bits",
+        ),
+        ("/brokers/ids/x", TREE["/brokers/ids/1"], ZnodeError, "/brokers/ids/x: x is no broker id"),
+        ("/brokers/ids/1048576", TREE["/brokers/ids/1"], ZnodeError, "/brokers/ids/1048576: 1048576 is no broker id"),
+        (
+            "/brokers/topics/t/partitions/0/state",
+            b'{"controller_epoch":1,"leader":2,"version":1,"leader_epoch":3,"isr":[1]}',
+            LayoutError,
+            "leader 2 is neither -1 (none) nor in ISR [1]",
+        ),
+    ],
+)
+def test_znodes_that_hold_no_layout_are_refused(path: str, data: bytes, error: type[Exception], told: str) -> None:
+    with pytest.raises(error) as caught:
+        layout_from_tree(TREE | {path: data}, where="here")
+    assert told in str(caught.value)
