@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simzk.kafka.cluster import KafkaCluster
+from simzk.kafka.invariants import invariants_of
 from simzk.scenarios import actions, expectations, schema
 from simzk.scenarios.reader import step_waits
 from simzk.simulation import FaultPlan, Monitor
@@ -34,6 +35,11 @@ class Verdict:
     line: int
     at_us: int
     failures: tuple[str, ...]
+
+    @property
+    def invariants(self) -> list[str]:
+        """The names of what must hold at every event."""
+        return [invariant.name for invariant in self._monitor.invariants]
 
     @property
     def held(self) -> bool:
@@ -60,7 +66,7 @@ class Play:
         self.cluster = _make_cluster(scenario, seed, version or scenario.version)
         self._scheduler = self.cluster.scheduler
         self.history = self.cluster.history
-        self._monitor = Monitor(self.history, self.cluster.invariants, seed=seed)
+        self._monitor = Monitor(self.history, invariants_of(self.cluster.server), seed=seed)
         self.plan = self._draw_plan(scenario.faults)
 
     @property

@@ -101,11 +101,9 @@ def verdicts(play: Play) -> list[Line]:
         lines.append([mark, (f"{format_time(verdict.at_us)}  line {verdict.line:<4} {verdict.name}", "")])
         lines.extend([(f"            {failure}", "red")] for failure in verdict.failures)
     lines.extend([("  BROKEN  ", "bold red"), (f"invariant {violation}", "")] for violation in play.violations)
-    if play.cluster.invariants and not play.violations:
-        names = ", ".join(invariant.name for invariant in play.cluster.invariants)
-        wrapped = textwrap.wrap(f"at every event: {names}", WIDTH - 10)
-        lines.append([("  holds   ", "green"), (wrapped[0], "")])
-        lines.extend([(f"          {line}", "")] for line in wrapped[1:])
+    if not play.violations:
+        lines.append([("  holds   ", "green"), ("at every event:", "")])
+        lines.extend([(f"            {name}", "")] for name in play.invariants)
     lines.append([])
     return lines
 

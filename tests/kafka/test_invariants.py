@@ -1,0 +1,180 @@
+"""Each invariant rings for what breaks it, by the event that tells of it, and for nothing that real Kafka wrote."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from simzk.kafka.invariants import invariants_of
+from simzk.kafka.paths import CONTROLLER, CONTROLLER_EPOCH
+from simzk.simulation import History, Monitor, Scheduler
+from simzk.zookeeper import requests as req
+from simzk.zookeeper.server import Server
+
+if TYPE_CHECKING:
+    from simzk.zookeeper import transactions as txns
+
+TRANSACTIONS = Path(__file__).parents[2] / "scenarios" / "layouts" / "kafka-3.9.1" / "txns.json"
+STATE = "/brokers/topics/t/partitions/0/state"
+
+
+class Rig:
+    """A server, a session that writes to it, a history that tells of each transaction, and the monitor."""
+
+    def __init__(self) -> None:
+        self.server = Server()
+        self.history = History(Scheduler(seed=1))
+        self.server.on_transaction.append(self._tell)
+        self.monitor = Monitor(self.history, invariants_of(self.server), seed=1)
+        self._connection = self.server.connect(req.ConnectRequest(0, 0, 10_000, 0, None, False), now_ms=0)
+
+    def _tell(self, transaction: txns.Transaction) -> None:
+        self.history.record("somebody", "writes", str(transaction.zxid))
+
+    def do(self, *requests: req.Request) -> None:
+        for request in requests:
+            self.server.handle(self._connection, 1, request, now_ms=0)
+
+    def create(self, path: str, data: str) -> None:
+        parts = path.split("/")[1:-1]
+        for depth in range(1, len(parts) + 1):
+            self.do(req.Create("/" + "/".join(parts[:depth]), None, req.OPEN_ACL, 0))
+        self.do(req.Create(path, data.encode(), req.OPEN_ACL, 0))
+
+    def set(self, path: str, data: str) -> None:
+        self.do(req.SetData(path, data.encode(), -1))
+
+    @property
+    def broken(self) -> list[str]:
+        return [f"{violation.invariant}: {violation.detail}" for violation in self.monitor.violations]
+
+
+def state(leader: int, isr: list[int], *, epoch: int = 0, controller_epoch: int = 1) -> str:
+    fields = {"controller_epoch": controller_epoch, "leader": leader, "version": 1, "leader_epoch": epoch, "isr": isr}
+    return json.dumps(fields)
+
+
+@pytest.fixture
+def rig() -> Rig:
+    """A cluster of one partition, as a controller of epoch 1 would have made it."""
+    rig = Rig()
+    rig.create(CONTROLLER_EPOCH, "1")
+    rig.create(CONTROLLER, '{"version":2,"brokerid":1,"timestamp":"0","kraftControllerEpoch":-1}')
+    topic = '{"partitions":{"0":[1,2,3]},"topic_id":"a","adding_replicas":{},"removing_replicas":{},"version":3}'
+    rig.create("/brokers/topics/t", topic)
+    rig.create(STATE, state(1, [1, 2, 3]))
+    assert rig.broken == []
+    return rig
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (state(2, [1, 3], epoch=1), "a leader is in its ISR, or there is none: t-0 is led by 2, its ISR is [1, 3]"),
+        (state(-1, [], epoch=1), "an ISR is never empty, and only replicas join it: t-0 has an empty ISR"),
+        (state(1, [1, 4], epoch=1), "an ISR is never empty, and only replicas join it: t-0 took [4] into its ISR"),
+        (state(2, [1, 2, 3]), "leader epochs never fall, and rise with every change of leader: t-0 went to leader 2"),
+        (
+            state(1, [1], epoch=-1),
+            "leader epochs never fall, and rise with every change of leader: t-0 fell from epoch 0",
+        ),
+        (
+            state(1, [1], controller_epoch=0),
+            "only the controller of the present epoch writes states: t-0 bears epoch 0",
+        ),
+        ("{", "a leader is in its ISR, or there is none: /brokers/topics/t/partitions/0/state: holds b'{'"),
+    ],
+)
+def test_a_state_that_breaks_an_invariant_is_told_by_the_event_that_wrote_it(rig: Rig, data: str, said: str) -> None:
+    rig.set(STATE, data)
+    (broken,) = rig.broken
+    assert broken.startswith(said)
+    assert rig.monitor.violations[0].event == rig.history[-1]
+    rig.set(CONTROLLER_EPOCH, "1")
+    assert len(rig.broken) == 1, "a break is told once"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        state(1, [1, 2, 3]),
+        state(1, [1]),
+        state(2, [2, 3], epoch=1),
+        state(-1, [1], epoch=1),
+        state(1, [3, 2, 1], epoch=7),
+    ],
+)
+def test_what_kafka_may_write_breaks_nothing(rig: Rig, data: str) -> None:
+    rig.set(STATE, data)
+    assert rig.broken == []
+
+
+def test_a_member_that_is_no_replica_any_more_may_leave_in_its_time(rig: Rig) -> None:
+    rig.set("/brokers/topics/t", '{"partitions":{"0":[1,2]},"version":3}')
+    rig.set(STATE, state(1, [1, 2, 3], epoch=1))
+    rig.set(STATE, state(1, [1, 2], epoch=2))
+    assert rig.broken == []
+    rig.set(STATE, state(1, [1, 2, 3], epoch=2))
+    assert len(rig.broken) == 1
+
+
+def test_an_epoch_that_falls_and_a_second_controller_of_one_epoch_are_told(rig: Rig) -> None:
+    rig.do(req.Delete(CONTROLLER, -1))
+    rig.do(req.Create(CONTROLLER, b'{"version":2,"brokerid":2,"timestamp":"0"}', req.OPEN_ACL, 0))
+    rig.set(CONTROLLER_EPOCH, "0")
+    name = "there is one controller to an epoch, and epochs never fall"
+    assert rig.broken == [
+        f"{name}: brokers 1 and 2 were both controller of 1",
+        f"{name}: /controller_epoch fell from 1 to 0",
+    ]
+
+
+def test_a_proper_election_breaks_nothing(rig: Rig) -> None:
+    rig.do(req.Delete(CONTROLLER, -1))
+    elected = req.Create(CONTROLLER, b'{"version":2,"brokerid":2,"timestamp":"0"}', req.OPEN_ACL, 1)
+    rig.do(req.Multi((elected, req.SetData(CONTROLLER_EPOCH, b"2", -1))))
+    rig.set(STATE, state(2, [2], epoch=1, controller_epoch=2))
+    assert rig.broken == []
+
+
+def test_a_topic_that_is_made_again_starts_anew(rig: Rig) -> None:
+    rig.set(STATE, state(2, [2, 3], epoch=5))
+    rig.do(req.Delete(STATE, -1))
+    rig.do(req.Create(STATE, state(1, [1, 2]).encode(), req.OPEN_ACL, 0))
+    assert rig.broken == []
+
+
+def test_nothing_that_a_real_cluster_wrote_breaks_an_invariant() -> None:
+    """Every transaction of the recording, in order: 380 of three brokers' and Kafka's tools'."""
+    rig = Rig()
+    written = 0
+    for transaction in json.loads(TRANSACTIONS.read_text()):
+        operations = transaction.get("ops", [transaction])
+        if any(operation["op"] == "error" for operation in operations):
+            continue
+        requests = [request for operation in operations for request in requests_of(operation)]
+        rig.do(req.Multi(tuple(requests)))
+        written += len(requests)
+    assert written > 220
+    assert rig.broken == []
+
+
+def requests_of(operation: dict[str, object]) -> list[req.Create | req.SetData | req.Delete]:
+    """What would write again what a recorded transaction wrote, without asking for versions."""
+    path, data = str(operation.get("path")), str(operation.get("data") or "").encode()
+    match operation["op"]:
+        case "create":
+            return [req.Create(path, data, req.OPEN_ACL, 0)]
+        case "setData":
+            return [req.SetData(path, data, -1)]
+        case "delete":
+            return [req.Delete(path, -1)]
+        case "closeSession":
+            gone = operation.get("deleted", [])
+            assert isinstance(gone, list)
+            return [req.Delete(one, -1) for one in gone]
+        case _:
+            return []
