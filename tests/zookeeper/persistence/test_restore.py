@@ -1,0 +1,245 @@
+"""What is restored is what was: from a snapshot taken while the server went on, and the log behind it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from io import BytesIO
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simzk.zookeeper import requests as req
+from simzk.zookeeper import transactions as txns
+from simzk.zookeeper.config import ServerConfig
+from simzk.zookeeper.persistence import (
+    LOG_HEADER,
+    LogEntry,
+    Restoration,
+    SnapshotReader,
+    TransactionLogReader,
+    TreeDigest,
+    encode_log_entry,
+    encode_snapshot,
+    touched_paths,
+)
+from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
+from simzk.zookeeper.server import Server
+from tests.zookeeper.persistence.strategies import RECORDS, contents, trees
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from simzk.zookeeper.connection import Connection
+    from simzk.zookeeper.tree import DataTree
+
+CONFIG = ServerConfig(extended_types=True)
+READ_ONLY = (ACL(1, Id("world", "anyone")), ACL(31, Id("ip", "127.0.0.1")))
+
+
+@dataclass
+class Recorded:
+    """A server with its log, and a snapshot that is written while it works."""
+
+    server: Server = field(default_factory=lambda: Server(CONFIG))
+    log: bytearray = field(default_factory=lambda: bytearray(LOG_HEADER))
+    snapshot: bytearray = field(default_factory=bytearray)
+    snapshot_zxid: int = -1
+
+    def __post_init__(self) -> None:
+        self.digest = TreeDigest(self.server.tree)
+        self.server.on_transaction.append(self.append)
+        self.connections: dict[int, Connection] = {}
+        self.pieces: Iterator[bytes] | None = None
+        self.now_ms = 0
+
+    def append(self, transaction: txns.Transaction) -> None:
+        digest = self.digest.refresh(touched_paths(transaction.record))
+        self.log += encode_log_entry(transaction, digest)
+
+    def ask(self, client: int, request: req.Request) -> None:
+        self.now_ms += 1
+        if client not in self.connections or self.connections[client].closed:
+            connect = req.ConnectRequest(0, 0, 40_000, 0, None, False)
+            self.connections[client] = self.server.connect(connect, self.now_ms)
+        self.server.handle(self.connections[client], 1, request, self.now_ms)
+        self.server.take_output()
+
+    def go_on_with_snapshot(self, pieces: int) -> None:
+        if self.pieces is None:
+            self.snapshot_zxid = self.server.zxid
+            sessions = self.server.sessions.timeouts_ms()
+            self.pieces = encode_snapshot(self.server.tree, sessions, lambda: (self.server.zxid, self.digest.value))
+        self.snapshot += b"".join(islice(self.pieces, pieces))
+
+    def restored(self) -> Restoration:
+        restoration = Restoration()
+        assert restoration.load(SnapshotReader(BytesIO(bytes(self.snapshot))), self.snapshot_zxid) is None
+        for entry in TransactionLogReader(BytesIO(bytes(self.log))):
+            restoration.replay(entry)
+        return restoration
+
+
+CLIENTS = st.integers(0, 2)
+PATHS = st.sampled_from(["/a", "/b", "/a/b", "/a/c", "/a/b/c", "/c"])
+DATA = st.none() | st.binary(max_size=3)
+ACLS = st.sampled_from([OPEN_ACL, OPEN_ACL, READ_ONLY, (ACL(31, Id("ip", "127.0.0.1")),)])
+OPERATIONS = st.one_of(
+    st.builds(req.Create, PATHS, DATA, ACLS, st.integers(0, 3)),
+    st.builds(req.Create2, PATHS, DATA, ACLS, st.integers(0, 1)),
+    st.builds(req.CreateContainer, PATHS, DATA, ACLS, st.just(4)),
+    st.builds(req.CreateTTL, PATHS, DATA, ACLS, st.just(5), st.just(1000)),
+    st.builds(req.Delete, PATHS, st.just(-1)),
+    st.builds(req.SetData, PATHS, DATA, st.sampled_from([-1, -1, 0])),
+)
+REQUESTS = st.one_of(
+    OPERATIONS,
+    OPERATIONS,
+    st.builds(req.SetACL, PATHS, ACLS, st.just(-1)),
+    st.builds(req.Multi, st.lists(OPERATIONS | st.builds(req.Check, PATHS, st.just(0)), max_size=3).map(tuple)),
+    st.just(req.CloseSession()),
+)
+STEPS = st.lists(st.tuples(CLIENTS, REQUESTS, st.integers(0, 2)), max_size=40)
+
+
+@given(STEPS, st.integers(0, 10))
+def test_a_fuzzy_snapshot_and_the_log_behind_it(steps: list[tuple[int, req.Request, int]], first: int) -> None:
+    recorded = Recorded()
+    for number, (client, request, pieces) in enumerate(steps):
+        recorded.ask(client, request)
+        if number >= first:
+            recorded.go_on_with_snapshot(pieces)
+    recorded.go_on_with_snapshot(10_000)
+    for client, request, _ in steps[: len(steps) // 3]:
+        recorded.ask(client, request)
+    server = recorded.server
+    restoration = recorded.restored()
+    restoration.tree.check()
+    assert restoration.sessions == dict(server.sessions.timeouts_ms())
+    assert restoration.zxid == server.zxid
+    assert (restoration.mismatch_zxid, restoration.missing_until) == (None, None)
+    assert restoration.finish().value == recorded.digest.value
+    assert contents(restoration.tree) == contents(server.tree)
+
+
+@given(STEPS)
+def test_the_digest_follows_every_transaction(steps: list[tuple[int, req.Request, int]]) -> None:
+    recorded = Recorded()
+    for client, request, _ in steps:
+        recorded.ask(client, request)
+        recorded.digest.check()
+
+
+@given(STEPS)
+def test_a_log_alone_makes_the_tree(steps: list[tuple[int, req.Request, int]]) -> None:
+    recorded = Recorded()
+    recorded.go_on_with_snapshot(10_000)
+    for client, request, _ in steps:
+        recorded.ask(client, request)
+    restoration = recorded.restored()
+    assert restoration.mismatch_zxid is None
+    assert contents(restoration.tree) == contents(recorded.server.tree)
+
+
+@given(trees(), st.lists(RECORDS, max_size=8))
+def test_no_log_makes_it_fail(tree: DataTree, records: list[txns.Record]) -> None:
+    """Transactions that do not fit the tree, as behind a gap: passed over, or applied as far as they fit."""
+    restoration = Restoration()
+    snapshot = b"".join(encode_snapshot(tree, [(7, 1000)], lambda: (0, 0)))
+    assert restoration.load(SnapshotReader(BytesIO(snapshot)), 1) is None
+    for zxid, record in enumerate(records, 2):
+        restoration.replay(LogEntry(txns.Transaction(7, 1, zxid, 1, record), None))
+    restoration.finish().check()
+    assert restoration.zxid == len(records) + 1
+
+
+def restored_from(*records: txns.Record) -> Restoration:
+    restoration = Restoration()
+    for zxid, record in enumerate(records, 1):
+        restoration.replay(LogEntry(txns.Transaction(7, 1, zxid, zxid * 10, record), None))
+    return restoration
+
+
+def test_ephemerals_of_unknown_sessions_go() -> None:
+    """A hand-written snapshot showed it on a real server (§9, 50)."""
+    restoration = restored_from(txns.CreateTxn("/gone", b"", OPEN_ACL, True, 1))
+    assert "/gone" in restoration.tree
+    restoration.finish()
+    assert "/gone" not in restoration.tree
+    kept = restored_from(txns.CreateSessionTxn(1000), txns.CreateTxn("/kept", b"", OPEN_ACL, True, 1))
+    kept.finish()
+    assert "/kept" in kept.tree
+
+
+def test_old_logs_close_sessions_without_paths() -> None:
+    session = txns.CreateSessionTxn(1000)
+    restoration = restored_from(
+        session, txns.CreateTxn("/e", b"", OPEN_ACL, True, 1), txns.CloseSessionTxn(()), txns.ErrorTxn(-101)
+    )
+    assert "/e" not in restoration.tree
+    assert restoration.sessions == {}
+    assert restoration.zxid == 4
+
+
+def test_old_logs_do_not_know_the_parents_cversion() -> None:
+    restoration = restored_from(
+        txns.CreateTxn("/a", b"", OPEN_ACL, False, -1), txns.CreateTxn("/a/b", b"", OPEN_ACL, False, -1)
+    )
+    parent = restoration.tree.get("/a")
+    assert parent is not None
+    assert (parent.cversion, parent.pzxid) == (1, 2)
+
+
+def test_a_transaction_is_replayed_once() -> None:
+    restoration = restored_from(txns.CreateTxn("/a", b"", OPEN_ACL, False, 1))
+    again = txns.Transaction(7, 1, 1, 10, txns.DeleteTxn("/a"))
+    restoration.replay(LogEntry(again, None))
+    assert "/a" in restoration.tree
+
+
+def test_a_digest_that_differs_is_noticed() -> None:
+    restoration = Restoration()
+    create = txns.Transaction(7, 1, 1, 10, txns.CreateTxn("/a", b"", OPEN_ACL, False, 1))
+    restoration.replay(LogEntry(create, 1234))
+    assert restoration.mismatch_zxid == 1
+
+
+@pytest.mark.parametrize("digest_is_right", [True, False])
+def test_the_digest_of_a_snapshot_is_compared(digest_is_right: bool) -> None:
+    recorded = Recorded()
+    recorded.ask(0, req.Create("/a", b"x", OPEN_ACL, 0))
+    value = recorded.digest.value + (0 if digest_is_right else 1)
+    zxid = recorded.server.zxid
+    restoration = Restoration()
+    snapshot = b"".join(encode_snapshot(recorded.server.tree, [], lambda: (zxid, value)))
+    assert restoration.load(SnapshotReader(BytesIO(snapshot)), zxid) is None
+    assert restoration.mismatch_zxid == (None if digest_is_right else zxid)
+
+
+def test_a_fuzzy_snapshot_without_its_log_is_said() -> None:
+    recorded = Recorded()
+    recorded.go_on_with_snapshot(3)
+    recorded.ask(0, req.Create("/a", b"x", OPEN_ACL, 0))
+    recorded.go_on_with_snapshot(10_000)
+    restoration = Restoration()
+    assert restoration.load(SnapshotReader(BytesIO(bytes(recorded.snapshot))), recorded.snapshot_zxid) is None
+    assert restoration.missing_until == recorded.server.zxid == 2
+    assert restoration.zxid == 0
+
+
+def test_quotas_hold_again() -> None:
+    recorded = Recorded()
+    for path, data in (
+        ("/a", b""),
+        ("/zookeeper/quota/a", b""),
+        ("/zookeeper/quota/a/zookeeper_limits", b"count=5,bytes=-1"),
+        ("/zookeeper/quota/a/zookeeper_stats", b"count=0,bytes=0"),
+    ):
+        recorded.ask(0, req.Create(path, data, OPEN_ACL, 0))
+    recorded.go_on_with_snapshot(10_000)
+    recorded.ask(0, req.Create("/a/b", b"xyz", OPEN_ACL, 0))
+    stats = recorded.restored().tree.get("/zookeeper/quota/a/zookeeper_stats")
+    assert stats is not None
+    assert stats.data == b"count=2,bytes=3"
