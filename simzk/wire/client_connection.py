@@ -6,10 +6,11 @@ The mirror of `server_connection`; tests and the differential comparison speak t
 from __future__ import annotations
 
 from collections import deque
+from typing import TYPE_CHECKING
 
 from simzk.wire.frames import FrameBuffer, framed, new_frame
 from simzk.wire.multi import read_results
-from simzk.wire.operations import BY_REQUEST
+from simzk.wire.operations import BY_OPCODE, BY_REQUEST
 from simzk.wire.records import (
     CONNECT_REQUEST,
     CONNECT_RESPONSE,
@@ -20,9 +21,11 @@ from simzk.wire.records import (
     WATCHER_EVENT,
     RequestHeader,
 )
-from simzk.zookeeper import requests as req
 from simzk.zookeeper.jute import MalformedError
 from simzk.zookeeper.replies import ConnectResponse, EventType, Reply, WatchedEvent
+
+if TYPE_CHECKING:
+    from simzk.zookeeper import requests as req
 
 _UNLIMITED = (1 << 31) - 1
 """The server's replies are not limited in size (§1.4)."""
@@ -36,7 +39,7 @@ class ClientConnection:
     def __init__(self) -> None:
         self._frames = FrameBuffer(_UNLIMITED)
         self._connected = False
-        self._unanswered: deque[req.Request] = deque()
+        self._unanswered: deque[int] = deque()
 
     def connect(self, request: req.ConnectRequest) -> bytes:
         """The bytes that open the connection."""
@@ -45,15 +48,16 @@ class ClientConnection:
         return framed(out)
 
     def request(self, xid: int, request: req.Request) -> bytes:
-        """The bytes of a request. `Undecodable` and `Unimplemented` are sent with an empty body."""
+        """The bytes of a request."""
+        operation = BY_REQUEST[request.__class__]
+        return self.request_bytes(xid, operation.opcode, operation.codec.encode(request))
+
+    def request_bytes(self, xid: int, opcode: int, body: bytes) -> bytes:
+        """The bytes of a request whose body is encoded already, be it well or badly."""
         out = new_frame()
-        if isinstance(request, req.Undecodable | req.Unimplemented):
-            REQUEST_HEADER.write(out, RequestHeader(xid, request.opcode))
-        else:
-            operation = BY_REQUEST[request.__class__]
-            REQUEST_HEADER.write(out, RequestHeader(xid, operation.opcode))
-            operation.codec.write(out, request)
-        self._unanswered.append(request)
+        REQUEST_HEADER.write(out, RequestHeader(xid, opcode))
+        out += body
+        self._unanswered.append(opcode)
         return framed(out)
 
     def receive_data(self, data: bytes) -> list[ConnectResponse | Reply | WatchedEvent]:
@@ -77,16 +81,14 @@ class ClientConnection:
             return _whole(WatchedEvent(EventType(kind), path, zxid), at, frame)
         if not self._unanswered:
             raise MalformedError(f"a reply to xid {xid}, which was not asked")
-        request = self._unanswered.popleft()
-        if error:
-            return _whole(Reply(xid, zxid, error, None), _REPLY_HEADER_BYTES, frame)
-        if isinstance(request, req.Multi | req.MultiRead):
-            body, at = read_results(frame, _REPLY_HEADER_BYTES)
-        else:
-            codec = BY_REQUEST[request.__class__].reply
-            assert codec is not None, "only the multis have no codec of their own"
-            body, at = codec.read(frame, _REPLY_HEADER_BYTES)
-        return _whole(Reply(xid, zxid, 0, body), at, frame)
+        operation = BY_OPCODE.get(self._unanswered.popleft())
+        if error and len(frame) == _REPLY_HEADER_BYTES:
+            return Reply(xid, zxid, error, None)
+        if operation is None:
+            raise MalformedError(f"xid {xid} was answered as if its opcode were known")
+        read = read_results if operation.reply is None else operation.reply.read
+        body, at = read(frame, _REPLY_HEADER_BYTES)
+        return _whole(Reply(xid, zxid, error, body), at, frame)
 
 
 def _whole(

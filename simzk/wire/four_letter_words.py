@@ -34,7 +34,7 @@ def _isro(report: Report) -> str:
 
 
 def _gtmk(report: Report) -> str:
-    return str(monitoring.DEFAULT_TRACE_MASK)
+    return str(report.trace_mask)
 
 
 def _server_lines(report: Report) -> str:
@@ -105,7 +105,7 @@ def _envi(report: Report) -> str:
 
 
 def _dirs(report: Report) -> str:
-    return f"datadir_size: {report.data_bytes}\nlogdir_size: {report.log_bytes}\n"
+    return f"datadir_size: {report.data_bytes}\nlogdir_size: {report.data_bytes}\n"
 
 
 def _hash(report: Report) -> str:

@@ -1,7 +1,8 @@
 """The bodies of multi and multi-read: operations and results one after the other, each behind a header (§1.6).
 
 Rules of this module:
-  - a request holds writes or reads, not both; what else is in it makes the whole of it malformed;
+  - a request holds writes or reads, not both; what else is in it makes the whole of it malformed; that a multi-read
+    may hold writes, for the server to refuse, is the real server's way;
   - what an operation becomes by its flags is decided here, as the real server decides it while it decodes;
   - the result of an operation is known by its type, so that a client needs nothing but the bytes.
 
@@ -63,6 +64,11 @@ READ_PARTS: dict[type, Part] = {
     req.GetChildren: Part(8, GET_CHILDREN, 8, NAMES),
 }
 
+
+class NullACLError(MalformedError):
+    """A create without an ACL in a multi, over which the real server stumbles before it takes a zxid."""
+
+
 _ERROR_TYPE = -1
 _END = MultiHeader(-1, True, -1)
 _RESULTS: dict[int, Codec[Any]] = {
@@ -79,26 +85,47 @@ def _resolve(operation: Any) -> Any:
             return operation
         # A create after all; what its time to live says is forgotten.
         operation = req.Create(*operation[:4])
-    elif isinstance(operation, req.Create | req.Create2 | req.CreateContainer) and not 0 <= operation.flags <= 4:
-        raise MalformedError("flags that such a create cannot have")
     if getattr(operation, "flags", None) == _CONTAINER_FLAGS:
         return req.CreateContainer(*operation)
     return operation
 
 
-def multi_request(make: Any, parts: dict[type, Part]) -> Codec[Any]:
-    """The codec of a request that holds operations of these kinds."""
-    by_type = {part.type: part.codec for part in parts.values()}
+def _check_create(operation: Any) -> None:
+    """Refuse what the real server cannot build an operation of (CreateOptions)."""
+    if not isinstance(operation, req.Create | req.Create2 | req.CreateContainer):
+        return
+    if not 0 <= operation.flags <= _TTL_FLAGS[-1]:
+        raise MalformedError("flags that no create has")
+    if operation.acl is None:
+        raise NullACLError("a create in a multi has no ACL")
+    if operation.flags in _TTL_FLAGS:
+        raise MalformedError("flags that need a time to live")
+
+
+def multi_request(make: Any, parts: dict[type, Part], *, only: dict[type, Part]) -> Codec[Any]:
+    """The codec of a request that holds operations of these kinds, all of the one half of them or of the other.
+
+    Args:
+        make: the class of the request.
+        parts: the operations that are read and written.
+        only: those of them that may stand together with each other, but not with the rest.
+    """
+    by_type = {part.type: (part.codec, kind in only) for kind, part in parts.items()}
 
     def read(data: bytes, at: int) -> tuple[Any, int]:
-        operations = []
+        operations: list[Any] = []
+        halves = set()
         header, at = MULTI_HEADER.read(data, at)
         while not header.done:
-            codec = by_type.get(header.type)
-            if codec is None:
+            if header.type not in by_type:
                 raise MalformedError("an operation that cannot be in this multi")
+            codec, half = by_type[header.type]
             operation, at = codec.read(data, at)
+            _check_create(operation)
             operations.append(_resolve(operation))
+            halves.add(half)
+            if len(halves) > 1:
+                raise MalformedError("reads and writes in one multi")
             header, at = MULTI_HEADER.read(data, at)
         return make(tuple(operations)), at
 
@@ -112,12 +139,17 @@ def multi_request(make: Any, parts: dict[type, Part]) -> Codec[Any]:
     return Codec(read, write)
 
 
+MULTI = multi_request(req.Multi, WRITE_PARTS, only=WRITE_PARTS)
+MULTI_READ = multi_request(req.MultiRead, {**WRITE_PARTS, **READ_PARTS}, only=READ_PARTS)
+
+
 def write_results(out: bytearray, request: req.Multi | req.MultiRead, results: list[OperationResult]) -> None:
     """The body of the reply to `request`."""
     parts = WRITE_PARTS if isinstance(request, req.Multi) else READ_PARTS
     # Where a write fails none is done, and those before it are told so by an error of 0 (§1.6).
     all_failed = isinstance(request, req.Multi) and any(result.error for result in results)
-    for operation, (error, body) in zip(request.operations, results, strict=True):
+    # A multi-read may have stumbled half-way.
+    for operation, (error, body) in zip(request.operations, results, strict=False):
         if error or all_failed:
             MULTI_HEADER.write(out, MultiHeader(_ERROR_TYPE, False, error))
             INT.write(out, error)

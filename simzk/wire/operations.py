@@ -68,7 +68,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(9, req.Sync, record(req.Sync, TEXT), TEXT),
     Operation(11, req.Ping, record(req.Ping), NOTHING),
     Operation(12, req.GetChildren2, record(req.GetChildren2, *_PATH_AND_WATCH), _LIST_AND_STAT, "READ"),
-    Operation(14, req.Multi, multi.multi_request(req.Multi, multi.WRITE_PARTS), None, "what each operation needs"),
+    Operation(14, req.Multi, multi.MULTI, None, "what each operation needs"),
     Operation(15, req.Create2, multi.CREATE_2, PATH_AND_STAT, "CREATE on the parent"),
     Operation(
         16, req.Reconfig, record(req.Reconfig, TEXT, TEXT, TEXT, LONG), DATA_AND_STAT, "WRITE on /zookeeper/config"
@@ -78,7 +78,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(19, req.CreateContainer, multi.CREATE_CONTAINER, PATH_AND_STAT, "CREATE on the parent"),
     Operation(20, req.DeleteContainer, record(req.DeleteContainer, TEXT), NOTHING),
     Operation(21, req.CreateTTL, multi.CREATE_TTL, PATH_AND_STAT, "CREATE on the parent"),
-    Operation(22, req.MultiRead, multi.multi_request(req.MultiRead, multi.READ_PARTS), None, "READ"),
+    Operation(22, req.MultiRead, multi.MULTI_READ, None, "READ"),
     Operation(100, req.Auth, record(req.Auth, INT, TEXT, BUFFER), NOTHING),
     Operation(101, req.SetWatches, record(req.SetWatches, LONG, *[_PATH_VECTOR] * 3), NOTHING),
     Operation(102, req.Sasl, record(req.Sasl, BUFFER), BUFFER),

@@ -16,7 +16,7 @@ from collections import deque
 from typing import NamedTuple
 
 from simzk.wire.frames import BadLengthError, FrameBuffer, framed, new_frame
-from simzk.wire.multi import write_results
+from simzk.wire.multi import NullACLError, write_results
 from simzk.wire.operations import BY_OPCODE, BY_REQUEST
 from simzk.wire.records import (
     CONNECT_REQUEST,
@@ -31,10 +31,11 @@ from simzk.wire.records import (
 )
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.jute import MalformedError
-from simzk.zookeeper.replies import Closed, ConnectResponse, Outgoing, Reply, WatchedEvent
+from simzk.zookeeper.replies import PING_XID, Closed, ConnectResponse, Outgoing, Reply, WatchedEvent
 
 DEFAULT_MAX_BYTES = 0xFFFFF
 _REQUEST_HEADER_BYTES = 8
+_MULTI_OPCODE = BY_REQUEST[req.Multi].opcode
 
 
 class Incoming(NamedTuple):
@@ -111,8 +112,9 @@ class ServerConnection:
         else:
             try:
                 body = operation.codec.read(frame, _REQUEST_HEADER_BYTES)[0]
-            except MalformedError:
-                body = req.Undecodable(opcode)
+            except MalformedError as malformed:
+                broke_off = opcode == _MULTI_OPCODE and not isinstance(malformed, NullACLError)
+                body = req.Undecodable(opcode, takes_zxid=broke_off)
         incoming = Incoming(xid, body)
         self._unanswered.append(incoming)
         return incoming
@@ -139,7 +141,7 @@ class ServerConnection:
         xid, zxid, error, body = reply
         request = self._answered(xid)
         REPLY_HEADER.write(out, ReplyHeader(xid, zxid, error))
-        if error:
+        if error and body is None:
             return
         if isinstance(request, req.Multi | req.MultiRead):
             assert isinstance(body, list)
@@ -153,6 +155,6 @@ class ServerConnection:
         """The request that a reply of this xid answers."""
         while self._unanswered:
             asked, request = self._unanswered.popleft()
-            if asked == xid or isinstance(request, req.Ping):
+            if asked == xid or (xid == PING_XID and isinstance(request, req.Ping)):
                 return request
         raise AssertionError(f"a reply to xid {xid}, which nobody asked")

@@ -167,10 +167,11 @@ class Report(NamedTuple):
         connections: the open ones, oldest first.
         settings: what zoo.cfg calls its settings, in the order of the word conf.
         environment: name to value, in the order of the word envi.
-        data_bytes: size of the snapshots on disk.
-        log_bytes: size of the transaction logs on disk.
+        data_bytes: size of the data directory, logs and snapshots.
         digests: zxids and the tree's digest at each (§2.7); kept by servers that write their log to disk.
+        last_snapshot: zxid of the newest snapshot and when it was written, in seconds; -1 where there is none.
         initial_configuration: the configuration file as it was read; None where there was none.
+        trace_mask: which traces are asked for; there are none, but the mask is kept.
         now_ms: the present time.
         uptime_ms: how long it has been serving.
         date_of: a time as Java's `Date` is written.
@@ -183,9 +184,10 @@ class Report(NamedTuple):
     settings: Mapping[str, str | int]
     environment: Mapping[str, str]
     data_bytes: int
-    log_bytes: int
     digests: Sequence[tuple[int, int]]
+    last_snapshot: tuple[int, int]
     initial_configuration: str | None
+    trace_mask: int
     now_ms: int
     uptime_ms: int
     date_of: Callable[[int], str]

@@ -16,6 +16,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.zookeeper.ip_scheme import ip_is_valid, ip_matches
+from simzk.zookeeper.jute import decode_text
 from simzk.zookeeper.refused import RefusedError
 from simzk.zookeeper.replies import ClientInfo, Code
 from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
@@ -57,7 +58,7 @@ def digest_id(credentials: bytes) -> str:
     'super:D/InIHSb7yEEbrWz8b9l71RjZJU='
     """
     # `new String(bytes)`: what is not UTF-8 becomes U+FFFD before it is digested.
-    text = credentials.decode("utf-8", "replace")
+    text = decode_text(credentials)
     digest = hashlib.sha1(text.encode("utf-8")).digest()
     return f"{text.split(':', 1)[0]}:{base64.b64encode(digest).decode('ascii')}"
 

@@ -8,6 +8,8 @@ Rules of this module:
 
 from __future__ import annotations
 
+import codecs
+import re
 import struct
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
@@ -88,14 +90,54 @@ def _write_buffer(out: bytearray, value: bytes | None) -> None:
         out += value
 
 
+def _replace_as_java(error: UnicodeError) -> tuple[str, int]:
+    """What Java's decoder puts in place of bytes that are not UTF-8: U+FFFD, and one only for an encoded surrogate."""
+    assert isinstance(error, UnicodeDecodeError)
+    start = error.start
+    surrogate = _SURROGATE.match(error.object, start)
+    return "\ufffd", error.end if surrogate is None else surrogate.end()
+
+
+_SURROGATE = re.compile(b"\xed[\xa0-\xbf][\x80-\xbf]")
+_ERRORS = "simzk-java"
+codecs.register_error(_ERRORS, _replace_as_java)
+
+
+def decode_text(data: bytes) -> str:
+    r"""`new String(data, UTF_8)` of Java.
+
+    >>> decode_text(b"a\xff\xed\xa0\xbd")
+    'a\ufffd\ufffd'
+    """
+    return data.decode("utf-8", _ERRORS)
+
+
 def _read_text(data: bytes, at: int) -> tuple[str | None, int]:
     value, at = _read_buffer(data, at)
-    # As Java does: what is not UTF-8 reads as U+FFFD, and a lone surrogate is written as "?".
-    return (None if value is None else value.decode("utf-8", "replace")), at
+    return (None if value is None else decode_text(value)), at
 
 
 def _write_text(out: bytearray, value: str | None) -> None:
-    _write_buffer(out, None if value is None else value.encode("utf-8", "replace"))
+    if value is None:
+        out += b"\xff\xff\xff\xff"
+        return
+    try:
+        encoded = value.encode("utf-8")
+    except UnicodeEncodeError:
+        encoded = _by_units(value)
+    else:
+        if len(encoded) > len(value) and max(value) > "\uffff":
+            encoded = _by_units(value)
+    _write_int(out, len(encoded))
+    out += encoded
+
+
+def _by_units(value: str) -> bytes:
+    """UTF-8 of each UTF-16 unit by itself, which is how Java's BinaryOutputArchive writes what is beyond U+FFFF: not
+    UTF-8 as the rest of the world has it, and not what it reads itself."""
+    units = memoryview(value.encode("utf-16-le", "surrogatepass"))
+    pairs = (units[at : at + 2] for at in range(0, len(units), 2))
+    return b"".join(chr(int.from_bytes(pair, "little")).encode("utf-8", "surrogatepass") for pair in pairs)
 
 
 BOOLEAN: Codec[bool] = Codec(_read_boolean, _write_boolean)

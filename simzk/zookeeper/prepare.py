@@ -155,8 +155,8 @@ def _prepare_create(request: CreateRequest, asker: Asker, find: Find) -> txns.Cr
     asker.need(parent, acls.CREATE)
     if kind.sequential:
         path += f"{parent.cversion:010d}"
-    # The parent exists, so its own path is known to be good; but "/" stands in the tree as "" too.
-    if parent_path == "/" or not is_valid_name(path[slash + 1 :]):
+    # The parent exists, so its own path is known to be good; but the root stands in the tree as "/" and as "".
+    if parent_path == "/" or (path != "/" and not is_valid_name(path[slash + 1 :])):
         raise RefusedError(Code.BAD_ARGUMENTS)
     if find(path) is not None:
         raise RefusedError(Code.NODE_EXISTS)

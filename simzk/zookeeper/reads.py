@@ -101,14 +101,15 @@ class Reader:
         return request.path
 
     def multi_read(self, connection: Connection, request: req.MultiRead) -> list[OperationResult]:
-        results = []
+        results: list[OperationResult] = []
         for operation in request.operations:
+            if not isinstance(operation, req.GetData | req.GetChildren) or operation.path is None:
+                # The real server has begun its reply by now, and sends what it has with the error.
+                raise RefusedError(Code.MARSHALLING_ERROR, results)
             try:
                 body = READS[operation.__class__](self, connection, operation._replace(watch=False))
                 results.append(OperationResult(0, body))
             except RefusedError as refused:
-                if refused.code == Code.MARSHALLING_ERROR:
-                    raise
                 results.append(OperationResult(refused.code, None))
         return results
 

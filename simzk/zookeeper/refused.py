@@ -9,8 +9,14 @@ if TYPE_CHECKING:
 
 
 class RefusedError(Exception):
-    """A request that the server refuses. It never leaves `Server.handle`, which answers with the code."""
+    """A request that the server refuses. It never leaves `Server.handle`, which answers with the code.
 
-    def __init__(self, code: Code) -> None:
+    Args:
+        code: what the client is told.
+        body: what the reply carries all the same; only a `MultiRead` that stumbles half-way has one.
+    """
+
+    def __init__(self, code: Code, body: object = None) -> None:
         self.code = code
+        self.body = body
         super().__init__(code)

@@ -75,14 +75,19 @@ class OperationResult(NamedTuple):
     body: object
 
 
+PING_XID = -2
+"""The xid of every reply to a ping, whatever the ping's own (§1.2)."""
+
+
 class Reply(NamedTuple):
     """The answer to one request.
 
-    `zxid` is the last one applied when the reply was made (§1.8). `body` is None where the error is not 0 and for the
-    requests whose reply is a header only; else by request: `Create` a path; `Create2` and its kin (path, Stat);
-    `Exists`, `SetData`, `SetACL` a Stat; `GetData` (data, Stat); `GetACL` (acl, Stat); `GetChildren` a list of names;
-    `GetChildren2` (names, Stat); `Multi`, `MultiRead` a list of `OperationResult`; `Sync` a path; `GetEphemerals` a
-    list of paths; `GetAllChildrenNumber` an int; `WhoAmI` a list of `ClientInfo`; `AddWatch` an int 0; `Sasl` None.
+    `zxid` is the last one applied when the reply was made (§1.8). `body` is None where the error is not 0 (but for a
+    `MultiRead` that stumbles half-way: it has the results so far) and for the requests whose reply is a header only.
+    Else it is by request: `Create` a path; `Create2` and its kin (path, Stat); `Exists`, `SetData`, `SetACL` a Stat;
+    `GetData` (data, Stat); `GetACL` (acl, Stat); `GetChildren` a list of names; `GetChildren2` (names, Stat); `Multi`,
+    `MultiRead` a list of `OperationResult`; `Sync` a path; `GetEphemerals` a list of paths; `GetAllChildrenNumber` an
+    int; `WhoAmI` a list of `ClientInfo`; `AddWatch` an int 0; `Sasl` None.
     """
 
     xid: int

@@ -125,7 +125,11 @@ class Multi(NamedTuple):
 
 
 class MultiRead(NamedTuple):
-    operations: tuple[GetData | GetChildren, ...]
+    """Reads answered together. A write among them is taken off the wire, and refused when its turn comes."""
+
+    operations: tuple[
+        GetData | GetChildren | Create | Create2 | CreateContainer | CreateTTL | Delete | SetData | Check, ...
+    ]
 
 
 class Auth(NamedTuple):
@@ -193,9 +197,13 @@ class CloseSession(NamedTuple):
 
 
 class Undecodable(NamedTuple):
-    """A request whose body does not parse: answered with MARSHALLING_ERROR, the connection stays open (§1.4)."""
+    """A request whose body does not parse: answered with MARSHALLING_ERROR, the connection stays open (§1.4).
+
+    `takes_zxid` is True for a multi that breaks off: the real server has given it a zxid by then.
+    """
 
     opcode: int
+    takes_zxid: bool
 
 
 class Unimplemented(NamedTuple):

@@ -23,7 +23,7 @@ from simzk.zookeeper.outstanding import Outstanding
 from simzk.zookeeper.prepare import PREPARE
 from simzk.zookeeper.reads import READS, Reader
 from simzk.zookeeper.refused import RefusedError
-from simzk.zookeeper.replies import Closed, Code, ConnectResponse, OperationResult, Reply
+from simzk.zookeeper.replies import PING_XID, Closed, Code, ConnectResponse, OperationResult, Reply
 from simzk.zookeeper.sessions import SessionTracker, first_session_id, password_of
 from simzk.zookeeper.sweeper import Sweeper
 from simzk.zookeeper.tree import DataTree
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from simzk.zookeeper.replies import Outgoing
-
-_PING_XID = -2
-_MULTI_OPCODE = 14
 
 
 class Server:
@@ -201,7 +198,7 @@ class Server:
             try:
                 reply = Reply(xid, self.zxid, 0, read(self._reader, connection, request))
             except RefusedError as refused:
-                reply = Reply(xid, self.zxid, refused.code, None)
+                reply = Reply(xid, self.zxid, refused.code, refused.body)
         elif kind in _WRITES:
             reply = self._write(connection, xid, request, now_ms)
         else:
@@ -271,7 +268,7 @@ class Server:
         return txns.MultiTxn(tuple(records))  # type: ignore[arg-type]
 
     def _ping(self, connection: Connection, xid: int, request: req.Ping, now_ms: int) -> None:
-        self._send(connection, Reply(_PING_XID, self.zxid, 0, None))
+        self._send(connection, Reply(PING_XID, self.zxid, 0, None))
 
     def _auth(self, connection: Connection, xid: int, request: req.Auth, now_ms: int) -> None:
         """Show who one is; failing that ends the connection. The reply carries no zxid (§1.5)."""
@@ -298,8 +295,7 @@ class Server:
         self._close(connection)
 
     def _undecodable(self, connection: Connection, xid: int, request: req.Undecodable, now_ms: int) -> None:
-        if request.opcode == _MULTI_OPCODE:
-            # The real server takes a zxid before it reads a multi, unlike with any other request (§1.4).
+        if request.takes_zxid:
             error = txns.ErrorTxn(Code.MARSHALLING_ERROR)
             self.apply(txns.Transaction(connection.session_id, xid, self.zxid + 1, now_ms, error))
         self._send(connection, Reply(xid, self.zxid, Code.MARSHALLING_ERROR, None))
