@@ -141,10 +141,10 @@ class FetchedPartition(NamedTuple):
 
 
 class FetchRequest(NamedTuple):
-    """A follower asks a leader for what is new. As in a fetch session (KIP-227) only what changed is named."""
+    """A follower asks a leader for what is new. As in a fetch session (KIP-227) only what changed is named, all at first."""
 
     replica_id: int
-    session: int
+    full: bool
     changed: tuple[FetchedPartition, ...]
     forgotten: tuple[TopicPartition, ...]
 

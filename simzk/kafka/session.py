@@ -30,6 +30,7 @@ from simzk.zookeeper.requests import (
     Request,
     SetWatches,
 )
+from simzk.zookeeper.sessions import password_of
 
 PING_XID = -2
 SET_WATCHES_XID = -8
@@ -63,6 +64,7 @@ class ZooKeeperSession:
         self.host = host
         self.timeout_ms = timeout_ms
         self.session_id = 0
+        self.last_session_id = 0
         self.connected = False
         self.closed = False
         self.data_handlers: dict[str, Callable[[EventType], None]] = {}
@@ -82,6 +84,7 @@ class ZooKeeperSession:
         self._exist_watches: dict[str, None] = {}
         self._child_watches: dict[str, None] = {}
         self._first_connection: Future[None] = Future()
+        self._between_sessions = False
         self._pauses = process.scheduler.stream(f"reconnect/{process.name}")
 
     async def start(self) -> None:
@@ -89,10 +92,18 @@ class ZooKeeperSession:
         self._connect()
         await self._first_connection
 
+    def adopt(self, session_id: int) -> None:
+        """Continue a session that another process, of before the simulation, had opened."""
+        self.session_id = session_id
+        self._password = password_of(session_id)
+
     def submit(self, request: Request) -> Future[Reply]:
         """Send a request in its turn; the reply may be the error CONNECTION_LOSS or SESSION_EXPIRED."""
         reply: Future[Reply] = Future()
         self._xid += 1
+        if self._between_sessions:  # what must end before the new session begins must not wait for it
+            reply.set_result(Reply(self._xid, 0, Code.SESSION_EXPIRED, None))
+            return reply
         self._waiting.append(_Sent(self._xid, request, reply))
         if self.connected:
             self._send_waiting()
@@ -125,7 +136,9 @@ class ZooKeeperSession:
                 replies[index] = answer
             if any(answer.error == Code.SESSION_EXPIRED for answer in answers):
                 raise SessionExpiredError
-            missing = [index for index, answer in zip(missing, answers, strict=True) if answer.error == Code.CONNECTION_LOSS]
+            missing = [
+                index for index, answer in zip(missing, answers, strict=True) if answer.error == Code.CONNECTION_LOSS
+            ]
         return [reply for reply in replies if reply is not None]
 
     async def exists(self, path: str) -> Reply:
@@ -231,6 +244,7 @@ class ZooKeeperSession:
             self.host.break_link(self._link)
         self._link = None
         self.connected = False
+        self.last_session_id = self.session_id
         self.session_id = 0
         self._password = bytes(_PASSWORD_LENGTH)
         waiting = [*self._in_flight, *self._waiting]
@@ -239,6 +253,7 @@ class ZooKeeperSession:
         self._data_watches.clear()
         self._exist_watches.clear()
         self._child_watches.clear()
+        self._between_sessions = True
         for sent in waiting:
             sent.reply.set_result(Reply(sent.xid, 0, Code.SESSION_EXPIRED, None))
         self.process.spawn(self._begin_anew(), "new session")
@@ -246,6 +261,7 @@ class ZooKeeperSession:
     async def _begin_anew(self) -> None:
         if self.before_new_session is not None:
             await self.before_new_session()
+        self._between_sessions = False
         self._first_connection = Future()
         self._connect()
         await self._first_connection

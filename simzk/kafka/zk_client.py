@@ -213,7 +213,9 @@ class KafkaZooKeeperClient:
             ControllerMovedError: another broker was first.
         """
         epoch, version = await self._epoch()
-        controller = create_request(paths.CONTROLLER, self.version.encode_controller(broker_id, timestamp_ms), EPHEMERAL)
+        controller = create_request(
+            paths.CONTROLLER, self.version.encode_controller(broker_id, timestamp_ms), EPHEMERAL
+        )
         raised = SetData(paths.CONTROLLER_EPOCH, controller_schema.encode_epoch(epoch + 1), version)
         results = _results(await self.session.call(Multi((controller, raised))))
         codes = [result.error for result in results]

@@ -19,6 +19,7 @@ from simzk.zookeeper.server import Connection, Server
 ADDRESS = "zookeeper"
 """The name of the server on the network."""
 
+
 class Link:
     """One connection between a client and the server, as both ends see it.
 
@@ -27,7 +28,16 @@ class Link:
         receive: called at the client's end with the messages that arrive together; None says that the link broke.
     """
 
-    __slots__ = ("client", "connection", "open", "receive", "received_by_client", "received_by_server", "sent", "sent_back")
+    __slots__ = (
+        "client",
+        "connection",
+        "open",
+        "receive",
+        "received_by_client",
+        "received_by_server",
+        "sent",
+        "sent_back",
+    )
 
     def __init__(self, client: str, receive: Callable[[Sequence[Outgoing] | None], None]) -> None:
         self.client = client

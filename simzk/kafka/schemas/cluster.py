@@ -46,9 +46,7 @@ def encode_producer_ids(block: ProducerIdBlock) -> bytes:
     >>> encode_producer_ids(ProducerIdBlock(3, 0, 999)).decode()
     '{"version":1,"broker":3,"block_start":"0","block_end":"999"}'
     """
-    return write(
-        {"version": 1, "broker": block.broker, "block_start": str(block.start), "block_end": str(block.end)}
-    )
+    return write({"version": 1, "broker": block.broker, "block_start": str(block.start), "block_end": str(block.end)})
 
 
 def decode_producer_ids(path: str, data: bytes | None) -> ProducerIdBlock | None:

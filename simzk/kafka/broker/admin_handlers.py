@@ -1,0 +1,210 @@
+"""What operators ask of a broker, and what it writes for it (docs/reference/kafka.md §2.9; ZkAdminManager, AdminZkClient).
+
+Rules of the module:
+  - a topic is its configuration first, then its assignment; neither write is fenced by the controller's epoch;
+  - configuration is written in a multi with a check that `/controller` is still the one that was read (3.9), created
+    where it is not there yet, and announced; nothing is written before all is found valid;
+  - topics are created, grown and deleted by the controller's broker alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from simzk.errors import LayoutError
+from simzk.kafka import paths
+from simzk.kafka.broker.metadata_cache import MetadataCache
+from simzk.kafka.protocol import (
+    AdminResponse,
+    AlterConfigRequest,
+    CreatePartitionsRequest,
+    CreateTopicRequest,
+    DeleteTopicRequest,
+    Error,
+)
+from simzk.kafka.schemas import config
+from simzk.kafka.schemas import topic as topic_schema
+from simzk.kafka.schemas.topic import TopicZnode
+from simzk.kafka.topic_partition import ReplicaAssignment
+from simzk.kafka.zk_client import ANY_VERSION, PERSISTENT_SEQUENTIAL, KafkaZooKeeperClient, stat_of
+from simzk.partitions.assignment import Random, assign_replicas, start_index_for_addition
+from simzk.zookeeper.replies import Code, OperationResult
+from simzk.zookeeper.requests import Check, GetData, Multi, SetData
+
+LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+OK = AdminResponse(Error.NONE)
+
+
+def is_topic_name(name: str) -> bool:
+    """Whether Kafka takes it as the name of a topic.
+
+    >>> is_topic_name("orders"), is_topic_name(".."), is_topic_name("a/b")
+    (True, False, False)
+    """
+    return LEGAL_NAME.fullmatch(name) is not None and name not in (".", "..")
+
+
+class AdminHandlers:
+    """Serves operators on one broker.
+
+    Args:
+        client: the broker's use of ZooKeeper.
+        metadata: whom the broker believes to live.
+        random: draws placements.
+        new_topic_id: draws ids.
+        defaults: partitions and replicas of a topic that names none.
+    """
+
+    def __init__(
+        self,
+        client: KafkaZooKeeperClient,
+        metadata: MetadataCache,
+        *,
+        random: Random,
+        new_topic_id: Callable[[], str],
+        defaults: tuple[int, int],
+    ) -> None:
+        self._client = client
+        self._metadata = metadata
+        self._random = random
+        self._new_topic_id = new_topic_id
+        self._defaults = defaults
+
+    async def create_topic(self, request: CreateTopicRequest) -> AdminResponse:
+        """Create a topic."""
+        name = request.name
+        if not is_topic_name(name):
+            return AdminResponse(Error.INVALID_TOPIC_EXCEPTION, f"{name!r} is no name for a topic")
+        if await self._client.exists(paths.delete_topic(name)):
+            return AdminResponse(Error.TOPIC_ALREADY_EXISTS, f"topic {name} is being deleted")
+        if await self._client.exists(paths.topic(name)):
+            return AdminResponse(Error.TOPIC_ALREADY_EXISTS, f"topic {name} is there already")
+        if "." in name or "_" in name:
+            others = await self._client.children(paths.TOPICS)
+            alike = [other for other in others if other.replace(".", "_") == name.replace(".", "_")]
+            if alike:
+                return AdminResponse(Error.INVALID_TOPIC_EXCEPTION, f"topic {name} collides with {alike[0]}")
+        assignment = self._assignment(request)
+        if isinstance(assignment, AdminResponse):
+            return assignment
+        await self._write_config(f"topics/{name}", config.in_properties_order(request.config))
+        partitions = {number: ReplicaAssignment(tuple(ids)) for number, ids in sorted(assignment.items())}
+        topic = TopicZnode(partitions, request.topic_id or self._new_topic_id())
+        code = await self._client.create(paths.topic(name), self._client.version.encode_topic(topic))
+        if code == Code.NODE_EXISTS:
+            return AdminResponse(Error.TOPIC_ALREADY_EXISTS, f"topic {name} is there already")
+        return OK
+
+    def _assignment(self, request: CreateTopicRequest) -> Mapping[int, Sequence[int]] | AdminResponse:
+        if request.assignment is not None:
+            return _validated(request.assignment, 0, None)
+        racks = self._metadata.live_brokers
+        partitions = request.partitions if request.partitions > 0 else self._defaults[0]
+        factor = request.replication_factor if request.replication_factor > 0 else self._defaults[1]
+        try:
+            return assign_replicas(sorted(racks), _known_racks(racks), partitions, factor, random=self._random)
+        except LayoutError as error:
+            return AdminResponse(Error.INVALID_REPLICATION_FACTOR, str(error))
+
+    async def create_partitions(self, request: CreatePartitionsRequest) -> AdminResponse:
+        """Give a topic more partitions."""
+        live = await self._client.brokers()
+        found = await self._client.read(paths.topic(request.name))
+        if found is None:
+            return AdminResponse(Error.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {request.name}")
+        topic = topic_schema.decode(paths.topic(request.name), found[0])
+        present = len(topic.partitions)
+        if any(assignment.being_reassigned for assignment in topic.partitions.values()):
+            return AdminResponse(Error.INVALID_REQUEST, f"topic {request.name} is being reassigned")
+        if request.total <= present:
+            return AdminResponse(Error.INVALID_PARTITIONS, f"topic {request.name} has {present} partitions")
+        added: Mapping[int, Sequence[int]] | AdminResponse
+        first = topic.partitions[0].replicas
+        if request.assignment is not None:
+            added = _validated(request.assignment, present, len(first))
+            if not isinstance(added, AdminResponse) and present + len(added) != request.total:
+                added = AdminResponse(Error.INVALID_REPLICA_ASSIGNMENT, f"{len(added)} partitions are assigned")
+        else:
+            racks = {broker: registration.rack for broker, (registration, _) in live.items()}
+            start = start_index_for_addition(sorted(racks), first[0])
+            count = request.total - present
+            try:
+                added = assign_replicas(sorted(racks), _known_racks(racks), count, len(first), start, present)
+            except LayoutError as error:
+                added = AdminResponse(Error.INVALID_REPLICATION_FACTOR, str(error))
+        if isinstance(added, AdminResponse):
+            return added
+        wider = topic.partitions | {number: ReplicaAssignment(tuple(ids)) for number, ids in added.items()}
+        data = self._client.version.encode_topic(topic._replace(partitions=wider))
+        await self._client.session.call(SetData(paths.topic(request.name), data, ANY_VERSION))
+        return OK
+
+    async def delete_topic(self, request: DeleteTopicRequest) -> AdminResponse:
+        """Ask for the deletion of a topic."""
+        if not await self._client.exists(paths.topic(request.name)):
+            return AdminResponse(Error.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {request.name}")
+        code = await self._client.create(paths.delete_topic(request.name), None)
+        if code == Code.NODE_EXISTS:
+            return AdminResponse(Error.INVALID_REQUEST, f"topic {request.name} is being deleted already")
+        return OK
+
+    async def alter_config(self, request: AlterConfigRequest) -> AdminResponse:
+        """Set and remove keys of an entity's configuration, and announce it."""
+        kind, _, name = request.entity_path.partition("/")
+        if kind == "topics" and not await self._client.exists(paths.topic(name)):
+            return AdminResponse(Error.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+        values = await self._client.entity_config(request.entity_path)
+        for key, value in request.changes.items():
+            if value is None:
+                values.pop(key, None)
+            else:
+                values[key] = value
+        await self._write_config(request.entity_path, config.in_properties_order(values))
+        await self._client.create_recursive(paths.CONFIG_CHANGES)
+        change = config.encode_change(request.entity_path)
+        await self._client.create(paths.CONFIG_CHANGE_PREFIX, change, PERSISTENT_SEQUENTIAL)
+        return OK
+
+    async def _write_config(self, entity_path: str, values: Mapping[str, str]) -> None:
+        """Set, or create where it is not there; only while the controller is the one that was seen (KAFKA-16539)."""
+        path, data = paths.config(entity_path), config.encode(values)
+        controller = await self._client.session.call(
+            GetData(paths.CONTROLLER, paths.CONTROLLER in self._client.session.data_handlers)
+        )
+        write = SetData(path, data, ANY_VERSION)
+        if controller.error:
+            reply = await self._client.session.call(write)
+            code = reply.error
+        else:
+            check = Check(paths.CONTROLLER, stat_of(controller).version)
+            reply = await self._client.session.call(Multi((check, write)))
+            results = reply.body
+            assert isinstance(results, (list, tuple))
+            result = results[1]
+            assert isinstance(result, OperationResult)
+            code = result.error
+        if code != Code.OK:
+            await self._client.create_recursive(path, data)
+
+
+def _known_racks(racks: Mapping[int, str | None]) -> dict[int, str] | None:
+    """The racks, where any broker has one; brokers without one make the placement fail."""
+    known = {broker: rack for broker, rack in racks.items() if rack is not None}
+    return known or None
+
+
+def _validated(
+    assignment: Mapping[int, Sequence[int]], first: int, factor: int | None
+) -> Mapping[int, Sequence[int]] | AdminResponse:
+    """An assignment as an operator hands it in: numbers in a row, lists of one length, no broker twice."""
+    factor = factor if factor is not None else len(next(iter(assignment.values()), ()))
+    if sorted(assignment) != list(range(first, first + len(assignment))) or not assignment:
+        return AdminResponse(Error.INVALID_REPLICA_ASSIGNMENT, f"partitions should be numbered from {first} in a row")
+    for number, ids in assignment.items():
+        if len(ids) != factor or factor == 0 or len(dict.fromkeys(ids)) != len(ids):
+            message = (
+                f"partition {number} has replicas {list(ids)}, where {max(factor, 1)} distinct brokers are expected"
+            )
+            return AdminResponse(Error.INVALID_REPLICA_ASSIGNMENT, message)
+    return assignment

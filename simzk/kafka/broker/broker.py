@@ -1,0 +1,303 @@
+"""One broker: its start, its session, the requests it serves, its end.
+
+Rules of the module (KafkaServer; docs/reference/kafka.md §1.3, §1.4, §2.14, §2.15):
+  - a start makes the persistent paths, reads what it needs, registers, and then stands for election;
+  - a broker whose id another session still holds cannot start: it exits, and is started again by whoever supervises it;
+  - killed, it loses all but its logs; paused, it does nothing and believes what it believed;
+  - a clean shutdown first moves its leaders, then ends the session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from simzk.kafka import paths
+from simzk.kafka.broker.admin_handlers import AdminHandlers
+from simzk.kafka.broker.config_changes import ConfigChanges
+from simzk.kafka.broker.fetching import Fetchers, FetchSessions
+from simzk.kafka.broker.isr_proposals import IsrProposals
+from simzk.kafka.broker.metadata_cache import MetadataCache
+from simzk.kafka.broker.replica_manager import ReplicaManager
+from simzk.kafka.broker.services import Services
+from simzk.kafka.broker_config import BrokerConfig
+from simzk.kafka.controller.controller import KafkaController
+from simzk.kafka.controller.partition_state_machine import UNCLEAN_KEY
+from simzk.kafka.protocol import ControlledShutdownRequest, ControlledShutdownResponse, Error
+from simzk.kafka.rpc import Connections, Disconnected
+from simzk.kafka.schemas.broker_registration import BrokerRegistration
+from simzk.kafka.schemas.cluster import encode_cluster_id
+from simzk.kafka.session import SessionExpiredError, ZooKeeperSession
+from simzk.kafka.topic_partition import TopicPartition
+from simzk.kafka.versions import KafkaVersion
+from simzk.kafka.zk_client import KafkaZooKeeperClient, ZooKeeperRefused
+from simzk.kafka.zookeeper_host import ZooKeeperHost
+from simzk.partitions.java_random import JavaRandom
+from simzk.simulation import History, Network, Process
+
+BOOT_US = 500_000
+"""From the start of the process to its first word to ZooKeeper."""
+RESTART_PAUSE_US = 1_000_000
+"""How long a supervisor waits before it starts a broker again that has exited."""
+
+
+@dataclass(frozen=True)
+class World:
+    """What all brokers share: the clock, the network, ZooKeeper, the history, and the chances of the run."""
+
+    network: Network
+    host: ZooKeeperHost
+    connections: Connections
+    history: History
+    version: KafkaVersion
+    config: BrokerConfig
+    cluster_id: str
+    now_ms: Callable[[], int]
+    new_topic_id: Callable[[], str]
+    election_delay_us: Callable[[int], int]
+
+
+class Broker:
+    """A broker of a simulated cluster.
+
+    Args:
+        broker_id: its id.
+        registration: what it says of itself; the time is set when it registers.
+        process: where it runs.
+        world: what it shares with the others.
+    """
+
+    def __init__(self, broker_id: int, registration: BrokerRegistration, process: Process, world: World) -> None:
+        self.id = broker_id
+        self.rack = registration.rack
+        self.process = process
+        self.epoch = -1
+        self.registered = False
+        self.logs: dict[TopicPartition, int] = {}
+        self._registration = registration
+        self._world = world
+        self._name = f"broker {broker_id}"
+        self._session_before = 0
+        process.kill()
+        world.connections.register(process, self._serve)
+
+    @property
+    def alive(self) -> bool:
+        """Whether its process runs (paused or not)."""
+        return self.process.alive
+
+    @property
+    def paused(self) -> bool:
+        """Whether its process is stopped for a while."""
+        return self.process.paused
+
+    # -- from outside
+
+    def start(self) -> None:
+        """Start the process, which then registers."""
+        self._world.history.record(self._name, "started")
+        self._begin()
+        self.process.spawn(self._boot(), "boot")
+
+    def attach(self, session_id: int, epoch: int) -> None:
+        """Take up a life that began before the simulation did: a registered broker with its session."""
+        self._begin()
+        self.session.adopt(session_id)
+        self.epoch = epoch
+        self.process.spawn(self._attach(), "attach")
+
+    def kill(self) -> None:
+        """End the process at once; the session lives on until it expires."""
+        self._world.history.record(self._name, "killed")
+        self._end()
+
+    def shut_down(self) -> None:
+        """Ask it to stop cleanly."""
+        self._world.history.record(self._name, "shutting down")
+        self.process.spawn(self._shut_down(), "shutdown")
+
+    # -- its life
+
+    def _begin(self) -> None:
+        """A new process: everything but the logs is made anew."""
+        world, process, config = self._world, self.process, self._world.config
+        process.restart()
+        self.registered = False
+        self.session = ZooKeeperSession(
+            process,
+            world.host,
+            timeout_ms=config.integer("zookeeper.session.timeout.ms"),
+            max_in_flight=config.integer("zookeeper.max.in.flight.requests"),
+        )
+        self.client = KafkaZooKeeperClient(self.session, world.version)
+        self.metadata = MetadataCache()
+        self.fetchers = Fetchers(process, world.connections, self.id)
+        self.proposals = IsrProposals(
+            process, world.connections, self.id, broker_epoch=lambda: self.epoch, metadata=self.metadata
+        )
+        self.replicas = ReplicaManager(
+            self.id,
+            world.version.scala,
+            now_us=lambda: process.scheduler.now_us,
+            propose=self.proposals.propose,
+            follows_changed=self.fetchers.update,
+            is_alive=lambda broker: broker in self.metadata.live_brokers,
+            lag_max_us=config.integer("replica.lag.time.max.ms") * 1000,
+        )
+        self.fetchers.replicas = self.proposals.replicas = self.replicas
+        wait_us = config.integer("replica.fetch.wait.max.ms") * 1000
+        self.fetch_sessions = FetchSessions(process, self.replicas, wait_us)
+        self.controller = KafkaController(
+            self.id,
+            process,
+            self.session,
+            self.client,
+            world.connections,
+            config,
+            world.history,
+            now_ms=world.now_ms,
+            new_topic_id=world.new_topic_id,
+            election_delay_us=lambda: world.election_delay_us(self.id),
+        )
+        self.controller.on_registered = self._register
+        self.session.before_new_session = self._before_new_session
+        self.session.after_new_session = self._after_new_session
+        self.config_changes = ConfigChanges(
+            process, self.session, self.client, now_ms=world.now_ms, on_change=self._on_config
+        )
+        admin = AdminHandlers(
+            self.client,
+            self.metadata,
+            random=JavaRandom(process.scheduler.stream(f"placement/{self._name}").bits(48)),
+            new_topic_id=world.new_topic_id,
+            defaults=(config.integer("num.partitions"), config.integer("default.replication.factor")),
+        )
+        self._services = Services(self, admin)
+
+    async def _boot(self) -> None:
+        await self.process.sleep(BOOT_US)
+        await self.session.start()
+        for path in self._world.version.persistent_paths:
+            await self.client.create_recursive(path)
+        if await self.client.read(paths.CLUSTER_ID) is None:
+            await self.client.create_recursive(paths.CLUSTER_ID, encode_cluster_id(self._world.cluster_id))
+        await self.client.entity_config(f"brokers/{paths.DEFAULT_ENTITY}")
+        await self.client.entity_config(f"brokers/{self.id}")
+        await self.client.children(paths.TOPICS)
+        await self._watch_features()
+        await self.client.brokers()
+        try:
+            await self._register()
+        except ZooKeeperRefused as refused:
+            self._world.history.record(self._name, "cannot start", "", "", f"{refused}: another session holds it")
+            self.process.scheduler.call_later(RESTART_PAUSE_US, self.process.name, self._supervise)
+            self._end()
+            return
+        self.controller.start()
+        self._serve_on()
+
+    async def _attach(self) -> None:
+        await self.session.start()
+        await self._watch_features()
+        self.registered = True
+        self.controller.start()
+        self._serve_on()
+
+    def _serve_on(self) -> None:
+        self.config_changes.start()
+        self._check_isrs()
+
+    def _supervise(self) -> None:
+        if not self.alive:
+            self.start()
+
+    def _end(self) -> None:
+        self.registered = False
+        self.logs = {partition: replica.log_end for partition, replica in self.replicas.replicas.items()} | self.logs
+        self.session.drop_connection()
+        self.process.kill()
+        self._world.connections.break_all(self._name)
+
+    async def _register(self) -> None:
+        registration = self._registration._replace(timestamp_ms=self._world.now_ms())
+        self.epoch = await self.client.register_broker(self.id, registration, self._session_before)
+        self.registered = True
+
+    async def _watch_features(self) -> None:
+        self.session.data_handlers[paths.FEATURE] = lambda _kind: self._reread_features()
+        await self.client.exists(paths.FEATURE)
+        await self.client.read(paths.FEATURE)
+
+    def _reread_features(self) -> None:
+        async def work() -> None:
+            try:
+                await self.client.read(paths.FEATURE)
+            except SessionExpiredError:
+                return
+
+        self.process.spawn(work(), "features")
+
+    async def _before_new_session(self) -> None:
+        self._world.history.record(self._name, "learned that its session has expired")
+        self.registered = False
+        self._session_before = self.session.last_session_id
+        await self.controller.expire()
+
+    def _after_new_session(self) -> None:
+        self.controller.register_and_reelect()
+        self.config_changes.look_again()
+        self._reread_features()
+
+    async def _shut_down(self) -> None:
+        if self._world.config.truth("controlled.shutdown.enable"):
+            await self._controlled_shutdown()
+        self.controller.shut_down()
+        await self.session.close()
+        self._world.history.record(self._name, "stopped")
+        self._end()
+
+    async def _controlled_shutdown(self) -> None:
+        """Ask the controller to move what this broker leads; tried again where that fails (§2.14)."""
+        config = self._world.config
+        for attempt in range(config.integer("controlled.shutdown.max.retries")):
+            if attempt:
+                await self.process.sleep(config.integer("controlled.shutdown.retry.backoff.ms") * 1000)
+            try:
+                controller = await self.client.controller_id()
+            except SessionExpiredError:
+                continue
+            if controller is None:
+                continue
+            request = ControlledShutdownRequest(self.id, self.epoch)
+            try:
+                response: ControlledShutdownResponse = await self._world.connections.call(
+                    self.process, f"broker {controller}", request
+                )
+            except Disconnected:
+                continue
+            if response.error == Error.NONE and not response.remaining:
+                return
+
+    # -- its work
+
+    def append(self, partition: TopicPartition, records: int) -> bool:
+        """Take records as a leader does; false where it does not lead."""
+        appended = self.replicas.append(partition, records)
+        self.fetch_sessions.rouse([partition])
+        return appended
+
+    def _check_isrs(self) -> None:
+        self.replicas.shrink_isrs()
+        period_us = self._world.config.integer("replica.lag.time.max.ms") * 500
+        self.process.call_later(period_us, self._check_isrs)
+
+    def _on_config(self, entity_path: str, values: dict[str, str]) -> None:
+        """Unclean election that is turned on for a topic is tried at once (1.1 and later)."""
+        kind, _, name = entity_path.partition("/")
+        if kind == "topics" and values.get(UNCLEAN_KEY) == "true":
+            partitions = self.controller.partitions
+            self.controller.put_event(f"unclean election for {name}", lambda: partitions.trigger_online(name))
+
+    def _serve(self, request: Any, respond: Callable[[Any], None]) -> None:
+        self._services.serve(request, respond)

@@ -1,0 +1,232 @@
+"""Followers fetch from leaders: one session for each pair of brokers, as a fetcher thread keeps it (KIP-227).
+
+Rules of the module:
+  - a request names only what changed since the last one: partitions newly followed, log ends that grew, partitions let go;
+  - the leader answers at once where it has something new for the follower, else after `replica.fetch.wait.max.ms`;
+  - a connection that breaks, or a leader that started anew, ends the session: all is named again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from simzk.kafka.broker.replica_manager import Replica, ReplicaManager
+from simzk.kafka.protocol import Error, FetchedPartition, FetchRequest, FetchResponse
+from simzk.kafka.rpc import Connections, Disconnected, Respond
+from simzk.kafka.topic_partition import TopicPartition
+from simzk.simulation import Future, Process, Task, Timer
+
+BACKOFF_US = 1_000_000
+"""`replica.fetch.backoff.ms`: 1 s by default."""
+
+
+class Fetcher:
+    """Fetches from one leader, as long as there is something to follow there."""
+
+    def __init__(
+        self, process: Process, connections: Connections, replica_id: int, leader: int, replicas: ReplicaManager
+    ) -> None:
+        self._process = process
+        self._connections = connections
+        self._replica_id = replica_id
+        self._leader = leader
+        self._replicas = replicas
+        self.following: dict[TopicPartition, int] = {}
+        self._changed: dict[TopicPartition, None] = {}
+        self._forgotten: dict[TopicPartition, None] = {}
+        self._full = True
+        self._wake: Future[None] | None = None
+        self._task: Task[None] = process.spawn(self._run(), f"fetcher from broker {leader}")
+
+    def follow(self, partition: TopicPartition, leader_epoch: int) -> None:
+        """Fetch a partition in a leader epoch."""
+        self.following[partition] = leader_epoch
+        self._changed[partition] = None
+        self._forgotten.pop(partition, None)
+        self._rouse()
+
+    def forget(self, partition: TopicPartition) -> None:
+        """Fetch a partition no more."""
+        if self.following.pop(partition, None) is not None:
+            self._changed.pop(partition, None)
+            self._forgotten[partition] = None
+            self._rouse()
+
+    def _rouse(self) -> None:
+        if self._wake is not None and not self._wake.done:
+            self._wake.set_result(None)
+
+    async def _run(self) -> None:
+        while True:
+            while not self.following and not self._forgotten:
+                self._wake = Future()
+                await self._wake
+            try:
+                response = await self._fetch()
+            except Disconnected:
+                await self._process.sleep(BACKOFF_US)
+                self._begin_session()
+                continue
+            if response.session_lost:
+                self._begin_session()
+            elif self._take(response):
+                await self._process.sleep(BACKOFF_US)
+
+    def _begin_session(self) -> None:
+        self._full = True
+        self._changed = dict.fromkeys(self.following)
+        self._forgotten = {}
+
+    async def _fetch(self) -> FetchResponse:
+        """One request at a time: what is to be followed anew waits until the leader has answered."""
+        request = self._request()
+        answer: Future[FetchResponse] = self._connections.call(self._process, f"broker {self._leader}", request)
+        return await answer
+
+    def _request(self) -> FetchRequest:
+        changed = []
+        for partition in self._changed:
+            replica = self._replicas.replicas.get(partition)
+            if replica is not None:
+                changed.append(FetchedPartition(partition, self.following[partition], replica.log_end))
+        request = FetchRequest(self._replica_id, self._full, tuple(changed), tuple(self._forgotten))
+        self._full = False
+        self._changed = {}
+        self._forgotten = {}
+        return request
+
+    def _take(self, response: FetchResponse) -> bool:
+        """Take over what is new; whether to pause, because something may not be fetched yet."""
+        for partition, log_end in response.log_ends.items():
+            epoch = self.following.get(partition)
+            if epoch is not None:
+                self._replicas.copied(partition, epoch, log_end)
+                self._changed[partition] = None
+        for partition in response.errors:
+            if partition in self.following:
+                self._changed[partition] = None
+        return bool(response.errors)
+
+
+class _Session:
+    """What a leader keeps of a follower's session, and its request that waits."""
+
+    __slots__ = ("partitions", "respond", "timer")
+
+    def __init__(self) -> None:
+        self.partitions: dict[TopicPartition, FetchedPartition] = {}
+        self.respond: Respond | None = None
+        self.timer: Timer | None = None
+
+
+class FetchSessions:
+    """The leader's side: sessions by follower."""
+
+    def __init__(self, process: Process, replicas: ReplicaManager, wait_us: int) -> None:
+        self._process = process
+        self._replicas = replicas
+        self._wait_us = wait_us
+        self._sessions: dict[int, _Session] = {}
+
+    def serve(self, request: FetchRequest, respond: Respond) -> None:
+        """Serve a follower's request, now or when there is something for it."""
+        session = self._sessions.get(request.replica_id)
+        if request.full:
+            if session is not None and session.timer is not None:
+                session.timer.cancel()
+            session = self._sessions[request.replica_id] = _Session()
+        elif session is None:
+            respond(FetchResponse(True, {}, {}))
+            return
+        for partition in request.forgotten:
+            session.partitions.pop(partition, None)
+        self._replicas.note_follower(request.replica_id)
+        log_ends: dict[TopicPartition, int] = {}
+        errors: dict[TopicPartition, Error] = {}
+        for fetched in request.changed:
+            session.partitions[fetched.partition] = fetched
+            self._note(request.replica_id, fetched, log_ends, errors)
+        if log_ends or errors:
+            self._answer(session, respond, log_ends, errors)
+            return
+        session.respond = respond
+        session.timer = self._process.call_later(self._wait_us, lambda: self._answer_waiting(session))
+
+    def rouse(self, partitions: Iterable[TopicPartition]) -> None:
+        """The logs of partitions grew, or who leads them changed: answer whoever waits for them."""
+        concerned = list(partitions)
+        for follower, session in self._sessions.items():
+            if session.respond is not None and any(partition in session.partitions for partition in concerned):
+                log_ends: dict[TopicPartition, int] = {}
+                errors: dict[TopicPartition, Error] = {}
+                for partition in concerned:
+                    fetched = session.partitions.get(partition)
+                    if fetched is not None:
+                        self._note(follower, fetched, log_ends, errors)
+                if log_ends or errors:
+                    self._answer_waiting(session, log_ends, errors)
+
+    def _note(
+        self,
+        follower: int,
+        fetched: FetchedPartition,
+        log_ends: dict[TopicPartition, int],
+        errors: dict[TopicPartition, Error],
+    ) -> None:
+        result = self._replicas.note_fetch(fetched.partition, follower, fetched.leader_epoch, fetched.log_end)
+        if isinstance(result, Error):
+            errors[fetched.partition] = result
+        elif result != fetched.log_end:
+            log_ends[fetched.partition] = result
+
+    def _answer_waiting(
+        self,
+        session: _Session,
+        log_ends: dict[TopicPartition, int] | None = None,
+        errors: dict[TopicPartition, Error] | None = None,
+    ) -> None:
+        respond, session.respond = session.respond, None
+        if session.timer is not None:
+            session.timer.cancel()
+            session.timer = None
+        if respond is not None:
+            self._answer(session, respond, log_ends or {}, errors or {})
+
+    @staticmethod
+    def _answer(
+        session: _Session, respond: Respond, log_ends: dict[TopicPartition, int], errors: dict[TopicPartition, Error]
+    ) -> None:
+        for partition in errors:
+            session.partitions.pop(partition, None)
+        for partition, log_end in log_ends.items():
+            session.partitions[partition] = session.partitions[partition]._replace(log_end=log_end)
+        respond(FetchResponse(False, log_ends, errors))
+
+
+class Fetchers:
+    """The follower's side: one fetcher for each leader."""
+
+    def __init__(self, process: Process, connections: Connections, broker_id: int) -> None:
+        self._process = process
+        self._connections = connections
+        self._broker_id = broker_id
+        self._fetchers: dict[int, Fetcher] = {}
+        self.replicas: ReplicaManager | None = None
+
+    def update(self, changed: Iterable[Replica]) -> None:
+        """Partitions changed leader or epoch: follow each at its leader, and nowhere else."""
+        for replica in changed:
+            leader = replica.state.leader
+            for broker, fetcher in self._fetchers.items():
+                if broker != leader:
+                    fetcher.forget(replica.partition)
+            if leader >= 0 and leader != self._broker_id:
+                self._fetcher(leader).follow(replica.partition, replica.state.leader_epoch)
+
+    def _fetcher(self, leader: int) -> Fetcher:
+        fetcher = self._fetchers.get(leader)
+        if fetcher is None:
+            assert self.replicas is not None
+            fetcher = Fetcher(self._process, self._connections, self._broker_id, leader, self.replicas)
+            self._fetchers[leader] = fetcher
+        return fetcher

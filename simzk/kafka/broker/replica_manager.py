@@ -1,0 +1,290 @@
+"""The replicas on a broker: what it leads and follows, as it believes; its logs; and the ISRs it keeps as a leader.
+
+Rules of the module (ReplicaManager, Partition; docs/reference/kafka.md §2.7, §2.8):
+  - a LeaderAndIsr is taken only with a controller epoch that is not behind, and for a partition only with a leader epoch
+    beyond the one that the replica has;
+  - a log is a number here, its end: records have no content. A follower that fetches has the leader's log end after the
+    answer, cut back to it if it was longer;
+  - a follower is in sync once it has fetched up to the high watermark; it is out of sync when it has been behind the log
+    end for `replica.lag.time.max.ms`: one that has all there is never is, dead or alive (KAFKA-7152);
+  - the leader asks the controller for another ISR, one request a partition at a time; until the answer comes it counts
+    the larger of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from simzk.kafka.protocol import (
+    ControlResponse,
+    Error,
+    IsrProposal,
+    LeaderAndIsrRequest,
+    PartitionUpdate,
+    StopReplicaRequest,
+)
+from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
+from simzk.partitions.arrays import pack, unpack
+from simzk.partitions.isr import expand_isr, shrink_isr
+from simzk.partitions.scala_order import Scala
+
+
+@dataclass(slots=True)
+class FollowerProgress:
+    """What a leader knows of a follower: its log end, and when it last had all of the leader's log."""
+
+    log_end: int = -1
+    caught_up_us: int = 0
+
+
+@dataclass(slots=True)
+class Replica:
+    """One replica on this broker, with what its broker believes of the partition."""
+
+    partition: TopicPartition
+    state: LeaderAndIsr
+    replicas: tuple[int, ...]
+    log_end: int = 0
+    high_watermark: int = 0
+    proposed: tuple[int, ...] | None = None
+    followers: dict[int, FollowerProgress] = field(default_factory=dict)
+
+
+class ReplicaManager:
+    """All replicas of one broker.
+
+    Args:
+        broker_id: whose.
+        scala: order of sets, for the ISRs that are written.
+        now_us: virtual time.
+        propose: hands a proposal on to the controller.
+        follows_changed: told when this broker begins or ends to follow partitions.
+        is_alive: whether the broker believes that another lives.
+    """
+
+    def __init__(
+        self,
+        broker_id: int,
+        scala: Scala,
+        *,
+        now_us: Callable[[], int],
+        propose: Callable[[IsrProposal], None],
+        follows_changed: Callable[[Iterable[Replica]], None],
+        is_alive: Callable[[int], bool],
+        lag_max_us: int,
+    ) -> None:
+        self.broker_id = broker_id
+        self.controller_epoch = 0
+        self.replicas: dict[TopicPartition, Replica] = {}
+        self._scala: Scala = scala
+        self._now_us = now_us
+        self._propose = propose
+        self._follows_changed = follows_changed
+        self._is_alive = is_alive
+        self._lag_max_us = lag_max_us
+        self._last_fetch_us: dict[int, int] = {}
+        self._left_out: dict[tuple[TopicPartition, int], None] = {}
+
+    def leads(self, partition: TopicPartition) -> bool:
+        """Whether this broker believes that it leads a partition."""
+        replica = self.replicas.get(partition)
+        return replica is not None and replica.state.leader == self.broker_id
+
+    # -- what the controller orders
+
+    def lead_and_follow(self, request: LeaderAndIsrRequest, logs: dict[TopicPartition, int]) -> ControlResponse:
+        """Become leader or follower; `logs` are the log ends found on disk at the start, and are taken from there."""
+        if request.controller_epoch < self.controller_epoch:
+            return ControlResponse(Error.STALE_CONTROLLER_EPOCH, {})
+        self.controller_epoch = request.controller_epoch
+        changed = []
+        for update in request.updates:
+            replica = self._accept(update, logs)
+            if replica is not None:
+                changed.append(replica)
+        self._follows_changed(changed)
+        return ControlResponse(Error.NONE, {})
+
+    def stop(self, request: StopReplicaRequest) -> ControlResponse:
+        """Stop replicas, and delete the logs of those that are to be deleted."""
+        if request.controller_epoch < self.controller_epoch:
+            return ControlResponse(Error.STALE_CONTROLLER_EPOCH, {})
+        self.controller_epoch = request.controller_epoch
+        stopped = []
+        errors = {}
+        for stop in request.stops:
+            replica = self.replicas.get(stop.partition)
+            errors[stop.partition] = Error.NONE
+            if replica is None:
+                continue
+            if 0 <= stop.leader_epoch < replica.state.leader_epoch:
+                errors[stop.partition] = Error.FENCED_LEADER_EPOCH
+                continue
+            # Without a leader the replica neither leads nor follows; its leader epoch stays, to fence what is late.
+            replica.state = replica.state._replace(leader=-1)
+            stopped.append(replica)
+            if stop.delete:
+                del self.replicas[stop.partition]
+        self._follows_changed(stopped)
+        return ControlResponse(Error.NONE, errors)
+
+    def _accept(self, update: PartitionUpdate, logs: dict[TopicPartition, int]) -> Replica | None:
+        replica = self.replicas.get(update.partition)
+        if replica is None:
+            log_end = logs.pop(update.partition, 0)
+            replica = Replica(update.partition, update.state, update.assignment.replicas, log_end, log_end)
+            self.replicas[update.partition] = replica
+        elif update.state.leader_epoch <= replica.state.leader_epoch:
+            return None
+        replica.state = update.state
+        replica.replicas = update.assignment.replicas
+        replica.proposed = None
+        replica.followers = {}
+        if update.state.leader == self.broker_id:
+            now_us = self._now_us()
+            for broker in replica.replicas:
+                if broker != self.broker_id:
+                    caught_up_us = now_us if broker in update.state.isr else 0
+                    replica.followers[broker] = FollowerProgress(-1, caught_up_us)
+            self._advance(replica)
+            self._finish_recovery(replica)
+        return replica
+
+    # -- logs
+
+    def append(self, partition: TopicPartition, records: int) -> bool:
+        """Add records as a producer does; false where this broker does not lead."""
+        replica = self.replicas.get(partition)
+        if replica is None or replica.state.leader != self.broker_id:
+            return False
+        for follower, progress in replica.followers.items():
+            if progress.log_end == replica.log_end:  # it had everything when it last fetched
+                progress.caught_up_us = max(progress.caught_up_us, self._last_fetch_us.get(follower, 0))
+        replica.log_end += records
+        self._advance(replica)
+        return True
+
+    def note_follower(self, follower: int) -> None:
+        """A follower fetches; whoever could not join an ISR when it had caught up may try again."""
+        self._last_fetch_us[follower] = self._now_us()
+        waiting = [key for key in self._left_out if key[1] == follower]
+        for key in waiting:
+            del self._left_out[key]
+            replica = self.replicas.get(key[0])
+            if replica is not None and follower in replica.followers:
+                self._maybe_expand(replica, follower, replica.followers[follower])
+
+    def note_fetch(self, partition: TopicPartition, follower: int, leader_epoch: int, log_end: int) -> int | Error:
+        """A follower has so much of the log; the log end here, or why it may not fetch."""
+        replica = self.replicas.get(partition)
+        if replica is None or replica.state.leader != self.broker_id:
+            return Error.NOT_LEADER_OR_FOLLOWER
+        if leader_epoch != replica.state.leader_epoch:
+            return Error.FENCED_LEADER_EPOCH
+        progress = replica.followers.get(follower)
+        if progress is None:
+            return Error.NOT_LEADER_OR_FOLLOWER
+        progress.log_end = min(log_end, replica.log_end)
+        if log_end >= replica.log_end:
+            progress.caught_up_us = self._now_us()
+        self._maybe_expand(replica, follower, progress)
+        self._advance(replica)
+        return replica.log_end
+
+    def copied(self, partition: TopicPartition, leader_epoch: int, log_end: int) -> None:
+        """As a follower: the log is now as long as the leader's."""
+        replica = self.replicas.get(partition)
+        if replica is not None and replica.state.leader_epoch == leader_epoch:
+            replica.log_end = log_end
+
+    def _advance(self, replica: Replica) -> None:
+        """The high watermark is the least log end of the (maximal) ISR; it never falls."""
+        members = dict.fromkeys((*replica.state.isr, *(replica.proposed or ())))
+        ends = [
+            replica.log_end if member == self.broker_id else replica.followers[member].log_end
+            for member in members
+            if member == self.broker_id or member in replica.followers
+        ]
+        replica.high_watermark = max(replica.high_watermark, min(ends, default=0))
+
+    # -- the ISR, as leader
+
+    def shrink_isrs(self) -> None:
+        """Drop followers that have been behind for too long; called twice in that time."""
+        now_us = self._now_us()
+        for replica in list(self.replicas.values()):
+            if replica.state.leader != self.broker_id or replica.proposed is not None:
+                continue
+            behind = [
+                member
+                for member in replica.state.isr
+                if (progress := replica.followers.get(member)) is not None
+                and progress.log_end < replica.log_end
+                and now_us - progress.caught_up_us > self._lag_max_us
+            ]
+            if behind:
+                left = shrink_isr(pack([replica.state.isr]), pack([behind]), self._scala)
+                self._ask(replica, unpack(left)[0])
+
+    def _maybe_expand(self, replica: Replica, follower: int, progress: FollowerProgress) -> None:
+        state = replica.state
+        if replica.proposed is not None or follower in state.isr or follower not in replica.replicas:
+            return
+        if state.leader != self.broker_id or progress.log_end < replica.high_watermark:
+            return
+        if not self._is_alive(follower):
+            self._left_out[replica.partition, follower] = None
+        else:
+            wider = expand_isr(pack([state.isr]), np.array([follower], dtype=np.int32), self._scala)
+            self._ask(replica, unpack(wider)[0])
+
+    def _finish_recovery(self, replica: Replica) -> None:
+        """An unclean leader says that it has recovered; the log is a number here, so at once (KIP-704)."""
+        if replica.state.recovering:
+            self._ask(replica, replica.state.isr)
+
+    def _ask(self, replica: Replica, isr: Sequence[int]) -> None:
+        replica.proposed = tuple(isr)
+        state = replica.state
+        self._propose(IsrProposal(replica.partition, state.leader_epoch, tuple(isr), state.version))
+
+    def proposal_done(self, proposal: IsrProposal, result: LeaderAndIsr | Error) -> bool:
+        """The controller answered a proposal.
+
+        Returns:
+            whether it should be sent again.
+        """
+        replica = self.replicas.get(proposal.partition)
+        if replica is None or replica.proposed is None or replica.state.leader_epoch != proposal.leader_epoch:
+            return False
+        if isinstance(result, LeaderAndIsr):
+            if result.leader_epoch == replica.state.leader_epoch and result.version >= replica.state.version:
+                replica.state = replica.state._replace(
+                    isr=result.isr, version=result.version, recovering=result.recovering
+                )
+                replica.proposed = None
+                self._advance(replica)
+                self._expand_any(replica)
+            return False
+        if result == Error.INELIGIBLE_REPLICA:
+            replica.proposed = None  # back to what is committed; the next fetch may ask again
+            joining = [member for member in proposal.isr if member not in replica.state.isr]
+            self._left_out.update(dict.fromkeys((replica.partition, member) for member in joining))
+            return False
+        # Fenced or behind: nothing is asked for any more until the controller sends a LeaderAndIsr.
+        given_up = (
+            Error.FENCED_LEADER_EPOCH,
+            Error.INVALID_UPDATE_VERSION,
+            Error.UNKNOWN_TOPIC_OR_PARTITION,
+            Error.INVALID_REQUEST,
+        )
+        return result not in given_up
+
+    def _expand_any(self, replica: Replica) -> None:
+        """A follower may have caught up while the last proposal was under way."""
+        for follower, progress in replica.followers.items():
+            if progress.log_end >= 0:
+                self._maybe_expand(replica, follower, progress)

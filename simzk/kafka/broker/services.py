@@ -1,0 +1,194 @@
+"""The requests that a broker serves: by the controller, by followers, by other brokers, by operators.
+
+Rules of the module:
+  - what a controller sends is refused where it is meant for an earlier life of this broker (KIP-380);
+  - what only the controller can do goes into its queue; a broker that is not controller says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from simzk.kafka import paths
+from simzk.kafka.broker.admin_handlers import AdminHandlers
+from simzk.kafka.controller.partition_state_machine import Strategy
+from simzk.kafka.protocol import (
+    AdminResponse,
+    AllocateProducerIdsRequest,
+    AlterConfigRequest,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    AlterReassignmentsRequest,
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+    ControlResponse,
+    CreatePartitionsRequest,
+    CreateTopicRequest,
+    DeleteTopicRequest,
+    ElectLeadersRequest,
+    Error,
+    FetchRequest,
+    LeaderAndIsrRequest,
+    StopReplicaRequest,
+    UpdateMetadataRequest,
+)
+from simzk.kafka.rpc import Respond
+from simzk.kafka.schemas.cluster import (
+    PRODUCER_ID_BLOCK_SIZE,
+    ProducerIdBlock,
+    decode_producer_ids,
+    encode_producer_ids,
+)
+from simzk.kafka.session import SessionExpiredError
+from simzk.simulation import Future
+from simzk.zookeeper.replies import Code
+from simzk.zookeeper.requests import SetData
+
+if TYPE_CHECKING:
+    from simzk.kafka.broker.broker import Broker
+
+NOT_CONTROLLER = AdminResponse(Error.NOT_CONTROLLER)
+_STRATEGIES = {"preferred": Strategy.PREFERRED, "unclean": Strategy.UNCLEAN}
+
+
+class Services:
+    """Serves requests on one broker."""
+
+    def __init__(self, broker: Broker, admin: AdminHandlers) -> None:
+        self._broker = broker
+        self._admin = admin
+
+    def serve(self, request: Any, respond: Respond) -> None:
+        """Serve a request; `respond` is called with the answer, now or later."""
+        match request:
+            case FetchRequest():
+                self._broker.fetch_sessions.serve(request, respond)
+            case LeaderAndIsrRequest() | UpdateMetadataRequest() | StopReplicaRequest():
+                respond(self._serve_controller(request))
+            case AlterPartitionRequest():
+                self._serve_alter_partition(request, respond)
+            case ControlledShutdownRequest():
+                self._serve_controlled_shutdown(request, respond)
+            case AllocateProducerIdsRequest():
+                self._in_queue("producer ids", respond, lambda: self._allocate_producer_ids(request))
+            case AlterReassignmentsRequest():
+                self._in_queue("reassignment", respond, lambda: self._reassign(request))
+            case ElectLeadersRequest():
+                self._in_queue("leader election", respond, lambda: self._elect(request))
+            case CreateTopicRequest():
+                self._as_controller(respond, lambda: self._admin.create_topic(request))
+            case CreatePartitionsRequest():
+                self._as_controller(respond, lambda: self._admin.create_partitions(request))
+            case DeleteTopicRequest():
+                self._as_controller(respond, lambda: self._admin.delete_topic(request))
+            case AlterConfigRequest():
+                self._spawn(respond, lambda: self._admin.alter_config(request))
+            case _:
+                raise AssertionError(f"nobody serves {request!r}")
+
+    # -- the controller's requests
+
+    def _serve_controller(
+        self, request: LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
+    ) -> ControlResponse:
+        broker = self._broker
+        if request.broker_epoch < broker.epoch:
+            return ControlResponse(Error.STALE_BROKER_EPOCH, {})
+        match request:
+            case LeaderAndIsrRequest():
+                response = broker.replicas.lead_and_follow(request, broker.logs)
+                broker.fetch_sessions.rouse([update.partition for update in request.updates])
+            case StopReplicaRequest():
+                response = broker.replicas.stop(request)
+                for stop in request.stops:
+                    if stop.delete:
+                        broker.logs.pop(stop.partition, None)
+                broker.fetch_sessions.rouse([stop.partition for stop in request.stops])
+            case UpdateMetadataRequest():
+                response = self._update_metadata(request)
+        return response
+
+    def _update_metadata(self, request: UpdateMetadataRequest) -> ControlResponse:
+        replicas = self._broker.replicas
+        if request.controller_epoch < replicas.controller_epoch:
+            return ControlResponse(Error.STALE_CONTROLLER_EPOCH, {})
+        replicas.controller_epoch = request.controller_epoch
+        self._broker.metadata.update(request)
+        return ControlResponse(Error.NONE, {})
+
+    # -- what the controller does for others
+
+    def _serve_alter_partition(self, request: AlterPartitionRequest, respond: Respond) -> None:
+        controller = self._broker.controller
+
+        async def work() -> None:
+            response = await controller.isr_changes.process(request)
+            respond(response)
+            for partition, result in response.results.items():
+                if not isinstance(result, Error) and partition in controller.context.being_reassigned:
+                    await controller.reassignments.maybe_complete(partition)
+
+        refusal = AlterPartitionResponse(Error.NOT_CONTROLLER, {})
+        controller.put_event("ISR change", work, preempt=lambda: respond(refusal))
+
+    def _serve_controlled_shutdown(self, request: ControlledShutdownRequest, respond: Respond) -> None:
+        controller = self._broker.controller
+
+        async def work() -> None:
+            respond(await controller.elections.shut_down(request))
+
+        refusal = ControlledShutdownResponse(Error.NOT_CONTROLLER, ())
+        controller.put_event("controlled shutdown", work, preempt=lambda: respond(refusal))
+
+    async def _allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> AdminResponse:
+        """Give a broker the next block of ids (KIP-730)."""
+        controller = self._broker.controller
+        live = controller.context.brokers.get(request.broker_id)
+        if live is None:
+            return AdminResponse(Error.BROKER_ID_NOT_REGISTERED)
+        if live.epoch != request.broker_epoch:
+            return AdminResponse(Error.STALE_BROKER_EPOCH)
+        while True:
+            found = await controller.client.read(paths.PRODUCER_IDS)
+            if found is None:
+                return AdminResponse(Error.UNKNOWN_SERVER_ERROR, f"{paths.PRODUCER_IDS} is not there")
+            last = decode_producer_ids(paths.PRODUCER_IDS, found[0])
+            start = 0 if last is None else last.end + 1
+            block = ProducerIdBlock(request.broker_id, start, start + PRODUCER_ID_BLOCK_SIZE - 1)
+            write = SetData(paths.PRODUCER_IDS, encode_producer_ids(block), found[1].version)
+            if (await controller.session.call(write)).error == Code.OK:
+                return AdminResponse(Error.NONE, str(start))
+
+    async def _reassign(self, request: AlterReassignmentsRequest) -> AdminResponse:
+        errors = await self._broker.controller.reassignments.process_api(request.targets)
+        return AdminResponse(Error.NONE, "", errors)
+
+    async def _elect(self, request: ElectLeadersRequest) -> AdminResponse:
+        errors = await self._broker.controller.elections.elect(request.partitions, _STRATEGIES[request.kind])
+        return AdminResponse(Error.NONE, "", errors)
+
+    # -- where it is done
+
+    def _in_queue(
+        self, name: str, respond: Respond, work: Callable[[], Coroutine[Future[Any], None, AdminResponse]]
+    ) -> None:
+        async def event() -> None:
+            respond(await work())
+
+        self._broker.controller.put_event(name, event, preempt=lambda: respond(NOT_CONTROLLER))
+
+    def _as_controller(self, respond: Respond, work: Callable[[], Coroutine[Future[Any], None, AdminResponse]]) -> None:
+        if self._broker.controller.is_active:
+            self._spawn(respond, work)
+        else:
+            respond(NOT_CONTROLLER)
+
+    def _spawn(self, respond: Respond, work: Callable[[], Coroutine[Future[Any], None, AdminResponse]]) -> None:
+        async def task() -> None:
+            try:
+                respond(await work())
+            except SessionExpiredError:
+                respond(NOT_CONTROLLER)
+
+        self._broker.process.spawn(task(), "request of an operator")

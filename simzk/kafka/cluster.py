@@ -1,0 +1,571 @@
+"""A simulated Kafka cluster in ZooKeeper mode: brokers, a ZooKeeper, an operator, and time that passes when told to."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Self
+
+from simzk.errors import ConfigError, ZnodeError
+from simzk.kafka import paths, restoring
+from simzk.kafka.admin import Operator
+from simzk.kafka.broker.admin_handlers import is_topic_name
+from simzk.kafka.broker.broker import Broker, World
+from simzk.kafka.broker_config import BrokerConfig
+from simzk.kafka.invariants import invariants_of
+from simzk.kafka.observer import Observer
+from simzk.kafka.protocol import (
+    AdminResponse,
+    AllocateProducerIdsRequest,
+    AlterConfigRequest,
+    AlterReassignmentsRequest,
+    CreatePartitionsRequest,
+    CreateTopicRequest,
+    DeleteTopicRequest,
+    ElectLeadersRequest,
+)
+from simzk.kafka.rpc import Connections
+from simzk.kafka.schemas import admin as admin_schema
+from simzk.kafka.schemas import controller as controller_schema
+from simzk.kafka.schemas import partition_state
+from simzk.kafka.schemas import topic as topic_schema
+from simzk.kafka.schemas.broker_registration import BrokerRegistration
+from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
+from simzk.kafka.versions import kafka_version
+from simzk.kafka.zookeeper_host import ADDRESS, ZooKeeperHost
+from simzk.partitions.arrays import MAX_BROKER_ID
+from simzk.partitions.table import PartitionTable
+from simzk.simulation import Future, History, Network, Process, Scheduler
+from simzk.zookeeper.config import ServerConfig
+from simzk.zookeeper.server import Server
+
+if TYPE_CHECKING:
+    from simzk.kafka.recording import RecordedZnode
+
+START_MS = 1_735_689_600_000
+"""What the clocks of the simulated world show at its beginning: 2025-01-01, by choice."""
+LATENCY_US = (150, 600)
+"""From one machine to another in one data centre."""
+BASE_PORT = 9092
+ELECTION_HEAD_START_US = 50_000
+QUIET_US = 3_000_000
+_BOOT_LIMIT_SECONDS = 60.0
+_UUID_BITS = 128
+
+
+class KafkaCluster:
+    """A simulated Kafka cluster, in virtual time.
+
+    Time stands still but for `run_for` and `run_until_quiet`: what is asked of the cluster (a topic, a failure) begins at
+    the present instant and takes effect while time passes. The same seed and the same calls give the same history.
+
+    Args:
+        version: which Kafka the brokers run.
+        brokers: how many (ids from 1), or their ids.
+        racks: how many racks the brokers are spread over in turn, or the rack of each broker; none by default.
+        seed: decides all chance.
+        config: Kafka's configuration keys where they differ from the defaults, such as
+            `{"unclean.leader.election.enable": True}`.
+        tick_time_ms: ZooKeeper's tick.
+        base_port: broker N listens on this port plus N.
+        cluster_id: drawn where it is not given.
+        boot: whether the brokers are started, and time runs until all are registered and a controller serves; else
+            `restart` starts each.
+
+    >>> cluster = KafkaCluster(brokers=3, seed=1)
+    >>> _ = cluster.create_topic("orders", partitions=1, assignment={0: [1, 2, 3]})
+    >>> cluster.run_for(1)
+    >>> cluster.kill(1)
+    >>> cluster.run_until_quiet()
+    >>> cluster.state("orders", 0).leader, cluster.state("orders", 0).isr
+    (2, (2, 3))
+    """
+
+    def __init__(
+        self,
+        version: str = "3.9",
+        brokers: int | Sequence[int] = 3,
+        racks: int | Mapping[int, str] | None = None,
+        seed: int = 0,
+        *,
+        config: Mapping[str, str | int | bool] | None = None,
+        tick_time_ms: int = 2000,
+        base_port: int = BASE_PORT,
+        cluster_id: str | None = None,
+        boot: bool = True,
+    ) -> None:
+        ids = _broker_ids(brokers)
+        rack_of = _racks(ids, racks)
+        registrations = {broker: _registration(base_port + broker, rack_of.get(broker)) for broker in ids}
+        self._build(version, registrations, seed, config, tick_time_ms, cluster_id, restoring.Restored.nothing())
+        if boot:
+            for broker in self.brokers.values():
+                broker.start()
+            self.run_until_quiet(_BOOT_LIMIT_SECONDS)
+
+    @classmethod
+    def from_tree(
+        cls,
+        tree: Mapping[str, RecordedZnode],
+        *,
+        version: str = "3.9",
+        seed: int = 0,
+        brokers: Sequence[int] = (),
+        config: Mapping[str, str | int | bool] | None = None,
+        tick_time_ms: int = 2000,
+        base_port: int = BASE_PORT,
+    ) -> Self:
+        """A cluster that goes on from the tree of another, such as one recorded from a real cluster.
+
+        The brokers that are registered in the tree live, the one in `/controller` is controller; others that hold
+        replicas, or are named in `brokers`, are dead and can be started.
+
+        Args:
+            tree: the znodes by path, such as `recording.load(path).tree(step)`.
+            brokers: ids of further brokers.
+            version, seed, config, tick_time_ms, base_port: as for a new cluster.
+
+        Raises:
+            ZnodeError: a znode that the cluster needs cannot be used; path, field and why.
+        """
+        restored = restoring.restore(tree)
+        registrations = dict(restored.registrations)
+        for broker in sorted({*brokers, *restored.replica_ids} - registrations.keys()):
+            registrations[broker] = _registration(base_port + broker, None)
+        cluster = cls.__new__(cls)
+        cluster._build(version, dict(sorted(registrations.items())), seed, config, tick_time_ms, None, restored)
+        for broker, live in restored.live.items():
+            cluster.brokers[broker].attach(live.session_id, live.epoch)
+        cluster.run_until_quiet(_BOOT_LIMIT_SECONDS)
+        return cluster
+
+    def _build(
+        self,
+        version: str,
+        registrations: Mapping[int, BrokerRegistration],
+        seed: int,
+        config: Mapping[str, str | int | bool] | None,
+        tick_time_ms: int,
+        cluster_id: str | None,
+        restored: restoring.Restored,
+    ) -> None:
+        profile = kafka_version(version)
+        broker_config = BrokerConfig(profile, config)
+        timeout_ms = broker_config.integer("zookeeper.session.timeout.ms")
+        self.seed = seed
+        self.scheduler = Scheduler(seed)
+        self.network = Network(self.scheduler, latency_us=LATENCY_US)
+        self.history = History(self.scheduler)
+        self.server = Server(
+            ServerConfig(tick_time_ms=tick_time_ms),
+            now_ms=START_MS,
+            tree=restored.tree,
+            sessions=[(live.session_id, timeout_ms) for live in restored.live.values()],
+            zxid=restored.zxid,
+        )
+        self.zookeeper_host = ZooKeeperHost(self.scheduler, self.network, self.server, start_ms=START_MS)
+        connections = Connections(self.scheduler, self.network)
+        self._preferred_controller: int | None = None
+        self._last_transaction_us = 0
+        world = World(
+            network=self.network,
+            host=self.zookeeper_host,
+            connections=connections,
+            history=self.history,
+            version=profile,
+            config=broker_config,
+            cluster_id=cluster_id or self._new_uuid("cluster id"),
+            now_ms=lambda: self.now_ms,
+            new_topic_id=lambda: self._new_uuid("topic ids"),
+            election_delay_us=self._election_delay_us,
+        )
+        self.brokers: dict[int, Broker] = {
+            broker: Broker(broker, registration, Process(self.scheduler, f"broker {broker}"), world)
+            for broker, registration in registrations.items()
+        }
+        self._operator = Operator(
+            self.scheduler, connections, self.zookeeper_host, self.history, lambda: self.controller
+        )
+        self.invariants = invariants_of(self.server)
+        observer = Observer(self.history, self.server.tree, self._who_is)
+        self.server.on_transaction.append(observer.observe)
+        self.server.on_transaction.append(lambda _: self._note_transaction())
+
+    # -- time
+
+    @property
+    def now_ms(self) -> int:
+        """The clock of the simulated world, in milliseconds as ZooKeeper counts them."""
+        return self.zookeeper_host.now_ms
+
+    def run_for(self, seconds: float) -> None:
+        """Let time pass."""
+        self.scheduler.run_until(self.scheduler.now_us + round(seconds * 1_000_000))
+
+    def run_until_quiet(self, limit_seconds: float = 120.0) -> bool:
+        """Let time pass until nothing is left to happen by itself.
+
+        Quiet is: every running broker is registered and no other is, the controller serves, all replicas that can be
+        are in sync, no request of the operator is open, and nothing was written for three seconds.
+
+        Args:
+            limit_seconds: the most time that passes.
+
+        Returns:
+            whether it is quiet now.
+        """
+        deadline_us = self.scheduler.now_us + round(limit_seconds * 1_000_000)
+        while self.scheduler.now_us < deadline_us:
+            if self._is_settled() and self.scheduler.now_us - self._last_transaction_us >= QUIET_US:
+                return True
+            next_us = self.scheduler.next_at_us
+            step_us = min(deadline_us, self.scheduler.now_us + 100_000)
+            self.scheduler.run_until(step_us if next_us is None else max(step_us, min(next_us, deadline_us)))
+        return self._is_settled()
+
+    def _is_settled(self) -> bool:
+        registered = set(self._registered())
+        running = {broker.id for broker in self.brokers.values() if broker.alive}
+        serving = {broker.id for broker in self.brokers.values() if broker.alive and broker.registered}
+        if registered != running or serving != running or self._operator.busy:
+            return False
+        return not running or self.controller in running
+
+    def _registered(self) -> list[int]:
+        node = self.server.tree.get(paths.BROKER_IDS)
+        return [] if node is None else sorted(int(name) for name in node.child_names() if name.isdigit())
+
+    def _note_transaction(self) -> None:
+        self._last_transaction_us = self.scheduler.now_us
+
+    def pump(self) -> None:
+        """Send what the server has to say to the brokers, after a client of another kind has changed something."""
+        self.zookeeper_host.pump()
+
+    # -- looking
+
+    @property
+    def controller(self) -> int | None:
+        """The broker in `/controller`, None while there is none."""
+        node = self.server.tree.get(paths.CONTROLLER)
+        if node is None:
+            return None
+        try:
+            return controller_schema.decode(paths.CONTROLLER, node.data)
+        except ZnodeError:
+            return None
+
+    @property
+    def live_brokers(self) -> list[int]:
+        """The brokers that are registered, ascending."""
+        return self._registered()
+
+    @property
+    def table(self) -> PartitionTable:
+        """What the active controller knows of all partitions; empty while nobody is controller."""
+        controller = self.controller
+        broker = None if controller is None else self.brokers.get(controller)
+        if broker is None or not broker.alive or not broker.controller.is_active:
+            return PartitionTable()
+        return broker.controller.context.table
+
+    def state(self, topic: str, partition: int) -> LeaderAndIsr:
+        """Who leads a partition and who is in sync, as it stands in ZooKeeper.
+
+        Raises:
+            ConfigError: there is no such partition, or it has no state yet.
+            ZnodeError: its znode cannot be used.
+        """
+        path = paths.state(TopicPartition(topic, partition))
+        node = self.server.tree.get(path)
+        if node is None:
+            raise ConfigError(
+                f"partition {topic}-{partition} has no state", where=path, right="a partition that is there"
+            )
+        return partition_state.decode(path, node.data, node.version)
+
+    def assignment(self, topic: str) -> dict[int, ReplicaAssignment]:
+        """Who holds each partition of a topic, as it stands in ZooKeeper.
+
+        Raises:
+            ConfigError: there is no such topic.
+            ZnodeError: its znode cannot be used.
+        """
+        path = paths.topic(topic)
+        node = self.server.tree.get(path)
+        if node is None:
+            raise ConfigError(f"topic {topic} does not exist", where=path, right="a topic that is there")
+        return topic_schema.decode(path, node.data).partitions
+
+    # -- failures
+
+    def kill(self, broker: int) -> None:
+        """End a broker's process at once, as `kill -9` does; its session lives on until it expires.
+
+        Raises:
+            ConfigError: there is no such broker, or it is not running.
+        """
+        self._running(broker).kill()
+
+    def restart(self, broker: int) -> None:
+        """Start a broker that is not running; where its old session still stands it cannot register, and tries again."""
+        found = self._broker(broker)
+        if found.alive:
+            raise ConfigError(f"broker {broker} is running", right="a broker that is not")
+        found.start()
+
+    def pause(self, broker: int, seconds: float | None = None) -> None:
+        """Stop a broker's process for a time, or until `resume`, as a long collection of garbage or SIGSTOP does."""
+        self._running(broker).process.pause(None if seconds is None else round(seconds * 1_000_000))
+        self.history.record(f"broker {broker}", "paused", "", "", "" if seconds is None else f"for {seconds:g} s")
+
+    def resume(self, broker: int) -> None:
+        """Let a paused broker go on."""
+        self._running(broker).process.resume()
+        self.history.record(f"broker {broker}", "resumed")
+
+    def expire(self, broker: int) -> None:
+        """Expire a broker's session at once, as ZooKeeper does with one it has not heard of for long."""
+        session = self._running(broker).session.session_id
+        self.history.record(f"broker {broker}", "session expired by hand")
+        self.server.expire(session, self.now_ms)
+        self.pump()
+
+    def disconnect(self, broker: int) -> None:
+        """Break a broker's connection to ZooKeeper; it comes back with its session."""
+        self.history.record(f"broker {broker}", "disconnected from ZooKeeper")
+        self._running(broker).session.break_connection()
+
+    def shutdown(self, broker: int) -> None:
+        """Stop a broker cleanly, as SIGTERM does: it moves its leaders, then ends its session."""
+        self._running(broker).shut_down()
+
+    def prefer_controller(self, broker: int) -> None:
+        """Let a broker win the next election of a controller it takes part in; by whom it is won is else chance."""
+        self._preferred_controller = self._broker(broker).id
+
+    def _election_delay_us(self, broker: int) -> int:
+        preferred = self._preferred_controller
+        if preferred is None or preferred == broker or not self.brokers[preferred].alive:
+            return 0
+        return ELECTION_HEAD_START_US
+
+    # -- what an operator asks
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = -1,
+        replication_factor: int = -1,
+        *,
+        assignment: Mapping[int, Sequence[int]] | None = None,
+        config: Mapping[str, str] | None = None,
+        topic_id: str | None = None,
+        via: int | None = None,
+    ) -> Future[AdminResponse]:
+        """Create a topic.
+
+        Args:
+            name: its name.
+            partitions: how many; the broker's default where not given.
+            replication_factor: replicas of each; the broker's default where not given.
+            assignment: the brokers of each partition in preference order, in place of a placement by the broker.
+            config: the topic's configuration.
+            topic_id: drawn where it is not given.
+            via: the broker that is asked; the controller by default.
+
+        Returns:
+            the broker's answer, once time has passed.
+
+        Raises:
+            ConfigError: no topic may be called so.
+        """
+        if not is_topic_name(name):
+            raise ConfigError(f"{name!r} is no name for a topic", where="name", right="letters, digits, '.', '_', '-'")
+        by_partition = None if assignment is None else {p: tuple(ids) for p, ids in assignment.items()}
+        if by_partition is not None:
+            partitions = len(by_partition)
+        request = CreateTopicRequest(name, partitions, replication_factor, by_partition, dict(config or {}), topic_id)
+        return self._operator.request(f"create topic {name}", request, via)
+
+    def delete_topic(self, name: str) -> Future[AdminResponse]:
+        """Delete a topic."""
+        return self._operator.request(f"delete topic {name}", DeleteTopicRequest(name))
+
+    def add_partitions(
+        self, name: str, total: int, *, assignment: Mapping[int, Sequence[int]] | None = None
+    ) -> Future[AdminResponse]:
+        """Give a topic more partitions.
+
+        Args:
+            name: the topic.
+            total: how many it has in the end.
+            assignment: the brokers of each new partition.
+        """
+        by_partition = None if assignment is None else {p: tuple(ids) for p, ids in assignment.items()}
+        return self._operator.request(f"add partitions to {name}", CreatePartitionsRequest(name, total, by_partition))
+
+    def reassign(
+        self, targets: Mapping[tuple[str, int], Sequence[int] | None] | str | Mapping[str, object]
+    ) -> Future[AdminResponse]:
+        """Move partitions to other brokers, by the API.
+
+        Args:
+            targets: the brokers wanted by (topic, partition), None to cancel; or the JSON that Kafka's tool takes.
+
+        Raises:
+            ZnodeError: JSON that cannot be used.
+        """
+        if isinstance(targets, str) or "partitions" in targets:
+            text = targets if isinstance(targets, str) else json.dumps(targets)
+            wanted = admin_schema.decode_reassignment("reassignment", text.encode())
+            request = AlterReassignmentsRequest(dict(wanted))
+        else:
+            pairs = {TopicPartition(*_pair(key)): target for key, target in targets.items()}
+            request = AlterReassignmentsRequest({p: _ids(target) for p, target in pairs.items()})
+        return self._operator.request("reassign", request)
+
+    def elect(
+        self, kind: str = "preferred", partitions: Iterable[tuple[str, int]] | None = None
+    ) -> Future[AdminResponse]:
+        """Elect leaders.
+
+        Args:
+            kind: `preferred`, or `unclean` for partitions without a live leader.
+            partitions: which; all where not given.
+
+        Raises:
+            ConfigError: another kind.
+        """
+        if kind not in ("preferred", "unclean"):
+            raise ConfigError(f"there is no {kind!r} election", where="kind", right="preferred or unclean")
+        chosen = None if partitions is None else tuple(TopicPartition(*pair) for pair in partitions)
+        return self._operator.request(f"{kind} election", ElectLeadersRequest(kind, chosen))
+
+    def alter_config(
+        self, entity_path: str, changes: Mapping[str, str | None], *, via: int | None = None
+    ) -> Future[AdminResponse]:
+        """Set and remove configuration keys (None removes).
+
+        Args:
+            entity_path: as below `/config`: `topics/orders`, `brokers/1`, `users/alice`.
+            changes: the values by key.
+            via: the broker that is asked; the controller by default.
+        """
+        return self._operator.request(f"configure {entity_path}", AlterConfigRequest(entity_path, dict(changes)), via)
+
+    def allocate_producer_ids(self, broker: int) -> Future[AdminResponse]:
+        """Let a broker take a block of producer ids, as it does when the first idempotent producer comes."""
+        epoch = self._running(broker).epoch
+        return self._operator.request("producer ids", AllocateProducerIdsRequest(broker, epoch))
+
+    def produce(self, topic: str, partition: int, records: int = 1) -> bool:
+        """Append records at the leader.
+
+        Returns:
+            whether the broker in the znode took them; one that is paused, dead or does not believe it leads does not.
+        """
+        leader = self.brokers.get(self.state(topic, partition).leader)
+        if leader is None or not leader.alive or leader.paused or not leader.registered:
+            return False
+        return leader.append(TopicPartition(topic, partition), records)
+
+    def write_znode(self, path: str, data: str | None) -> Future[None]:
+        """Write a znode by hand, in a session of the operator's own: set it, or create it where it is not there."""
+        return self._operator.write_znode(path, None if data is None else data.encode())
+
+    def delete_znode(self, path: str) -> Future[None]:
+        """Delete a znode by hand."""
+        return self._operator.delete_znode(path)
+
+    # -- the end
+
+    def close(self) -> None:
+        """Let go of everything: no broker runs any more."""
+        for broker in self.brokers.values():
+            broker.process.kill()
+        self._operator.process.kill()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def check(self) -> None:
+        """Assert that all structures of the cluster agree with themselves."""
+        self.server.check()
+        self.scheduler.check()
+        for broker in self.brokers.values():
+            broker.process.check()
+            if broker.alive and broker.controller.is_active:
+                broker.controller.context.check()
+
+    # -- help
+
+    def _broker(self, broker: int) -> Broker:
+        found = self.brokers.get(broker)
+        if found is None:
+            known = ", ".join(str(known) for known in self.brokers)
+            raise ConfigError(f"broker {broker} does not exist", where="broker", right=f"one of {known}")
+        return found
+
+    def _running(self, broker: int) -> Broker:
+        found = self._broker(broker)
+        if not found.alive:
+            raise ConfigError(f"broker {broker} is not running", where="broker", right="a broker that runs")
+        return found
+
+    def _who_is(self, session_id: int) -> str:
+        for broker in self.brokers.values():
+            if broker.alive and session_id in (broker.session.session_id, broker.session.last_session_id):
+                return f"controller {broker.id}" if broker.controller.is_active else f"broker {broker.id}"
+        if session_id == self._operator.session_id:
+            return "admin"
+        return ADDRESS
+
+    def _new_uuid(self, stream: str) -> str:
+        """A random UUID as Kafka writes it: 22 characters of URL-safe base64."""
+        bits = self.scheduler.stream(stream).bits(_UUID_BITS)
+        bits = bits & ~(0xF << 76) | 4 << 76
+        bits = bits & ~(0x3 << 62) | 2 << 62
+        return base64.urlsafe_b64encode(bits.to_bytes(16, "big")).decode().rstrip("=")
+
+
+def _broker_ids(brokers: int | Sequence[int]) -> list[int]:
+    ids = list(range(1, brokers + 1)) if isinstance(brokers, int) else list(brokers)
+    if not ids or len(dict.fromkeys(ids)) != len(ids) or not all(0 <= broker <= MAX_BROKER_ID for broker in ids):
+        raise ConfigError(f"brokers are {brokers!r}", where="brokers", right="how many, or distinct ids from 0 on")
+    return sorted(ids)
+
+
+def _racks(ids: Sequence[int], racks: int | Mapping[int, str] | None) -> dict[int, str]:
+    if racks is None:
+        return {}
+    if isinstance(racks, int):
+        if racks < 1:
+            raise ConfigError(f"racks are {racks}", where="racks", right="1 or more")
+        return {broker: f"rack{index % racks + 1}" for index, broker in enumerate(ids)}
+    for broker in racks:
+        if broker not in ids:
+            raise ConfigError(f"broker {broker} does not exist", where="racks", right=f"one of {ids}")
+    return dict(racks)
+
+
+def _registration(port: int, rack: str | None) -> BrokerRegistration:
+    return BrokerRegistration("127.0.0.1", port, rack, (f"PLAINTEXT://127.0.0.1:{port}",))
+
+
+def _pair(key: object) -> tuple[str, int]:
+    if isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], str) and isinstance(key[1], int):
+        return key[0], key[1]
+    raise ConfigError(f"{key!r} names no partition", where="targets", right="(topic, partition)")
+
+
+def _ids(target: object) -> tuple[int, ...] | None:
+    if target is None:
+        return None
+    if isinstance(target, Sequence) and all(isinstance(broker, int) for broker in target):
+        return tuple(target)
+    raise ConfigError(f"{target!r} is no list of brokers", where="targets", right="broker ids")

@@ -1,0 +1,345 @@
+"""The controller of one broker: its queue of events, its election, its failover and its resignation.
+
+Rules of the module (KafkaController, ControllerEventManager; docs/reference/kafka.md §2.1 to §2.3, §2.15):
+  - every broker has one; it rules while its broker stands in `/controller`, and else lets events pass;
+  - watches and requests only put events into the queue, which are processed one by one, in order;
+  - when the session is gone the queue is emptied and the controller resigns before a new session begins.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, NamedTuple
+
+from simzk.errors import ZnodeError
+from simzk.kafka import paths
+from simzk.kafka.broker_config import BrokerConfig
+from simzk.kafka.controller.alter_partition import IsrChanges
+from simzk.kafka.controller.channels import BrokerRequests
+from simzk.kafka.controller.cluster_changes import ClusterChanges
+from simzk.kafka.controller.context import ControllerContext, LiveBroker
+from simzk.kafka.controller.elections import LeaderElections
+from simzk.kafka.controller.partition_state_machine import UNCLEAN_KEY, PartitionStateMachine
+from simzk.kafka.controller.reassignment import Reassignments
+from simzk.kafka.controller.replica_state_machine import ReplicaStateMachine
+from simzk.kafka.controller.topic_deletion import TopicDeletion
+from simzk.kafka.rpc import Connections
+from simzk.kafka.schemas.cluster import encode_feature_v2
+from simzk.kafka.session import SessionExpiredError, ZooKeeperSession
+from simzk.kafka.topic_partition import TopicPartition
+from simzk.kafka.zk_client import ControllerMovedError, KafkaZooKeeperClient, ZooKeeperRefused
+from simzk.simulation import Future, History, Process, Queue, Timer
+from simzk.zookeeper.replies import EventType
+from simzk.zookeeper.requests import Check, Delete, Multi
+
+Work = Callable[[], Coroutine[Future[Any], None, None]]
+
+FIRST_REBALANCE_US = 5_000_000
+
+
+class ControllerEvent(NamedTuple):
+    """Something to do in its turn. `always` says that it is done also while the broker is not controller."""
+
+    name: str
+    work: Work
+    always: bool = False
+    preempt: Callable[[], None] | None = None
+
+
+class KafkaController:
+    """The controller that a broker is, or may become.
+
+    Args:
+        broker_id: whose.
+        process: where it runs.
+        session: the broker's session.
+        client: the broker's use of it.
+        connections: the way to other brokers.
+        config: the broker's configuration.
+        history: where it says what it does.
+        now_ms: the wall clock of the simulated world, for what is written.
+        new_topic_id: draws the id of a topic that has none.
+        election_delay_us: how long this broker is behind the quickest when it hears that there is no controller; asked at
+            each election (which broker wins is chance in the real world, and an input here).
+    """
+
+    def __init__(
+        self,
+        broker_id: int,
+        process: Process,
+        session: ZooKeeperSession,
+        client: KafkaZooKeeperClient,
+        connections: Connections,
+        config: BrokerConfig,
+        history: History,
+        *,
+        now_ms: Callable[[], int],
+        new_topic_id: Callable[[], str],
+        election_delay_us: Callable[[], int],
+    ) -> None:
+        self.broker_id = broker_id
+        self.process = process
+        self.session = session
+        self.client = client
+        self.config = config
+        self.history = history
+        self.new_topic_id = new_topic_id
+        self.active_id: int | None = None
+        self.context = ControllerContext(client.version.scala)
+        self.requests = BrokerRequests(broker_id, process, connections, self.context)
+        self.requests.on_deletion_response = self._on_deletion_response
+        self.replicas = ReplicaStateMachine(self.context, client, self.requests)
+        self.partitions = PartitionStateMachine(
+            self.context, client, self.requests, unclean_by_default=config.truth(UNCLEAN_KEY)
+        )
+        self.deletion = TopicDeletion(self)
+        self.reassignments = Reassignments(self)
+        self.elections = LeaderElections(self)
+        self.isr_changes = IsrChanges(self)
+        self.cluster = ClusterChanges(self)
+        self.on_registered: Callable[[], Coroutine[Future[Any], None, None]] | None = None
+        self._now_ms = now_ms
+        self._election_delay_us = election_delay_us
+        self._events: Queue[ControllerEvent] = Queue()
+        self._queued: deque[ControllerEvent] = deque()
+        self._rebalance: Timer | None = None
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this broker takes itself for the controller."""
+        return self.active_id == self.broker_id
+
+    def start(self) -> None:
+        """Begin to process events; the first is the election."""
+        self.process.spawn(self._run(), "controller")
+        self.put_event("startup", self._start_up, always=True)
+
+    def put_event(
+        self, name: str, work: Work, *, always: bool = False, preempt: Callable[[], None] | None = None
+    ) -> None:
+        """Do something in its turn; `preempt` is called instead where the queue is emptied first."""
+        event = ControllerEvent(name, work, always, preempt)
+        self._queued.append(event)
+        self._events.put(event)
+
+    async def expire(self) -> None:
+        """The session is gone: nothing of what waits is done any more, and the controller resigns."""
+        done: Future[None] = Future()
+
+        async def resign() -> None:
+            self.active_id = None
+            self._resign()
+            done.set_result(None)
+
+        waiting, self._queued = self._queued, deque()
+        self._events.clear()
+        for event in waiting:
+            if event.preempt is not None:
+                event.preempt()
+        self.put_event("expire", resign, always=True)
+        await done
+
+    def register_and_reelect(self) -> None:
+        """A new session began: register the broker again, then see who is controller."""
+
+        async def work() -> None:
+            assert self.on_registered is not None
+            await self.on_registered()
+            await self._reelect()
+
+        self.put_event("register and re-elect", work, always=True)
+
+    def shut_down(self) -> None:
+        """The broker stops: process nothing more."""
+        self._queued.clear()
+        self._events.clear()
+        self.active_id = None
+        self._resign()
+
+    # -- what the parts use
+
+    def send_metadata(self, partitions: Sequence[TopicPartition], brokers: Sequence[int] | None = None) -> None:
+        """Tell brokers, all where none are named, who lives, and of some partitions."""
+        self.requests.new_batch()
+        self.requests.add_metadata(sorted(self.context.brokers) if brokers is None else brokers, partitions)
+        self.requests.send()
+
+    async def refresh_leadership(self, partitions: Sequence[TopicPartition]) -> None:
+        """Read the states of partitions into the cache."""
+        for partition, state in (await self.client.states(partitions)).items():
+            if state is not None:
+                self.context.put_leadership(partition, state)
+
+    # -- events
+
+    async def _run(self) -> None:
+        while True:
+            event = await self._events.get()
+            if self._queued and self._queued[0] is event:
+                self._queued.popleft()
+            if not event.always and not self.is_active:
+                if event.preempt is not None:
+                    event.preempt()
+                continue
+            try:
+                await event.work()
+            except ControllerMovedError:
+                self.history.record(f"controller {self.broker_id}", "fenced", event.name)
+                if event.preempt is not None:
+                    event.preempt()
+                await self._guarded(self._maybe_resign)
+            except SessionExpiredError:
+                if event.preempt is not None:
+                    event.preempt()
+            except (ZooKeeperRefused, ZnodeError) as problem:
+                self.history.record(f"controller {self.broker_id}", "failed", event.name, "", str(problem))
+
+    async def _guarded(self, work: Work) -> None:
+        try:
+            await work()
+        except SessionExpiredError:
+            return
+
+    def _on_controller_change(self, kind: EventType) -> None:
+        if kind != EventType.NODE_DELETED:
+            self.put_event("controller change", self._maybe_resign, always=True)
+            return
+        delay_us = self._election_delay_us()
+        if delay_us == 0:
+            self.put_event("re-elect", self._reelect, always=True)
+        else:
+            self.process.call_later(delay_us, lambda: self.put_event("re-elect", self._reelect, always=True))
+
+    async def _start_up(self) -> None:
+        self.session.data_handlers[paths.CONTROLLER] = self._on_controller_change
+        await self.client.exists(paths.CONTROLLER)
+        await self._elect()
+
+    async def _reelect(self) -> None:
+        await self._maybe_resign()
+        await self._elect()
+
+    async def _maybe_resign(self) -> None:
+        was_active = self.is_active
+        await self.client.exists(paths.CONTROLLER)
+        self.active_id = await self.client.controller_id()
+        if was_active and not self.is_active:
+            self._resign()
+
+    async def _elect(self) -> None:
+        self.active_id = await self.client.controller_id()
+        if self.active_id is not None:
+            return
+        try:
+            epoch, version = await self.client.become_controller(self.broker_id, self._now_ms())
+            self.context.epoch, self.context.epoch_version = epoch, version
+            self.active_id = self.broker_id
+            await self._fail_over()
+        except ControllerMovedError:
+            await self._maybe_resign()
+        except (ZooKeeperRefused, ZnodeError) as problem:
+            self.history.record(f"controller {self.broker_id}", "failover failed", "", "", str(problem))
+            await self._move()
+
+    async def _move(self) -> None:
+        """Something went wrong: make way for another controller."""
+        was_active, version = self.is_active, self.context.epoch_version
+        self.active_id = await self.client.controller_id()
+        if was_active and self.active_id == self.broker_id:
+            self.active_id = None
+            self._resign()
+            check = Check(paths.CONTROLLER_EPOCH, version)
+            await self.session.call(Multi((check, Delete(paths.CONTROLLER, -1))))
+
+    # -- failover and resignation
+
+    async def _fail_over(self) -> None:
+        """Take over, in the order of Kafka 2.4 and later (§2.3)."""
+        session, context, client = self.session, self.context, self.client
+        if await client.read(paths.FEATURE) is None:
+            await client.create(paths.FEATURE, encode_feature_v2())
+        children = session.child_handlers
+        children[paths.BROKER_IDS] = lambda: self.put_event("broker change", self.cluster.process_brokers)
+        children[paths.TOPICS] = lambda: self.put_event("topic change", self.cluster.process_topics)
+        children[paths.DELETE_TOPICS] = lambda: self.put_event("topic deletion", self.deletion.process_requests)
+        children[paths.LOG_DIR_EVENTS] = lambda: self._drop_notifications(paths.LOG_DIR_EVENTS)
+        children[paths.ISR_CHANGES] = lambda: self._drop_notifications(paths.ISR_CHANGES)
+        self._on_creation(paths.PREFERRED_ELECTION, "preferred election by znode", self.elections.process_znode)
+        await client.exists(paths.PREFERRED_ELECTION)
+        self._on_creation(paths.REASSIGN_PARTITIONS, "reassignment by znode", self.reassignments.process_znode)
+        await client.exists(paths.REASSIGN_PARTITIONS)
+        for path in (paths.LOG_DIR_EVENTS, paths.ISR_CHANGES):
+            await client.delete_children(path, await client.children(path), context.epoch_version)
+        await self._initialise_context()
+        await self.deletion.init()
+        self.send_metadata([])
+        await self.replicas.start()
+        await self.partitions.start()
+        await self.reassignments.initialise()
+        await self.deletion.resume()
+        await self.elections.process_pending()
+        self.history.record(f"controller {self.broker_id}", "ready", "", "", f"epoch {context.epoch}")
+        if self.config.truth("auto.leader.rebalance.enable"):
+            self._rebalance = self.process.call_later(FIRST_REBALANCE_US, self._put_rebalance)
+
+    async def _initialise_context(self) -> None:
+        context, client = self.context, self.client
+        context.brokers = {broker: LiveBroker(*found) for broker, found in (await client.brokers()).items()}
+        names = await client.children(paths.TOPICS)
+        self.cluster.watch_topics(names)
+        await self.cluster.note_topics(await client.topics(names))
+        for path in self.cluster.watch_brokers(sorted(context.brokers)):
+            await client.exists(path)
+        await self.refresh_leadership(list(context.all_partitions()))
+        for broker in sorted(context.brokers):
+            self.requests.add_broker(broker)
+
+    def _resign(self) -> None:
+        """Forget everything that only a controller knows."""
+        handled = (paths.BROKER_IDS, paths.TOPICS, paths.DELETE_TOPICS, paths.LOG_DIR_EVENTS, paths.ISR_CHANGES)
+        for path in handled:
+            self.session.child_handlers.pop(path, None)
+        for path in (paths.PREFERRED_ELECTION, paths.REASSIGN_PARTITIONS):
+            self.session.data_handlers.pop(path, None)
+        for broker in self.context.brokers:
+            self.session.data_handlers.pop(paths.broker(broker), None)
+        for topic in self.context.topics:
+            self.session.data_handlers.pop(paths.topic(topic), None)
+        if self._rebalance is not None:
+            self._rebalance.cancel()
+            self._rebalance = None
+        self.requests.shut_down()
+        was_controller = self.context.epoch > 0
+        self.context.reset()
+        if was_controller:
+            self.history.record(f"controller {self.broker_id}", "resigned")
+
+    def _on_creation(self, path: str, name: str, work: Work) -> None:
+        def handle(kind: EventType) -> None:
+            if kind == EventType.NODE_CREATED:
+                self.put_event(name, work)
+
+        self.session.data_handlers[path] = handle
+
+    def _drop_notifications(self, path: str) -> None:
+        """Notifications that no broker of this release writes are taken away (§1.3)."""
+
+        async def work() -> None:
+            await self.client.delete_children(path, await self.client.children(path), self.context.epoch_version)
+
+        self.put_event(f"notifications in {path}", work)
+
+    def _on_deletion_response(self, broker: int, partitions: Sequence[TopicPartition], response: Any) -> None:
+        self.put_event(
+            f"replicas deleted on broker {broker}",
+            lambda: self.deletion.process_response(broker, partitions, response),
+        )
+
+    def _put_rebalance(self) -> None:
+        async def work() -> None:
+            interval_us = self.config.integer("leader.imbalance.check.interval.seconds") * 1_000_000
+            self._rebalance = self.process.call_later(interval_us, self._put_rebalance)
+            await self.elections.rebalance()
+
+        self.put_event("auto leader rebalance", work)

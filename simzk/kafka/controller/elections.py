@@ -1,0 +1,148 @@
+"""Elections that somebody asked for: preferred replicas, unclean ones, and leaders for a controlled shutdown.
+
+Rules of the module (docs/reference/kafka.md §2.12, §2.14):
+  - a preferred election by znode always ends with the znode's deletion;
+  - the automatic rebalance looks at partitions by their preferred broker, and acts where more than a tenth of them are led
+    by another; it takes only those that the preferred broker could lead now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from simzk.errors import ZnodeError
+from simzk.kafka import paths
+from simzk.kafka.controller.partition_state_machine import Strategy
+from simzk.kafka.controller.scala_set import ScalaSet, partition_set
+from simzk.kafka.controller.states import PartitionState, ReplicaState
+from simzk.kafka.protocol import ControlledShutdownRequest, ControlledShutdownResponse, Error
+from simzk.kafka.schemas import admin
+from simzk.kafka.topic_partition import TopicPartition
+from simzk.kafka.zk_client import ANY_VERSION
+from simzk.zookeeper.requests import Delete
+
+if TYPE_CHECKING:
+    from simzk.kafka.controller.controller import KafkaController
+
+_FAILURE = {
+    Strategy.PREFERRED: Error.PREFERRED_LEADER_NOT_AVAILABLE,
+    Strategy.UNCLEAN: Error.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+}
+
+
+class LeaderElections:
+    """Elects leaders on request."""
+
+    def __init__(self, controller: KafkaController) -> None:
+        self._controller = controller
+
+    async def process_znode(self) -> None:
+        """`/admin/preferred_replica_election` was created."""
+        if await self._controller.client.exists(paths.PREFERRED_ELECTION):
+            await self.elect(await self._requested(), Strategy.PREFERRED)
+            await self._delete_znode()
+
+    async def process_pending(self) -> None:
+        """At a failover: what stands in the znode, which goes in any case."""
+        context = self._controller.context
+        requested = [p for p in await self._requested() if p.topic not in context.to_be_deleted]
+        done = [p for p in requested if (s := context.leadership(p)) and s.leader == context.assignment(p).replicas[0]]
+        pending = [p for p in requested if p not in done and context.knows(p)]
+        await self._controller.partitions.handle(pending, PartitionState.ONLINE, Strategy.PREFERRED)
+        await self._delete_znode()
+
+    async def elect(
+        self, partitions: Sequence[TopicPartition] | None, strategy: Strategy
+    ) -> dict[TopicPartition, Error]:
+        """Elect leaders of partitions, all where none are named; how it went by partition."""
+        context = self._controller.context
+        everything = context.all_partitions()
+        asked: ScalaSet[TopicPartition] = everything if partitions is None else partition_set(partitions, context.scala)
+        errors: dict[TopicPartition, Error] = {}
+        for partition in asked:
+            if partition not in everything:
+                errors[partition] = Error.UNKNOWN_TOPIC_OR_PARTITION
+            elif partition.topic in context.to_be_deleted:
+                errors[partition] = Error.INVALID_TOPIC_EXCEPTION
+            elif not self._is_needed(partition, strategy):
+                errors[partition] = Error.ELECTION_NOT_NEEDED
+        electable = list(asked.filter(lambda partition: partition not in errors))
+        elected = await self._controller.partitions.handle(electable, PartitionState.ONLINE, strategy)
+        for partition in electable:
+            errors[partition] = Error.NONE if partition in elected else _FAILURE[strategy]
+        return errors
+
+    async def rebalance(self) -> None:
+        """The automatic rebalance of leaders."""
+        controller, context = self._controller, self._controller.context
+        by_head: dict[int, list[TopicPartition]] = {}
+        for partition in context.all_partitions():
+            if partition.topic not in context.to_be_deleted:
+                by_head.setdefault(context.assignment(partition).replicas[0], []).append(partition)
+        percentage = controller.config.integer("leader.imbalance.per.broker.percentage")
+        for broker, partitions in sorted(by_head.items()):
+            led = {p: s.leader for p in partitions if (s := context.leadership(p)) is not None}
+            astray = [partition for partition, leader in led.items() if leader != broker]
+            if len(astray) * 100 > percentage * len(partitions):
+                able = [p for p in astray if p not in context.being_reassigned and self._can_lead(broker, p)]
+                await self.elect(able, Strategy.PREFERRED)
+
+    async def shut_down(self, request: ControlledShutdownRequest) -> ControlledShutdownResponse:
+        """Move leaders away from a broker that is about to stop, and take it out of ISRs."""
+        controller, context = self._controller, self._controller.context
+        broker = request.broker_id
+        live = context.brokers.get(broker)
+        if live is None:
+            return ControlledShutdownResponse(Error.BROKER_NOT_AVAILABLE, ())
+        if request.broker_epoch < live.epoch:
+            return ControlledShutdownResponse(Error.STALE_BROKER_EPOCH, ())
+        context.shutting_down[broker] = None
+        concerned = context.partitions_on(broker).filter(
+            lambda p: (
+                len(context.assignment(p).replicas) > 1
+                and context.leadership(p) is not None
+                and p.topic not in context.to_be_deleted
+            )
+        )
+        led = concerned.filter(lambda p: self._leader(p) == broker)
+        followed = concerned.filter(lambda p: self._leader(p) != broker)
+        await controller.partitions.handle(list(led), PartitionState.ONLINE, Strategy.CONTROLLED_SHUTDOWN)
+        controller.requests.new_batch()
+        for partition in followed:
+            controller.requests.add_stop(broker, partition, delete=False)
+        controller.requests.send()
+        await controller.replicas.handle(list(followed.replicas_on(broker)), ReplicaState.OFFLINE)
+        still_led = concerned.filter(lambda p: self._leader(p) == broker)
+        return ControlledShutdownResponse(Error.NONE, tuple(still_led))
+
+    def _leader(self, partition: TopicPartition) -> int | None:
+        state = self._controller.context.leadership(partition)
+        return None if state is None else state.leader
+
+    def _is_needed(self, partition: TopicPartition, strategy: Strategy) -> bool:
+        context = self._controller.context
+        leader = self._leader(partition)
+        if strategy == Strategy.PREFERRED:
+            return leader != context.assignment(partition).replicas[0]
+        return leader is None or not context.is_live(leader)
+
+    def _can_lead(self, broker: int, partition: TopicPartition) -> bool:
+        context = self._controller.context
+        state = context.leadership(partition)
+        return state is not None and context.is_live(broker) and broker in state.isr
+
+    async def _requested(self) -> list[TopicPartition]:
+        found = await self._controller.client.read(paths.PREFERRED_ELECTION)
+        if found is None:
+            return []
+        try:
+            return admin.decode_preferred_election(paths.PREFERRED_ELECTION, found[0])
+        except ZnodeError:
+            return []
+
+    async def _delete_znode(self) -> None:
+        delete = Delete(paths.PREFERRED_ELECTION, ANY_VERSION)
+        await self._controller.client.fenced([delete], self._controller.context.epoch_version)
+        # The watch for the next one is set by asking whether it is there (the handler is registered).
+        await self._controller.client.exists(paths.PREFERRED_ELECTION)

@@ -1,0 +1,226 @@
+"""Partitions from state to state: first leaders and elections (docs/reference/kafka.md §2.5; PartitionStateMachine).
+
+Rules of the module:
+  - an election reads the states, decides by a batch function of `partitions.elections`, and writes on condition that
+    nothing changed; where it did, it reads and decides again;
+  - a state that a controller of a later epoch wrote is left alone: its election fails;
+  - a partition without a live replica stays new, one without an eligible leader stays offline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+import numpy as np
+
+from simzk.kafka.controller.channels import BrokerRequests
+from simzk.kafka.controller.context import ControllerContext
+from simzk.kafka.controller.scala_set import partition_set
+from simzk.kafka.controller.states import PARTITION_ENTERED_FROM, PartitionState
+from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
+from simzk.kafka.zk_client import KafkaZooKeeperClient
+from simzk.partitions.arrays import BoolArray, IntArray, pack
+from simzk.partitions.elections import (
+    Election,
+    elect_for_controlled_shutdown,
+    elect_for_reassignment,
+    elect_offline,
+    elect_preferred,
+    initial_leader_and_isr,
+    live_members,
+)
+from simzk.partitions.states import States, states_of, written
+from simzk.zookeeper.replies import Code
+
+UNCLEAN_KEY = "unclean.leader.election.enable"
+
+
+class Strategy(Enum):
+    """By which rule a leader is elected."""
+
+    OFFLINE = "offline"
+    UNCLEAN = "unclean"
+    REASSIGNMENT = "reassignment"
+    PREFERRED = "preferred"
+    CONTROLLED_SHUTDOWN = "controlled shutdown"
+
+
+class PartitionStateMachine:
+    """Moves partitions between states.
+
+    Args:
+        context: what the controller knows.
+        client: its way to ZooKeeper.
+        requests: its way to the brokers.
+        unclean_by_default: the broker's `unclean.leader.election.enable`.
+    """
+
+    def __init__(
+        self,
+        context: ControllerContext,
+        client: KafkaZooKeeperClient,
+        requests: BrokerRequests,
+        *,
+        unclean_by_default: bool,
+    ) -> None:
+        self._context = context
+        self._client = client
+        self._requests = requests
+        self._unclean_by_default = unclean_by_default
+
+    async def start(self) -> None:
+        """Give each partition its first state, and try to bring all of them online."""
+        context = self._context
+        context.partition_states = {}
+        for partition in context.all_partitions():
+            state = context.leadership(partition)
+            if state is None:
+                context.partition_states[partition] = PartitionState.NEW
+            elif context.is_live(state.leader):
+                context.partition_states[partition] = PartitionState.ONLINE
+            else:
+                context.partition_states[partition] = PartitionState.OFFLINE
+        await self.trigger_online()
+
+    async def trigger_online(self, topic: str | None = None) -> None:
+        """Try to elect a leader for every partition that has none (of one topic only, where it is named)."""
+        waiting = self._context.partitions_in(PartitionState.OFFLINE, PartitionState.NEW)
+        chosen = waiting.filter(lambda partition: partition.topic not in self._context.to_be_deleted)
+        if topic is not None:
+            chosen = chosen.filter(lambda partition: partition.topic == topic)
+        await self.handle(list(chosen), PartitionState.ONLINE, Strategy.OFFLINE)
+
+    async def handle(
+        self, partitions: Sequence[TopicPartition], target: PartitionState, strategy: Strategy = Strategy.OFFLINE
+    ) -> dict[TopicPartition, LeaderAndIsr]:
+        """Move partitions to a state, then tell the brokers.
+
+        Returns:
+            the states of those that got a leader.
+        """
+        if not partitions:
+            return {}
+        states = self._context.partition_states
+        allowed = PARTITION_ENTERED_FROM[target]
+        valid = [p for p in partitions if states.get(p, PartitionState.NON_EXISTENT) in allowed]
+        if target != PartitionState.ONLINE:
+            states.update(dict.fromkeys(valid, target))
+            return {}
+        self._requests.new_batch()
+        new = [partition for partition in valid if states[partition] == PartitionState.NEW]
+        elected = await self._initialise(new) if new else {}
+        others = [
+            partition for partition in valid if states[partition] != PartitionState.NEW and partition not in elected
+        ]
+        if others:
+            elected |= await self._elect(others, strategy)
+        states.update(dict.fromkeys(elected, PartitionState.ONLINE))
+        self._requests.send()
+        return elected
+
+    async def _initialise(self, partitions: list[TopicPartition]) -> dict[TopicPartition, LeaderAndIsr]:
+        """The first leader and ISR of new partitions; where a state is there already, that of another, it is kept."""
+        context = self._context
+        replicas = pack([context.assignment(partition).replicas for partition in partitions])
+        election = initial_leader_and_isr(replicas, context.live_mask())
+        columns = States(
+            leader=election.leader,
+            leader_epoch=np.zeros(len(partitions), dtype=np.int32),
+            isr=election.isr,
+            controller_epoch=np.full(len(partitions), context.epoch, dtype=np.int32),
+            version=np.zeros(len(partitions), dtype=np.int32),
+            recovering=np.zeros(len(partitions), dtype=np.bool_),
+        )
+        decided = {p: columns.one(row) for row, p in enumerate(partitions) if election.elected[row]}
+        ordered = {partition: decided[partition] for partition in partition_set(decided, context.scala)}
+        if not ordered:
+            return {}
+        codes = await self._client.create_states(ordered, context.epoch_version)
+        made = {partition: state for partition, state in ordered.items() if codes[partition] == Code.OK}
+        for partition, state in made.items():
+            context.put_leadership(partition, state)
+            self._requests.add_leader_and_isr(state.isr, partition, is_new=True)
+        return made
+
+    async def _elect(
+        self, partitions: Sequence[TopicPartition], strategy: Strategy
+    ) -> dict[TopicPartition, LeaderAndIsr]:
+        elected: dict[TopicPartition, LeaderAndIsr] = {}
+        remaining = list(partitions)
+        while remaining:
+            found = await self._client.states(remaining)
+            valid = {p: state for p, state in found.items() if state is not None}
+            valid = {p: state for p, state in valid.items() if state.controller_epoch <= self._context.epoch}
+            decided, recipients = await self._decide(valid, strategy)
+            ordered = {partition: decided[partition] for partition in partition_set(decided, self._context.scala)}
+            outcome = await self._client.write_states(ordered, self._context.epoch_version)
+            for partition, state in outcome.written.items():
+                self._context.put_leadership(partition, state)
+                self._requests.add_leader_and_isr(recipients[partition], partition)
+            elected |= outcome.written
+            remaining = outcome.retry
+        return elected
+
+    async def _decide(
+        self, valid: dict[TopicPartition, LeaderAndIsr], strategy: Strategy
+    ) -> tuple[dict[TopicPartition, LeaderAndIsr], dict[TopicPartition, list[int]]]:
+        """The states to write, by partition, and who is to be told."""
+        if not valid:
+            return {}, {}
+        context = self._context
+        partitions = list(valid)
+        assignments = [context.assignment(partition) for partition in partitions]
+        if strategy == Strategy.REASSIGNMENT:
+            replicas = pack([assignment.target for assignment in assignments])
+        else:
+            replicas = pack([assignment.replicas for assignment in assignments])
+        before = states_of(list(valid.values()), max(max(len(state.isr) for state in valid.values()), 1))
+        election, order = await self._election(partitions, replicas, before, strategy)
+        recovering = election.unclean & self._client.version.rules.recovering
+        after = written(before, election.leader, election.isr, context.epoch, recovering)
+        chosen = [row for row in order if election.elected[row]]
+        shutdown = strategy == Strategy.CONTROLLED_SHUTDOWN
+        told = live_members(replicas, context.registered_mask() if shutdown else context.live_mask())
+        recipients = {partitions[row]: replicas[row][told[row]].tolist() for row in chosen}
+        return {partitions[row]: after.one(row) for row in chosen}, recipients
+
+    async def _election(
+        self, partitions: list[TopicPartition], replicas: IntArray, before: States, strategy: Strategy
+    ) -> tuple[Election, list[int]]:
+        """The election, and the order in which Kafka walks its results."""
+        context, rules = self._context, self._client.version.rules
+        live = context.live_mask()
+        rows = list(range(len(partitions)))
+        match strategy:
+            case Strategy.PREFERRED:
+                return elect_preferred(replicas, before.isr, before.leader, live), rows
+            case Strategy.REASSIGNMENT:
+                return elect_for_reassignment(replicas, before.isr, live, rules=rules), rows
+            case Strategy.CONTROLLED_SHUTDOWN:
+                registered, leaving = context.registered_mask(), context.shutting_down_mask()
+                election = elect_for_controlled_shutdown(
+                    replicas, before.isr, before.leader, registered, leaving, rules=rules
+                )
+                return election, rows
+            case Strategy.OFFLINE | Strategy.UNCLEAN:
+                in_sync = live_members(before.isr, live).any(axis=1)
+                allowed = await self._unclean_allowed(partitions, in_sync, strategy)
+                election = elect_offline(replicas, before.isr, live, allowed, rules=rules)
+                return election, [row for row in rows if not in_sync[row]] + [row for row in rows if in_sync[row]]
+
+    async def _unclean_allowed(
+        self, partitions: list[TopicPartition], in_sync: BoolArray, strategy: Strategy
+    ) -> BoolArray:
+        """Whether a leader from outside the ISR may be taken: asked of the topic where nobody in the ISR lives."""
+        allowed = np.full(len(partitions), strategy == Strategy.UNCLEAN, dtype=np.bool_)
+        if strategy == Strategy.UNCLEAN:
+            return allowed
+        asked = [row for row in range(len(partitions)) if not in_sync[row]]
+        by_topic: dict[str, bool] = {}
+        for topic in dict.fromkeys(partitions[row].topic for row in asked):
+            value = (await self._client.entity_config(f"topics/{topic}")).get(UNCLEAN_KEY)
+            by_topic[topic] = self._unclean_by_default if value is None else value == "true"
+        for row in asked:
+            allowed[row] = by_topic[partitions[row].topic]
+        return allowed

@@ -1,0 +1,250 @@
+"""Moving partitions to other brokers, by the API or by a znode (docs/reference/kafka.md §2.11; KIP-455).
+
+Rules of the module (KafkaController.onPartitionReassignment):
+  - where a reassignment stands is in the topic znode alone: replicas, adding, removing; the algebra is
+    `partitions.reassignment`;
+  - first the znode is widened, then replicas are added; when all the target is in sync, the leader moves if it must, the
+    others leave, and the znode is written anew;
+  - the latest request wins, whichever way it came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from simzk.kafka import paths
+from simzk.kafka.controller.partition_state_machine import Strategy
+from simzk.kafka.controller.scala_set import mutable_partitions
+from simzk.kafka.controller.states import PartitionState, ReplicaState
+from simzk.kafka.protocol import Error
+from simzk.kafka.schemas import admin
+from simzk.kafka.schemas.topic import TopicZnode
+from simzk.kafka.topic_partition import LeaderAndIsr, PartitionAndReplica, ReplicaAssignment, TopicPartition
+from simzk.kafka.zk_client import ANY_VERSION, create_request
+from simzk.partitions import reassignment as algebra
+from simzk.partitions.arrays import pack, unpack
+from simzk.partitions.states import states_of, written
+from simzk.zookeeper.replies import Code
+from simzk.zookeeper.requests import Delete, SetData
+
+if TYPE_CHECKING:
+    from simzk.kafka.controller.controller import KafkaController
+
+Requested = dict[TopicPartition, tuple[int, ...]]
+
+
+class Reassignments:
+    """Carries out reassignments."""
+
+    def __init__(self, controller: KafkaController) -> None:
+        self._controller = controller
+
+    # -- how they come
+
+    async def initialise(self) -> None:
+        """At a failover: what stands in the znode, then what was under way."""
+        await self.process_znode()
+        await self.resume(lambda _partition, _assignment: True)
+
+    async def process_znode(self) -> None:
+        """`/admin/reassign_partitions` was created: take up what can be, and take the rest out of it.
+
+        Replica lists are not validated, as in Kafka: brokers may be dead or unknown. An empty list is refused here.
+        """
+        controller = self._controller
+        if not await controller.client.exists(paths.REASSIGN_PARTITIONS):
+            return
+        to_start: dict[TopicPartition, ReplicaAssignment] = {}
+        failed: dict[TopicPartition, None] = {}
+        for partition, target in (await controller.client.requested_reassignment()).items():
+            moving = self._build(partition, target)
+            if moving is None:
+                failed[partition] = None
+            else:
+                to_start[partition] = moving
+        errors = await self._start(to_start)
+        failed |= dict.fromkeys(p for p, error in errors.items() if error != Error.NONE)
+        if failed:
+            await self._remove_from_znode(lambda partition, _target: partition in failed)
+
+    async def process_api(
+        self, targets: Mapping[TopicPartition, tuple[int, ...] | None]
+    ) -> dict[TopicPartition, Error]:
+        """An operator asked through a broker; None cancels."""
+        errors: dict[TopicPartition, Error] = {}
+        to_start: dict[TopicPartition, ReplicaAssignment] = {}
+        for partition, target in targets.items():
+            error = self._validate(partition, target)
+            if error != Error.NONE:
+                errors[partition] = error
+                continue
+            moving = self._build(partition, target)
+            if moving is None:
+                errors[partition] = Error.NO_REASSIGNMENT_IN_PROGRESS
+            else:
+                to_start[partition] = moving
+        await self._remove_from_znode(lambda partition, _target: partition in to_start)
+        return errors | await self._start(to_start)
+
+    async def resume(self, wanted: Callable[[TopicPartition, ReplicaAssignment], bool]) -> None:
+        """Go on with reassignments that are under way."""
+        context = self._controller.context
+        for partition in mutable_partitions(context.being_reassigned, context.scala):
+            assignment = context.assignment(partition)
+            if wanted(partition, assignment):
+                await self._run(partition, assignment)
+
+    async def maybe_complete(self, partition: TopicPartition) -> None:
+        """The ISR of a partition under reassignment changed."""
+        assignment = self._controller.context.assignment(partition)
+        if assignment.being_reassigned and await self._is_complete(partition, assignment):
+            await self._run(partition, assignment)
+
+    def _validate(self, partition: TopicPartition, target: tuple[int, ...] | None) -> Error:
+        """A target that comes by the API: brokers that are new to the partition must be live."""
+        if target is None:
+            return Error.NONE
+        if not target or len(dict.fromkeys(target)) != len(target) or any(broker < 0 for broker in target):
+            return Error.INVALID_REPLICA_ASSIGNMENT
+        origin = self._controller.context.assignment(partition).origin
+        if not all(broker in origin or self._controller.context.is_live(broker) for broker in target):
+            return Error.INVALID_REPLICA_ASSIGNMENT
+        return Error.NONE if self._controller.context.knows(partition) else Error.UNKNOWN_TOPIC_OR_PARTITION
+
+    def _build(self, partition: TopicPartition, target: tuple[int, ...] | None) -> ReplicaAssignment | None:
+        """What the topic znode will say while the partition moves; None where there is nothing to do or to cancel."""
+        present = self._controller.context.assignment(partition)
+        if not present.replicas or target == ():
+            return None
+        columns = algebra.Assignment(pack([present.replicas]), pack([present.adding]), pack([present.removing]))
+        if target is not None:
+            moving = algebra.reassign_to(columns, pack([tuple(dict.fromkeys(target))]))
+        elif present.being_reassigned:
+            moving = algebra.cancelled(columns)
+        else:
+            return None
+        return ReplicaAssignment(*(unpack(ids)[0] for ids in moving))
+
+    # -- what is done
+
+    async def _start(self, to_start: Mapping[TopicPartition, ReplicaAssignment]) -> dict[TopicPartition, Error]:
+        context = self._controller.context
+        errors = {}
+        for partition in mutable_partitions(to_start, context.scala):
+            if partition.topic in context.to_be_deleted or not context.knows(partition):
+                errors[partition] = Error.UNKNOWN_TOPIC_OR_PARTITION
+            elif context.leadership(partition) is None:
+                errors[partition] = Error.UNKNOWN_SERVER_ERROR
+            else:
+                await self._run(partition, to_start[partition])
+                errors[partition] = Error.NONE
+        return errors
+
+    async def _run(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
+        controller, context = self._controller, self._controller.context
+        controller.deletion.mark_ineligible([partition.topic])
+        await self._update_current(partition, assignment)
+        if not await self._is_complete(partition, assignment):
+            await self._raise_leader_epoch(partition, assignment.replicas)
+            await controller.replicas.handle(_replicas(partition, assignment.adding), ReplicaState.NEW)
+            return
+        await controller.replicas.handle(_replicas(partition, assignment.adding), ReplicaState.ONLINE)
+        done = ReplicaAssignment(assignment.target)
+        context.set_assignment(partition, done)
+        await self._move_leader(partition, done)
+        await self._stop_removed(partition, assignment.removing)
+        await self._write_topic(partition, done)
+        if partition in context.being_reassigned:
+            await self._remove_from_znode(lambda other, target: other == partition and target == done.replicas)
+            context.being_reassigned.pop(partition, None)
+        controller.send_metadata([partition])
+        await controller.deletion.resume_topics([partition.topic])
+
+    async def _update_current(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
+        context = self._controller.context
+        present = context.assignment(partition)
+        if present != assignment:
+            await self._write_topic(partition, assignment)
+            context.set_assignment(partition, assignment)
+            unneeded = [broker for broker in present.replicas if broker not in assignment.replicas]
+            if unneeded:
+                await self._stop_removed(partition, unneeded)
+        context.being_reassigned[partition] = None
+
+    async def _is_complete(self, partition: TopicPartition, assignment: ReplicaAssignment) -> bool:
+        """Whether all of the target is in sync, by what stands in ZooKeeper now."""
+        if not assignment.being_reassigned:
+            return True
+        state = (await self._controller.client.states([partition]))[partition]
+        return state is not None and bool(algebra.in_sync(pack([assignment.target]), pack([state.isr]))[0])
+
+    async def _raise_leader_epoch(self, partition: TopicPartition, recipients: Sequence[int]) -> None:
+        """One leader epoch more with the same leader and ISR, so that the leader takes the new replicas (A1, B3)."""
+        controller, context = self._controller, self._controller.context
+        while True:
+            state = (await controller.client.states([partition]))[partition]
+            if state is None or state.controller_epoch > context.epoch:
+                return
+            outcome = await controller.client.write_states({partition: self._raised(state)}, context.epoch_version)
+            if not outcome.retry:
+                break
+        for written_partition, new in outcome.written.items():
+            context.put_leadership(written_partition, new)
+            controller.requests.new_batch()
+            controller.requests.add_leader_and_isr(recipients, partition)
+            controller.requests.send()
+
+    def _raised(self, state: LeaderAndIsr) -> LeaderAndIsr:
+        before = states_of([state], max(len(state.isr), 1))
+        return written(before, before.leader, before.isr, self._controller.context.epoch).one(0)
+
+    async def _move_leader(self, partition: TopicPartition, done: ReplicaAssignment) -> None:
+        controller, context = self._controller, self._controller.context
+        state = context.leadership(partition)
+        assert state is not None
+        if state.leader in done.replicas and context.is_live(state.leader):
+            await self._raise_leader_epoch(partition, done.replicas)
+        else:
+            await controller.partitions.handle([partition], PartitionState.ONLINE, Strategy.REASSIGNMENT)
+
+    async def _stop_removed(self, partition: TopicPartition, removed: Sequence[int]) -> None:
+        """Out of the ISR, then off the brokers."""
+        replicas = _replicas(partition, removed)
+        for state in (
+            ReplicaState.OFFLINE,
+            ReplicaState.DELETION_STARTED,
+            ReplicaState.DELETION_SUCCESSFUL,
+            ReplicaState.NON_EXISTENT,
+        ):
+            await self._controller.replicas.handle(replicas, state)
+
+    async def _write_topic(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
+        context = self._controller.context
+        present = {p.partition: context.assignment(p) for p in context.partitions_of(partition.topic)}
+        present[partition.partition] = assignment
+        topic = TopicZnode(present, context.topics[partition.topic])
+        await self._controller.client.write_topic(partition.topic, topic, context.epoch_version)
+
+    async def _remove_from_znode(self, wanted: Callable[[TopicPartition, tuple[int, ...]], bool]) -> None:
+        """Take entries out of `/admin/reassign_partitions`; without any the znode goes."""
+        controller, context = self._controller, self._controller.context
+        if not await controller.client.exists(paths.REASSIGN_PARTITIONS):
+            return
+        requested = await controller.client.requested_reassignment()
+        left: Requested = {p: target for p, target in requested.items() if not wanted(p, target)}
+        if not left:
+            await controller.client.fenced([Delete(paths.REASSIGN_PARTITIONS, ANY_VERSION)], context.epoch_version)
+            controller.put_event("reassignment by znode", self.process_znode)
+            return
+        data = admin.encode_reassignment(left)
+        (result,) = await controller.client.fenced(
+            [SetData(paths.REASSIGN_PARTITIONS, data, ANY_VERSION)], context.epoch_version
+        )
+        if result.error == Code.NO_NODE:
+            create = create_request(paths.REASSIGN_PARTITIONS, data)
+            await controller.client.fenced([create], context.epoch_version)
+
+
+def _replicas(partition: TopicPartition, brokers: Sequence[int]) -> list[PartitionAndReplica]:
+    return [PartitionAndReplica(partition, broker) for broker in brokers]

@@ -1,0 +1,157 @@
+"""Replicas from state to state, and what each entry does (docs/reference/kafka.md §2.4; ReplicaStateMachine).
+
+Rules of the module:
+  - replicas are handled broker by broker, those of a broker as one batch of pipelined reads and writes;
+  - a replica that goes offline leaves the ISR by the rule of `partitions.isr`; the write is tried again where the leader
+    was quicker;
+  - a transition that may not be is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from simzk.kafka.controller.channels import BrokerRequests
+from simzk.kafka.controller.context import ControllerContext
+from simzk.kafka.controller.scala_set import mutable_partitions, partition_set
+from simzk.kafka.controller.states import REPLICA_ENTERED_FROM, ReplicaState
+from simzk.kafka.topic_partition import LeaderAndIsr, PartitionAndReplica, TopicPartition
+from simzk.kafka.zk_client import KafkaZooKeeperClient
+from simzk.partitions.isr import remove_from_isr
+from simzk.partitions.scala_order import SMALL, hash_order
+from simzk.partitions.states import states_of, written
+
+
+class ReplicaStateMachine:
+    """Moves replicas between states.
+
+    Args:
+        context: what the controller knows.
+        client: its way to ZooKeeper.
+        requests: its way to the brokers.
+    """
+
+    def __init__(self, context: ControllerContext, client: KafkaZooKeeperClient, requests: BrokerRequests) -> None:
+        self._context = context
+        self._client = client
+        self._requests = requests
+
+    async def start(self) -> None:
+        """Give each replica its first state: online where its broker lives; the dead leave the ISRs (KAFKA-3143)."""
+        context = self._context
+        online, offline = context.online_and_offline_replicas()
+        context.replica_states = dict.fromkeys(online, ReplicaState.ONLINE)
+        context.replica_states.update(dict.fromkeys(offline, ReplicaState.DELETION_INELIGIBLE))
+        await self.handle(online, ReplicaState.ONLINE)
+        if self._client.version.rules.failover_trims_dead:
+            await self.handle(offline, ReplicaState.OFFLINE)
+
+    async def handle(self, replicas: Sequence[PartitionAndReplica], target: ReplicaState) -> None:
+        """Move replicas to a state, then tell the brokers."""
+        if not replicas:
+            return
+        self._requests.new_batch()
+        by_broker: dict[int, list[PartitionAndReplica]] = {}
+        for replica in replicas:
+            by_broker.setdefault(replica.replica, []).append(replica)
+        for broker in hash_order(list(by_broker), self._context.scala):
+            await self._handle_broker(broker, by_broker[broker], target)
+        self._requests.send()
+
+    async def _handle_broker(self, broker: int, replicas: list[PartitionAndReplica], target: ReplicaState) -> None:
+        states = self._context.replica_states
+        allowed = REPLICA_ENTERED_FROM[target]
+        valid = [replica for replica in replicas if states.get(replica, ReplicaState.NON_EXISTENT) in allowed]
+        match target:
+            case ReplicaState.NEW:
+                self._enter_new(broker, valid)
+            case ReplicaState.ONLINE:
+                self._enter_online(broker, valid)
+            case ReplicaState.OFFLINE:
+                await self._enter_offline(broker, valid)
+            case ReplicaState.DELETION_STARTED:
+                for replica in valid:
+                    states[replica] = ReplicaState.DELETION_STARTED
+                    self._requests.add_stop(broker, replica.topic_partition, delete=True)
+            case ReplicaState.NON_EXISTENT:
+                for replica in valid:
+                    self._forget(replica)
+            case _:
+                states.update(dict.fromkeys(valid, target))
+
+    def _enter_new(self, broker: int, replicas: list[PartitionAndReplica]) -> None:
+        for replica in replicas:
+            state = self._context.leadership(replica.topic_partition)
+            if state is not None:
+                if state.leader == broker:
+                    continue  # it is to become leader: it cannot be new
+                self._requests.add_leader_and_isr([broker], replica.topic_partition, is_new=True)
+            self._context.replica_states[replica] = ReplicaState.NEW
+
+    def _enter_online(self, broker: int, replicas: list[PartitionAndReplica]) -> None:
+        for replica in replicas:
+            partition = replica.topic_partition
+            if self._context.replica_states.get(replica) == ReplicaState.NEW:
+                assignment = self._context.assignment(partition)
+                if broker not in assignment.replicas:
+                    wider = assignment._replace(replicas=(*assignment.replicas, broker))
+                    self._context.set_assignment(partition, wider)
+            elif self._context.leadership(partition) is not None:
+                self._requests.add_leader_and_isr([broker], partition)
+            self._context.replica_states[replica] = ReplicaState.ONLINE
+
+    async def _enter_offline(self, broker: int, replicas: list[PartitionAndReplica]) -> None:
+        context, requests = self._context, self._requests
+        for replica in replicas:
+            requests.add_stop(broker, replica.topic_partition, delete=False)
+        led = [replica.topic_partition for replica in replicas if context.leadership(replica.topic_partition)]
+        for partition in await self._remove_from_isr(broker, led):
+            if partition.topic not in context.to_be_deleted:
+                others = [other for other in context.assignment(partition).replicas if other != broker]
+                requests.add_leader_and_isr(others, partition)
+            context.replica_states[PartitionAndReplica(partition, broker)] = ReplicaState.OFFLINE
+        for replica in replicas:
+            if context.leadership(replica.topic_partition) is None:
+                requests.add_metadata(sorted(context.brokers), [replica.topic_partition])
+                context.replica_states[replica] = ReplicaState.OFFLINE
+
+    async def _remove_from_isr(self, broker: int, partitions: list[TopicPartition]) -> list[TopicPartition]:
+        """Take a replica out of ISRs, again where another write came between; the partitions where it is out now."""
+        done: list[TopicPartition] = []
+        remaining = partitions
+        while remaining:
+            found = await self._client.states(remaining)
+            present = {partition: state for partition, state in found.items() if state is not None}
+            ordered = partition_set(mutable_partitions(present, self._context.scala), self._context.scala)
+            members = {p: present[p] for p in ordered if broker in present[p].isr}
+            done += [p for p in ordered if p not in members]
+            for partition in done:
+                if partition in present:
+                    self._context.put_leadership(partition, present[partition])
+            new = self._without(broker, members)
+            hashed = len(present) > SMALL
+            order = partition_set(new, self._context.scala, hashed=hashed)
+            outcome = await self._client.write_states({p: new[p] for p in order}, self._context.epoch_version)
+            for partition, state in outcome.written.items():
+                self._context.put_leadership(partition, state)
+            done += outcome.written
+            remaining = outcome.retry
+        return done
+
+    def _without(self, broker: int, members: dict[TopicPartition, LeaderAndIsr]) -> dict[TopicPartition, LeaderAndIsr]:
+        if not members:
+            return {}
+        before = states_of(list(members.values()), max(len(state.isr) for state in members.values()))
+        removal = remove_from_isr(before.isr, before.leader, broker, rules=self._client.version.rules)
+        assert removal.changed.all()
+        after = written(before, removal.leader, removal.isr, self._context.epoch)
+        return {partition: after.one(row) for row, partition in enumerate(members)}
+
+    def _forget(self, replica: PartitionAndReplica) -> None:
+        """A replica that is gone leaves the assignment in memory."""
+        partition = replica.topic_partition
+        before = self._context.assignment(partition)
+        left = tuple(tuple(other for other in ids if other != replica.replica) for ids in before)
+        if left[0]:
+            self._context.set_assignment(partition, type(before)(*left))
+        self._context.replica_states.pop(replica, None)

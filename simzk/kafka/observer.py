@@ -1,0 +1,216 @@
+"""What happened, read off the transactions of ZooKeeper: the events of a history that everybody can check.
+
+Rules of the module:
+  - an event tells a change of the tree, whoever made it; who did is known by the session;
+  - a multi is one change: only what it did to Kafka's znodes is told, its checks are not;
+  - a write that failed is no event, but for the fence: a check of the controller's epoch that stopped a write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from simzk.errors import ZnodeError
+from simzk.kafka import paths
+from simzk.kafka.schemas import controller as controller_schema
+from simzk.kafka.schemas import partition_state
+from simzk.kafka.schemas import topic as topic_schema
+from simzk.kafka.schemas.topic import TopicZnode
+from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
+from simzk.simulation import History
+from simzk.zookeeper.transactions import (
+    CloseSessionTxn,
+    CreateTxn,
+    DeleteTxn,
+    MultiTxn,
+    Record,
+    SetDataTxn,
+    Transaction,
+)
+from simzk.zookeeper.tree import DataTree
+
+_NOTED = {
+    paths.REASSIGN_PARTITIONS: "reassignment by znode",
+    paths.PREFERRED_ELECTION: "preferred election by znode",
+    paths.PRODUCER_IDS: "producer ids given out",
+}
+
+
+class Observer:
+    """Turns transactions into events.
+
+    Args:
+        history: where the events go.
+        tree: what stands now, read once for the states that were there before.
+        who_is: the name of whom a session belongs to.
+    """
+
+    def __init__(self, history: History, tree: DataTree, who_is: Callable[[int], str]) -> None:
+        self._history = history
+        self._who_is = who_is
+        self._states: dict[TopicPartition, LeaderAndIsr] = {}
+        self._topics: dict[str, TopicZnode] = {}
+        self._epoch = "0"
+        for path, node in tree.walk():
+            self._learn(path, node.data)
+
+    def observe(self, transaction: Transaction) -> None:
+        """A transaction has been applied."""
+        record = transaction.record
+        who = self._who_is(transaction.session_id)
+        if isinstance(record, MultiTxn):
+            if not record.failed:
+                for part in record.records:
+                    self._tell(who, part)
+        else:
+            self._tell(who, record)
+
+    def _learn(self, path: str, data: bytes | None) -> None:
+        partition = paths.state_partition(path)
+        if partition is not None:
+            state = _state(path, data)
+            if state is not None:
+                self._states[partition] = state
+        elif path.startswith(f"{paths.TOPICS}/") and path.count("/") == 3:
+            topic = _topic(path, data)
+            if topic is not None:
+                self._topics[path.rpartition("/")[2]] = topic
+        elif path == paths.CONTROLLER_EPOCH:
+            self._epoch = (data or b"").decode(errors="replace")
+
+    def _tell(self, who: str, record: Record) -> None:
+        match record:
+            case CreateTxn():
+                self._tell_create(who, record.path, record.data)
+            case SetDataTxn():
+                self._tell_set(who, record.path, record.data)
+            case DeleteTxn():
+                self._tell_delete(who, record.path)
+            case CloseSessionTxn():
+                for path in record.paths:
+                    self._tell_delete(who, path)
+
+    def _tell_create(self, who: str, path: str, data: bytes | None) -> None:
+        parent, _, name = path.rpartition("/")
+        partition = paths.state_partition(path)
+        if partition is not None:
+            self._tell_state(who, partition, _state(path, data))
+        elif path == paths.CONTROLLER:
+            broker = _controller(path, data)
+            self._history.record(f"controller {broker}", "elected", "", "", f"epoch {self._next_epoch()}")
+        elif parent == paths.BROKER_IDS:
+            self._history.record(f"broker {name}", "registered")
+        elif parent == paths.TOPICS:
+            self._topics[name] = _topic(path, data) or TopicZnode({})
+            count = len(self._topics[name].partitions)
+            self._history.record(who, "topic created", name, "", f"{count} partitions")
+        elif parent == paths.DELETE_TOPICS:
+            self._history.record(who, "deletion requested", name)
+        elif parent == paths.CONFIG_CHANGES:
+            self._history.record(who, "configuration changed", _text(data))
+        elif path in _NOTED and data is not None:
+            self._history.record(who, _NOTED[path], "", "", _text(data))
+
+    def _next_epoch(self) -> str:
+        # The multi that makes the controller raises its epoch next.
+        return str(int(self._epoch) + 1) if self._epoch.isdecimal() else "?"
+
+    def _tell_set(self, who: str, path: str, data: bytes | None) -> None:
+        parent, _, name = path.rpartition("/")
+        partition = paths.state_partition(path)
+        if partition is not None:
+            self._tell_state(who, partition, _state(path, data))
+        elif path == paths.CONTROLLER_EPOCH:
+            self._epoch = _text(data)
+        elif parent == paths.TOPICS:
+            self._tell_topic(who, name, _topic(path, data))
+        elif path in _NOTED:
+            self._history.record(who, _NOTED[path], "", "", _text(data))
+
+    def _tell_delete(self, who: str, path: str) -> None:
+        parent, _, name = path.rpartition("/")
+        partition = paths.state_partition(path)
+        if partition is not None:
+            self._states.pop(partition, None)
+        elif path == paths.CONTROLLER:
+            self._history.record("zookeeper", "controller gone", "", f"epoch {self._epoch}", "")
+        elif parent == paths.BROKER_IDS:
+            self._history.record(f"broker {name}", "registration gone")
+        elif parent == paths.TOPICS:
+            self._topics.pop(name, None)
+            self._history.record(who, "topic deleted", name)
+        elif path in _NOTED:
+            self._history.record(who, f"{_NOTED[path]}: done")
+
+    def _tell_state(self, who: str, partition: TopicPartition, state: LeaderAndIsr | None) -> None:
+        before = self._states.get(partition)
+        if state is None:
+            self._history.record(who, "state unreadable", str(partition), _told(before), "")
+            return
+        self._states[partition] = state
+        if before is None:
+            what = "leader elected"
+        elif before.leader != state.leader:
+            what = "leader lost" if state.leader < 0 else "leader moved" if before.leader >= 0 else "leader elected"
+        elif before.isr != state.isr:
+            what = "ISR shrunk" if len(state.isr) < len(before.isr) else "ISR expanded"
+        else:
+            what = "epoch raised"
+        self._history.record(who, what, str(partition), _told(before), _told(state))
+
+    def _tell_topic(self, who: str, name: str, topic: TopicZnode | None) -> None:
+        before = self._topics.get(name, TopicZnode({}))
+        if topic is None:
+            self._history.record(who, "assignment unreadable", name)
+            return
+        self._topics[name] = topic
+        for number, assignment in topic.partitions.items():
+            old = before.partitions.get(number)
+            if old is None:
+                self._history.record(who, "partition added", f"{name}-{number}", "", _told_assignment(assignment))
+            elif old != assignment:
+                what = "reassignment" if assignment.being_reassigned else "reassigned"
+                subject = f"{name}-{number}"
+                self._history.record(who, what, subject, _told_assignment(old), _told_assignment(assignment))
+
+
+def _told(state: LeaderAndIsr | None) -> str:
+    if state is None:
+        return ""
+    leader = "none" if state.leader < 0 else str(state.leader)
+    recovering = " recovering" if state.recovering else ""
+    return f"leader {leader} epoch {state.leader_epoch} isr {list(state.isr)}{recovering}"
+
+
+def _told_assignment(assignment: ReplicaAssignment) -> str:
+    told = str(list(assignment.replicas))
+    if assignment.adding:
+        told += f" adding {list(assignment.adding)}"
+    if assignment.removing:
+        told += f" removing {list(assignment.removing)}"
+    return told
+
+
+def _text(data: bytes | None) -> str:
+    return (data or b"").decode(errors="replace")
+
+
+def _state(path: str, data: bytes | None) -> LeaderAndIsr | None:
+    try:
+        return partition_state.decode(path, data)
+    except ZnodeError:
+        return None
+
+
+def _topic(path: str, data: bytes | None) -> TopicZnode | None:
+    try:
+        return topic_schema.decode(path, data)
+    except ZnodeError:
+        return None
+
+
+def _controller(path: str, data: bytes | None) -> str:
+    try:
+        return str(controller_schema.decode(path, data))
+    except ZnodeError:
+        return "?"
