@@ -227,7 +227,7 @@ class KafkaCluster:
     def _is_settled(self) -> bool:
         registered = set(self._registered())
         running = {broker.id for broker in self.brokers.values() if broker.alive}
-        serving = {broker.id for broker in self.brokers.values() if broker.alive and broker.registered}
+        serving = {b.id for b in self.brokers.values() if b.alive and b.registered and not b.stopping}
         if registered != running or serving != running or self._operator.busy:
             return False
         return not running or self.controller in running

@@ -74,6 +74,7 @@ class Broker:
         self.process = process
         self.epoch = -1
         self.registered = False
+        self.stopping = False
         self.logs: dict[TopicPartition, int] = {}
         self._registration = registration
         self._world = world
@@ -115,7 +116,9 @@ class Broker:
     def shut_down(self) -> None:
         """Ask it to stop cleanly."""
         self._world.history.record(self._name, "shutting down")
-        self.process.spawn(self._shut_down(), "shutdown")
+        if not self.stopping:
+            self.stopping = True
+            self.process.spawn(self._shut_down(), "shutdown")
 
     # -- its life
 
@@ -124,6 +127,7 @@ class Broker:
         world, process, config = self._world, self.process, self._world.config
         process.restart()
         self.registered = False
+        self.stopping = False
         self.session = ZooKeeperSession(
             process,
             world.host,
