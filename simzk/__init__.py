@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from simzk.doors import KafkaCluster
     from simzk.errors import ConfigError, LayoutError, ScenarioError, SimzkError, ZnodeError
     from simzk.serve.memory import ZooKeeper
+    from simzk.serve.zookeeper_server import ZooKeeperServer
 
 __version__ = "0.1.0"
 
@@ -25,6 +26,7 @@ __all__ = [
     "SimzkError",
     "ZnodeError",
     "ZooKeeper",
+    "ZooKeeperServer",
 ]
 
 _HOMES = {
@@ -35,6 +37,7 @@ _HOMES = {
     "SimzkError": "simzk.errors",
     "ZnodeError": "simzk.errors",
     "ZooKeeper": "simzk.serve.memory",
+    "ZooKeeperServer": "simzk.serve.zookeeper_server",
 }
 
 

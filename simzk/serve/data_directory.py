@@ -16,6 +16,7 @@ import gzip
 import os
 import random
 import zlib
+from collections import deque
 from contextlib import contextmanager
 from itertools import islice
 from typing import IO, TYPE_CHECKING, NamedTuple
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 _VERSION_FOLDER = "version-2"
 _LOG, _SNAPSHOT = "log", "snapshot"
+_DIGEST_INTERVAL, _DIGESTS_KEPT = 128, 1024
 _SLICE_PIECES = 2000
 """How much of a snapshot one `sync` writes: some milliseconds' worth."""
 
@@ -77,7 +79,9 @@ class DataDirectory:
         snap_count: a snapshot is made every snap_count/2 to snap_count transactions (zookeeper.snapCount).
 
     Attributes:
+        folder: where the files are.
         losses: what the last `load` found missing.
+        digests: zxids and the tree's digest at each, at every 128th zxid, the last 1024 of them (§2.7).
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -95,7 +99,7 @@ class DataDirectory:
             raise ConfigError(
                 f"a snapshot every {snap_count} transactions is too often", where="snap_count", right=">= 2"
             )
-        self._folder = path / _VERSION_FOLDER
+        self.folder = path / _VERSION_FOLDER
         self._fsync = fsync
         self._snap_count = snap_count
         self._unwritten: list[bytes] = []
@@ -107,6 +111,7 @@ class DataDirectory:
         self._server: Server | None = None
         self._digest: TreeDigest | None = None
         self.losses: list[Loss] = []
+        self.digests: deque[tuple[int, int]] = deque(maxlen=_DIGESTS_KEPT)
 
     # Booting
 
@@ -123,8 +128,8 @@ class DataDirectory:
             ConfigError: the directory cannot be read or written, or holds what the real server refuses to boot from.
         """
         assert self._server is None, "a directory is loaded once"
-        with _refusing(self._folder):
-            self._folder.mkdir(parents=True, exist_ok=True)
+        with _refusing(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
             restoration = self._restore()
             self._digest = restoration.finish()
             server = self._server = Server(
@@ -142,7 +147,7 @@ class DataDirectory:
     def _files(self, kind: str) -> list[_File]:
         """The logs or the snapshots, oldest first; by their names, as the real server goes (Util.getZxidFromName)."""
         files = []
-        for path in self._folder.iterdir():
+        for path in self.folder.iterdir():
             prefix, _, rest = path.name.partition(".")
             if prefix == kind:
                 try:
@@ -158,7 +163,7 @@ class DataDirectory:
             if snapshots or logs:
                 held = "a damaged snapshot only" if snapshots else "transaction logs without a snapshot"
                 raise ConfigError(
-                    f"it holds {held}", where=str(self._folder), right="a whole snapshot, or nothing at all"
+                    f"it holds {held}", where=str(self.folder), right="a whole snapshot, or nothing at all"
                 )
             restoration = Restoration()
         # The last log that starts at or before the first transaction wanted may hold it; all later ones do.
@@ -204,10 +209,21 @@ class DataDirectory:
             what = (
                 f"the transactions up to 0x{restoration.missing_until:x}, which its snapshot partly shows, are missing"
             )
-            self.losses.append(Loss(self._folder, what))
+            self.losses.append(Loss(self.folder, what))
         if restoration.mismatch_zxid is not None:
             what = f"the tree after 0x{restoration.mismatch_zxid:x} is not the one that its digest was taken of"
-            self.losses.append(Loss(self._folder, what))
+            self.losses.append(Loss(self.folder, what))
+
+    # What it holds
+
+    def size_bytes(self) -> int:
+        """The size of all its files together."""
+        return sum(path.stat().st_size for path in self.folder.iterdir())
+
+    def last_snapshot(self) -> tuple[int, int]:
+        """The zxid of the newest snapshot, and when it was written, in seconds since 1970."""
+        zxid, path = self._files(_SNAPSHOT)[-1]
+        return zxid, int(path.stat().st_mtime)
 
     # Logging
 
@@ -217,6 +233,8 @@ class DataDirectory:
         record = transaction.record
         # What failed is logged without a digest, as the real server does.
         digest = None if isinstance(record, ErrorTxn) else self._digest.refresh(touched_paths(record))
+        if digest is not None and transaction.zxid % _DIGEST_INTERVAL == 0:
+            self.digests.append((transaction.zxid, digest))
         if not self._unwritten:
             self._first_unwritten = transaction.zxid
         self._unwritten.append(encode_log_entry(transaction, digest))
@@ -256,7 +274,7 @@ class DataDirectory:
     def _open_log(self) -> IO[bytes]:
         """The log to write to; a new one is named after the first transaction that it will hold."""
         if self._log is None:
-            path = self._folder / f"{_LOG}.{self._first_unwritten:x}"
+            path = self.folder / f"{_LOG}.{self._first_unwritten:x}"
             self._log = path.open("wb")
             self._log.write(LOG_HEADER)
             self._sync_folder()
@@ -270,7 +288,7 @@ class DataDirectory:
     def _sync_folder(self) -> None:
         """Make names of files last, as their contents do."""
         if self._fsync:
-            descriptor = os.open(self._folder, os.O_RDONLY)
+            descriptor = os.open(self.folder, os.O_RDONLY)
             try:
                 os.fsync(descriptor)
             finally:
@@ -297,9 +315,9 @@ class DataDirectory:
         assert server is not None
         assert digest is not None
         pieces = encode_snapshot(server.tree, server.sessions.timeouts_ms(), lambda: (server.zxid, digest.value))
-        whole = self._folder / f"{_SNAPSHOT}.{server.zxid:x}"
+        whole = self.folder / f"{_SNAPSHOT}.{server.zxid:x}"
         # The real server does not take a file of this name for a snapshot.
-        partial = self._folder / f".{whole.name}.partial"
+        partial = self.folder / f".{whole.name}.partial"
         with partial.open("wb") as stream:
             while some := list(islice(pieces, _SLICE_PIECES)):
                 stream.write(b"".join(some))

@@ -47,7 +47,7 @@ def _server_lines(report: Report) -> str:
         f"Outstanding: {monitoring.outstanding(report)}\n"
         f"Zxid: 0x{report.server.zxid:x}\n"
         f"Mode: {monitoring.MODE}\n"
-        f"Node count: {monitoring.node_count(report)}\n"
+        f"Node count: {len(report.server.tree)}\n"
     )
 
 

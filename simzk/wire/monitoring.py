@@ -26,11 +26,6 @@ def rounded(average: float) -> float:
     return round(average, 4)
 
 
-def node_count(report: Report) -> int:
-    """The real server counts its root twice (§2.4)."""
-    return len(report.server.tree) + 1
-
-
 def outstanding(report: Report) -> int:
     """Requests read and not yet handled, of all connections."""
     return sum(connection.queued for connection in report.connections)
@@ -86,7 +81,7 @@ def values(report: Report) -> dict[str, str | int | float]:
         "num_alive_connections": len(report.connections),
         "avg_latency": rounded(statistics.latency.average_ms),
         "outstanding_requests": outstanding(report),
-        "znode_count": node_count(report),
+        "znode_count": len(tree),
         "global_sessions": len(report.server.sessions),
         "packets_sent": statistics.packets_sent,
         "packets_received": statistics.packets_received,

@@ -1,0 +1,100 @@
+"""Serve a ZooKeeper on a TCP port."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from simzk.errors import ConfigError
+from simzk.serve.clock import WallClock
+from simzk.serve.settings import Settings
+from simzk.serve.tcp import TcpServer
+
+DEFAULT_PORT = 2181
+FAILED = 1
+
+DESCRIPTION = """\
+Serve a ZooKeeper on a TCP port, for any client. Once it is ready, the first line on stdout says where it listens.
+SIGTERM or Ctrl-C stops it. Without --data-dir or --config the tree is kept in memory only."""
+
+
+def main(arguments: list[str]) -> int:
+    """Serve until a signal comes; return the exit status.
+
+    Raises:
+        ConfigError: an option, a configuration file, a port or a data directory that cannot be.
+    """
+    settings = read_settings(arguments)
+    server = TcpServer(settings, WallClock())
+    if server.directory is not None:
+        for loss in server.directory.losses:
+            sys.stderr.write(f"simzk: lost: {loss}\n")
+    return asyncio.run(_serve(server))
+
+
+def read_settings(arguments: list[str]) -> Settings:
+    """What the command line, and the configuration file that it names, ask for."""
+    asked = _parser().parse_args(arguments)
+    if asked.config is not None:
+        from simzk.serve.zoo_cfg import read_zoo_cfg
+
+        settings = read_zoo_cfg(asked.config)
+    else:
+        settings = Settings(port=DEFAULT_PORT)
+    if asked.host is not None:
+        settings = replace(settings, address=asked.host)
+    if asked.port is not None:
+        settings = replace(settings, port=asked.port)
+    if asked.data_dir is not None:
+        settings = replace(settings, data_directory=asked.data_dir)
+    if asked.admin_port is not None:
+        settings = replace(settings, admin_port=asked.admin_port)
+    if asked.no_fsync:
+        settings = replace(settings, fsync=False)
+    return settings
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> None:  # type: ignore[override]  # argparse's own exits in a form of its own
+        raise ConfigError(message, right="what simzk serve --help says")
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port, 0 to 65535")
+    return int(text)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="simzk serve", description=DESCRIPTION, allow_abbrev=False)
+    parser.add_argument("--host", metavar="H", help="interface to listen on (default 127.0.0.1, or what zoo.cfg says)")
+    parser.add_argument("--port", metavar="N", type=_port, help=f"port, 0 for any free one (default {DEFAULT_PORT})")
+    parser.add_argument("--data-dir", metavar="DIR", type=Path, help="load this data directory, and write to it")
+    parser.add_argument("--no-fsync", action="store_true", help="do not force what is written to the disk")
+    parser.add_argument("--config", metavar="FILE", type=Path, help="the real server's own zoo.cfg")
+    parser.add_argument("--admin-port", metavar="N", type=_port, help="serve the AdminServer's commands there (HTTP)")
+    return parser
+
+
+async def _serve(server: TcpServer) -> int:
+    loop = asyncio.get_running_loop()
+    stopped = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)
+    server.on_failure = stopped.set
+    await server.start()
+    sys.stdout.write(f"listening on {server.name}\n")
+    sys.stdout.flush()
+    await stopped.wait()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.remove_signal_handler(number)
+        signal.signal(number, signal.SIG_IGN)  # it is stopping already
+    server.stop()
+    if server.failure is not None:
+        sys.stderr.write(f"simzk: error: the data directory takes nothing more: {server.failure}\n")
+        return FAILED
+    return 0

@@ -1,0 +1,270 @@
+"""A ZooKeeper on a TCP port: listener, timers, and what it tells of itself.
+
+Rules of this module:
+  - everything of it runs on one event loop, which somebody else runs: `simzk serve` in its main thread,
+    `simzk.ZooKeeperServer` in a thread of its own;
+  - nothing polls: a timer stands only where the server's next deadline is, and only on wall time;
+  - the socket is bound by `bind`, which fails at once and clearly; what connects before `start` waits in the backlog;
+  - with a data directory nothing is sent before what it acknowledges is on disk; what several connections ask in one
+    turn of the loop is written together.
+
+Source of the behaviour: NIOServerCnxnFactory, ZooKeeperServer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import struct
+import threading
+import time
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from simzk.errors import ConfigError
+from simzk.serve.clock import Clock, WallClock
+from simzk.serve.environment import environment, java_date, open_files
+from simzk.serve.host import Host
+from simzk.serve.tcp_connection import EXPIRY_INTERVAL_MS, TcpConnection
+from simzk.wire.four_letter_words import SET_TRACE_MASK, TRACE_MASK_BYTES, WORDS
+from simzk.wire.monitoring import DEFAULT_TRACE_MASK
+from simzk.wire.statistics import Report, ServerStatistics
+from simzk.zookeeper.server import Server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from simzk.serve.data_directory import DataDirectory
+    from simzk.serve.settings import Settings
+
+
+def bind(address: str, port: int, backlog: int) -> socket.socket:
+    """A listening socket.
+
+    Raises:
+        ConfigError: the port is taken, or the address is none of this machine's.
+    """
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        return socket.create_server((address, port), family=family, backlog=backlog)
+    except (OSError, OverflowError) as error:
+        # asyncio and socket add the address to the reason, which is told before it.
+        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
+        raise ConfigError(f"cannot listen there: {reason}", where=f"{address or '0.0.0.0'}:{port}") from error
+
+
+def name_of(listener: socket.socket) -> str:
+    """Where a socket listens, as clients write it."""
+    address, port = listener.getsockname()[:2]
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+class TcpServer:
+    """One ZooKeeper server on one port.
+
+    Args:
+        settings: how it is served.
+        clock: what the server is told as time.
+
+    Raises:
+        ConfigError: it cannot listen, or its data directory cannot be used.
+    """
+
+    def __init__(self, settings: Settings, clock: Clock) -> None:
+        self.settings = settings
+        self.clock = clock
+        self._listener = bind(settings.address, settings.port, settings.backlog)
+        self.directory: DataDirectory | None = None
+        try:
+            server = self._load(settings)
+        except BaseException:
+            self._listener.close()
+            raise
+        self.host = Host(server, clock, pump=self._send_durably if self.directory is not None else None)
+        self.name = name_of(self._listener)
+        self.port: int = self._listener.getsockname()[1]
+        self.statistics = ServerStatistics()
+        self.trace_mask = DEFAULT_TRACE_MASK
+        self.thread_id = 0
+        self.failure: OSError | None = None
+        self.on_failure: Callable[[], None] = lambda: None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._accepting: asyncio.Server | None = None
+        self._connections: dict[TcpConnection, None] = {}
+        self._by_address: Counter[str] = Counter()
+        self._timer: asyncio.TimerHandle | None = None
+        self._started_ns = time.monotonic_ns()
+
+    def _load(self, settings: Settings) -> Server:
+        now_ms = self.clock.now_ms()
+        if settings.data_directory is None:
+            return Server(settings.server, now_ms=now_ms)
+        from simzk.serve.data_directory import DataDirectory
+
+        self.directory = DataDirectory(settings.data_directory, fsync=settings.fsync, snap_count=settings.snap_count)
+        return self.directory.load(settings.server, now_ms)
+
+    async def start(self) -> None:
+        """Begin to accept connections on the running loop."""
+        self._loop = asyncio.get_running_loop()
+        self.thread_id = threading.get_ident()
+        self._accepting = await self._loop.create_server(
+            lambda: TcpConnection(self), sock=self._listener, backlog=self.settings.backlog
+        )
+        self.arm()
+
+    def stop(self) -> None:
+        """Refuse new connections, cut those that are open, and put the last of the data on disk; on the loop."""
+        if self._accepting is not None:
+            self._accepting.close()
+        self._listener.close()
+        if self._timer is not None:
+            self._timer.cancel()
+        self.host.close()
+        for connection in list(self._connections):
+            connection.abort()
+        if self.directory is not None and self.failure is None:
+            self.directory.close()
+
+    # Time
+
+    def now_ms(self) -> int:
+        """The present time, as the server is told."""
+        return self.clock.now_ms()
+
+    def uptime_ms(self) -> int:
+        """Wall time since it was made."""
+        return (time.monotonic_ns() - self._started_ns) // 1_000_000
+
+    def arm(self) -> None:
+        """See to it that the server is woken when it next has something to do by itself."""
+        delay_s = self.host.seconds_to_deadline()
+        if delay_s is None or self._loop is None:
+            return
+        due_s = self._loop.time() + max(delay_s, 0)
+        if self._timer is not None:
+            if self._timer.when() <= due_s:
+                return
+            self._timer.cancel()
+        self._timer = self._loop.call_at(due_s, self._wake)
+
+    def _wake(self) -> None:
+        self._timer = None
+        self.host.tick()
+        self.arm()
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
+        """Call back on the loop after some wall time."""
+        assert self._loop is not None
+        return self._loop.call_later(delay_s, callback)
+
+    def call_on_loop(self, callback: Callable[[], None]) -> None:
+        """Call back on the loop's thread, from any thread; a loop that is closed has nobody to write to."""
+        assert self._loop is not None
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(callback)
+
+    # Connections
+
+    def admit(self, connection: TcpConnection) -> bool:
+        """Whether one more connection of its address is let in."""
+        self._connections[connection] = None
+        self._by_address[connection.peer[0]] += 1
+        most = self.settings.max_connections_per_address
+        return not most or self._by_address[connection.peer[0]] <= most
+
+    def forget(self, connection: TcpConnection) -> None:
+        """A connection is gone."""
+        del self._connections[connection]
+        address = connection.peer[0]
+        self._by_address[address] -= 1
+        if not self._by_address[address]:
+            del self._by_address[address]
+
+    def when_silent(self, callback: Callable[[], None]) -> asyncio.TimerHandle | None:
+        """Call back when a connection that asked for nothing has had its time; on virtual time it may wait (§1.3)."""
+        if not isinstance(self.clock, WallClock):
+            return None
+        now_ms = self.now_ms()
+        at_ms = ((now_ms + EXPIRY_INTERVAL_MS) // EXPIRY_INTERVAL_MS + 1) * EXPIRY_INTERVAL_MS
+        return self.call_later((at_ms - now_ms) / 1000, callback)
+
+    def resume(self, session_id: int) -> None:
+        """End a session's pause; from any thread."""
+        self.host.resume(session_id)
+        self.call_on_loop(self._go_on)
+
+    def _go_on(self) -> None:
+        for connection in list(self._connections):
+            connection.go_on()
+
+    def _send_durably(self) -> None:
+        """What a reply acknowledges is on disk before it is sent. Where the disk refuses, nothing is sent any more."""
+        assert self.directory is not None
+        if self.failure is not None:
+            return
+        try:
+            self.directory.sync()
+        except OSError as error:
+            self.failure = error
+            self.call_on_loop(self.on_failure)
+            return
+        for connection, outgoing in self.host.server.take_output():
+            self.host.deliver(connection, outgoing)
+
+    # What it tells of itself
+
+    def is_allowed(self, word: str) -> bool:
+        """Whether a four-letter word is whitelisted."""
+        return word in self.settings.whitelist
+
+    def answer_word(self, word: str, rest: bytes) -> bytes:
+        """What a four-letter word says; `rest` is what followed it."""
+        self.statistics.packets_received += 1
+        if not self.is_allowed(word):
+            return f"{word} is not executed because it is not in the whitelist.\n".encode()
+        if word == SET_TRACE_MASK.decode():
+            (self.trace_mask,) = struct.unpack(">q", rest[:TRACE_MASK_BYTES])
+            return str(self.trace_mask).encode()
+        with self.host.lock:
+            return WORDS[word](self.report()).encode()
+
+    def report(self) -> Report:
+        """Everything that monitoring commands tell; hold the host's lock while it is read."""
+        settings, directory = self.settings, self.directory
+        return Report(
+            server=self.host.server,
+            statistics=self.statistics,
+            connections=[connection.report() for connection in self._connections],
+            settings=self._conf(),
+            environment=environment(),
+            data_bytes=directory.size_bytes() if directory is not None else 0,
+            digests=tuple(directory.digests) if directory is not None else (),
+            last_snapshot=directory.last_snapshot() if directory is not None else (-1, -1),
+            initial_configuration=settings.text,
+            trace_mask=self.trace_mask,
+            now_ms=self.now_ms(),
+            uptime_ms=self.uptime_ms(),
+            date_of=java_date,
+            open_files=open_files(),
+        )
+
+    def _conf(self) -> dict[str, str | int]:
+        config, directory = self.settings.server, self.directory
+        where = str(directory.folder) if directory is not None else ""
+        size_bytes = directory.size_bytes() if directory is not None else 0
+        return {
+            "clientPort": self.port,
+            "secureClientPort": -1,
+            "dataDir": where,
+            "dataDirSize": size_bytes,
+            "dataLogDir": where,
+            "dataLogSize": size_bytes,
+            "tickTime": config.tick_time_ms,
+            "maxClientCnxns": self.settings.max_connections_per_address,
+            "minSessionTimeout": config.clamp_timeout(0),
+            "maxSessionTimeout": config.clamp_timeout(2**31 - 1),
+            "clientPortListenBacklog": self.settings.backlog,
+            "serverId": 0,
+        }
