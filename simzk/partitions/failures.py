@@ -190,7 +190,7 @@ def _trim(
     turns = np.where(among(held, gone), turn_of.take(held, mode="clip"), np.int32(never))
     # A partition has at most as many dead replicas as replicas: each round takes the next of each.
     for _ in range(min(never, replicas.shape[1])):
-        soonest = reduce(np.minimum, turns.T[1:], turns[:, 0].copy())
+        soonest = reduce(np.minimum, turns.T)
         due = np.flatnonzero(soonest < never)
         turn, at = brokers[soonest[due]], rows[due]
         allowed = unclean_allowed if isinstance(unclean_allowed, bool) else unclean_allowed[at]

@@ -23,15 +23,17 @@ class Partition(NamedTuple):
 
 @st.composite
 def partitions(draw: st.DrawFn) -> Partition:
-    """A partition whose ISR is mostly within its replicas, in any order, and whose leader is in its ISR or -1."""
+    """A partition whose ISR is mostly within its replicas, in any order, and its leader mostly in its ISR or -1."""
     replicas = draw(st.lists(st.sampled_from(BROKERS), unique=True, min_size=1, max_size=5))
     permuted = draw(st.permutations(replicas))
     isr = permuted[: draw(st.integers(0, len(permuted)))]
     if draw(st.integers(0, 9)) == 0:
         isr = draw(id_lists)
-    leader = draw(st.sampled_from([*isr, -1]))
+    leader = draw(st.sampled_from([*isr, -1] if draw(st.integers(0, 9)) else BROKERS))
     epochs = [draw(st.integers(0, 5)) for _ in range(3)]
-    return Partition(replicas, State(leader, epochs[0], list(isr), epochs[1], epochs[2]), draw(st.booleans()))
+    return Partition(
+        replicas, State(leader, epochs[0], list(isr), epochs[1], epochs[2], draw(st.booleans())), draw(st.booleans())
+    )
 
 
 batches = st.lists(partitions(), min_size=1, max_size=8)
