@@ -216,7 +216,8 @@ def _place_pairs(
     tried = np.zeros(first.size, dtype=np.int64)
     for replica in range(1, replication_factor):
         pending = np.arange(first.size)
-        while pending.size:
+        # Candidates come round after all other brokers, so that a partition takes one of them at the latest then.
+        for _ in range(others):
             candidate = (first[pending] + 1 + (step[pending] + tried[pending]) % others) % brokers
             tried[pending] += 1
             earlier = placed[pending, :replica]
@@ -227,4 +228,7 @@ def _place_pairs(
             placed[taken, replica] = candidate[accepted]
             racks_used[taken] += new_rack[accepted]
             pending = pending[~accepted]
+            if pending.size == 0:
+                break
+        assert pending.size == 0, "a replica found no broker"
     return placed
