@@ -112,6 +112,7 @@ class KafkaCluster:
         version: str = "3.9",
         seed: int = 0,
         brokers: Sequence[int] = (),
+        racks: Mapping[int, str] | None = None,
         config: Mapping[str, str | int | bool] | None = None,
         tick_time_ms: int = 2000,
         base_port: int = BASE_PORT,
@@ -124,15 +125,16 @@ class KafkaCluster:
         Args:
             tree: the znodes by path, such as `recording.load(path).tree(step)`.
             brokers: ids of further brokers.
+            racks: the racks of brokers that are not registered in the tree.
             version, seed, config, tick_time_ms, base_port: as for a new cluster.
 
         Raises:
             ZnodeError: a znode that the cluster needs cannot be used; path, field and why.
         """
-        restored = restoring.restore(tree)
+        restored = restoring.restore(tree, START_MS)
         registrations = dict(restored.registrations)
         for broker in sorted({*brokers, *restored.replica_ids} - registrations.keys()):
-            registrations[broker] = _registration(base_port + broker, None)
+            registrations[broker] = _registration(base_port + broker, (racks or {}).get(broker))
         cluster = cls.__new__(cls)
         cluster._build(version, dict(sorted(registrations.items())), seed, config, tick_time_ms, None, restored)
         for broker, live in restored.live.items():

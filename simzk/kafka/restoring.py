@@ -49,8 +49,8 @@ class Restored(NamedTuple):
         return cls(DataTree(), 0, {}, {}, frozenset())
 
 
-def restore(znodes: Mapping[str, RecordedZnode]) -> Restored:
-    """Build the tree.
+def restore(znodes: Mapping[str, RecordedZnode], now_ms: int) -> Restored:
+    """Build the tree; its znodes were made and last written at `now_ms`.
 
     Raises:
         ZnodeError: a znode that cannot be used, an ephemeral that belongs to nobody, a child without its parent.
@@ -78,12 +78,12 @@ def restore(znodes: Mapping[str, RecordedZnode]) -> Restored:
     owners = {paths.broker(broker): session for broker, session in sessions.items()}
     if controller is not None:
         owners[paths.CONTROLLER] = sessions[controller]
-    tree, zxids = _plant(znodes, owners)
+    tree, zxids = _plant(znodes, owners, now_ms)
     live = {broker: LiveSession(session, zxids[paths.broker(broker)]) for broker, session in sessions.items()}
     return Restored(tree, max(zxids.values(), default=0), live, registrations, frozenset(replica_ids))
 
 
-def _plant(znodes: Mapping[str, RecordedZnode], owners: Mapping[str, int]) -> tuple[DataTree, dict[str, int]]:
+def _plant(znodes: Mapping[str, RecordedZnode], owners: Mapping[str, int], now_ms: int) -> tuple[DataTree, dict[str, int]]:
     tree = DataTree()
     zxids: dict[str, int] = {}
     for number, (path, znode) in enumerate(sorted(znodes.items()), start=1):
@@ -95,8 +95,8 @@ def _plant(znodes: Mapping[str, RecordedZnode], owners: Mapping[str, int]) -> tu
         stat = Stat(
             czxid=number,
             mzxid=number,
-            ctime_ms=0,
-            mtime_ms=0,
+            ctime_ms=now_ms,
+            mtime_ms=now_ms,
             version=znode.version,
             cversion=znode.cversion,
             aversion=znode.aversion,

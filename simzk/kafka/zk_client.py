@@ -212,7 +212,7 @@ class KafkaZooKeeperClient:
         Raises:
             ControllerMovedError: another broker was first.
         """
-        epoch, version = await self._epoch()
+        epoch, version = await self.controller_epoch()
         controller = create_request(
             paths.CONTROLLER, self.version.encode_controller(broker_id, timestamp_ms), EPHEMERAL
         )
@@ -222,13 +222,13 @@ class KafkaZooKeeperClient:
         if not any(codes):
             return epoch + 1, version + 1
         if codes[0] == Code.NODE_EXISTS or codes[1] == Code.BAD_VERSION:
-            now, now_version = await self._epoch()
+            now, now_version = await self.controller_epoch()
             if await self.controller_id() == broker_id and now == epoch + 1:
                 return now, now_version  # the reply to our own success was lost
             raise ControllerMovedError
         raise ZooKeeperRefused(codes[0] or codes[1], paths.CONTROLLER)
 
-    async def _epoch(self) -> tuple[int, int]:
+    async def controller_epoch(self) -> tuple[int, int]:
         """The controller's epoch and its version, made as 0 where it never was."""
         while True:
             found = await self.read(paths.CONTROLLER_EPOCH)

@@ -205,7 +205,7 @@ class Broker:
         await self.session.start()
         await self._watch_features()
         self.registered = True
-        self.controller.start()
+        self.controller.start(adopt=True)
         self._serve_on()
 
     def _serve_on(self) -> None:

@@ -110,10 +110,14 @@ class KafkaController:
         """Whether this broker takes itself for the controller."""
         return self.active_id == self.broker_id
 
-    def start(self) -> None:
-        """Begin to process events; the first is the election."""
+    def start(self, *, adopt: bool = False) -> None:
+        """Begin to process events; the first is the election.
+
+        Args:
+            adopt: take up the rule that the session already has, where it holds `/controller`.
+        """
         self.process.spawn(self._run(), "controller")
-        self.put_event("startup", self._start_up, always=True)
+        self.put_event("startup", self._adopt if adopt else self._start_up, always=True)
 
     def put_event(
         self, name: str, work: Work, *, always: bool = False, preempt: Callable[[], None] | None = None
@@ -215,6 +219,12 @@ class KafkaController:
         self.session.data_handlers[paths.CONTROLLER] = self._on_controller_change
         await self.client.exists(paths.CONTROLLER)
         await self._elect()
+
+    async def _adopt(self) -> None:
+        await self._start_up()
+        if self.is_active:
+            self.context.epoch, self.context.epoch_version = await self.client.controller_epoch()
+            await self._fail_over()
 
     async def _reelect(self) -> None:
         await self._maybe_resign()
