@@ -56,13 +56,13 @@ class MemoryHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo 
         """The client's session, which outlives its connections; 0 before the first."""
         return (self._peer.session_id if self._peer is not None else 0) or self._earlier_session_id
 
-    def create_connection(self, *args: object, **kwargs: object) -> MemorySocket:
+    def create_connection(self, address: tuple[str, int], **options: object) -> MemorySocket:
         """Connect to the server, whatever address kazoo asks for.
 
         Raises:
             ConnectionRefusedError: the server is closed.
         """
-        socket = MemorySocket(self._signal)
+        socket = MemorySocket(self._signal, address)
         peer = self._listener.accept(socket)
         if peer is None:
             raise ConnectionRefusedError(errno.ECONNREFUSED, "this ZooKeeper is closed")

@@ -42,7 +42,7 @@ class ZooKeeper(Facade):
         pump: asks that somebody to take the server's output, and to hand to `deliver` what is for these clients.
 
     Raises:
-        ConfigError: an unknown clock, or or `server`, `now_ms` and `pump` not given together.
+        ConfigError: an unknown clock, or `server`, `now_ms` and `pump` not given together.
 
     >>> with ZooKeeper() as zookeeper:
     ...     client = zookeeper.client()

@@ -49,10 +49,11 @@ class Signal:
 class MemorySocket:
     """What kazoo takes for its TCP socket: `send` runs the server in the calling thread, `recv` takes what it left."""
 
-    __slots__ = ("_chunk", "_chunks", "_closed", "_ended", "_peer", "_position", "_signal")
+    __slots__ = ("_address", "_chunk", "_chunks", "_closed", "_ended", "_peer", "_position", "_signal")
 
-    def __init__(self, signal: Signal) -> None:
+    def __init__(self, signal: Signal, address: tuple[str, int]) -> None:
         self._signal = signal
+        self._address = address
         self._chunks: deque[bytes] = deque()
         self._chunk = b""
         self._position = 0
@@ -112,11 +113,17 @@ class MemorySocket:
             if self._peer is not None:
                 self._peer.hang_up()
 
+    def shutdown(self, how: int) -> None:
+        """Both ways at once, whatever is asked: who does this means to break the connection."""
+        self.end()
+        self.close()
+
     def setblocking(self, flag: bool) -> None:
         """Nothing to set: a read that would wait raises, a write never waits."""
 
     def getpeername(self) -> tuple[str, int]:
-        return ("127.0.0.1", 2181)
+        """The address that was asked for, as a four-letter word is sent to the connection's peer."""
+        return self._address
 
 
 class WakePipe:
@@ -146,6 +153,10 @@ class WakePipe:
             return self._bytes.popleft()
         except IndexError:
             raise BlockingIOError(errno.EAGAIN, "nothing to read") from None
+
+    def getsockname(self) -> str:
+        """The name of either end of a socket pair: there is none."""
+        return ""
 
     def close(self) -> None:
         self._closed = True

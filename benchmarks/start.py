@@ -1,0 +1,87 @@
+"""How long simzk takes to be there: importing it, the plugin's fixtures, a cold `simzk run`.
+
+    python -m benchmarks.start [--json OUT] [--rounds N]
+
+An import is timed in a new interpreter that has loaded pytest already; a fixture as pytest runs it, warm: a server and
+a started client, then both gone; `simzk run` as a process, from its start to its end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import simzk
+from benchmarks.machine import machine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MODULES = ("simzk", "simzk.testing.plugin", "simzk.serve.memory")
+SMALLEST_SCENARIO = Path(__file__).parents[1] / "scenarios" / "broker_failure.toml"
+
+
+def median_ms(work: Callable[[], object], rounds: int) -> float:
+    """The median time of one call of `work`, after one that is not counted."""
+    work()
+    times_ms = []
+    for _ in range(rounds):
+        begun_s = time.perf_counter()
+        work()
+        times_ms.append((time.perf_counter() - begun_s) * 1000)
+    return statistics.median(times_ms)
+
+
+def imported_ms(module: str) -> float:
+    """How long a new interpreter, in which pytest is loaded, takes to import `module`."""
+    script = "import time, pytest; begun_s = time.perf_counter(); import {}; print(time.perf_counter() - begun_s)"
+    done = subprocess.run([sys.executable, "-c", script.format(module)], check=True, capture_output=True, text=True)
+    return float(done.stdout) * 1000
+
+
+def zookeeper_fixture() -> None:
+    with simzk.ZooKeeper():
+        pass
+
+
+def kazoo_client_fixture() -> None:
+    with simzk.ZooKeeper() as zookeeper:
+        zookeeper.client().start()
+
+
+def cold_run() -> None:
+    command = [sys.executable, "-c", "from simzk.cli import main; main()", "run", str(SMALLEST_SCENARIO)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+def measure(rounds: int) -> dict[str, float]:
+    """Milliseconds of each."""
+    return {
+        **{f"import {name}": statistics.median(imported_ms(name) for _ in range(rounds)) for name in MODULES},
+        "fixture zookeeper, start and stop": median_ms(zookeeper_fixture, rounds * 10),
+        "fixture kazoo_client, start and stop": median_ms(kazoo_client_fixture, rounds * 10),
+        f"cold simzk run {SMALLEST_SCENARIO.name}": median_ms(cold_run, min(rounds, 5)),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="write the figures here")
+    parser.add_argument("--rounds", type=int, default=10)
+    options = parser.parse_args()
+    print(machine())
+    figures = measure(options.rounds)
+    for name, value_ms in figures.items():
+        print(f"{name:45}{value_ms:10.2f} ms")
+    if options.json:
+        options.json.write_text(json.dumps({"machine": machine(), "unit": "ms", "start": figures}, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
