@@ -1,25 +1,29 @@
 """The operator of a simulated cluster: requests to brokers, and znodes written by hand.
 
 Rules of the module (Kafka's AdminClient; docs/reference/kafka.md §2.9 to §2.12):
-  - what the controller must do is sent to the broker that stands in `/controller`, and sent again while there is none, for
-    a minute; what any broker can do goes to the one that is named, or to the controller;
-  - a request that was lost with its connection may have been served: a second try that finds its work done has succeeded;
+  - what the controller must do is sent to the broker that stands in `/controller`, and sent again while there is
+    none, for a minute; what any broker can do goes to the one that is named, or to the controller;
+  - a request that was lost with its connection may have been served: a second try that finds its work done has
+    succeeded;
   - what a broker refuses is an event of the history, and the result of the call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from simzk.kafka.protocol import AdminResponse, Error
 from simzk.kafka.rpc import Connections, Disconnected
 from simzk.kafka.session import SessionExpiredError, ZooKeeperSession
 from simzk.kafka.zk_client import ANY_VERSION, create_request
-from simzk.kafka.zookeeper_host import ZooKeeperHost
 from simzk.simulation import History, Process, Scheduler, Task
 from simzk.zookeeper.replies import Code
 from simzk.zookeeper.requests import Delete, SetData
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from simzk.kafka.zookeeper_host import ZooKeeperHost
 
 T = TypeVar("T")
 

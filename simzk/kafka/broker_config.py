@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError
-from simzk.kafka.versions import KafkaVersion
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from simzk.kafka.versions import KafkaVersion
 
 _TRUTH = {"true": True, "false": False}
 

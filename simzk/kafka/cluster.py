@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import base64
-import json
-from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Self
 
 from simzk.errors import ConfigError, ZnodeError
 from simzk.kafka import paths, restoring
 from simzk.kafka.admin import Operator
-from simzk.kafka.broker.admin_handlers import is_topic_name
 from simzk.kafka.broker.broker import Broker, World
 from simzk.kafka.broker_config import BrokerConfig
 from simzk.kafka.invariants import invariants_of
 from simzk.kafka.observer import Observer
+from simzk.kafka.operations import Operations
 from simzk.kafka.protocol import (
     AdminResponse,
     AllocateProducerIdsRequest,
-    AlterConfigRequest,
-    AlterReassignmentsRequest,
-    CreatePartitionsRequest,
-    CreateTopicRequest,
-    DeleteTopicRequest,
-    ElectLeadersRequest,
 )
 from simzk.kafka.rpc import Connections
-from simzk.kafka.schemas import admin as admin_schema
 from simzk.kafka.schemas import controller as controller_schema
 from simzk.kafka.schemas import partition_state
 from simzk.kafka.schemas import topic as topic_schema
@@ -41,6 +32,8 @@ from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.server import Server
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from simzk.kafka.recording import RecordedZnode
 
 START_MS = 1_735_689_600_000
@@ -54,11 +47,12 @@ _BOOT_LIMIT_SECONDS = 60.0
 _UUID_BITS = 128
 
 
-class KafkaCluster:
+class KafkaCluster(Operations):
     """A simulated Kafka cluster, in virtual time.
 
-    Time stands still but for `run_for` and `run_until_quiet`: what is asked of the cluster (a topic, a failure) begins at
-    the present instant and takes effect while time passes. The same seed and the same calls give the same history.
+    Time stands still but for `run_for` and `run_until_quiet`: what is asked of the cluster (a topic, a failure)
+    begins at the present instant and takes effect while time passes. The same seed and the same calls give the same
+    history.
 
     Args:
         version: which Kafka the brokers run.
@@ -311,7 +305,7 @@ class KafkaCluster:
         self._running(broker).kill()
 
     def restart(self, broker: int) -> None:
-        """Start a broker that is not running; where its old session still stands it cannot register, and tries again."""
+        """Start a broker that is not running; while its old session stands it cannot register, and tries again."""
         found = self._broker(broker)
         if found.alive:
             raise ConfigError(f"broker {broker} is running", right="a broker that is not")
@@ -353,114 +347,7 @@ class KafkaCluster:
             return 0
         return ELECTION_HEAD_START_US
 
-    # -- what an operator asks
-
-    def create_topic(
-        self,
-        name: str,
-        partitions: int = -1,
-        replication_factor: int = -1,
-        *,
-        assignment: Mapping[int, Sequence[int]] | None = None,
-        config: Mapping[str, str] | None = None,
-        topic_id: str | None = None,
-        via: int | None = None,
-    ) -> Future[AdminResponse]:
-        """Create a topic.
-
-        Args:
-            name: its name.
-            partitions: how many; the broker's default where not given.
-            replication_factor: replicas of each; the broker's default where not given.
-            assignment: the brokers of each partition in preference order, in place of a placement by the broker.
-            config: the topic's configuration.
-            topic_id: drawn where it is not given.
-            via: the broker that is asked; the controller by default.
-
-        Returns:
-            the broker's answer, once time has passed.
-
-        Raises:
-            ConfigError: no topic may be called so.
-        """
-        if not is_topic_name(name):
-            raise ConfigError(f"{name!r} is no name for a topic", where="name", right="letters, digits, '.', '_', '-'")
-        by_partition = None if assignment is None else {p: tuple(ids) for p, ids in assignment.items()}
-        if by_partition is not None:
-            partitions = len(by_partition)
-        request = CreateTopicRequest(name, partitions, replication_factor, by_partition, dict(config or {}), topic_id)
-        return self._operator.request(f"create topic {name}", request, via)
-
-    def delete_topic(self, name: str) -> Future[AdminResponse]:
-        """Delete a topic."""
-        return self._operator.request(f"delete topic {name}", DeleteTopicRequest(name))
-
-    def add_partitions(
-        self, name: str, total: int, *, assignment: Mapping[int, Sequence[int]] | None = None
-    ) -> Future[AdminResponse]:
-        """Give a topic more partitions.
-
-        Args:
-            name: the topic.
-            total: how many it has in the end.
-            assignment: the brokers of each new partition.
-        """
-        by_partition = None if assignment is None else {p: tuple(ids) for p, ids in assignment.items()}
-        return self._operator.request(f"add partitions to {name}", CreatePartitionsRequest(name, total, by_partition))
-
-    def reassign(
-        self, targets: Mapping[tuple[str, int], Sequence[int] | None] | str | Mapping[str, object]
-    ) -> Future[AdminResponse]:
-        """Move partitions to other brokers, by the API.
-
-        Args:
-            targets: the brokers wanted by (topic, partition), None to cancel; or the JSON that Kafka's tool takes.
-
-        Raises:
-            ZnodeError: JSON that cannot be used.
-        """
-        if isinstance(targets, str) or "partitions" in targets:
-            text = targets if isinstance(targets, str) else json.dumps(targets)
-            wanted = admin_schema.decode_reassignment("reassignment", text.encode())
-            request = AlterReassignmentsRequest(dict(wanted))
-        else:
-            pairs = {TopicPartition(*_pair(key)): target for key, target in targets.items()}
-            request = AlterReassignmentsRequest({p: _ids(target) for p, target in pairs.items()})
-        return self._operator.request("reassign", request)
-
-    def elect(
-        self, kind: str = "preferred", partitions: Iterable[tuple[str, int]] | None = None
-    ) -> Future[AdminResponse]:
-        """Elect leaders.
-
-        Args:
-            kind: `preferred`, or `unclean` for partitions without a live leader.
-            partitions: which; all where not given.
-
-        Raises:
-            ConfigError: another kind.
-        """
-        if kind not in ("preferred", "unclean"):
-            raise ConfigError(f"there is no {kind!r} election", where="kind", right="preferred or unclean")
-        chosen = None if partitions is None else tuple(TopicPartition(*pair) for pair in partitions)
-        return self._operator.request(f"{kind} election", ElectLeadersRequest(kind, chosen))
-
-    def alter_config(
-        self, entity_path: str, changes: Mapping[str, str | None], *, via: int | None = None
-    ) -> Future[AdminResponse]:
-        """Set and remove configuration keys (None removes).
-
-        Args:
-            entity_path: as below `/config`: `topics/orders`, `brokers/1`, `users/alice`.
-            changes: the values by key.
-            via: the broker that is asked; the controller by default.
-        """
-        return self._operator.request(f"configure {entity_path}", AlterConfigRequest(entity_path, dict(changes)), via)
-
-    def allocate_producer_ids(self, broker: int) -> Future[AdminResponse]:
-        """Let a broker take a block of producer ids, as it does when the first idempotent producer comes."""
-        epoch = self._running(broker).epoch
-        return self._operator.request("producer ids", AllocateProducerIdsRequest(broker, epoch))
+    # -- clients
 
     def produce(self, topic: str, partition: int, records: int = 1) -> bool:
         """Append records at the leader.
@@ -473,13 +360,10 @@ class KafkaCluster:
             return False
         return leader.append(TopicPartition(topic, partition), records)
 
-    def write_znode(self, path: str, data: str | None) -> Future[None]:
-        """Write a znode by hand, in a session of the operator's own: set it, or create it where it is not there."""
-        return self._operator.write_znode(path, None if data is None else data.encode())
-
-    def delete_znode(self, path: str) -> Future[None]:
-        """Delete a znode by hand."""
-        return self._operator.delete_znode(path)
+    def allocate_producer_ids(self, broker: int) -> Future[AdminResponse]:
+        """Let a broker take a block of producer ids, as it does when the first idempotent producer comes."""
+        epoch = self._running(broker).epoch
+        return self._operator.request("producer ids", AllocateProducerIdsRequest(broker, epoch))
 
     # -- the end
 
@@ -557,17 +441,3 @@ def _racks(ids: Sequence[int], racks: int | Mapping[int, str] | None) -> dict[in
 
 def _registration(port: int, rack: str | None) -> BrokerRegistration:
     return BrokerRegistration("127.0.0.1", port, rack, (f"PLAINTEXT://127.0.0.1:{port}",))
-
-
-def _pair(key: object) -> tuple[str, int]:
-    if isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], str) and isinstance(key[1], int):
-        return key[0], key[1]
-    raise ConfigError(f"{key!r} names no partition", where="targets", right="(topic, partition)")
-
-
-def _ids(target: object) -> tuple[int, ...] | None:
-    if target is None:
-        return None
-    if isinstance(target, Sequence) and all(isinstance(broker, int) for broker in target):
-        return tuple(target)
-    raise ConfigError(f"{target!r} is no list of brokers", where="targets", right="broker ids")

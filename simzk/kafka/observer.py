@@ -8,7 +8,7 @@ Rules of the module:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
@@ -16,8 +16,6 @@ from simzk.kafka.schemas import controller as controller_schema
 from simzk.kafka.schemas import partition_state
 from simzk.kafka.schemas import topic as topic_schema
 from simzk.kafka.schemas.topic import TopicZnode
-from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
-from simzk.simulation import History
 from simzk.zookeeper.transactions import (
     CloseSessionTxn,
     CreateTxn,
@@ -27,7 +25,13 @@ from simzk.zookeeper.transactions import (
     SetDataTxn,
     Transaction,
 )
-from simzk.zookeeper.tree import DataTree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
+    from simzk.simulation import History
+    from simzk.zookeeper.tree import DataTree
 
 _NOTED = {
     paths.REASSIGN_PARTITIONS: "reassignment by znode",

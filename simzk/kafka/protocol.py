@@ -1,16 +1,18 @@
 """What brokers say to each other: the requests of the controller to brokers, and of brokers to the controller.
 
-Values only. Each request of a controller names its epoch and the epoch of the broker it is meant for, so that what comes
-from a controller that is no more, or is meant for an earlier life of the broker, is refused (KIP-380).
+Values only. Each request of a controller names its epoch and the epoch of the broker it is meant for, so that what
+comes from a controller that is no more, or is meant for an earlier life of the broker, is refused (KIP-380).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import Enum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
 
 
 class Error(Enum):
@@ -141,7 +143,7 @@ class FetchedPartition(NamedTuple):
 
 
 class FetchRequest(NamedTuple):
-    """A follower asks a leader for what is new. As in a fetch session (KIP-227) only what changed is named, all at first."""
+    """A follower asks a leader for what is new: of all at first (`full`), then naming only changes (KIP-227)."""
 
     replica_id: int
     full: bool
@@ -150,7 +152,7 @@ class FetchRequest(NamedTuple):
 
 
 class FetchResponse(NamedTuple):
-    """By partition the leader's log end where it is beyond the follower's, or an error; `session_lost` asks for all anew."""
+    """The leader's log ends where they differ from the follower's, or errors; `session_lost`: name all anew."""
 
     session_lost: bool
     log_ends: Mapping[TopicPartition, int]

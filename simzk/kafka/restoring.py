@@ -1,15 +1,14 @@
 """The tree of another cluster as the beginning of a simulation: znodes with their versions, live brokers with sessions.
 
 Rules of the module:
-  - what a client can read is restored as it was read; zxids and times, which a recording of trees does not hold, are made
-    up: zxids rise in the order of the paths;
-  - the ephemerals of a registered broker, and `/controller` if it names it, belong to one session; what the brokers need
-    is decoded here, so that a tree which cannot be used is refused before anything runs.
+  - what a client can read is restored as it was read; zxids and times, which a recording of trees does not hold, are
+    made up: zxids rise in the order of the paths;
+  - the ephemerals of a registered broker, and `/controller` if it names it, belong to one session; what the brokers
+    need is decoded here, so that a tree which cannot be used is refused before anything runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.errors import ZnodeError
@@ -17,12 +16,14 @@ from simzk.kafka import paths
 from simzk.kafka.schemas import broker_registration, partition_state
 from simzk.kafka.schemas import controller as controller_schema
 from simzk.kafka.schemas import topic as topic_schema
-from simzk.kafka.schemas.broker_registration import BrokerRegistration
 from simzk.zookeeper.replies import Stat
 from simzk.zookeeper.tree import DataTree
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from simzk.kafka.recording import RecordedZnode
+    from simzk.kafka.schemas.broker_registration import BrokerRegistration
 
 FIRST_SESSION_ID = 0x0100_0000_0000_0001
 
@@ -83,7 +84,9 @@ def restore(znodes: Mapping[str, RecordedZnode], now_ms: int) -> Restored:
     return Restored(tree, max(zxids.values(), default=0), live, registrations, frozenset(replica_ids))
 
 
-def _plant(znodes: Mapping[str, RecordedZnode], owners: Mapping[str, int], now_ms: int) -> tuple[DataTree, dict[str, int]]:
+def _plant(
+    znodes: Mapping[str, RecordedZnode], owners: Mapping[str, int], now_ms: int
+) -> tuple[DataTree, dict[str, int]]:
     tree = DataTree()
     zxids: dict[str, int] = {}
     for number, (path, znode) in enumerate(sorted(znodes.items()), start=1):

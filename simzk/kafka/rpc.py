@@ -9,6 +9,7 @@ Rules of the module:
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from simzk.simulation import Future, Network, Process, Scheduler
@@ -61,7 +62,7 @@ class Connections:
     def break_all(self, target: str) -> None:
         """Break every connection to a target that has just died."""
         for call in list(self._calls.get(target, ())):
-            self.network.send(target, call.source.name, lambda call=call: self._fail(call))
+            self.network.send(target, call.source.name, partial(self._fail, call))
 
     def _arrive(self, call: _Call, request: object) -> None:
         process, serve = self._ends[call.target]

@@ -14,8 +14,7 @@ Rules of the module (docs/reference/kafka.md §1.10, §2.15; the ZooKeeper clien
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simzk.kafka.zookeeper_host import Link, ZooKeeperHost
 from simzk.simulation import Future, Process, gather
@@ -31,6 +30,9 @@ from simzk.zookeeper.requests import (
     SetWatches,
 )
 from simzk.zookeeper.sessions import password_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
 
 PING_XID = -2
 SET_WATCHES_XID = -8
@@ -327,11 +329,11 @@ class ZooKeeperSession:
     def _note_watch(self, request: Request, error: int) -> None:
         """Keep a book of the watches that the server holds for us, to set them again after a reconnection."""
         match request:
-            case Exists(path=path, watch=True):
+            case Exists(path=str(path), watch=True):
                 (self._data_watches if error == Code.OK else self._exist_watches)[path] = None
-            case GetData(path=path, watch=True) if error == Code.OK:
+            case GetData(path=str(path), watch=True) if error == Code.OK:
                 self._data_watches[path] = None
-            case GetChildren2(path=path, watch=True) if error == Code.OK:
+            case GetChildren2(path=str(path), watch=True) if error == Code.OK:
                 self._child_watches[path] = None
 
     def _take_event(self, event: WatchedEvent) -> None:

@@ -7,15 +7,18 @@ Rules of the module (docs/reference/kafka.md §0.1, §0.2):
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from simzk.errors import ConfigError
 from simzk.kafka.schemas import broker_registration, controller, partition_state, topic
-from simzk.kafka.topic_partition import LeaderAndIsr
 from simzk.partitions.rules import ElectionRules, rules_of
-from simzk.partitions.scala_order import Scala
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from simzk.kafka.topic_partition import LeaderAndIsr
+    from simzk.partitions.scala_order import Scala
 
 
 @dataclass(frozen=True)

@@ -9,21 +9,24 @@ Rules of the module (docs/reference/kafka.md §1.10, §2.2; KafkaZkClient):
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.schemas import admin, broker_registration, config, partition_state
 from simzk.kafka.schemas import controller as controller_schema
 from simzk.kafka.schemas import topic as topic_schema
-from simzk.kafka.schemas.broker_registration import BrokerRegistration
-from simzk.kafka.schemas.topic import TopicZnode
-from simzk.kafka.session import ZooKeeperSession
-from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
-from simzk.kafka.versions import KafkaVersion
 from simzk.zookeeper.replies import Code, OperationResult, Reply, Stat
 from simzk.zookeeper.requests import OPEN_ACL, Check, Create, Delete, Exists, GetChildren2, GetData, Multi, SetData
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from simzk.kafka.schemas.broker_registration import BrokerRegistration
+    from simzk.kafka.schemas.topic import TopicZnode
+    from simzk.kafka.session import ZooKeeperSession
+    from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
+    from simzk.kafka.versions import KafkaVersion
 
 PERSISTENT, EPHEMERAL, PERSISTENT_SEQUENTIAL = 0, 1, 2
 ANY_VERSION = -1
@@ -123,7 +126,7 @@ class KafkaZooKeeperClient:
         return await self.session.call_all([GetData(path, path in handlers) for path in wanted])
 
     async def brokers(self) -> dict[int, tuple[BrokerRegistration, int]]:
-        """The live brokers by id: registration, and broker epoch (the czxid of the znode); one gone meanwhile is left out."""
+        """The live brokers by id: registration, and broker epoch, the czxid of the znode."""
         ids = sorted(int(name) for name in await self.children(paths.BROKER_IDS) if name.isdigit())
         found = {}
         for broker_id, reply in zip(ids, await self.read_all([paths.broker(i) for i in ids]), strict=True):
@@ -299,7 +302,7 @@ class KafkaZooKeeperClient:
         write = SetData(paths.topic(name), self.version.encode_topic(topic), ANY_VERSION)
         (result,) = await self.fenced([write], epoch_version)
         if result.error:
-            raise ZooKeeperRefused(result.error, write.path)
+            raise ZooKeeperRefused(result.error, paths.topic(name))
 
     async def delete_recursive(self, path: str, epoch_version: int) -> None:
         """Delete a znode with all below it, children first, one write at a time."""

@@ -9,12 +9,17 @@ Rules of the module:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-from simzk.simulation import Network, Scheduler, Timer
 from simzk.zookeeper.replies import Closed, Outgoing
 from simzk.zookeeper.requests import ConnectRequest, Request
-from simzk.zookeeper.server import Connection, Server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from simzk.simulation import Network, Scheduler, Timer
+    from simzk.zookeeper.connection import Connection
+    from simzk.zookeeper.server import Server
 
 ADDRESS = "zookeeper"
 """The name of the server on the network."""

@@ -1,4 +1,5 @@
-"""What operators ask of a broker, and what it writes for it (docs/reference/kafka.md §2.9; ZkAdminManager, AdminZkClient).
+"""What operators ask of a broker, and what it writes for it (docs/reference/kafka.md §2.9; ZkAdminManager,
+AdminZkClient).
 
 Rules of the module:
   - a topic is its configuration first, then its assignment; neither write is fenced by the controller's epoch;
@@ -10,11 +11,10 @@ Rules of the module:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from simzk.errors import LayoutError
 from simzk.kafka import paths
-from simzk.kafka.broker.metadata_cache import MetadataCache
 from simzk.kafka.protocol import (
     AdminResponse,
     AlterConfigRequest,
@@ -31,6 +31,11 @@ from simzk.kafka.zk_client import ANY_VERSION, PERSISTENT_SEQUENTIAL, KafkaZooKe
 from simzk.partitions.assignment import Random, assign_replicas, start_index_for_addition
 from simzk.zookeeper.replies import Code, OperationResult
 from simzk.zookeeper.requests import Check, GetData, Multi, SetData
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from simzk.kafka.broker.metadata_cache import MetadataCache
 
 LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 OK = AdminResponse(Error.NONE)

@@ -9,9 +9,8 @@ Rules of the module (KafkaServer; docs/reference/kafka.md §1.3, §1.4, §2.14, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from simzk.kafka import paths
 from simzk.kafka.broker.admin_handlers import AdminHandlers
@@ -21,20 +20,24 @@ from simzk.kafka.broker.isr_proposals import IsrProposals
 from simzk.kafka.broker.metadata_cache import MetadataCache
 from simzk.kafka.broker.replica_manager import ReplicaManager
 from simzk.kafka.broker.services import Services
-from simzk.kafka.broker_config import BrokerConfig
 from simzk.kafka.controller.controller import KafkaController
 from simzk.kafka.controller.partition_state_machine import UNCLEAN_KEY
 from simzk.kafka.protocol import ControlledShutdownRequest, ControlledShutdownResponse, Error
 from simzk.kafka.rpc import Connections, Disconnected
-from simzk.kafka.schemas.broker_registration import BrokerRegistration
 from simzk.kafka.schemas.cluster import encode_cluster_id
 from simzk.kafka.session import SessionExpiredError, ZooKeeperSession
-from simzk.kafka.topic_partition import TopicPartition
-from simzk.kafka.versions import KafkaVersion
 from simzk.kafka.zk_client import KafkaZooKeeperClient, ZooKeeperRefused
-from simzk.kafka.zookeeper_host import ZooKeeperHost
 from simzk.partitions.java_random import JavaRandom
-from simzk.simulation import History, Network, Process
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from simzk.kafka.broker_config import BrokerConfig
+    from simzk.kafka.schemas.broker_registration import BrokerRegistration
+    from simzk.kafka.topic_partition import TopicPartition
+    from simzk.kafka.versions import KafkaVersion
+    from simzk.kafka.zookeeper_host import ZooKeeperHost
+    from simzk.simulation import History, Network, Process
 
 BOOT_US = 500_000
 """From the start of the process to its first word to ZooKeeper."""

@@ -2,14 +2,14 @@
 
 Rules of the module:
   - a notification carries no values: the entity is read again;
-  - notifications are handled in the order of their numbers, each once; those older than 15 minutes are deleted by whoever
-    comes to it;
+  - notifications are handled in the order of their numbers, each once; those older than 15 minutes are deleted by
+    whoever comes to it;
   - after a new session all are looked at again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
@@ -18,6 +18,9 @@ from simzk.kafka.session import SessionExpiredError, ZooKeeperSession
 from simzk.kafka.zk_client import ANY_VERSION, KafkaZooKeeperClient
 from simzk.simulation import Process, Queue
 from simzk.zookeeper.requests import Delete
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 KEPT_MS = 15 * 60 * 1000
 

@@ -1,20 +1,25 @@
 """Followers fetch from leaders: one session for each pair of brokers, as a fetcher thread keeps it (KIP-227).
 
 Rules of the module:
-  - a request names only what changed since the last one: partitions newly followed, log ends that grew, partitions let go;
+  - a request names only what changed since the last one: partitions newly followed, log ends that grew, partitions
+    let go;
   - the leader answers at once where it has something new for the follower, else after `replica.fetch.wait.max.ms`;
   - a connection that breaks, or a leader that started anew, ends the session: all is named again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from simzk.kafka.broker.replica_manager import Replica, ReplicaManager
 from simzk.kafka.protocol import Error, FetchedPartition, FetchRequest, FetchResponse
 from simzk.kafka.rpc import Connections, Disconnected, Respond
-from simzk.kafka.topic_partition import TopicPartition
 from simzk.simulation import Future, Process, Task, Timer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from simzk.kafka.broker.replica_manager import Replica, ReplicaManager
+    from simzk.kafka.topic_partition import TopicPartition
 
 BACKOFF_US = 1_000_000
 """`replica.fetch.backoff.ms`: 1 s by default."""

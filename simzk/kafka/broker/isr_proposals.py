@@ -7,14 +7,18 @@ Rules of the module:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from simzk.kafka.broker.metadata_cache import MetadataCache
-from simzk.kafka.broker.replica_manager import ReplicaManager
 from simzk.kafka.protocol import AlterPartitionRequest, AlterPartitionResponse, Error, IsrProposal
 from simzk.kafka.rpc import Connections, Disconnected
-from simzk.kafka.topic_partition import TopicPartition
 from simzk.simulation import Process, Queue
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from simzk.kafka.broker.metadata_cache import MetadataCache
+    from simzk.kafka.broker.replica_manager import ReplicaManager
+    from simzk.kafka.topic_partition import TopicPartition
 
 RETRY_PAUSE_US = 50_000
 

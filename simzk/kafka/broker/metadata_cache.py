@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from simzk.kafka.controller.channels import DELETED
-from simzk.kafka.protocol import UpdateMetadataRequest
-from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
+
+if TYPE_CHECKING:
+    from simzk.kafka.protocol import UpdateMetadataRequest
+    from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
 
 
 class MetadataCache:

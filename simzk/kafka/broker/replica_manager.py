@@ -1,20 +1,20 @@
 """The replicas on a broker: what it leads and follows, as it believes; its logs; and the ISRs it keeps as a leader.
 
 Rules of the module (ReplicaManager, Partition; docs/reference/kafka.md §2.7, §2.8):
-  - a LeaderAndIsr is taken only with a controller epoch that is not behind, and for a partition only with a leader epoch
-    beyond the one that the replica has;
+  - a LeaderAndIsr is taken only with a controller epoch that is not behind, and for a partition only with a leader
+    epoch beyond the one that the replica has;
   - a log is a number here, its end: records have no content. A follower that fetches has the leader's log end after the
     answer, cut back to it if it was longer;
-  - a follower is in sync once it has fetched up to the high watermark; it is out of sync when it has been behind the log
-    end for `replica.lag.time.max.ms`: one that has all there is never is, dead or alive (KAFKA-7152);
+  - a follower is in sync once it has fetched up to the high watermark; it is out of sync when it has been behind the
+    log end for `replica.lag.time.max.ms`: one that has all there is never is, dead or alive (KAFKA-7152);
   - the leader asks the controller for another ISR, one request a partition at a time; until the answer comes it counts
     the larger of both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,7 +29,11 @@ from simzk.kafka.protocol import (
 from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
 from simzk.partitions.arrays import pack, unpack
 from simzk.partitions.isr import expand_isr, shrink_isr
-from simzk.partitions.scala_order import Scala
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from simzk.partitions.scala_order import Scala
 
 
 @dataclass(slots=True)

@@ -7,11 +7,9 @@ Rules of the module:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from simzk.kafka import paths
-from simzk.kafka.broker.admin_handlers import AdminHandlers
 from simzk.kafka.controller.partition_state_machine import Strategy
 from simzk.kafka.protocol import (
     AdminResponse,
@@ -33,7 +31,6 @@ from simzk.kafka.protocol import (
     StopReplicaRequest,
     UpdateMetadataRequest,
 )
-from simzk.kafka.rpc import Respond
 from simzk.kafka.schemas.cluster import (
     PRODUCER_ID_BLOCK_SIZE,
     ProducerIdBlock,
@@ -41,12 +38,16 @@ from simzk.kafka.schemas.cluster import (
     encode_producer_ids,
 )
 from simzk.kafka.session import SessionExpiredError
-from simzk.simulation import Future
 from simzk.zookeeper.replies import Code
 from simzk.zookeeper.requests import SetData
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from simzk.kafka.broker.admin_handlers import AdminHandlers
     from simzk.kafka.broker.broker import Broker
+    from simzk.kafka.rpc import Respond
+    from simzk.simulation import Future
 
 NOT_CONTROLLER = AdminResponse(Error.NOT_CONTROLLER)
 _STRATEGIES = {"preferred": Strategy.PREFERRED, "unclean": Strategy.UNCLEAN}

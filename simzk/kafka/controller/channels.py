@@ -1,18 +1,18 @@
 """The controller's connections to the brokers, and the batch of requests that a state change adds up to.
 
 Rules of the module (ControllerChannelManager, ControllerBrokerRequestBatch):
-  - one queue a broker, one request under way at a time, sent again after 100 ms while the broker is unreachable, until the
-    broker is taken off the list;
-  - a batch goes out as: LeaderAndIsr to each broker that is concerned, UpdateMetadata to all, StopReplica; each names the
-    controller's epoch and the broker's;
+  - one queue a broker, one request under way at a time, sent again after 100 ms while the broker is unreachable,
+    until the broker is taken off the list;
+  - a batch goes out as: LeaderAndIsr to each broker that is concerned, UpdateMetadata to all, StopReplica; each names
+    the controller's epoch and the broker's;
   - a partition in a LeaderAndIsr is in the UpdateMetadata of every live broker too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from simzk.kafka.controller.context import ControllerContext
 from simzk.kafka.protocol import (
     ControlResponse,
     LeaderAndIsrRequest,
@@ -24,6 +24,9 @@ from simzk.kafka.protocol import (
 from simzk.kafka.rpc import Connections, Disconnected
 from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
 from simzk.simulation import Process, Queue, Task
+
+if TYPE_CHECKING:
+    from simzk.kafka.controller.context import ControllerContext
 
 RETRY_PAUSE_US = 100_000
 DELETED = -2

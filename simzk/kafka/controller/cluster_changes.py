@@ -7,7 +7,6 @@ Rules of the module:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from simzk.kafka import paths
@@ -20,6 +19,8 @@ from simzk.partitions.scala_order import SMALL
 from simzk.zookeeper.replies import EventType
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from simzk.kafka.controller.controller import KafkaController
 
 

@@ -8,8 +8,7 @@ Rules of the module (ControllerContext; docs/reference/kafka.md §2.3):
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.errors import LayoutError
 from simzk.kafka.controller.scala_set import (
@@ -19,12 +18,16 @@ from simzk.kafka.controller.scala_set import (
     partition_set,
     replica_set,
 )
-from simzk.kafka.controller.states import PartitionState, ReplicaState
-from simzk.kafka.schemas.broker_registration import BrokerRegistration
 from simzk.kafka.topic_partition import LeaderAndIsr, PartitionAndReplica, ReplicaAssignment, TopicPartition
 from simzk.partitions.arrays import BoolArray, broker_mask
 from simzk.partitions.scala_order import Scala, mutable_order
 from simzk.partitions.table import PartitionTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from simzk.kafka.controller.states import PartitionState, ReplicaState
+    from simzk.kafka.schemas.broker_registration import BrokerRegistration
 
 
 class LiveBroker(NamedTuple):

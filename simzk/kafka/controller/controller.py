@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
-from simzk.kafka.broker_config import BrokerConfig
 from simzk.kafka.controller.alter_partition import IsrChanges
 from simzk.kafka.controller.channels import BrokerRequests
 from simzk.kafka.controller.cluster_changes import ClusterChanges
@@ -24,14 +23,17 @@ from simzk.kafka.controller.partition_state_machine import UNCLEAN_KEY, Partitio
 from simzk.kafka.controller.reassignment import Reassignments
 from simzk.kafka.controller.replica_state_machine import ReplicaStateMachine
 from simzk.kafka.controller.topic_deletion import TopicDeletion
-from simzk.kafka.rpc import Connections
 from simzk.kafka.schemas.cluster import encode_feature_v2
 from simzk.kafka.session import SessionExpiredError, ZooKeeperSession
-from simzk.kafka.topic_partition import TopicPartition
 from simzk.kafka.zk_client import ControllerMovedError, KafkaZooKeeperClient, ZooKeeperRefused
 from simzk.simulation import Future, History, Process, Queue, Timer
 from simzk.zookeeper.replies import EventType
 from simzk.zookeeper.requests import Check, Delete, Multi
+
+if TYPE_CHECKING:
+    from simzk.kafka.broker_config import BrokerConfig
+    from simzk.kafka.rpc import Connections
+    from simzk.kafka.topic_partition import TopicPartition
 
 Work = Callable[[], Coroutine[Future[Any], None, None]]
 
@@ -60,7 +62,8 @@ class KafkaController:
         history: where it says what it does.
         now_ms: the wall clock of the simulated world, for what is written.
         new_topic_id: draws the id of a topic that has none.
-        election_delay_us: how long this broker is behind the quickest when it hears that there is no controller; asked at
+        election_delay_us: how long this broker is behind the quickest when it hears that there is no controller;
+        asked at
             each election (which broker wins is chance in the real world, and an input here).
     """
 

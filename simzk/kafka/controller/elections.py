@@ -2,13 +2,12 @@
 
 Rules of the module (docs/reference/kafka.md §2.12, §2.14):
   - a preferred election by znode always ends with the znode's deletion;
-  - the automatic rebalance looks at partitions by their preferred broker, and acts where more than a tenth of them are led
-    by another; it takes only those that the preferred broker could lead now.
+  - the automatic rebalance looks at partitions by their preferred broker, and acts where more than a tenth of them
+    are led by another; it takes only those that the preferred broker could lead now.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from simzk.errors import ZnodeError
@@ -18,12 +17,14 @@ from simzk.kafka.controller.scala_set import ScalaSet, partition_set
 from simzk.kafka.controller.states import PartitionState, ReplicaState
 from simzk.kafka.protocol import ControlledShutdownRequest, ControlledShutdownResponse, Error
 from simzk.kafka.schemas import admin
-from simzk.kafka.topic_partition import TopicPartition
 from simzk.kafka.zk_client import ANY_VERSION
 from simzk.zookeeper.requests import Delete
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from simzk.kafka.controller.controller import KafkaController
+    from simzk.kafka.topic_partition import TopicPartition
 
 _FAILURE = {
     Strategy.PREFERRED: Error.PREFERRED_LEADER_NOT_AVAILABLE,

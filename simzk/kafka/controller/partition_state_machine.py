@@ -9,17 +9,13 @@ Rules of the module:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import Enum
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simzk.kafka.controller.channels import BrokerRequests
-from simzk.kafka.controller.context import ControllerContext
 from simzk.kafka.controller.scala_set import partition_set
 from simzk.kafka.controller.states import PARTITION_ENTERED_FROM, PartitionState
-from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
-from simzk.kafka.zk_client import KafkaZooKeeperClient
 from simzk.partitions.arrays import BoolArray, IntArray, pack
 from simzk.partitions.elections import (
     Election,
@@ -32,6 +28,14 @@ from simzk.partitions.elections import (
 )
 from simzk.partitions.states import States, states_of, written
 from simzk.zookeeper.replies import Code
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from simzk.kafka.controller.channels import BrokerRequests
+    from simzk.kafka.controller.context import ControllerContext
+    from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
+    from simzk.kafka.zk_client import KafkaZooKeeperClient
 
 UNCLEAN_KEY = "unclean.leader.election.enable"
 
@@ -204,7 +208,7 @@ class PartitionStateMachine:
                 )
                 return election, rows
             case Strategy.OFFLINE | Strategy.UNCLEAN:
-                in_sync = live_members(before.isr, live).any(axis=1)
+                in_sync: BoolArray = np.any(live_members(before.isr, live), axis=1)
                 allowed = await self._unclean_allowed(partitions, in_sync, strategy)
                 election = elect_offline(replicas, before.isr, live, allowed, rules=rules)
                 return election, [row for row in rows if not in_sync[row]] + [row for row in rows if in_sync[row]]

@@ -3,14 +3,13 @@
 Rules of the module (KafkaController.onPartitionReassignment):
   - where a reassignment stands is in the topic znode alone: replicas, adding, removing; the algebra is
     `partitions.reassignment`;
-  - first the znode is widened, then replicas are added; when all the target is in sync, the leader moves if it must, the
-    others leave, and the znode is written anew;
+  - first the znode is widened, then replicas are added; when all the target is in sync, the leader moves if it must,
+    the others leave, and the znode is written anew;
   - the latest request wins, whichever way it came.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from simzk.kafka import paths
@@ -29,6 +28,8 @@ from simzk.zookeeper.replies import Code
 from simzk.zookeeper.requests import Delete, SetData
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
     from simzk.kafka.controller.controller import KafkaController
 
 Requested = dict[TopicPartition, tuple[int, ...]]

@@ -2,24 +2,28 @@
 
 Rules of the module:
   - replicas are handled broker by broker, those of a broker as one batch of pipelined reads and writes;
-  - a replica that goes offline leaves the ISR by the rule of `partitions.isr`; the write is tried again where the leader
-    was quicker;
+  - a replica that goes offline leaves the ISR by the rule of `partitions.isr`; the write is tried again where the
+    leader was quicker;
   - a transition that may not be is left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from simzk.kafka.controller.channels import BrokerRequests
-from simzk.kafka.controller.context import ControllerContext
 from simzk.kafka.controller.scala_set import mutable_partitions, partition_set
 from simzk.kafka.controller.states import REPLICA_ENTERED_FROM, ReplicaState
 from simzk.kafka.topic_partition import LeaderAndIsr, PartitionAndReplica, TopicPartition
-from simzk.kafka.zk_client import KafkaZooKeeperClient
 from simzk.partitions.isr import remove_from_isr
 from simzk.partitions.scala_order import SMALL, hash_order
 from simzk.partitions.states import states_of, written
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from simzk.kafka.controller.channels import BrokerRequests
+    from simzk.kafka.controller.context import ControllerContext
+    from simzk.kafka.zk_client import KafkaZooKeeperClient
 
 
 class ReplicaStateMachine:

@@ -6,11 +6,13 @@ Rule: a set of up to four keeps the order of insertion; a larger one is a hash s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from simzk.kafka.topic_partition import PartitionAndReplica, TopicPartition, hash_of_partition, hash_of_replica
 from simzk.partitions.scala_order import SMALL, Scala, hash_order, mutable_order
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
 
 Key = TypeVar("Key")
 

@@ -1,4 +1,4 @@
-"""The states of partitions and replicas, and from which others each may be entered (docs/reference/kafka.md §2.4, §2.5)."""
+"""The states of partitions and replicas, and from which others each is entered (docs/reference/kafka.md §2.4, §2.5)."""
 
 from __future__ import annotations
 

@@ -8,7 +8,6 @@ Rules of the module (TopicDeletionManager):
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from simzk.kafka import paths
@@ -18,6 +17,8 @@ from simzk.kafka.topic_partition import PartitionAndReplica, TopicPartition
 from simzk.partitions.scala_order import mutable_order
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from simzk.kafka.controller.controller import KafkaController
 
 
@@ -32,7 +33,7 @@ class TopicDeletion:
         return self._controller.config.truth("delete.topic.enable")
 
     async def init(self) -> None:
-        """Read what is to be deleted, at a failover; whether it is eligible is decided from replicas and reassignments."""
+        """Read what is to be deleted, at a failover, and mark what offline replicas or reassignments hold up."""
         context = self._controller.context
         topics = await self._controller.client.children(paths.DELETE_TOPICS)
         if not self._enabled:

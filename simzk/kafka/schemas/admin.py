@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from simzk.kafka.schemas.json_text import JsonObject, read_object, write
 from simzk.kafka.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 _REASSIGNMENT_FIELDS = {"version", "partitions"}
 _PARTITION_FIELDS = {"topic", "partition", "replicas"}

@@ -9,7 +9,7 @@ from simzk.kafka.schemas.json_text import JsonObject, read_object, write
 
 
 class BrokerRegistration(NamedTuple):
-    """What a broker says of itself. `rack` is None where it has none; `host`, `port` are its first plaintext endpoint."""
+    """What a broker says of itself. `rack` is None without one; `host`, `port` are its first plaintext endpoint."""
 
     host: str
     port: int

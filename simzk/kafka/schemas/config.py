@@ -1,13 +1,16 @@
-"""`/config/...`: an entity's configuration, and the notification that it changed (docs/reference/kafka.md §1.3, §1.8)."""
+"""`/config/...`: an entity's configuration, and the notice that it changed (docs/reference/kafka.md §1.3, §1.8)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from simzk.errors import ZnodeError
 from simzk.kafka.schemas.json_text import JsonObject, read_object, read_value, write
 from simzk.partitions.scala_order import string_hash
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 def encode(values: Mapping[str, str]) -> bytes:

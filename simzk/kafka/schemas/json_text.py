@@ -1,4 +1,5 @@
-"""Reading and writing JSON as Kafka does: compact text in a given order; fields fetched with the path in every complaint.
+"""Reading and writing JSON as Kafka does: compact text in a given order; fields fetched with the path in every
+complaint.
 
 Rules of the module (docs/reference/kafka.md §1.1):
   - compact, no spaces, order of the fields as given; from 0.8.1 on every version writes so;

@@ -5,12 +5,14 @@ Order of the partition keys: a mutable map of Scala keyed by the number as text 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.kafka.schemas.json_text import read_object, write
 from simzk.kafka.topic_partition import ReplicaAssignment
 from simzk.partitions.scala_order import mutable_order
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class TopicZnode(NamedTuple):
