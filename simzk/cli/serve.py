@@ -8,11 +8,15 @@ import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError
 from simzk.serve.clock import WallClock
 from simzk.serve.settings import Settings
 from simzk.serve.tcp import TcpServer
+
+if TYPE_CHECKING:
+    from simzk.serve.admin import AdminServer
 
 DEFAULT_PORT = 2181
 FAILED = 1
@@ -30,10 +34,11 @@ def main(arguments: list[str]) -> int:
     """
     settings = read_settings(arguments)
     server = TcpServer(settings, WallClock())
+    admin = _admin(server)
     if server.directory is not None:
         for loss in server.directory.losses:
             sys.stderr.write(f"simzk: lost: {loss}\n")
-    return asyncio.run(_serve(server))
+    return asyncio.run(_serve(server, admin))
 
 
 def read_settings(arguments: list[str]) -> Settings:
@@ -80,13 +85,25 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-async def _serve(server: TcpServer) -> int:
+def _admin(server: TcpServer) -> AdminServer | None:
+    settings = server.settings
+    if settings.admin_port is None:
+        return None
+    from simzk.serve.admin import AdminServer
+
+    return AdminServer(server, settings.admin_address, settings.admin_port, settings.admin_path)
+
+
+async def _serve(server: TcpServer, admin: AdminServer | None) -> int:
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
     server.on_failure = stopped.set
     await server.start()
+    if admin is not None:
+        await admin.start()
+        sys.stderr.write(f"simzk: AdminServer on http://{admin.name}{server.settings.admin_path}\n")
     sys.stdout.write(f"listening on {server.name}\n")
     sys.stdout.flush()
     await stopped.wait()
@@ -94,6 +111,8 @@ async def _serve(server: TcpServer) -> int:
         loop.remove_signal_handler(number)
         signal.signal(number, signal.SIG_IGN)  # it is stopping already
     server.stop()
+    if admin is not None:
+        admin.stop()
     if server.failure is not None:
         sys.stderr.write(f"simzk: error: the data directory takes nothing more: {server.failure}\n")
         return FAILED

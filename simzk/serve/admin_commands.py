@@ -1,0 +1,233 @@
+"""The AdminServer's commands: what each tells, as the real one's JSON (§5).
+
+Rules of this module:
+  - a command is a row of `COMMANDS`: its primary name, its other names, and a function of the report; `command` and
+    `error` are put behind what it tells by whoever answers;
+  - a command that resets something does so through the report, whose counters are the live ones.
+
+Source: org.apache.zookeeper.server.admin.Commands.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from simzk.wire import monitoring
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from simzk.wire.statistics import ConnectionReport, Report
+
+Answer = dict[str, Any]
+
+# What zoo.cfg and the word conf call it, and what the command configuration does.
+_CONFIGURATION = {
+    "clientPort": "client_port",
+    "dataDir": "data_dir",
+    "dataLogDir": "data_log_dir",
+    "tickTime": "tick_time",
+    "maxClientCnxns": "max_client_cnxns",
+    "minSessionTimeout": "min_session_timeout",
+    "maxSessionTimeout": "max_session_timeout",
+    "serverId": "server_id",
+    "clientPortListenBacklog": "client_port_listen_backlog",
+}
+
+
+def _configuration(report: Report) -> Answer:
+    return {name: report.settings[key] for key, name in _CONFIGURATION.items()}
+
+
+def _connection(connection: ConnectionReport, *, brief: bool) -> Answer:
+    statistics = connection.statistics
+    told: Answer = {
+        "remote_socket_address": connection.address,
+        "interest_ops": int(connection.reading),
+        "outstanding_requests": connection.queued,
+        "packets_received": statistics.packets_received,
+        "packets_sent": statistics.packets_sent,
+    }
+    if brief or not connection.session_id:
+        return told
+    latency = statistics.latency
+    return {
+        **told,
+        "session_id": connection.session_id,
+        "last_operation": statistics.last_operation,
+        "established": statistics.established_ms,
+        "session_timeout": connection.timeout_ms,
+        "last_cxid": statistics.last_xid,
+        "last_zxid": statistics.last_zxid,
+        "last_response_time": statistics.last_response_ms,
+        "last_latency": latency.last_ms,
+        "min_latency": latency.minimum_ms,
+        "avg_latency": int(latency.average_ms),
+        "max_latency": latency.maximum_ms,
+    }
+
+
+def _connections(report: Report) -> Answer:
+    connections = [_connection(connection, brief=False) for connection in report.connections]
+    return {"connections": connections, "secure_connections": []}
+
+
+def _connection_stat_reset(report: Report) -> Answer:
+    for connection in report.connections:
+        connection.statistics.reset()
+    return {}
+
+
+def _dirs(report: Report) -> Answer:
+    return {"datadir_size": report.data_bytes, "logdir_size": report.data_bytes}
+
+
+def _dump(report: Report) -> Answer:
+    return {
+        "expiry_time_to_session_ids": _text_keys(monitoring.expiring_sessions(report)),
+        "session_id_to_ephemeral_paths": _text_keys(monitoring.ephemeral_paths(report)),
+    }
+
+
+def _text_keys(told: dict[int, Any]) -> Answer:
+    return {str(key): value for key, value in told.items()}
+
+
+def _environment(report: Report) -> Answer:
+    return dict(report.environment)
+
+
+def _get_trace_mask(report: Report) -> Answer:
+    return {"tracemask": report.trace_mask}
+
+
+def _hash(report: Report) -> Answer:
+    digests = [{"zxid": zxid, "digest": digest, "digest_version": 2} for zxid, digest in report.digests]
+    return {"digests": digests}
+
+
+def _initial_configuration(report: Report) -> Answer:
+    return {"initial_configuration": report.initial_configuration}
+
+
+def _is_read_only(report: Report) -> Answer:
+    return {"read_only": False}
+
+
+def _last_snapshot(report: Report) -> Answer:
+    zxid, at_s = report.last_snapshot
+    return {"zxid": f"{zxid & 0xFFFFFFFFFFFFFFFF:x}", "timestamp": at_s}
+
+
+def _leader(report: Report) -> Answer:
+    return {"error": "server is not initialized"}
+
+
+def _monitor(report: Report) -> Answer:
+    return dict(monitoring.values(report))
+
+
+def _nothing(report: Report) -> Answer:
+    return {}
+
+
+def _observers(report: Report) -> Answer:
+    return {"synced_observers": 0, "observers": []}
+
+
+def _server_stats(report: Report) -> Answer:
+    statistics = report.statistics
+    latency = statistics.latency
+    return {
+        "version": monitoring.VERSION,
+        "read_only": False,
+        "server_stats": {
+            "packets_sent": statistics.packets_sent,
+            "packets_received": statistics.packets_received,
+            "data_dir_size": report.data_bytes,
+            "log_dir_size": report.data_bytes,
+            "provider_null": False,
+            "last_processed_zxid": report.server.zxid,
+            "outstanding_requests": monitoring.outstanding(report),
+            "server_state": monitoring.MODE,
+            "avg_latency": monitoring.rounded(latency.average_ms),
+            "max_latency": latency.maximum_ms,
+            "min_latency": latency.minimum_ms,
+            "num_alive_client_connections": len(report.connections),
+            "uptime": report.uptime_ms,
+        },
+        "node_count": len(report.server.tree),
+    }
+
+
+def _stats(report: Report) -> Answer:
+    connections = [_connection(connection, brief=True) for connection in report.connections]
+    return {**_server_stats(report), "connections": connections, "secure_connections": []}
+
+
+def _stat_reset(report: Report) -> Answer:
+    report.statistics.reset()
+    return {}
+
+
+def _voting_view(report: Report) -> Answer:
+    return {"current_config": {}}
+
+
+def _watch_summary(report: Report) -> Answer:
+    by_path = monitoring.watching_sessions(report)
+    return {
+        "num_connections": len(monitoring.watched_paths(report)),
+        "num_paths": len(by_path),
+        "num_total_watches": sum(map(len, by_path.values())),
+    }
+
+
+def _watches(report: Report) -> Answer:
+    return {"session_id_to_watched_paths": _text_keys(monitoring.watched_paths(report))}
+
+
+def _watches_by_path(report: Report) -> Answer:
+    return {"path_to_session_ids": monitoring.watching_sessions(report)}
+
+
+def _zabstate(report: Report) -> Answer:
+    return {"voting": False, "zabstate": ""}
+
+
+class Command(NamedTuple):
+    """One command under all its names, the primary one first."""
+
+    names: tuple[str, ...]
+    tell: Callable[[Report], Answer]
+
+
+SET_TRACE_MASK = ("set_trace_mask", "stmk")
+COMMANDS = (
+    Command(("configuration", "conf", "config"), _configuration),
+    Command(("connection_stat_reset", "crst"), _connection_stat_reset),
+    Command(("connections", "cons"), _connections),
+    Command(("dirs",), _dirs),
+    Command(("dump",), _dump),
+    Command(("environment", "env", "envi"), _environment),
+    Command(("get_trace_mask", "gtmk"), _get_trace_mask),
+    Command(("hash",), _hash),
+    Command(("initial_configuration", "icfg"), _initial_configuration),
+    Command(("is_read_only", "isro"), _is_read_only),
+    Command(("last_snapshot", "lsnp"), _last_snapshot),
+    Command(("leader", "lead"), _leader),
+    Command(("monitor", "mntr"), _monitor),
+    Command(("observer_connection_stat_reset", "orst"), _nothing),
+    Command(("observers", "obsr"), _observers),
+    Command(("ruok",), _nothing),
+    Command(("server_stats", "srvr"), _server_stats),
+    Command(SET_TRACE_MASK, _get_trace_mask),  # told once it is set
+    Command(("stat_reset", "srst"), _stat_reset),
+    Command(("stats", "stat"), _stats),
+    Command(("voting_view",), _voting_view),
+    Command(("watch_summary", "wchs"), _watch_summary),
+    Command(("watches", "wchc"), _watches),
+    Command(("watches_by_path", "wchp"), _watches_by_path),
+    Command(("zabstate",), _zabstate),
+)
+BY_NAME = {name: command for command in COMMANDS for name in command.names}
