@@ -11,7 +11,7 @@ from simzk.wire import multi
 from simzk.wire.multi import DATA_AND_STAT, NOTHING, PATH_AND_STAT
 from simzk.wire.records import CLIENT_INFOS, NAMES
 from simzk.zookeeper import requests as req
-from simzk.zookeeper.jute import BOOLEAN, BUFFER, INT, LONG, TEXT, Codec, record, vector
+from simzk.zookeeper.jute import BOOLEAN, BUFFER, INT, LONG, TEXT, Codec, MalformedError, record, vector
 from simzk.zookeeper.jute_records import ACLS, STAT
 from simzk.zookeeper.prepare import PREPARE
 
@@ -50,6 +50,15 @@ def _listed(items: Codec[Any]) -> Codec[Any]:
     return Codec(read, items.write)
 
 
+def _read_not_null(data: bytes, at: int) -> tuple[str, int]:
+    text, at = TEXT.read(data, at)
+    if text is None:
+        raise MalformedError("a null where the real server reads none")
+    return text, at
+
+
+# A null path of a deleteContainer takes no zxid, unlike with every other write (seen on 3.9.5): it does not parse.
+_NOT_NULL: Codec[Any] = Codec(_read_not_null, TEXT.write)
 _LIST = _listed(NAMES)
 _PATH_AND_WATCH = (TEXT, BOOLEAN)
 _ACL_AND_STAT: Codec[Any] = record(lambda *values: values, ACLS, STAT)
@@ -76,7 +85,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(17, req.CheckWatches, record(req.CheckWatches, TEXT, INT), NOTHING),
     Operation(18, req.RemoveWatches, record(req.RemoveWatches, TEXT, INT), NOTHING),
     Operation(19, req.CreateContainer, multi.CREATE_CONTAINER, PATH_AND_STAT, "CREATE on the parent"),
-    Operation(20, req.DeleteContainer, record(req.DeleteContainer, TEXT), NOTHING),
+    Operation(20, req.DeleteContainer, record(req.DeleteContainer, _NOT_NULL), NOTHING),
     Operation(21, req.CreateTTL, multi.CREATE_TTL, PATH_AND_STAT, "CREATE on the parent"),
     Operation(22, req.MultiRead, multi.MULTI_READ, None, "READ"),
     Operation(100, req.Auth, record(req.Auth, INT, TEXT, BUFFER), NOTHING),

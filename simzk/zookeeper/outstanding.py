@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.zookeeper import transactions as txns
-from simzk.zookeeper.znode import CONTAINER_OWNER, ttl_owner
+from simzk.zookeeper.paths import parent_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,34 +52,32 @@ class Outstanding:
             return self._noted[path]
         return self._find(path)
 
-    def note(self, record: txns.TreeRecord) -> None:
-        """From here on the tree is seen as it will be after this record too."""
+    def note(self, record: txns.TreeRecord, *, ephemeral: bool) -> None:
+        """From here on the tree is seen as it will be after this record too.
+
+        Args:
+            record: what will be done.
+            ephemeral: whether the flags of a create say so. To what follows in its multi the node is ephemeral then,
+                even if it is a container, whose kind comes from its opcode: so it is in the real server.
+        """
         match record:
             case txns.SetDataTxn(path, data, version):
                 self._noted[path] = self._future(path)._replace(data=data, version=version)
             case txns.DeleteTxn(path):
-                parent = self._future(_parent(path))
-                self._noted[_parent(path)] = parent._replace(child_count=parent.child_count - 1)
+                parent = self._future(parent_of(path))
+                self._noted[parent_of(path)] = parent._replace(child_count=parent.child_count - 1)
                 self._noted[path] = None
             case txns.CheckTxn():
                 pass
             case _:
                 assert isinstance(record, txns.CreateRecord), "a multi holds creates, deletes, sets and checks"
-                parent_path = _parent(record.path)
+                parent_path = parent_of(record.path)
                 parent = self._future(parent_path)
                 self._noted[parent_path] = parent._replace(
                     child_count=parent.child_count + 1, cversion=record.parent_cversion
                 )
-                self._noted[record.path] = FutureNode(record.data, record.acl, 0, 0, 0, self._owner(record), 0)
-
-    def _owner(self, record: txns.CreateRecord) -> int:
-        match record:
-            case txns.CreateTTLTxn():
-                return ttl_owner(record.ttl_ms)
-            case txns.CreateContainerTxn():
-                return CONTAINER_OWNER
-            case _:
-                return self._session_id if record.ephemeral else 0
+                owner = self._session_id if ephemeral else 0
+                self._noted[record.path] = FutureNode(record.data, record.acl, 0, 0, 0, owner, 0)
 
     def _future(self, path: str) -> FutureNode:
         node = self.find(path)
@@ -89,7 +87,3 @@ class Outstanding:
         return FutureNode(
             node.data, node.acl, node.version, node.cversion, node.aversion, node.ephemeral_owner, node.child_count
         )
-
-
-def _parent(path: str) -> str:
-    return path[: path.rfind("/")] or "/"

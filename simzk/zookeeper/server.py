@@ -20,7 +20,7 @@ from simzk.zookeeper.acl import READ, digest_id
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.connection import Connection
 from simzk.zookeeper.outstanding import Outstanding
-from simzk.zookeeper.prepare import PREPARE
+from simzk.zookeeper.prepare import FLAGS, PREPARE
 from simzk.zookeeper.reads import READS, Reader
 from simzk.zookeeper.refused import RefusedError
 from simzk.zookeeper.replies import PING_XID, Closed, Code, ConnectResponse, OperationResult, Reply
@@ -263,7 +263,8 @@ class Server:
                 failed = True
                 records.append(txns.ErrorTxn(refused.code))
             else:
-                outstanding.note(record)
+                flags = getattr(operation, "flags", 0)
+                outstanding.note(record, ephemeral=FLAGS[flags].ephemeral)
                 records.append(record)
         return txns.MultiTxn(tuple(records))  # type: ignore[arg-type]
 
