@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING
 from simzk.kafka.topic_partition import TopicPartition
 from simzk.scenarios import schema
 from simzk.scenarios.durations import parse_duration
+from simzk.scenarios.world import ZOOKEEPER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from simzk.kafka.cluster import KafkaCluster
+
+
+BROKERS_CHOICE = -1
+"""How many partitions or replicas a topic has whose request leaves it to the broker, or gives an assignment."""
 
 
 def act(cluster: KafkaCluster, step: schema.Action) -> None:
@@ -23,8 +28,8 @@ def act(cluster: KafkaCluster, step: schema.Action) -> None:
         case schema.CreateTopic():
             cluster.create_topic(
                 step.topic,
-                partitions=step.partitions,
-                replication_factor=step.replication_factor,
+                partitions=BROKERS_CHOICE if step.partitions is None else step.partitions,
+                replication_factor=BROKERS_CHOICE if step.replication_factor is None else step.replication_factor,
                 assignment=None if step.assignment is None else dict(enumerate(step.assignment)),
                 config=_texts(step.config),
                 topic_id=step.topic_id or None,
@@ -44,15 +49,24 @@ def act(cluster: KafkaCluster, step: schema.Action) -> None:
         case schema.Shutdown():
             cluster.shutdown(step.broker)
         case schema.Reassign():
-            cluster.reassign({parse_partition(name): replicas for name, replicas in step.replicas.items()})
+            targets: dict[tuple[str, int], Sequence[int] | None] = {}
+            for name, replicas in step.replicas.items():
+                targets[parse_partition(name)] = replicas or None
+            cluster.reassign(targets)
         case schema.Elect():
             named = step.partitions
             partitions = None if named is None else [parse_partition(name) for name in named]
             cluster.elect(kind=step.kind, partitions=partitions)
+        case schema.Produce():
+            if not cluster.produce(step.topic, step.partition, step.records):
+                cluster.history.record("producer", "refused", f"{step.topic}-{step.partition}")
         case schema.Cut():
-            cluster.cut(step.broker, step.peer or None)
+            cut(cluster, step.broker, step.peer)
         case schema.Heal():
-            cluster.heal(step.broker, step.peer or None)
+            if step.broker is None:
+                cluster.network.heal_all()
+            else:
+                heal(cluster, step.broker, step.peer)
         case schema.WriteZnode():
             cluster.write_znode(step.path, step.data)
         case schema.DeleteZnode():
@@ -61,6 +75,29 @@ def act(cluster: KafkaCluster, step: schema.Action) -> None:
             pass
         case _:
             raise AssertionError(f"no action {step.action}")
+
+
+def cut(cluster: KafkaCluster, broker: int, peer: int | str = "") -> None:
+    """Cut a broker's links: to one peer, or to ZooKeeper and every other broker."""
+    for end in _ends(cluster, broker, peer):
+        cluster.network.cut(_end(broker), end)
+
+
+def heal(cluster: KafkaCluster, broker: int, peer: int | str = "") -> None:
+    """Heal a broker's links: to one peer, or to ZooKeeper and every other broker."""
+    for end in _ends(cluster, broker, peer):
+        cluster.network.heal(_end(broker), end)
+
+
+def _ends(cluster: KafkaCluster, broker: int, peer: int | str) -> list[str]:
+    if peer != "":
+        return [_end(peer)]
+    return [ZOOKEEPER, *(_end(other) for other in cluster.brokers if other != broker)]
+
+
+def _end(peer: int | str) -> str:
+    """Return the name of an end of the network."""
+    return f"broker {peer}" if isinstance(peer, int) else peer
 
 
 def describe(step: schema.Action) -> str:
@@ -85,6 +122,8 @@ def describe(step: schema.Action) -> str:
             told = f"{words} broker {step.broker} for {step.duration}"
         case schema.Reassign():
             told = f"{words} " + ", ".join(f"{name} to {replicas}" for name, replicas in step.replicas.items())
+        case schema.Produce():
+            told = f"produce {step.records} records to {step.topic}-{step.partition}"
         case schema.Elect():
             told = f"elect {step.kind} leaders of {', '.join(step.partitions) if step.partitions else 'all partitions'}"
         case schema.Cut():

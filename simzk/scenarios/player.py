@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simzk.kafka.cluster import KafkaCluster
-from simzk.kafka.invariants import invariants_of
 from simzk.scenarios import actions, expectations, schema
 from simzk.scenarios.reader import step_waits
 from simzk.simulation import FaultPlan, Monitor
@@ -37,11 +36,6 @@ class Verdict:
     failures: tuple[str, ...]
 
     @property
-    def invariants(self) -> list[str]:
-        """The names of what must hold at every event."""
-        return [invariant.name for invariant in self._monitor.invariants]
-
-    @property
     def held(self) -> bool:
         """Whether it held."""
         return not self.failures
@@ -63,10 +57,11 @@ class Play:
         self.scenario = scenario
         self.seed = seed
         self.verdicts: list[Verdict] = []
-        self.cluster = _make_cluster(scenario, seed, version or scenario.version)
+        self.version = version or scenario.version
+        self.cluster = _make_cluster(scenario, seed, self.version)
         self._scheduler = self.cluster.scheduler
         self.history = self.cluster.history
-        self._monitor = Monitor(self.history, invariants_of(self.cluster.server), seed=seed)
+        self._monitor = Monitor(self.history, self.cluster.invariants, seed=seed)
         self.plan = self._draw_plan(scenario.faults)
 
     @property
@@ -75,12 +70,20 @@ class Play:
         return self._monitor.violations
 
     @property
+    def invariants(self) -> list[str]:
+        """The names of what must hold at every event."""
+        return [invariant.name for invariant in self._monitor.invariants]
+
+    @property
     def held(self) -> bool:
         """Whether every expectation held and no invariant broke."""
         return not self.violations and all(verdict.held for verdict in self.verdicts)
 
     def run(self) -> None:
-        """Play all steps, then the faults."""
+        """Start what does not run yet, play all steps, then the faults."""
+        for broker in self.cluster.brokers.values():
+            if not broker.alive:
+                broker.start()
         for planned in self.scenario.steps:
             self._play_step(planned)
         if self.plan is not None:
@@ -134,12 +137,13 @@ class Play:
 
     def _play_faults(self, plan: FaultPlan) -> None:
         start_us = self._scheduler.now_us
-        for fault in plan.faults(self._scheduler.stream("faults"), self.scenario.brokers):
+        running = [broker for broker in self.scenario.brokers if self.cluster.brokers[broker].alive]
+        for fault in plan.faults(self._scheduler.stream("faults"), running):
             self._scheduler.run_until(start_us + fault.at_us)
             self._strike(fault)
         self._scheduler.run_until(start_us + plan.safety_us)
         self.history.record(OPERATOR, "heals everything; from now on the cluster must become whole")
-        self.cluster.heal()
+        self.cluster.network.heal_all()
         whole = schema.ExpectWhole(expect="whole", name="after all faults, every partition is led and in sync")
         self._judge(whole, line=1, within_us=plan.liveness_us)
 
@@ -158,18 +162,20 @@ class Play:
         elif fault.kind == EXPIRE:
             self.cluster.expire(broker)
         else:
-            self.cluster.cut(broker)
-            self._scheduler.call_later(fault.duration_us, "faults", lambda: self.cluster.heal(broker))
+            actions.cut(self.cluster, broker)
+            self._scheduler.call_later(fault.duration_us, "faults", lambda: actions.heal(self.cluster, broker))
 
 
 def _make_cluster(scenario: Scenario, seed: int, version: str) -> KafkaCluster:
-    more = {"version": version} if version else {}
+    """Return a recorded cluster as it was, or a new one whose brokers start at this instant."""
     if scenario.recording is not None:
         tree = scenario.recording.tree(scenario.start_step)
-        return KafkaCluster.from_tree(tree, seed=seed, config=scenario.config, **more)
-    return KafkaCluster(
-        brokers=scenario.brokers, racks=scenario.racks or None, seed=seed, config=scenario.config, **more
-    )
+        return KafkaCluster.from_tree(tree, version=version, seed=seed, config=scenario.config)
+    racks = scenario.racks or None
+    cluster = KafkaCluster(version, scenario.brokers, racks, seed, config=scenario.config, boot=False)
+    if scenario.controller is not None:
+        cluster.prefer_controller(scenario.controller)
+    return cluster
 
 
 def is_told_by_scenario(event: Event) -> bool:

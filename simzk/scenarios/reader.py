@@ -55,8 +55,9 @@ class Scenario:
 
     Args:
         path: its file, as the user named it.
-        version: the Kafka version it is played with unless another is asked for; empty for the newest there is.
+        version: the Kafka version it is played with unless another is asked for.
         brokers: ids.
+        controller: who wins the first election; None leaves it to the seed.
         racks: a rack a broker; empty for none.
         config: the configuration that all brokers share, by Kafka's own keys.
         recording: of a real cluster, to start from and to compare with; None for a cluster made new.
@@ -69,6 +70,7 @@ class Scenario:
     seed: int
     version: str
     brokers: tuple[int, ...]
+    controller: int | None
     racks: dict[int, str]
     config: dict[str, str]
     recording: Recording | None
@@ -104,6 +106,7 @@ def read_scenario(path: str | Path) -> Scenario:
         seed=table.seed,
         version=table.cluster.version,
         brokers=world.brokers,
+        controller=table.cluster.controller,
         racks=world.racks,
         config={key: _config_text(value) for key, value in table.cluster.config.items()},
         recording=world.recording,
@@ -121,6 +124,8 @@ def _read_steps(source: Source, tables: list[dict[str, object]], world: World) -
         step = _read_step(source, table, at)
         planned = _plan(source, step, at)
         if planned.at_us is not None:
+            if world.recording is not None:
+                source.fail((*at, "at"), "the start of a recorded cluster is no instant to count from", "after")
             if planned.at_us < latest_us:
                 _fail_backwards(source, (*at, "at"), planned.at_us, earliest_us, latest_us)
             earliest_us = latest_us = planned.at_us

@@ -76,7 +76,7 @@ def document_of(play: Play, replay: str) -> dict[str, object]:
         "file": str(play.scenario.path),
         "title": play.scenario.title,
         "seed": play.seed,
-        "kafka_version": play.cluster.version,
+        "kafka_version": play.version,
         "faults": None if play.plan is None else str(play.plan),
         "held": play.held,
         "replay": replay,

@@ -25,7 +25,8 @@ class Table(Struct, forbid_unknown_fields=True, kw_only=True):
 class ClusterTable(Table, kw_only=True):
     """`[cluster]`: brokers to start with, or a recorded tree to start from."""
 
-    version: str = ""
+    version: str = "3.9"
+    controller: BrokerId | None = None
     brokers: Count | list[BrokerId] | None = None
     racks: Count | dict[str, str] | None = None
     config: dict[str, str | int | bool] = {}
@@ -135,6 +136,14 @@ class Elect(Action, kw_only=True):
 
     kind: str = "preferred"
     partitions: list[str] | None = None
+
+
+class Produce(Action, kw_only=True):
+    """Append records at a partition's leader; followers that do not fetch them fall behind."""
+
+    topic: str
+    partition: Index
+    records: Count = 1
 
 
 class Cut(Action, kw_only=True):
@@ -266,6 +275,7 @@ ACTIONS: dict[str, type[Action]] = {
     "shutdown": Shutdown,
     "reassign": Reassign,
     "elect": Elect,
+    "produce": Produce,
     "cut": Cut,
     "heal": Heal,
     "write_znode": WriteZnode,

@@ -39,7 +39,7 @@ def heading(play: Play) -> list[Line]:
         f"{broker} ({scenario.racks[broker]})" if broker in scenario.racks else str(broker)
         for broker in scenario.brokers
     )
-    lines.append([(f"{scenario.path}, seed {play.seed}, Kafka {play.cluster.version}, brokers {brokers}", "")])
+    lines.append([(f"{scenario.path}, seed {play.seed}, Kafka {play.version}, brokers {brokers}", "")])
     if scenario.recording is not None:
         lines.append([(f"starts from the tree recorded after {scenario.start_step}", "")])
     if play.plan is not None:

@@ -47,7 +47,7 @@ class World:
             ScenarioError: it names what does not exist, or cannot be.
         """
         for key in ("broker", "next_controller", "peer"):
-            self._check_broker(getattr(step, key, None), (*at, key))
+            self.check_broker(getattr(step, key, None), (*at, key))
         match step:
             case schema.CreateTopic():
                 self._create_topic(step, at)
@@ -69,6 +69,8 @@ class World:
                 for name, replicas in step.replicas.items():
                     self._check_partition_name(name, (*at, "replicas"))
                     self._check_replicas(replicas, (*at, "replicas"))
+            case schema.Produce():
+                self._check_partition_name(f"{step.topic}-{step.partition}", (*at, "partition"))
             case schema.Elect():
                 if step.kind not in ("preferred", "unclean"):
                     self.source.fail((*at, "kind"), f"there is no election {step.kind!r}", "preferred or unclean")
@@ -79,10 +81,10 @@ class World:
                 self._check_partition(step, at)
             case schema.ExpectBrokers():
                 for broker in step.registered:
-                    self._check_broker(broker, (*at, "registered"))
+                    self.check_broker(broker, (*at, "registered"))
             case schema.ExpectLeaders():
                 for broker in _numbers(self.source, step.leaders, (*at, "leaders")):
-                    self._check_broker(broker, (*at, "leaders"))
+                    self.check_broker(broker, (*at, "leaders"))
             case schema.ExpectController():
                 if step.broker is None and step.epoch is None:
                     self.source.fail(at, "nothing is expected of the controller", "broker or epoch")
@@ -93,7 +95,8 @@ class World:
             case _:
                 pass
 
-    def _check_broker(self, broker: object, at: KeyPath) -> None:
+    def check_broker(self, broker: object, at: KeyPath) -> None:
+        """Check that a broker is one of the cluster's, where one is named."""
         if broker is None or broker == "" or (broker == -1 and at[-1] == "broker"):
             return
         if at[-1] == "peer" and broker == ZOOKEEPER:
@@ -128,7 +131,7 @@ class World:
         if len(set(replicas)) != len(replicas):
             self.source.fail(at, f"{list(replicas)} names a broker twice", "each broker once")
         for broker in replicas:
-            self._check_broker(broker, at)
+            self.check_broker(broker, at)
 
     def _check_assignment(self, assignment: Sequence[Sequence[int]], at: KeyPath) -> None:
         for replicas in assignment:
@@ -182,9 +185,9 @@ class World:
             right = f"0 .. {self.topics[step.topic] - 1}"
             self.source.fail((*at, "partition"), f"{step.topic} has no partition {step.partition}", right)
         for broker in (*(step.isr or ()), *(step.replicas or ())):
-            self._check_broker(broker, (*at, "isr" if broker in (step.isr or ()) else "replicas"))
+            self.check_broker(broker, (*at, "isr" if broker in (step.isr or ()) else "replicas"))
         if step.leader not in (None, -1):
-            self._check_broker(step.leader, (*at, "leader"))
+            self.check_broker(step.leader, (*at, "leader"))
         looked_at = (step.leader, step.isr, step.leader_epoch, step.controller_epoch, step.version, step.replicas)
         if all(value is None for value in looked_at):
             self.source.fail(at, "nothing is expected of the partition", "leader, isr, leader_epoch, version, replicas")
@@ -211,7 +214,9 @@ def start_world(source: Source, cluster: schema.ClusterTable) -> World:
     brokers = tuple(range(1, cluster.brokers + 1)) if isinstance(cluster.brokers, int) else tuple(cluster.brokers)
     if len(set(brokers)) != len(brokers) or not brokers:
         source.fail(("cluster", "brokers"), f"{list(brokers)} are no distinct brokers", "each id once, and one or more")
-    return World(source, brokers, _racks(source, cluster, brokers), None, {})
+    world = World(source, brokers, _racks(source, cluster, brokers), None, {})
+    world.check_broker(cluster.controller, ("cluster", "controller"))
+    return world
 
 
 def _racks(source: Source, cluster: schema.ClusterTable, brokers: tuple[int, ...]) -> dict[int, str]:
@@ -240,7 +245,7 @@ def _numbers(source: Source, table: dict[str, object] | dict[str, int] | dict[st
 def _recorded_world(source: Source, cluster: schema.ClusterTable) -> World:
     from simzk.kafka import recording
 
-    for key in ("brokers", "racks"):
+    for key in ("brokers", "racks", "controller"):
         if getattr(cluster, key) is not None:
             source.fail(("cluster", key), "the recording says already what there is", "from and step alone")
     path = source.path.parent / cluster.recording
