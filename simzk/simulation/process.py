@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+TIMERS_KEPT_MIN = 64
+"""So many timers of a process may be kept before those that were cancelled are swept out."""
+
 
 class Task(Future[T]):
     """A coroutine that runs in a process; also the future of what it returns."""
@@ -116,6 +119,7 @@ class Process:
         self._armed = False
         self._tasks: dict[Task[Any], None] = {}
         self._timers: dict[Timer, None] = {}
+        self._timers_kept_max = TIMERS_KEPT_MIN
         self._resume_timer: Timer | None = None
 
     def spawn(self, coroutine: Coroutine[Future[Any], None, T], name: str = "") -> Task[T]:
@@ -147,6 +151,9 @@ class Process:
 
         timer = self.scheduler.call_later(delay_us, self.name, fire)
         if self.alive:
+            if len(self._timers) >= self._timers_kept_max:  # those that were cancelled are swept out now and then
+                self._timers = {kept: None for kept in self._timers if kept.active}
+                self._timers_kept_max = max(TIMERS_KEPT_MIN, 2 * len(self._timers))
             self._timers[timer] = None
         else:
             timer.cancel()
@@ -213,7 +220,7 @@ class Process:
         assert self.alive or not (self._mailbox or self._tasks or self._timers or self.paused)
         assert self._armed or self.paused or not self._mailbox
         assert not any(task.done for task in self._tasks)
-        assert all(timer.active for timer in self._timers) or not self.alive
+        assert len(self._timers) <= self._timers_kept_max
 
     def _cancel_resume(self) -> None:
         if self._resume_timer is not None:
