@@ -5,7 +5,7 @@ Rules of this module:
   - a transaction is on disk when `sync` returns, not before; whoever serves clients sends replies after it;
   - files are named and laid out as the real server's, so that either can boot from what the other wrote; a snapshot
     takes its name only when it is whole;
-  - nothing on disk is ever changed or removed: what is damaged stays for others to look at.
+  - what is damaged stays for others to look at; only unfinished snapshots of our own are removed.
 
 Source: FileTxnSnapLog, FileTxnLog, SyncRequestProcessor, ZooKeeperServer.loadData.
 """
@@ -18,6 +18,7 @@ import random
 import zlib
 from collections import deque
 from contextlib import contextmanager
+from io import FileIO
 from itertools import islice
 from typing import IO, TYPE_CHECKING, NamedTuple
 
@@ -103,7 +104,8 @@ class DataDirectory:
         self._fsync = fsync
         self._snap_count = snap_count
         self._unwritten: list[bytes] = []
-        self._log: IO[bytes] | None = None
+        self._log: FileIO | None = None
+        self._failure: OSError | None = None
         self._first_unwritten = 0
         self._since_snapshot = 0
         self._snapshot_after = 0
@@ -130,7 +132,10 @@ class DataDirectory:
         assert self._server is None, "a directory is loaded once"
         with _refusing(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-            restoration = self._restore()
+            for unfinished in self.folder.glob(f".{_SNAPSHOT}.*.partial"):
+                unfinished.unlink()
+            # What the real server reads back is bounded by the same setting (BinaryInputArchive.checkLength).
+            restoration = self._restore(2 * config.max_buffer_bytes)
             self._digest = restoration.finish()
             server = self._server = Server(
                 config,
@@ -156,9 +161,9 @@ class DataDirectory:
                     continue
         return sorted(files)
 
-    def _restore(self) -> Restoration:
+    def _restore(self, max_entry_bytes: int) -> Restoration:
         snapshots, logs = self._files(_SNAPSHOT), self._files(_LOG)
-        restoration = self._load_newest(snapshots)
+        restoration = self._load_newest(snapshots, max_entry_bytes)
         if restoration is None:
             if snapshots or logs:
                 held = "a damaged snapshot only" if snapshots else "transaction logs without a snapshot"
@@ -171,24 +176,24 @@ class DataDirectory:
         first = max((log.zxid for log in logs if log.zxid <= wanted), default=0)
         for log in logs:
             if log.zxid >= first:
-                self._replay(restoration, log)
+                self._replay(restoration, log, max_entry_bytes)
         self._note_gaps(restoration)
         return restoration
 
-    def _load_newest(self, snapshots: list[_File]) -> Restoration | None:
+    def _load_newest(self, snapshots: list[_File], max_item_bytes: int) -> Restoration | None:
         """The newest snapshot that is whole; those that are not are told as losses."""
         for zxid, path in reversed(snapshots):
             restoration = Restoration()
             with _open_snapshot(path) as stream:
-                damage = restoration.load(SnapshotReader(stream), zxid)
+                damage = restoration.load(SnapshotReader(stream, max_item_bytes=max_item_bytes), zxid)
             if damage is None:
                 return restoration
             self.losses.append(Loss(path, f"not a whole snapshot, an older one is taken: {damage}"))
         return None
 
-    def _replay(self, restoration: Restoration, log: _File) -> None:
+    def _replay(self, restoration: Restoration, log: _File, max_entry_bytes: int) -> None:
         with log.path.open("rb") as stream:
-            reader = TransactionLogReader(stream)
+            reader = TransactionLogReader(stream, max_entry_bytes=max_entry_bytes)
             for entry in reader:
                 zxid = entry.transaction.zxid
                 if zxid > restoration.zxid + 1 and zxid >> 32 == restoration.zxid >> 32:
@@ -232,9 +237,9 @@ class DataDirectory:
         assert self._digest is not None
         record = transaction.record
         # What failed is logged without a digest, as the real server does.
-        digest = None if isinstance(record, ErrorTxn) else self._digest.refresh(touched_paths(record))
-        if digest is not None and transaction.zxid % _DIGEST_INTERVAL == 0:
-            self.digests.append((transaction.zxid, digest))
+        digest = None if record.__class__ is ErrorTxn else self._digest.refresh(touched_paths(record))
+        if transaction.zxid % _DIGEST_INTERVAL == 0:
+            self.digests.append((transaction.zxid, self._digest.value))
         if not self._unwritten:
             self._first_unwritten = transaction.zxid
         self._unwritten.append(encode_log_entry(transaction, digest))
@@ -245,12 +250,23 @@ class DataDirectory:
         Also goes on with a snapshot where one is due.
 
         Raises:
-            OSError: the disk does not take it; then nothing that was applied since may be acknowledged.
+            OSError: the disk does not take it. Nothing that was applied since may be acknowledged then, now or later:
+                the log may end in half an entry, behind which nothing can be written.
         """
+        if self._failure is not None:
+            raise self._failure
+        try:
+            self._write()
+        except OSError as failure:
+            self._failure = failure
+            raise
+
+    def _write(self) -> None:
         if self._unwritten:
             log = self._open_log()
-            log.write(b"".join(self._unwritten))
-            log.flush()
+            left = memoryview(b"".join(self._unwritten))
+            while left:
+                left = left[log.write(left) :]
             if self._fsync:
                 os.fdatasync(log.fileno())
             self._since_snapshot += len(self._unwritten)
@@ -262,20 +278,29 @@ class DataDirectory:
             self._snapshot = None
 
     def close(self) -> None:
-        """Put on disk what was applied, and let go of the files; the server may be used on, unrecorded."""
-        self.sync()
-        if self._snapshot is not None:
-            self._finish_snapshot()
-        self._close_log()
-        if self._server is not None:
-            self._server.on_transaction.remove(self._append)
-            self._server = None
+        """Put on disk what was applied, and let go of the files; the server may be used on, unrecorded.
 
-    def _open_log(self) -> IO[bytes]:
-        """The log to write to; a new one is named after the first transaction that it will hold."""
+        Raises:
+            OSError: as `sync`, unless that has raised it already.
+        """
+        try:
+            if self._failure is None:
+                self.sync()
+                self._finish_snapshot()
+        finally:
+            self._close_log()
+            if self._server is not None:
+                self._server.on_transaction.remove(self._append)
+                self._server = None
+
+    def _open_log(self) -> FileIO:
+        """The log to write to; a new one is named after the first transaction that it will hold.
+
+        There can be a file of that name, if its first entry is torn already: it gives way, as with the real server.
+        """
         if self._log is None:
             path = self.folder / f"{_LOG}.{self._first_unwritten:x}"
-            self._log = path.open("wb")
+            self._log = FileIO(path, "w")
             self._log.write(LOG_HEADER)
             self._sync_folder()
         return self._log
@@ -304,10 +329,10 @@ class DataDirectory:
         self._snapshot = self._write_snapshot()
 
     def _finish_snapshot(self) -> None:
-        assert self._snapshot is not None
-        for _ in self._snapshot:
-            pass
-        self._snapshot = None
+        if self._snapshot is not None:
+            for _ in self._snapshot:
+                pass
+            self._snapshot = None
 
     def _write_snapshot(self) -> Iterator[None]:
         """Write a snapshot slice by slice; between slices the server may go on, which makes it fuzzy."""

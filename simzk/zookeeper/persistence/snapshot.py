@@ -40,7 +40,6 @@ _DIGEST_BYTES, _ZXID_BYTES, _SEAL_BYTES = 20, 8, 13
 _OPEN_ACL_ID = -1
 _END_OF_NODES = "/"
 _CHUNK_BYTES = 1 << 20
-_LONGEST_ITEM_BYTES = 2 * MAX_ENTRY_BYTES
 _LONGEST_TAIL_BYTES = _DIGEST_BYTES + _ZXID_BYTES + 2 * _SEAL_BYTES
 
 _T = TypeVar("_T")
@@ -129,6 +128,7 @@ class SnapshotReader:
 
     Args:
         stream: the snapshot from its first byte on; it is read in chunks, and not closed.
+        max_item_bytes: the longest node to believe in, path and data together.
 
     Attributes:
         sessions: session id -> timeout in ms.
@@ -144,8 +144,9 @@ class SnapshotReader:
     (['/', '/zookeeper', '/zookeeper/config', '/zookeeper/quota'], {7: 30000}, None)
     """
 
-    def __init__(self, stream: Readable) -> None:
+    def __init__(self, stream: Readable, *, max_item_bytes: int = MAX_ENTRY_BYTES) -> None:
         self._stream = stream
+        self._max_item_bytes = max_item_bytes
         self._buffer = b""
         self._at = 0
         self._dropped = 0
@@ -240,7 +241,7 @@ class SnapshotReader:
                 pass
             if not self._read_more():
                 raise _BrokenError(DamageKind.TORN)
-            if len(self._buffer) > _LONGEST_ITEM_BYTES + _CHUNK_BYTES:
+            if len(self._buffer) > self._max_item_bytes + _CHUNK_BYTES:
                 raise _BrokenError(DamageKind.LENGTH)
 
     def _sum_up(self) -> None:
