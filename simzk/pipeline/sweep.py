@@ -16,13 +16,12 @@ import simzk.pipeline
 from simzk.errors import ConfigError, SimzkError
 from simzk.partitions.layouts import read_layout
 from simzk.partitions.what_if import Outcome, WhatIf
-from simzk.pipeline.outcomes import count_sets
+from simzk.pipeline.outcomes import count_sets, failures_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from simzk.partitions.failure_sets import FailureSpec
@@ -32,6 +31,7 @@ T = TypeVar("T")
 WORST_FIRST = ("newly_offline", "under_min_isr", "leaders_moved", "busiest_leaders")
 """What makes one failure set worse than another: the first of these counts that differs, then the lower number."""
 
+WORST_SHOWN = 10
 POLL_S = 0.2
 TASKS_PER_CORE = 4
 MOST_SETS_PER_TASK = 256
@@ -99,19 +99,32 @@ def run_sweep(
     Raises:
         SimzkError: Spark could not do it; the error has the reason in one line.
     """
-    failures = (plan.out / "failures").as_uri()
+    # Not `as_uri`: Hadoop takes a path as it stands, and would keep an escaped character escaped.
+    failures = f"file:{plan.out / 'failures'}"
     tasks = max(spark.sparkContext.defaultParallelism * TASKS_PER_CORE, -(-plan.sets // MOST_SETS_PER_TASK))
     simzk.pipeline.register(spark)
-
-    def worst() -> pa.Table:
-        written = spark.read.parquet(failures)
-        order = [*(written[name].desc() for name in WORST_FIRST), written["failure_set"].asc()]
-        return written.orderBy(*order).limit(10).toArrow()
 
     with _watched(spark, tasks, progress):
         _in_words(lambda: _failures(spark, plan, tasks).write.parquet(failures))
     (plan.out / "sweep.json").write_text(_summary(plan))
-    rows: list[dict[str, object]] = _in_words(worst).to_pylist()
+    return worst_of(plan.out / "failures")
+
+
+def worst_of(failures: Path) -> list[dict[str, object]]:
+    """The ten worst rows of a table `failures`, read batch by batch.
+
+    The files are read here, not by Spark, to whose Hadoop the characters of a path are a pattern.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.dataset as ds
+
+    order = [*((name, "descending") for name in WORST_FIRST), ("failure_set", "ascending")]
+    worst = failures_schema().empty_table()
+    for batch in ds.dataset(failures, schema=failures_schema(), format="parquet").to_batches():
+        both = pa.concat_tables([worst, pa.Table.from_batches([batch])])
+        worst = both.take(pc.select_k_unstable(both, WORST_SHOWN, sort_keys=order))
+    rows: list[dict[str, object]] = worst.to_pylist()
     return rows
 
 

@@ -50,16 +50,20 @@ def test_the_source_gives_the_local_table_in_any_number_of_tasks(
 @pytest.mark.java
 def test_a_sweep_writes_the_local_table_and_finds_the_worst(spark: SparkSession, layout: Path, tmp_path: Path) -> None:
     specs = [FailureSpec.parse(text) for text in FAIL.split(",")]
-    plan = plan_sweep(layout, specs, tmp_path / "out")
+    # What is a pattern, an escape or a part of a URI to Hadoop is a name here.
+    out = tmp_path / "a sweep of [1] {x,y} 100% ä:b #? *"
+    layout = layout.rename(tmp_path / "a layout [1] %20.parquet")
+    (tmp_path / "layout.brokers.parquet").rename(tmp_path / "a layout [1] %20.brokers.parquet")
+    plan = plan_sweep(layout, specs, out)
     shares: list[float] = []
     worst = run_sweep(spark, plan, shares.append)
 
-    written = sorted(pq.read_table(tmp_path / "out" / "failures").to_pylist(), key=lambda row: row["failure_set"])
+    written = sorted(pq.read_table(out / "failures").to_pylist(), key=lambda row: row["failure_set"])
     expected = failures_table(read_layout(layout), specs).to_pylist()
     assert written == expected
     order = sorted(expected, key=lambda row: ([-row[name] for name in WORST_FIRST], row["failure_set"]))
     assert worst == order[:10]
-    summary = json.loads((tmp_path / "out" / "sweep.json").read_text())
+    summary = json.loads((out / "sweep.json").read_text())
     assert (summary["brokers"], summary["partitions"], summary["failure_sets"]) == (12, 200, 12 + 3 + 66)
     assert summary["settled"]["offline"] == 0
     assert shares == sorted(shares)
