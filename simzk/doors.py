@@ -9,7 +9,8 @@ Rules of this module:
 from __future__ import annotations
 
 from functools import cached_property, wraps
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from inspect import getmembers, isfunction
+from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError
 
@@ -27,15 +28,12 @@ if TYPE_CHECKING:
 
     from simzk.serve.memory import ZooKeeper
 
-P = ParamSpec("P")
-R = TypeVar("R")
 
-
-def _in_turn(method: Callable[Concatenate[KafkaCluster, P], R]) -> Callable[Concatenate[KafkaCluster, P], R]:
-    """The method, run while no kazoo client's request is: they share one server."""
+def _in_turn(method: Callable[..., object]) -> Callable[..., object]:
+    """The method, run while no kazoo client's request is: they share one server, and what the cluster keeps of it."""
 
     @wraps(method)
-    def run(self: KafkaCluster, *args: P.args, **kwargs: P.kwargs) -> R:
+    def run(self: KafkaCluster, *args: object, **kwargs: object) -> object:
         if "zookeeper" not in self.__dict__:
             return method(self, *args, **kwargs)
         with self.zookeeper.lock:
@@ -65,16 +63,7 @@ class KafkaCluster(kafka.KafkaCluster):
             self.zookeeper.close()
         super().close()
 
-    run_for = _in_turn(kafka.KafkaCluster.run_for)
-    kill = _in_turn(kafka.KafkaCluster.kill)
-    restart = _in_turn(kafka.KafkaCluster.restart)
-    pause = _in_turn(kafka.KafkaCluster.pause)
-    expire = _in_turn(kafka.KafkaCluster.expire)
-    shutdown = _in_turn(kafka.KafkaCluster.shutdown)
-    create_topic = _in_turn(kafka.KafkaCluster.create_topic)
-    delete_topic = _in_turn(kafka.KafkaCluster.delete_topic)
-    add_partitions = _in_turn(kafka.KafkaCluster.add_partitions)
-    reassign = _in_turn(kafka.KafkaCluster.reassign)
-    elect = _in_turn(kafka.KafkaCluster.elect)
-    write_znode = _in_turn(kafka.KafkaCluster.write_znode)
-    delete_znode = _in_turn(kafka.KafkaCluster.delete_znode)
+
+for _name, _method in getmembers(kafka.KafkaCluster, isfunction):
+    if not _name.startswith("_") and _name not in vars(KafkaCluster):
+        setattr(KafkaCluster, _name, _in_turn(_method))

@@ -55,6 +55,21 @@ def test_fixtures_need_no_configuration(pytester: pytest.Pytester) -> None:
     result.assert_outcomes(passed=5)
 
 
+def test_a_cluster_of_three_brokers(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        def test_cluster(kafka_cluster):
+            kafka_cluster.create_topic("t", partitions=1, replication_factor=3)
+            kafka_cluster.run_for(5)
+            client = kafka_cluster.zookeeper.client()
+            client.start()
+            assert sorted(client.get_children("/brokers/ids")) == ["1", "2", "3"]
+            assert client.exists("/brokers/topics/t/partitions/0/state")
+        """
+    )
+    pytester.runpytest_subprocess("-W", "error", "-p", "no:randomly").assert_outcomes(passed=1)
+
+
 def test_fixtures_say_what_they_are(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess("--fixtures", "-p", "no:randomly")
     result.stdout.fnmatch_lines(["zookeeper -- *", "kazoo_client -- *", "kafka_cluster -- *"])

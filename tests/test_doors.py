@@ -1,0 +1,140 @@
+"""A simulated cluster that kazoo clients talk to: they see what brokers write, and what they write is obeyed."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from kazoo.protocol.states import EventType, KazooState
+
+import simzk
+from tests.waiting import PATIENCE_S, Reports, in_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kazoo.client import KazooClient
+
+
+@pytest.fixture
+def cluster() -> Iterator[simzk.KafkaCluster]:
+    with simzk.KafkaCluster(brokers=3, seed=7) as running:
+        running.create_topic("orders", partitions=2, replication_factor=3)
+        running.run_for(5)
+        yield running
+
+
+@pytest.fixture
+def client(cluster: simzk.KafkaCluster) -> KazooClient:
+    client = cluster.zookeeper.client(timeout=10)
+    client.start(timeout=PATIENCE_S)
+    return client
+
+
+def state_of(client: KazooClient, partition: int) -> dict[str, object]:
+    data, _ = client.get(f"/brokers/topics/orders/partitions/{partition}/state")
+    state: dict[str, object] = json.loads(data)
+    return state
+
+
+def test_a_client_sees_what_brokers_write(cluster: simzk.KafkaCluster, client: KazooClient) -> None:
+    assert sorted(client.get_children("/brokers/ids")) == ["1", "2", "3"]
+    seen = Reports()
+    client.ChildrenWatch("/brokers/ids", lambda ids: seen(sorted(ids)))
+    assert seen.next() == ["1", "2", "3"]
+    cluster.kill(1)
+    cluster.run_for(60)
+    assert seen.next() == ["2", "3"]
+    for partition in (0, 1):
+        state = cluster.state("orders", partition)
+        assert state_of(client, partition)["leader"] == state.leader != 1
+        assert state_of(client, partition)["isr"] == list(state.isr)
+
+
+def test_an_operators_reassignment_is_carried_out(cluster: simzk.KafkaCluster, client: KazooClient) -> None:
+    wanted = [3, 1]
+    plan = {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": wanted}]}
+    gone = Reports()
+    client.create("/admin/reassign_partitions", json.dumps(plan).encode())
+    client.exists("/admin/reassign_partitions", watch=gone)
+    assert cluster.assignment("orders")[0].replicas != tuple(wanted)
+    cluster.run_for(60)
+    assert gone.next().type == EventType.DELETED
+    assert list(cluster.assignment("orders")[0].replicas) == wanted
+    assert sorted(cluster.state("orders", 0).isr) == sorted(wanted)
+
+
+def test_deleting_the_controllers_znode_elects_another(cluster: simzk.KafkaCluster, client: KazooClient) -> None:
+    epoch = int(client.get("/controller_epoch")[0])
+    client.delete("/controller")
+    assert client.exists("/controller") is None
+    cluster.run_for(10)
+    assert cluster.controller in (1, 2, 3)
+    assert int(client.get("/controller_epoch")[0]) == epoch + 1
+
+
+def test_what_a_client_asks_happens_at_the_present_instant(cluster: simzk.KafkaCluster, client: KazooClient) -> None:
+    client.create("/a")
+    assert client.exists("/a").ctime == cluster.now_ms
+    cluster.run_for(1)
+    assert client.set("/a", b"").mtime == cluster.now_ms
+
+
+def test_a_connected_session_outlives_hours_and_a_paused_one_does_not(
+    cluster: simzk.KafkaCluster, client: KazooClient
+) -> None:
+    states = Reports()
+    client.add_listener(states)
+    client.create("/here", ephemeral=True)
+    cluster.run_for(3_600)
+    assert client.exists("/here")
+    assert states.empty
+    with cluster.zookeeper.pause(client):
+        cluster.run_for(60)
+    states.until_equal(KazooState.LOST)
+    states.until_equal(KazooState.CONNECTED)
+    assert client.exists("/here") is None
+
+
+def test_clients_and_the_cluster_take_turns(cluster: simzk.KafkaCluster, client: KazooClient) -> None:
+    def write() -> int:
+        for number in range(300):
+            client.create(f"/n{number}")
+            client.set(f"/n{number}", b"x")
+        return len(client.get_children("/"))
+
+    names = len(client.get_children("/"))
+    writing = in_thread(write)
+    while not writing.done():
+        cluster.run_for(0.5)
+    assert writing.result(PATIENCE_S) == names + 300
+    cluster.server.check()
+
+
+def test_an_idle_client_changes_nothing_of_the_history() -> None:
+    def story(*, joined: bool) -> list[object]:
+        with simzk.KafkaCluster(brokers=3, seed=3) as cluster:
+            if joined:
+                cluster.zookeeper.client().start(timeout=PATIENCE_S)
+            cluster.create_topic("orders", partitions=4, replication_factor=2)
+            cluster.run_for(5)
+            cluster.kill(2)
+            cluster.run_for(60)
+            return [list(cluster.state("orders", partition)) for partition in range(4)]
+
+    assert story(joined=True) == story(joined=False)
+
+
+def test_the_clusters_time_and_server_are_its_own(cluster: simzk.KafkaCluster) -> None:
+    with pytest.raises(simzk.SimzkError, match=r"expected cluster\.run_for"):
+        cluster.zookeeper.advance(1)
+    with pytest.raises(simzk.SimzkError, match="this server is its cluster's"):
+        cluster.zookeeper.restart()
+
+
+def test_a_name_that_is_no_door_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Zookeeper'"):
+        simzk.Zookeeper  # type: ignore[attr-defined]  # noqa: B018
+    assert set(simzk.__all__) <= set(dir(simzk))
+    assert all(getattr(simzk, name) for name in simzk.__all__)
