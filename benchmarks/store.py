@@ -1,0 +1,99 @@
+"""simzk's znode store without any wire: operations per second through `Server.handle`, in one process.
+
+    python -m benchmarks.store [--znodes N] [--rounds N] [--json OUT] [--profile OPERATION]
+
+One client creates N nodes of 100 bytes in one directory, reads them, writes them, lists a directory of a hundred, looks
+each up, deletes them; replies are taken from the server's outboxes every 128 requests, as a transport would. Of the
+rounds the median counts. `--json` keeps the figures, and on what they were measured, for a later run to compare with;
+`--profile` shows where one operation spends its time instead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import json
+import pstats
+import statistics
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.machine import machine
+from simzk.zookeeper import requests as req
+from simzk.zookeeper.requests import OPEN_ACL
+from simzk.zookeeper.server import Server
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+DATA = b"x" * 100
+IN_FLIGHT = 128
+LISTED = 100
+LISTINGS = 20_000
+GOALS = {"create": 150_000, "get": 500_000}
+
+
+def workload(znodes: int) -> dict[str, Sequence[req.Request]]:
+    """The requests of each operation, made beforehand: what is measured is the store."""
+    paths = [f"/bench/n{number:010}" for number in range(znodes)]
+    return {
+        "create": [req.Create(path, DATA, OPEN_ACL, 0) for path in paths],
+        "get": [req.GetData(path, False) for path in paths],
+        "exists": [req.Exists(path, False) for path in paths],
+        "set": [req.SetData(path, DATA, -1) for path in paths],
+        "checked set": [req.Multi((req.Check("/bench", -1), req.SetData(path, DATA, -1))) for path in paths],
+        "children": [req.GetChildren("/listed", False)] * LISTINGS,
+        "delete": [req.Delete(path, -1) for path in paths],
+    }
+
+
+def run(server: Server, work: dict[str, Sequence[req.Request]], profiled: str = "") -> dict[str, float]:
+    """Operations per second of each operation, done by one client of a fresh server."""
+    client = server.connect(req.ConnectRequest(0, 0, 40_000, 0, None, False), 0)
+    for path in ("/bench", "/listed", *[f"/listed/n{number}" for number in range(LISTED)]):
+        server.handle(client, 0, req.Create(path, None, OPEN_ACL, 0), 0)
+    server.take_output()
+    rates = {}
+    now_ms = 0
+    for operation, requests in work.items():
+        profile = cProfile.Profile()
+        if operation == profiled:
+            profile.enable()
+        begun_s = time.perf_counter()
+        for begin in range(0, len(requests), IN_FLIGHT):
+            now_ms += 1
+            for xid, request in enumerate(requests[begin : begin + IN_FLIGHT]):
+                server.handle(client, xid, request, now_ms)
+            server.take_output()
+        rates[operation] = len(requests) / (time.perf_counter() - begun_s)
+        if operation == profiled:
+            profile.disable()
+            pstats.Stats(profile).sort_stats("tottime").print_stats(20)
+    return rates
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--znodes", type=int, default=100_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", type=Path, help="write the figures here")
+    parser.add_argument("--profile", default="", help="show where this operation spends its time")
+    arguments = parser.parse_args()
+    work = workload(arguments.znodes)
+    if arguments.profile:
+        run(Server(), work, arguments.profile)
+        return
+    rounds = [run(Server(), work) for _ in range(arguments.rounds)]
+    rates = {operation: statistics.median(each[operation] for each in rounds) for operation in work}
+    print(machine())
+    for operation, rate in rates.items():
+        goal = f"   goal {GOALS[operation]:,}" if operation in GOALS else ""
+        print(f"{operation:12} {rate:12,.0f} /s{goal}")
+    if arguments.json is not None:
+        kept = {"benchmark": "store", "machine": machine(), "znodes": arguments.znodes, "per_second": rates}
+        arguments.json.write_text(json.dumps(kept, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
