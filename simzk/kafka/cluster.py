@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import base64
+from functools import cached_property
 from typing import TYPE_CHECKING, Self
+
+import numpy as np
 
 from simzk.errors import ConfigError, ZnodeError
 from simzk.kafka import paths, restoring
@@ -25,9 +28,9 @@ from simzk.kafka.schemas.broker_registration import BrokerRegistration
 from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
 from simzk.kafka.versions import kafka_version
 from simzk.kafka.zookeeper_host import ADDRESS, ZooKeeperHost
-from simzk.partitions.arrays import MAX_BROKER_ID
+from simzk.partitions.arrays import MAX_BROKER_ID, among, broker_mask, contained
 from simzk.partitions.table import PartitionTable
-from simzk.simulation import Future, History, Network, Process, Scheduler
+from simzk.simulation import Future, History, Invariant, Network, Process, Scheduler
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.server import Server
 
@@ -183,7 +186,6 @@ class KafkaCluster(Operations):
         self._operator = Operator(
             self.scheduler, connections, self.zookeeper_host, self.history, lambda: self.controller
         )
-        self.invariants = invariants_of(self.server)
         observer = Observer(self.history, self.server.tree, self._who_is)
         self.server.on_transaction.append(observer.observe)
         self.server.on_transaction.append(lambda _: self._note_transaction())
@@ -226,7 +228,18 @@ class KafkaCluster(Operations):
         serving = {b.id for b in self.brokers.values() if b.alive and b.registered and not b.stopping}
         if registered != running or serving != running or self._operator.busy:
             return False
-        return not running or self.controller in running
+        return not running or (self.controller in running and self._is_in_sync())
+
+    def _is_in_sync(self) -> bool:
+        """Whether every partition that can have a leader has one, and every replica that can be in sync is."""
+        table = self.table
+        live = broker_mask(broker.id for broker in self.brokers.values() if broker.alive and not broker.paused)
+        rows = table.rows()
+        replicas, isr, led = table.replicas[rows], table.isr[rows], among(table.leader[rows, None], live)[:, 0]
+        missing = among(replicas, live) & ~contained(replicas, isr)
+        electable = among(isr, live) & contained(isr, replicas)
+        stuck = np.where(led, np.any(missing, axis=1), np.any(electable, axis=1))
+        return not bool(np.any(stuck & (table.version[rows] >= 0)))
 
     def _registered(self) -> list[int]:
         node = self.server.tree.get(paths.BROKER_IDS)
@@ -265,6 +278,11 @@ class KafkaCluster(Operations):
         if broker is None or not broker.alive or not broker.controller.is_active:
             return PartitionTable()
         return broker.controller.context.table
+
+    @cached_property
+    def invariants(self) -> tuple[Invariant, ...]:
+        """What must hold in the znodes whatever breaks, watched from the first time it is asked for."""
+        return tuple(invariants_of(self.server))
 
     def state(self, topic: str, partition: int) -> LeaderAndIsr:
         """Who leads a partition and who is in sync, as it stands in ZooKeeper.
