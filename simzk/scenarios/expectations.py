@@ -23,8 +23,17 @@ if TYPE_CHECKING:
 DIFFERENCES_SHOWN_MAX = 20
 
 
-def failures(cluster: KafkaCluster, step: schema.Expectation, recorded: Recording | None) -> list[str]:
-    """Return in what an expectation does not hold at this instant."""
+def failures(
+    cluster: KafkaCluster, step: schema.Expectation, topics: dict[str, int], recorded: Recording | None
+) -> list[str]:
+    """Return in what an expectation does not hold at this instant.
+
+    Args:
+        cluster: looked at.
+        step: what is expected.
+        topics: how many partitions each topic should have by now: one that is not there yet is not whole.
+        recorded: the recording that the cluster came from.
+    """
     tree = cluster.server.tree
     match step:
         case schema.ExpectPartition():
@@ -41,10 +50,12 @@ def failures(cluster: KafkaCluster, step: schema.Expectation, recorded: Recordin
         case schema.ExpectZnode():
             return _znode_failures(cluster, step)
         case schema.ExpectOffline():
-            offline = sorted(str(seen.partition) for seen in view.partitions(tree) if not seen.online)
+            seen_offline = [str(seen.partition) for seen in view.partitions(tree) if not seen.online]
+            offline = sorted({*seen_offline, *_missing(cluster, topics)})
             return _unequal(("offline partitions", sorted(step.partitions), offline))
         case schema.ExpectWhole():
-            return _whole_failures(view.partitions(tree), preferred=step.preferred)
+            missing = [f"{name} does not exist" for name in _missing(cluster, topics)]
+            return missing + _whole_failures(view.partitions(tree), preferred=step.preferred)
         case schema.ExpectLeaders():
             counts = Counter(seen.state.leader for seen in view.partitions(tree) if seen.state and seen.online)
             led = {broker: counts[int(broker)] for broker in step.leaders}
@@ -162,6 +173,13 @@ def _whole_failures(partitions: Iterable[view.PartitionView], *, preferred: bool
         elif preferred and not seen.preferred:
             found.append(f"{seen.partition} is not led by its first replica {seen.assignment.replicas[0]}")
     return found
+
+
+def _missing(cluster: KafkaCluster, topics: dict[str, int]) -> list[str]:
+    """Return the partitions that should be there and are not."""
+    present = {seen.partition for seen in view.partitions(cluster.server.tree)}
+    wanted = [TopicPartition(name, number) for name, count in topics.items() for number in range(count)]
+    return [str(partition) for partition in wanted if partition not in present]
 
 
 def _event_failures(cluster: KafkaCluster, step: schema.ExpectEvent) -> list[str]:

@@ -94,20 +94,20 @@ class Play:
         self._scheduler.run_until(at_us)
         step = planned.step
         if isinstance(step, schema.Expectation):
-            self._judge(step, planned.line, planned.within_us)
+            self._judge(step, planned.line, planned.within_us, planned.topics)
             return
         self.history.record(OPERATOR, actions.describe(step))
         actions.act(self.cluster, step)
         if step_waits(step):
             self._scheduler.run_until(self._scheduler.now_us + planned.lasts_us)
 
-    def _judge(self, step: schema.Expectation, line: int, within_us: int) -> None:
+    def _judge(self, step: schema.Expectation, line: int, within_us: int, topics: dict[str, int]) -> None:
         name = expectations.describe(step)
-        failures = self._settle(step, within_us)
+        failures = self._settle(step, within_us, topics)
         self.verdicts.append(Verdict(name, line, self._scheduler.now_us, tuple(failures)))
         self.history.record(EXPECTATION, BROKEN if failures else HOLDS, name, after="; ".join(failures))
 
-    def _settle(self, step: schema.Expectation, within_us: int) -> list[str]:
+    def _settle(self, step: schema.Expectation, within_us: int, topics: dict[str, int]) -> list[str]:
         """Let time pass until the expectation holds or its time is over; return in what it fails then."""
         until_us = self._scheduler.now_us + within_us
         seen = None
@@ -116,7 +116,7 @@ class Play:
             present = (self.cluster.server.zxid, len(self.history))
             if present != seen:
                 seen = present
-                failures = expectations.failures(self.cluster, step, self.scenario.recording)
+                failures = expectations.failures(self.cluster, step, topics, self.scenario.recording)
                 if not failures:
                     return []
             next_us = self._scheduler.next_at_us
@@ -145,18 +145,21 @@ class Play:
         self.history.record(OPERATOR, "heals everything; from now on the cluster must become whole")
         self.cluster.network.heal_all()
         whole = schema.ExpectWhole(expect="whole", name="after all faults, every partition is led and in sync")
-        self._judge(whole, line=1, within_us=plan.liveness_us)
+        steps = self.scenario.steps
+        self._judge(whole, self.scenario.faults_line, plan.liveness_us, steps[-1].topics if steps else {})
 
     def _strike(self, fault: Fault) -> None:
         seconds = fault.duration_us / 1_000_000
         broker = fault.member
+        if not self.cluster.brokers[broker].alive:  # it waits to be started again: its old session stands still
+            return
         told = {KILL: "kills", PAUSE: "pauses", EXPIRE: "expires the session of", CUT: "cuts off"}[fault.kind]
         self.history.record(
             "fault", f"{told} broker {broker}", after="" if fault.kind == EXPIRE else f"for {seconds:g}s"
         )
         if fault.kind == KILL:
             self.cluster.kill(broker)
-            self._scheduler.call_later(fault.duration_us, "faults", lambda: self.cluster.restart(broker))
+            self._scheduler.call_later(fault.duration_us, "faults", lambda: self._restart(broker))
         elif fault.kind == PAUSE:
             self.cluster.pause(broker, seconds)
         elif fault.kind == EXPIRE:
@@ -164,6 +167,10 @@ class Play:
         else:
             actions.cut(self.cluster, broker)
             self._scheduler.call_later(fault.duration_us, "faults", lambda: actions.heal(self.cluster, broker))
+
+    def _restart(self, broker: int) -> None:
+        if not self.cluster.brokers[broker].alive:
+            self.cluster.restart(broker)
 
 
 def _make_cluster(scenario: Scenario, seed: int, version: str) -> KafkaCluster:

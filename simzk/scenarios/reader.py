@@ -30,6 +30,7 @@ class PlannedStep:
         at_us: the instant since the start, if it names one.
         after_us: the time since the step above, if it names none.
         within_us: how long an expectation may take to hold; 0 is now.
+        topics: how many partitions each topic has by then, as far as a file can tell.
         lasts_us: how long an action holds the story up (`wait`), or a pause lasts.
     """
 
@@ -39,6 +40,7 @@ class PlannedStep:
     after_us: int
     within_us: int
     lasts_us: int
+    topics: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,9 @@ class Scenario:
         config: the configuration that all brokers share, by Kafka's own keys.
         recording: of a real cluster, to start from and to compare with; None for a cluster made new.
         start_step: the step of the recording to start from.
+        steps: in order.
+        faults: when whatever the seed draws breaks, after the steps; None for nothing.
+        faults_line: where that stands.
     """
 
     path: Path
@@ -77,6 +82,7 @@ class Scenario:
     start_step: str
     steps: tuple[PlannedStep, ...]
     faults: FaultTimes | None
+    faults_line: int
 
 
 def read_scenario(path: str | Path) -> Scenario:
@@ -113,6 +119,7 @@ def read_scenario(path: str | Path) -> Scenario:
         start_step=table.cluster.step,
         steps=steps,
         faults=faults,
+        faults_line=source.line(("faults",)),
     )
 
 
@@ -122,7 +129,8 @@ def _read_steps(source: Source, tables: list[dict[str, object]], world: World) -
     for index, table in enumerate(tables):
         at: KeyPath = ("step", index)
         step = _read_step(source, table, at)
-        planned = _plan(source, step, at)
+        world.check_step(step, at)
+        planned = _plan(source, step, at, world.topics)
         if planned.at_us is not None:
             if world.recording is not None:
                 source.fail((*at, "at"), "the start of a recorded cluster is no instant to count from", "after")
@@ -132,7 +140,6 @@ def _read_steps(source: Source, tables: list[dict[str, object]], world: World) -
         else:
             earliest_us, latest_us = earliest_us + planned.after_us, latest_us + planned.after_us
         latest_us += planned.within_us
-        world.check_step(step, at)
         if step_waits(step):
             earliest_us, latest_us = earliest_us + planned.lasts_us, latest_us + planned.lasts_us
         steps.append(planned)
@@ -155,7 +162,7 @@ def _read_step(source: Source, table: dict[str, object], at: KeyPath) -> Action 
     return source.convert(table, kinds[word], at)
 
 
-def _plan(source: Source, step: Action | Expectation, at: KeyPath) -> PlannedStep:
+def _plan(source: Source, step: Action | Expectation, at: KeyPath, topics: dict[str, int]) -> PlannedStep:
     if step.at and step.after:
         source.fail((*at, "after"), "a step is either at a time or after one", "at or after")
     duration = getattr(step, "duration", "")
@@ -167,6 +174,7 @@ def _plan(source: Source, step: Action | Expectation, at: KeyPath) -> PlannedSte
         after_us=_time(source, step.after, (*at, "after")) if step.after else 0,
         within_us=_time(source, within, (*at, "within")) if within else 0,
         lasts_us=_time(source, duration, (*at, "for")) if duration else 0,
+        topics=dict(topics),
     )
 
 
