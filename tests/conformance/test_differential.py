@@ -9,183 +9,98 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from simzk.zookeeper import requests as req
-from simzk.zookeeper.config import ServerConfig
-from simzk.zookeeper.replies import ConnectResponse, Reply, WatchedEvent
-from simzk.zookeeper.requests import OPEN_ACL
-from simzk.zookeeper.sessions import password_of
-from tests.conformance.arms import Arm, Asked, RealArm, SimulatedArm
-from tests.conformance.comparison import Normaliser, differences
-from tests.conformance.real_zookeeper import SUPER_DIGEST, RealZooKeeper
-from tests.conformance.traffic import Traffic
+from simzk.zookeeper.replies import Reply
+from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
+from tests.conformance.pair import CLEANER, CLIENTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from tests.conformance.pair import Pair
 
 SEEDS = int(os.environ.get("SIMZK_DIFFERENTIAL_SEEDS", "24"))
 FIRST_SEED = int(os.environ.get("SIMZK_DIFFERENTIAL_FIRST_SEED", "0"))
-STEPS = 130
-CLIENTS = (1, 2, 3)
-CLEANER = 0
-TICK_MS = 2000
+ONE, TWO = CLIENTS[0], CLIENTS[1]
 
-CONFIG = ServerConfig(
-    tick_time_ms=TICK_MS,
-    max_session_timeout_ms=40_000,
-    extended_types=True,
-    super_digest=SUPER_DIGEST,
-    reconfig_enabled=True,
-    # The real server sweeps by its own clock; sweeps have tests of their own.
-    container_check_interval_ms=10**9,
-)
+pytestmark = pytest.mark.java
 
 
-def last_answer(stream: list[Any]) -> int:
-    """The offset behind the last message of a stream that is no watch event."""
-    return max((index + 1 for index, said in enumerate(stream) if not isinstance(said, WatchedEvent)), default=0)
-
-
-class Pair:
-    """Both arms, asked alike and compared after each answer."""
-
-    def __init__(self, port: int) -> None:
-        self.real = RealArm(port)
-        self.simulated = SimulatedArm(CONFIG, zxid=0)
-        self._normalise = {"simulated": Normaliser(self.simulated.times_ms), "real": Normaliser()}
-        self._compared: dict[int, int] = {}
-        self._xids: dict[int, int] = {}
-        self.sessions: dict[int, tuple[int, int]] = {}
-        # Sessions whose client went on with another: they must be ended before the real server's clock does it.
-        self._forsaken: list[tuple[int, int]] = []
-        self.log: list[str] = []
-
-    def connect(
-        self, client: int, timeout_ms: int, *, resume: bool = False, password: str = "right", ahead: int = 0
-    ) -> None:
-        """Open a connection on both sides: for a new session, or for the one that the client had."""
-        self.log.append(f"client {client}: connect timeout={timeout_ms} resume={resume} {password} ahead={ahead}")
-        seen = self.simulated.server.zxid + ahead
-        ids = self.sessions.get(client, (0, 0)) if resume else (0, 0)
-        arms: tuple[Arm, Arm] = (self.simulated, self.real)
-        for arm, session_id in zip(arms, ids, strict=True):
-            secret = {"right": password_of(session_id), "wrong": bytes(16), "null": None}[password]
-            read_only = None if timeout_ms % 2 else False
-            arm.connect(client, req.ConnectRequest(0, seen, timeout_ms, session_id, secret, read_only))
-        self.compare(client)
-        answers = [self._connected(arm.streams[client]) for arm in (self.simulated, self.real)]
-        if answers[0] and answers[1] and (answers[0], answers[1]) != self.sessions.get(client):
-            self._forsaken.append(self.sessions.get(client, (0, 0)))
-            self.sessions[client] = answers[0], answers[1]
-
-    @staticmethod
-    def _connected(stream: list[Any]) -> int:
-        """The session id of the last answer to a connect request."""
-        return next((said.session_id for said in reversed(stream) if isinstance(said, ConnectResponse)), 0)
-
-    def send(self, client: int, batch: list[Asked]) -> None:
-        numbered = []
-        for asked in batch:
-            self._xids[client] = self._xids.get(client, 0) + 1
-            numbered.append((self._xids[client], asked))
-            self.log.append(f"client {client}: {asked}")
-        self.simulated.send(client, numbered)
-        self.real.send(client, numbered)
-        self.compare(client)
-
-    def drop(self, client: int) -> None:
-        """Cut the client's connection on both sides; a ping before it tells that all was read until then."""
-        self.send(client, [req.Ping()])
-        self.log.append(f"client {client}: dropped")
-        self.simulated.drop(client)
-        self.real.drop(client)
-
-    def is_open(self, client: int) -> bool:
-        return self.simulated.is_open(client)
-
-    def compare(self, client: int) -> None:
-        """Compare what the client was sent since the last time, up to the last answer: behind it, events may be on
-        their way."""
-        begin = self._compared.get(client, 0)
-        ours, theirs = self.simulated.streams[client], self.real.streams[client]
-        end = max(map(last_answer, (ours, theirs)))
-        simulated = tuple(self._normalise["simulated"](said) for said in ours[begin:end])
-        real = tuple(self._normalise["real"](said) for said in theirs[begin:end])
-        found = differences(simulated, real)
-        if found or self.simulated.is_open(client) != self.real.is_open(client):
-            history = "\n  ".join(self.log[-12:])
-            pytest.fail(
-                f"simulated | real differ:\n  {chr(10).join(found) or 'one of them closed the connection'}"
-                f"\nafter\n  {history}\nsimulated: {ours[begin:end]}\nreal:      {theirs[begin:end]}"
-            )
-        self._compared[client] = end
-
-    def play(self, seed: int) -> None:
-        """All of one seed's traffic, and then everything removed."""
-        traffic = Traffic(seed, self.simulated.server.tree)
-        for _ in range(STEPS):
-            client = traffic.pick(CLIENTS)
-            if not self.is_open(client):
-                self._open(client, traffic)
-            elif traffic.chance(0.01):
-                self.drop(client)
-            elif traffic.chance(0.01):
-                # Taken up from elsewhere while the connection is still there, with the right password or not.
-                self.connect(client, 30_000, resume=True, password="right" if traffic.chance(0.7) else "wrong")
-            else:
-                self.send(client, traffic.batch(self.simulated.server.zxid))
-        self._clean()
-
-    def _open(self, client: int, traffic: Traffic) -> None:
-        timeout_ms = traffic.pick((30_000, 30_001, 39_999, 40_001, 2**31 - 1))
-        resume = client in self.sessions and traffic.chance(0.6)
-        if traffic.chance(0.1):
-            self.connect(client, timeout_ms, resume=resume, ahead=1 + traffic.pick((0, 2**40)))
-        elif resume and traffic.chance(0.2):
-            self.connect(client, timeout_ms, resume=True, password="wrong" if traffic.chance(0.5) else "null")
-        else:
-            self.connect(client, timeout_ms, resume=resume)
-
-    def _end_session(self, client: int) -> None:
-        if not self.is_open(client):
-            self.connect(client, 30_000, resume=True)
-        if self.is_open(client):
-            self.send(client, [req.CloseSession()])
-
-    def _clean(self) -> None:
-        """End every session, remove every node, through both servers."""
-        for client in CLIENTS:
-            self._end_session(client)
-        while self._forsaken:
-            ids = self._forsaken.pop()
-            if ids != (0, 0):
-                self.sessions[CLIENTS[0]] = ids
-                self._end_session(CLIENTS[0])
-        if not self.is_open(CLEANER):
-            self.connect(CLEANER, 40_000, resume=True)
-        if not self.is_open(CLEANER):
-            self.connect(CLEANER, 40_000)
-        self.send(CLEANER, [req.Auth(0, "digest", b"super:test")])
-        nodes = [path for path, _ in self.simulated.server.tree.walk()]
-        for path in nodes:
-            self.send(CLEANER, [req.GetData(path, False), req.GetACL(path), req.GetChildren2(path, False)])
-        initial = {"/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"}
-        for path in reversed(nodes):
-            self.send(CLEANER, [req.SetACL(path, OPEN_ACL, -1) if path in initial else req.Delete(path, -1)])
-
-
-@pytest.fixture(scope="module")
-def pair() -> Iterator[Pair]:
-    properties = {"znode.container.checkIntervalMs": str(10**9)}
-    with RealZooKeeper(tick_time_ms=TICK_MS, properties=properties) as server:
-        yield Pair(server.port)
-
-
-@pytest.mark.java
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + SEEDS))
 def test_a_real_server_answers_the_same(pair: Pair, seed: int) -> None:
     pair.play(seed)
     assert any(isinstance(said, Reply) for said in pair.real.streams[CLEANER])
+
+
+def both_connected(pair: Pair) -> None:
+    for client in (ONE, TWO):
+        pair.connect(client, 30_000)
+
+
+def test_lists_keep_their_order_as_they_grow_and_shrink(pair: Pair) -> None:
+    both_connected(pair)
+    pair.send(ONE, [req.Create("/list", b"", OPEN_ACL, 0)])
+    names = [f"/list/{prefix}{number}" for number in range(60) for prefix in ("n", "topic-", "é")]
+    for begin in range(0, len(names), 20):
+        pair.send(ONE, [req.Create(path, b"", OPEN_ACL, 1) for path in names[begin : begin + 20]])
+        pair.send(TWO, [req.GetChildren("/list", False)])
+        pair.send(ONE, [req.GetEphemerals(None), req.GetEphemerals("/list/t")])
+    pair.send(ONE, [req.Delete(path, -1) for path in names[::3]])
+    # A table does not shrink; what comes back stands last in its bucket.
+    pair.send(ONE, [req.GetChildren2("/list", False), *[req.Create(path, b"", OPEN_ACL, 1) for path in names[::6]]])
+    pair.send(TWO, [req.GetChildren("/list", False), req.AddWatch("/list", 1), req.GetChildren("/list", True)])
+    # The end of a session removes its nodes in an order of its own, each with its events.
+    pair.send(ONE, [req.CloseSession()])
+    pair.send(TWO, [req.Ping(), req.Exists("/list", False), req.Sync("/")])
+    pair.clean()
+
+
+def test_quotas_count_and_refuse_alike(pair: Pair) -> None:
+    both_connected(pair)
+    limits, stats = "/zookeeper/quota/q/zookeeper_limits", "/zookeeper/quota/q/zookeeper_stats"
+    read = [req.GetData(stats, False), req.GetData(limits, False)]
+    pair.send(ONE, [req.Create(path, b"1", OPEN_ACL, 0) for path in ("/q", "/q/a", "/q/a/b", "/zookeeper/quota/q")])
+    pair.send(ONE, [req.Create(limits, b"count=5,bytes=20", OPEN_ACL, 0), req.Create(stats, b"", OPEN_ACL, 0), *read])
+    pair.send(TWO, [req.GetData(stats, True)])
+    for request in (
+        req.Create("/q/c", b"some", OPEN_ACL, 0),
+        req.SetData("/q/c", b"more of it", 0),
+        req.SetData("/q/c", None, -1),
+        req.Delete("/q/a/b", -1),
+        req.SetData(limits, b"count=-1,bytes=-1=;byteHardLimit=20;countHardLimit=4", -1),
+        req.Create("/q/d", b"", OPEN_ACL, 0),
+        req.Create("/q/e", b"", OPEN_ACL, 0),
+        req.Create("/q/d", b"", OPEN_ACL, 0),
+        req.SetData("/q/d", bytes(40), 7),
+        req.SetData("/q/d", bytes(18), 0),
+        req.SetData("/q/d", bytes(19), 7),
+        req.Multi((req.Delete("/q/d", -1), req.Create("/q/f", b"1", OPEN_ACL, 0))),
+        req.Delete(limits, -1),
+        req.Create("/q/g", b"1", OPEN_ACL, 0),
+    ):
+        pair.send(ONE, [request])
+        pair.send(ONE, list(read))
+    pair.send(TWO, [req.Ping(), req.Exists("/q", False)])
+    pair.clean()
+
+
+def test_sequence_numbers_and_versions_alike(pair: Pair) -> None:
+    both_connected(pair)
+    sequential = req.Create("/seq/n-", b"", OPEN_ACL, 3)
+    pair.send(ONE, [req.Create("/seq", b"", OPEN_ACL, 0), sequential, sequential])
+    pair.send(TWO, [sequential, req.Create("/seq/plain", b"", OPEN_ACL, 0), sequential])
+    pair.send(ONE, [req.Multi((sequential, sequential, req.Delete("/seq/n-0000000000", -1), sequential))])
+    pair.send(ONE, [req.Multi((sequential, req.Check("/none", -1))), sequential, req.GetChildren2("/seq", False)])
+    pair.clean()
+
+
+def test_identities_in_the_order_of_the_real_set(pair: Pair) -> None:
+    both_connected(pair)
+    for name in (b"bob", b"ann", b"x:y:z", b":", b"", b"\xc3\xa9:1", b"super:test"):
+        pair.send(ONE, [req.Auth(0, "digest", name)])
+        pair.send(ONE, [req.WhoAmI()])
+    pair.send(ONE, [req.Create("/auth", b"", (ACL(31, Id("auth", "")),), 0), req.GetACL("/auth")])
+    pair.send(TWO, [req.GetACL("/auth"), req.GetData("/auth", False)])
+    pair.clean()
