@@ -114,12 +114,13 @@ class Fetcher:
 
 
 class _Session:
-    """What a leader keeps of a follower's session, and its request that waits."""
+    """What a leader keeps of a follower's session: what it fetches, what changed there since, its request that waits."""
 
-    __slots__ = ("partitions", "respond", "timer")
+    __slots__ = ("grown", "partitions", "respond", "timer")
 
     def __init__(self) -> None:
         self.partitions: dict[TopicPartition, FetchedPartition] = {}
+        self.grown: dict[TopicPartition, None] = {}
         self.respond: Respond | None = None
         self.timer: Timer | None = None
 
@@ -148,9 +149,11 @@ class FetchSessions:
         self._replicas.note_follower(request.replica_id)
         log_ends: dict[TopicPartition, int] = {}
         errors: dict[TopicPartition, Error] = {}
-        for fetched in request.changed:
-            session.partitions[fetched.partition] = fetched
-            self._note(request.replica_id, fetched, log_ends, errors)
+        grown, session.grown = session.grown, {}
+        session.partitions.update({fetched.partition: fetched for fetched in request.changed})
+        for partition in dict.fromkeys([*(fetched.partition for fetched in request.changed), *grown]):
+            if partition in session.partitions:
+                self._note(request.replica_id, session.partitions[partition], log_ends, errors)
         if log_ends or errors:
             self._answer(session, respond, log_ends, errors)
             return
@@ -161,15 +164,16 @@ class FetchSessions:
         """The logs of partitions grew, or who leads them changed: answer whoever waits for them."""
         concerned = list(partitions)
         for follower, session in self._sessions.items():
-            if session.respond is not None and any(partition in session.partitions for partition in concerned):
-                log_ends: dict[TopicPartition, int] = {}
-                errors: dict[TopicPartition, Error] = {}
-                for partition in concerned:
-                    fetched = session.partitions.get(partition)
-                    if fetched is not None:
-                        self._note(follower, fetched, log_ends, errors)
-                if log_ends or errors:
-                    self._answer_waiting(session, log_ends, errors)
+            fetched_here = [partition for partition in concerned if partition in session.partitions]
+            if session.respond is None:
+                session.grown.update(dict.fromkeys(fetched_here))
+                continue
+            log_ends: dict[TopicPartition, int] = {}
+            errors: dict[TopicPartition, Error] = {}
+            for partition in fetched_here:
+                self._note(follower, session.partitions[partition], log_ends, errors)
+            if log_ends or errors:
+                self._answer_waiting(session, log_ends, errors)
 
     def _note(
         self,
