@@ -18,7 +18,13 @@ from simzk.zookeeper.paths import parent_of
 from simzk.zookeeper.transactions import (
     CheckTxn,
     CloseSessionTxn,
+    Create2Txn,
+    CreateContainerTxn,
     CreateSessionTxn,
+    CreateTTLTxn,
+    CreateTxn,
+    DeleteContainerTxn,
+    DeleteTxn,
     ErrorTxn,
     MultiTxn,
     SetACLTxn,
@@ -26,7 +32,7 @@ from simzk.zookeeper.transactions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Sequence
 
     from simzk.zookeeper.transactions import Record
     from simzk.zookeeper.tree import DataTree
@@ -35,6 +41,7 @@ if TYPE_CHECKING:
 _numbers = Struct(">qqqqqiiiq")
 _MASK = 0xFFFFFFFFFFFFFFFF
 _UNCOUNTED = "/zookeeper/"
+_NODE_AND_PARENT = frozenset((CreateTxn, Create2Txn, CreateContainerTxn, CreateTTLTxn, DeleteTxn, DeleteContainerTxn))
 
 
 def node_digest(path: str, node: Znode) -> int:
@@ -58,21 +65,20 @@ def node_digest(path: str, node: Znode) -> int:
     )
 
 
-def touched_paths(record: Record) -> Iterator[str]:
+def touched_paths(record: Record) -> Sequence[str]:
     """The paths of the nodes that a record may change, some of them more than once."""
+    kind = record.__class__
+    if kind in _NODE_AND_PARENT:
+        path: str = record.path  # type: ignore[union-attr]
+        return path, parent_of(path)
+    if isinstance(record, (SetDataTxn, SetACLTxn)):
+        return (record.path,)
     if isinstance(record, MultiTxn):
-        if not record.failed:
-            for step in record.records:
-                yield from touched_paths(step)
-    elif isinstance(record, CloseSessionTxn):
-        for path in record.paths:
-            yield path
-            yield parent_of(path)
-    elif isinstance(record, (SetDataTxn, SetACLTxn)):
-        yield record.path
-    elif not isinstance(record, (CheckTxn, CreateSessionTxn, ErrorTxn)):
-        yield record.path
-        yield parent_of(record.path)
+        return [] if record.failed else [path for step in record.records for path in touched_paths(step)]
+    if isinstance(record, CloseSessionTxn):
+        return [at for path in record.paths for at in (path, parent_of(path))]
+    assert isinstance(record, (CheckTxn, CreateSessionTxn, ErrorTxn))
+    return ()
 
 
 class TreeDigest:

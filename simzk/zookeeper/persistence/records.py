@@ -2,8 +2,8 @@
 
 Rules of this module:
   - one codec a type of record, in one table by the type's number;
-  - the few types of which logs are full have a reader of their own beside it: without a call for each field, and with
-    what runs off the end found once, by the position behind the record;
+  - the few types of which logs are full have a reader and a writer of their own beside it: without a call for each
+    field, and with what runs off the end found once, by the position behind the record;
   - old logs are read too: a create without its parent's cversion, the end of a session without its paths, no digest.
 
 Source: SerializeUtils.deserializeTxn, Util.marshallTxnEntry, zookeeper.jute (module org.apache.zookeeper.txn).
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.jute import BOOLEAN, BUFFER, INT, LONG, TEXT, Codec, MalformedError, packed, record, vector
 from simzk.zookeeper.jute_records import ACLS
+from simzk.zookeeper.requests import OPEN_ACL
 from simzk.zookeeper.tree import UNKNOWN_CVERSION
 
 if TYPE_CHECKING:
@@ -30,8 +31,11 @@ DIGEST_VERSION = 2
 
 _header = Struct(">qiqqi")
 _digest = Struct(">iQ")
-_bool_int_at = Struct(">?i").unpack_from
-_int_at = Struct(">i").unpack_from
+_int = Struct(">i")
+_bool_int = Struct(">?i")
+_int_at = _int.unpack_from
+_bool_int_at = _bool_int.unpack_from
+_NULL = _int.pack(-1)
 
 
 class LogEntry(NamedTuple):
@@ -92,9 +96,11 @@ def _read_multi(data: bytes, at: int) -> tuple[txns.MultiTxn, int]:
 def _write_multi(out: bytearray, multi: txns.MultiTxn) -> None:
     INT.write(out, len(multi.records))
     for step in multi.records:
-        kind, codec = _WRITERS[step.__class__]
-        INT.write(out, kind)
-        BUFFER.write(out, codec.encode(step))
+        number, write = _WRITERS[step.__class__]
+        content = bytearray()
+        write(content, step)
+        INT.write(out, number)
+        BUFFER.write(out, bytes(content))
 
 
 CODECS: dict[int, tuple[type[txns.Record], Codec[Any]]] = {
@@ -117,10 +123,8 @@ CODECS: dict[int, tuple[type[txns.Record], Codec[Any]]] = {
 _IN_MULTI = frozenset((1, 2, 5, 13, 15, 19, 20, 21, -1))
 """What may stand in a multi (DataTree.processTxn)."""
 
-_WRITERS = {kind: (number, codec) for number, (kind, codec) in CODECS.items()}
 
-
-# Readers for what logs are full of
+# What logs are full of, read
 
 
 def read_text(data: bytes, at: int) -> tuple[str, int]:
@@ -184,6 +188,44 @@ _READERS: dict[int, Callable[[bytes, int], tuple[txns.Record, int]]] = {
 }
 
 
+# What logs are full of, written
+
+
+def _write_path_and_data(out: bytearray, path: str, data: bytes | None) -> None:
+    encoded = path.encode("utf-8", "replace")
+    out += _int.pack(len(encoded))
+    out += encoded
+    if data is None:
+        out += _NULL
+    else:
+        out += _int.pack(len(data))
+        out += data
+
+
+def _write_create(out: bytearray, create: txns.CreateTxn | txns.Create2Txn) -> None:
+    _write_path_and_data(out, create.path, create.data)
+    if create.acl is OPEN_ACL:
+        out += _OPEN_ACL_BYTES
+    else:
+        ACLS.write(out, create.acl)
+    out += _bool_int.pack(create.ephemeral, create.parent_cversion)
+
+
+def _write_set_data(out: bytearray, change: txns.SetDataTxn) -> None:
+    _write_path_and_data(out, change.path, change.data)
+    out += _int.pack(change.version)
+
+
+_OPEN_ACL_BYTES = ACLS.encode(OPEN_ACL)
+
+_WRITERS: dict[type[txns.Record], tuple[int, Callable[[bytearray, Any], None]]] = {
+    **{kind: (number, codec.write) for number, (kind, codec) in CODECS.items()},
+    txns.CreateTxn: (1, _write_create),
+    txns.Create2Txn: (15, _write_create),
+    txns.SetDataTxn: (5, _write_set_data),
+}
+
+
 # Whole transactions
 
 
@@ -195,9 +237,9 @@ def encode_transaction(transaction: txns.Transaction, tree_digest: int | None) -
         tree_digest: of the tree after it; None leaves it out, as the real server does for what failed.
     """
     session_id, cxid, zxid, time_ms, logged = transaction
-    number, codec = _WRITERS[logged.__class__]
+    number, write = _WRITERS[logged.__class__]
     out = bytearray(_header.pack(session_id, cxid, zxid, time_ms, number))
-    codec.write(out, logged)
+    write(out, logged)
     if tree_digest is not None:
         out += _digest.pack(DIGEST_VERSION, tree_digest)
     return bytes(out)

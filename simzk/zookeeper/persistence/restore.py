@@ -63,6 +63,7 @@ class Restoration:
         self.zxid = 0
         self.mismatch_zxid: int | None = None
         self._digest: TreeDigest | None = TreeDigest(self.tree)
+        self._is_patched = False
         self._fuzzy_until = 0
         self._expected = SnapshotDigest(0, DIGEST_VERSION, 0)
 
@@ -127,8 +128,11 @@ class Restoration:
         for session_id in [owner for owner in self.tree.ephemerals if owner not in self.sessions]:
             # It ends without a zxid: the real server does not log it either.
             ended = Transaction(session_id, 0, self.zxid, 0, CloseSessionTxn(()))
-            self._apply(ended, ended.record)
-        self._digest = TreeDigest(self.tree)
+            applied = self._apply(ended, ended.record)
+            if applied is not None and self._digest is not None:
+                self._digest.refresh(touched_paths(applied))
+        if self._digest is None or self._is_patched:
+            self._digest = TreeDigest(self.tree)
         return self._digest
 
     @property
@@ -161,6 +165,7 @@ class Restoration:
         present = self.tree.get(path)
         if present is None:
             return record
+        self._is_patched = True
         # The snapshot may have been written when this ACL was not yet known to it.
         self.tree.apply(transaction._replace(record=SetACLTxn(path, record.acl, present.aversion)))
         unknown = record.parent_cversion == UNKNOWN_CVERSION
@@ -182,9 +187,11 @@ class Restoration:
         if path not in self.tree:
             parent = self.tree.get(parent_of(path))
             if parent is not None:
+                self._is_patched = True
                 parent.pzxid = max(parent.pzxid, transaction.zxid)
             return False
         for below in [at for at, _ in self.tree.walk(path)][:0:-1]:
+            self._is_patched = True
             self.tree.apply(transaction._replace(record=DeleteTxn(below)))
         return True
 
@@ -199,7 +206,9 @@ class Restoration:
         self.sessions.pop(transaction.session_id, None)
         # What the transaction lists, and what else the session owns: old logs list nothing (DataTree.killSession).
         owned = dict.fromkeys((*record.paths, *self.tree.ephemerals_of(transaction.session_id)))
-        return CloseSessionTxn(tuple(path for path in owned if self._make_deletable(transaction, path)))
+        deletable = [path for path in owned if self._make_deletable(transaction, path)]
+        # What was below another is gone by now.
+        return CloseSessionTxn(tuple(path for path in deletable if path in self.tree))
 
 
 _FIT: dict[type, Callable[..., Record | None]] = {

@@ -192,6 +192,15 @@ def test_old_logs_do_not_know_the_parents_cversion() -> None:
     assert (parent.cversion, parent.pzxid) == (1, 2)
 
 
+def test_paths_of_a_closed_session_may_lie_below_each_other() -> None:
+    """Ephemerals do not; but behind a gap another node may stand there."""
+    creates = [txns.CreateTxn(path, b"", OPEN_ACL, False, 1) for path in ("/a", "/a/b")]
+    for paths in (("/a", "/a/b"), ("/a/b", "/a")):
+        restoration = restored_from(*creates, txns.CloseSessionTxn(paths))
+        assert "/a" not in restoration.tree
+        restoration.tree.check()
+
+
 def test_a_transaction_is_replayed_once() -> None:
     restoration = restored_from(txns.CreateTxn("/a", b"", OPEN_ACL, False, 1))
     again = txns.Transaction(7, 1, 1, 10, txns.DeleteTxn("/a"))

@@ -67,12 +67,13 @@ def test_chunks_do_not_matter(entries: list[LogEntry], most: int) -> None:
 
 
 @given(TRANSACTIONS, DIGESTS)
-def test_quick_readers_agree_with_the_codecs(transaction: txns.Transaction, digest: int | None) -> None:
+def test_quick_readers_and_writers_agree_with_the_codecs(transaction: txns.Transaction, digest: int | None) -> None:
     data = encode_transaction(transaction, digest)
     number = struct.unpack_from(">i", data, 28)[0]
     kind, codec = CODECS[number]
     assert isinstance(transaction.record, kind)
     assert codec.read(data, 32) == _READERS[number](data, 32)
+    assert data.startswith(codec.encode(transaction.record), 32)
 
 
 def test_every_type_has_a_codec() -> None:
