@@ -105,6 +105,12 @@ class RealArm:
     def drop(self, client: int) -> None:
         self._links.pop(client).socket.close()
 
+    def close(self) -> None:
+        """Close every connection that is still open."""
+        for link in self._links.values():
+            link.socket.close()
+        self._links.clear()
+
     def is_open(self, client: int) -> bool:
         return client in self._links
 

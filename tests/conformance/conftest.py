@@ -24,4 +24,6 @@ def real_zookeeper() -> Iterator[RealZooKeeper]:
 def pair() -> Iterator[Pair]:
     """A simulated server and a real one of its own, asked alike; a test leaves both trees as they were (`clean`)."""
     with RealZooKeeper(tick_time_ms=TICK_MS, properties=PROPERTIES) as server:
-        yield Pair(server.port)
+        both = Pair(server.port)
+        yield both
+        both.real.close()
