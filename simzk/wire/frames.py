@@ -22,6 +22,11 @@ class FrameBuffer:
         self._max_bytes = max_bytes
         self._pending = b""
 
+    def is_one(self, data: bytes) -> bool:
+        """Whether `data`, at least four bytes, is one whole frame, and nothing is waiting for its rest."""
+        length = int.from_bytes(data[:_HEADER_BYTES], "big", signed=True)
+        return not self._pending and length == len(data) - _HEADER_BYTES and length <= self._max_bytes
+
     def receive(self, data: bytes) -> list[bytes]:
         """The frames that `data` completes.
 

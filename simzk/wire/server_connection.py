@@ -12,6 +12,7 @@ Source: NIOServerCnxn, ZooKeeperServer.processPacket.
 
 from __future__ import annotations
 
+import struct
 from collections import deque
 from typing import NamedTuple
 
@@ -34,7 +35,12 @@ from simzk.zookeeper.jute import MalformedError
 from simzk.zookeeper.replies import PING_XID, Closed, ConnectResponse, Outgoing, Reply, WatchedEvent
 
 DEFAULT_MAX_BYTES = 0xFFFFF
+_LENGTH_BYTES = 4
 _REQUEST_HEADER_BYTES = 8
+_REPLY_HEADER_BYTES = 16
+# The headers with the length of the frame before them, as one.
+_PREFIX = struct.Struct(">iii")
+_FRAMED_REPLY = struct.Struct(">iiqi")
 _MULTI_OPCODE = BY_REQUEST[req.Multi].opcode
 
 
@@ -80,6 +86,10 @@ class ServerConnection:
 
     def receive_data(self, data: bytes) -> list[Received]:
         """What arrives with these bytes, in order. After a `ProtocolProblem` nothing is heard any more."""
+        if self._connected and len(data) >= _PREFIX.size and self._frames.is_one(data):
+            # One whole request, nothing before and nothing behind it: what a client that waits for replies sends.
+            _, xid, opcode = _PREFIX.unpack_from(data)
+            return [self._request(xid, opcode, data, _PREFIX.size)]
         if self._broken:
             return []
         received: list[Received] = []
@@ -96,6 +106,7 @@ class ServerConnection:
                 break
         if problem is not None:
             self._broken = True
+            self._connected = False
             received.append(problem)
         return received
 
@@ -105,29 +116,34 @@ class ServerConnection:
             self._connected = True
             return request
         xid, opcode = REQUEST_HEADER.decode(frame)
+        return self._request(xid, opcode, frame, _REQUEST_HEADER_BYTES)
+
+    def _request(self, xid: int, opcode: int, data: bytes, at: int) -> Incoming:
         operation = BY_OPCODE.get(opcode)
         body: req.Request
         if operation is None:
             body = req.Unimplemented(opcode)
         else:
             try:
-                body = operation.codec.read(frame, _REQUEST_HEADER_BYTES)[0]
+                body = operation.codec.read(data, at)[0]
             except MalformedError as malformed:
                 broke_off = opcode == _MULTI_OPCODE and not isinstance(malformed, NullACLError)
                 body = req.Undecodable(opcode, takes_zxid=broke_off)
-        incoming = Incoming(xid, body)
+        incoming = tuple.__new__(Incoming, (xid, body))
         self._unanswered.append(incoming)
         return incoming
 
     def encode(self, *messages: Outgoing) -> bytes:
         """The bytes of what the server sends; of `Closed` there are none, the transport is simply closed."""
+        if len(messages) == 1:
+            return self._encode(messages[0])
         return b"".join(map(self._encode, messages))
 
     def _encode(self, message: Outgoing) -> bytes:
+        if message.__class__ is Reply:
+            return self._encode_reply(message)
         out = new_frame()
         match message:
-            case Reply():
-                self._write_reply(out, message)
             case WatchedEvent(kind, path, zxid):
                 REPLY_HEADER.write(out, ReplyHeader(NOTIFICATION_XID, zxid, 0))
                 WATCHER_EVENT.write(out, WatcherEvent(kind, SYNC_CONNECTED, path))
@@ -137,19 +153,21 @@ class ServerConnection:
                 return b""
         return framed(out)
 
-    def _write_reply(self, out: bytearray, reply: Reply) -> None:
+    def _encode_reply(self, reply: Reply) -> bytes:
         xid, zxid, error, body = reply
         request = self._answered(xid)
-        REPLY_HEADER.write(out, ReplyHeader(xid, zxid, error))
         if error and body is None:
-            return
-        if isinstance(request, req.Multi | req.MultiRead):
+            return _FRAMED_REPLY.pack(_REPLY_HEADER_BYTES, xid, zxid, error)
+        out = bytearray(_FRAMED_REPLY.size)
+        codec = BY_REQUEST[request.__class__].reply
+        if codec is not None:
+            codec.write(out, body)
+        else:
+            assert isinstance(request, req.Multi | req.MultiRead)
             assert isinstance(body, list)
             write_results(out, request, body)
-            return
-        codec = BY_REQUEST[request.__class__].reply
-        assert codec is not None, "only the multis have no codec of their own"
-        codec.write(out, body)
+        _FRAMED_REPLY.pack_into(out, 0, len(out) - _LENGTH_BYTES, xid, zxid, error)
+        return bytes(out)
 
     def _answered(self, xid: int) -> req.Request:
         """The request that a reply of this xid answers."""

@@ -3,7 +3,8 @@
 Rules of this module:
   - a codec is a pair: `read(data, at)` gives the value and the offset behind it, `write(out, value)` appends;
   - bytes that are no such value raise `MalformedError`, and nothing else ever leaves a reader;
-  - a null is None where the wire has one: a length of -1.
+  - a null is None where the wire has one: a length of -1;
+  - every request and reply passes here, so readers and writers are flat: no call where an expression does.
 """
 
 from __future__ import annotations
@@ -63,9 +64,15 @@ BYTE = _number(">B")
 _read_int, _write_int = INT
 
 
+_INT = struct.Struct(">i")
+_unpack_int, _pack_int = _INT.unpack_from, _INT.pack
+
+
 def _read_boolean(data: bytes, at: int) -> tuple[bool, int]:
-    number, at = BYTE.read(data, at)
-    return number != 0, at
+    try:
+        return data[at] != 0, at + 1
+    except IndexError:
+        raise MalformedError("the record ends before a boolean") from None
 
 
 def _write_boolean(out: bytearray, value: bool) -> None:
@@ -73,20 +80,24 @@ def _write_boolean(out: bytearray, value: bool) -> None:
 
 
 def _read_buffer(data: bytes, at: int) -> tuple[bytes | None, int]:
-    length, at = _read_int(data, at)
+    try:
+        (length,) = _unpack_int(data, at)
+    except struct.error:
+        raise MalformedError("the record ends within a length") from None
+    at += 4
+    end = at + length
+    if length >= 0 and end <= len(data):
+        return data[at:end], end
     if length == -1:
         return None, at
-    end = at + length
-    if length < 0 or end > len(data):
-        raise MalformedError("a length that cannot be")
-    return data[at:end], end
+    raise MalformedError("a length that cannot be")
 
 
 def _write_buffer(out: bytearray, value: bytes | None) -> None:
     if value is None:
         out += b"\xff\xff\xff\xff"
     else:
-        _write_int(out, len(value))
+        out += _pack_int(len(value))
         out += value
 
 
@@ -114,7 +125,7 @@ def decode_text(data: bytes) -> str:
 
 def _read_text(data: bytes, at: int) -> tuple[str | None, int]:
     value, at = _read_buffer(data, at)
-    return (None if value is None else decode_text(value)), at
+    return (None if value is None else value.decode("utf-8", _ERRORS)), at
 
 
 def _write_text(out: bytearray, value: str | None) -> None:
@@ -128,7 +139,7 @@ def _write_text(out: bytearray, value: str | None) -> None:
     else:
         if len(encoded) > len(value) and max(value) > "\uffff":
             encoded = _by_units(value)
-    _write_int(out, len(encoded))
+    out += _pack_int(len(encoded))
     out += encoded
 
 
@@ -173,22 +184,28 @@ def vector(item: Codec[T]) -> Codec[tuple[T, ...] | None]:
 
 
 def record(make: Callable[..., T], *fields: Codec[Any]) -> Codec[T]:
-    """A record: its fields in order, without framing. A value of it is a tuple of them."""
-    readers = [field.read for field in fields]
-    writers = [field.write for field in fields]
+    """A record: its fields in order, without framing. A value of it is a tuple of them.
 
-    def read(data: bytes, at: int) -> tuple[T, int]:
-        values = []
-        for read_field in readers:
-            value, at = read_field(data, at)
-            values.append(value)
-        return make(*values), at
+    Its reader and its writer are written out field by field and compiled, as `namedtuple` does with its methods.
 
-    def write(out: bytearray, value: T) -> None:
-        for write_field, element in zip(writers, value, strict=True):  # type: ignore[call-overload]
-            write_field(out, element)
-
-    return Codec(read, write)
+    >>> pair = record(lambda *values: values, TEXT, INT)
+    >>> pair.decode(pair.encode(("a", 7)))
+    ('a', 7)
+    """
+    numbers = range(len(fields))
+    values = "".join(f"v{number}, " for number in numbers)
+    is_tuple = isinstance(make, type) and issubclass(make, tuple)
+    lines = ["def read(data, at):"]
+    lines += [f"    v{number}, at = read{number}(data, at)" for number in numbers]
+    lines += [f"    return {f'new(make, ({values}))' if is_tuple else f'make({values})'}, at"]
+    lines += ["def write(out, value):"]
+    lines += [f"    ({values}) = value"]
+    lines += [f"    write{number}(out, v{number})" for number in numbers]
+    scope: dict[str, Any] = {"make": make, "new": tuple.__new__}
+    for number, field in enumerate(fields):
+        scope[f"read{number}"], scope[f"write{number}"] = field
+    exec("\n".join(lines), scope)
+    return Codec(scope["read"], scope["write"])
 
 
 def packed(make: Callable[..., T], layout: str) -> Codec[T]:
