@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def show(lines: Iterable[Line]) -> None:
     """Write lines to stdout and flush it."""
     if sys.stdout.isatty():
-        _show_in_colours(lines)
+        show_in_colours(lines)
     else:
         from simzk.scenarios.telling import plain
 
@@ -22,7 +22,8 @@ def show(lines: Iterable[Line]) -> None:
     sys.stdout.flush()
 
 
-def _show_in_colours(lines: Iterable[Line]) -> None:
+def show_in_colours(lines: Iterable[Line]) -> None:
+    """Write lines to a terminal, in colours, as long as they are."""
     from rich.console import Console
     from rich.text import Text
 

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 OPERATOR, EXPECTATION = "operator", "expectation"
 HOLDS, BROKEN = "holds", "BROKEN"
 
+HEAD_START_US = 100_000
+"""By how much the broker starts first that is to win the first election."""
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -81,13 +84,19 @@ class Play:
 
     def run(self) -> None:
         """Start what does not run yet, play all steps, then the faults."""
-        for broker in self.cluster.brokers.values():
-            if not broker.alive:
-                broker.start()
+        self._start_brokers()
         for planned in self.scenario.steps:
             self._play_step(planned)
         if self.plan is not None:
             self._play_faults(self.plan)
+
+    def _start_brokers(self) -> None:
+        """Start a new cluster's brokers: together, or after the one that is to be controller."""
+        first = self.scenario.controller
+        for number, broker in self.cluster.brokers.items():
+            if not broker.alive:
+                delay_us = 0 if first in (None, number) else HEAD_START_US
+                self._scheduler.call_later(delay_us, "scenario", broker.start)
 
     def _play_step(self, planned: PlannedStep) -> None:
         at_us = planned.at_us if planned.at_us is not None else self._scheduler.now_us + planned.after_us
@@ -179,10 +188,7 @@ def _make_cluster(scenario: Scenario, seed: int, version: str) -> KafkaCluster:
         tree = scenario.recording.tree(scenario.start_step)
         return KafkaCluster.from_tree(tree, version=version, seed=seed, config=scenario.config)
     racks = scenario.racks or None
-    cluster = KafkaCluster(version, scenario.brokers, racks, seed, config=scenario.config, boot=False)
-    if scenario.controller is not None:
-        cluster.prefer_controller(scenario.controller)
-    return cluster
+    return KafkaCluster(version, scenario.brokers, racks, seed, config=scenario.config, boot=False)
 
 
 def is_told_by_scenario(event: Event) -> bool:

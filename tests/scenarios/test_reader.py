@@ -1,4 +1,4 @@
-"""Scenario files: what is read, and what each thing that is wrong is called: file, line, key, and what would be right."""
+"""Scenario files: what is read, and what is said of each thing that is wrong: file, line, key, what would be right."""
 
 from __future__ import annotations
 

@@ -1,0 +1,207 @@
+"""`simzk run` as typed: what it prints, how it exits, and that the same seed prints the same bytes."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from rich.console import Console
+
+from simzk.cli import paper
+from simzk.scenarios import telling
+from simzk.scenarios.player import Play
+from simzk.scenarios.reader import read_scenario
+
+if TYPE_CHECKING:
+    from tests.cli.commands import Simzk
+
+ROOT = Path(__file__).parents[2]
+SCENARIOS = ROOT / "scenarios"
+SHIPPED = sorted(SCENARIOS.glob("*.toml"))
+SMALLEST = SCENARIOS / "broker_failure.toml"
+REAL = SCENARIOS / "real_cluster.toml"
+RECORDING = SCENARIOS / "layouts" / "kafka-3.9.1" / "dumps.json"
+
+
+def altered(folder: Path, path: Path, good: str, bad: str) -> Path:
+    """A copy of a scenario in which one thing is another."""
+    text = path.read_text(encoding="utf-8")
+    assert good in text
+    copy = folder / path.name
+    copy.write_text(text.replace(good, bad, 1), encoding="utf-8")
+    return copy
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_every_shipped_scenario_holds(simzk: Simzk, path: Path) -> None:
+    done = simzk("run", path)
+    assert done.status == 0, done.out
+    assert done.err == ""
+    assert done.out.splitlines()[-1].startswith(f"{path}: all ")
+
+
+@pytest.mark.parametrize("path", [path for path in SHIPPED if path != REAL], ids=lambda path: path.stem)
+def test_every_shipped_scenario_holds_whatever_the_seed(simzk: Simzk, path: Path) -> None:
+    done = simzk("run", path, "--seeds", "3", "--seed", "100")
+    assert done.status == 0, done.out
+
+
+def test_a_run_tells_the_story_and_ends_with_a_table_and_the_verdicts(simzk: Simzk) -> None:
+    out = simzk("run", SMALLEST).out
+    assert out.startswith("A broker fails\n  The smallest story there is:")
+    assert f"{SMALLEST}, seed 1, Kafka 3.9, brokers 1, 2, 3\n" in out
+    assert "\n  20.000 s  > kill broker 2\n  20.000 s  broker 2      killed\n" in out
+    moved = "leader 2 epoch 0 isr [2, 3, 1] -> leader 3 epoch 1 isr [3, 1]"
+    assert f"controller 1  leader moved       orders-1  {moved}\n" in out or "orders-1  " + moved in out
+    assert "\n  partition  replicas  leader  isr      epoch  version\n" in out
+    assert "\n  controller broker " in out
+    assert "\n  holds     25.000 s  line " in out
+    assert not any(line != line.rstrip() for line in out.splitlines())
+
+
+def test_an_expectation_that_does_not_hold_is_exit_1_with_the_command_that_shows_it_again(
+    simzk: Simzk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = altered(tmp_path, SMALLEST, "leader_epoch = 1\nversion = 1", "leader_epoch = 7\nversion = 1")
+    done = simzk("run", path, "--seed", "5", "--json", tmp_path / "out.json")
+    assert done.status == 1
+    assert "orders-1 leader epoch is 1, expected 7" in done.out
+    command = done.out.splitlines()[-1].removeprefix("play it again with: ")
+    assert command == f"simzk run {path} --seed 5"
+    monkeypatch.chdir(tmp_path)
+    again = simzk(*shlex.split(command)[1:])
+    assert (again.status, again.out) == (1, done.out)
+    (run,) = json.loads((tmp_path / "out.json").read_text())["runs"]
+    assert run["replay"] == command
+    broken = [expectation for expectation in run["expectations"] if not expectation["held"]]
+    assert [expectation["failures"] for expectation in broken] == [["orders-1 leader epoch is 1, expected 7"]]
+
+
+def test_json_has_what_scripts_need(simzk: Simzk, tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    simzk("run", SMALLEST, SCENARIOS / "last_replica.toml", "--json", out)
+    runs = json.loads(out.read_text())["runs"]
+    assert [run["file"] for run in runs] == [str(SMALLEST), str(SCENARIOS / "last_replica.toml")]
+    for run in runs:
+        assert run["seed"] == 1
+        assert run["violations"] == []
+        assert all(set(expectation) >= {"name", "held"} for expectation in run["expectations"])
+        assert [event["at_us"] for event in run["timeline"]] == sorted(event["at_us"] for event in run["timeline"])
+    (one,) = [seen for seen in runs[0]["partitions"] if seen["partition"] == 1]
+    assert one == {
+        "topic": "orders",
+        "partition": 1,
+        "replicas": [2, 3, 1],
+        "leader": 2,
+        "isr": [3, 1, 2],
+        "leader_epoch": 2,
+        "controller_epoch": 1,
+        "version": 3,
+    }
+
+
+def run_in_new_process(hash_seed: str, *words: object) -> subprocess.CompletedProcess[bytes]:
+    program = f"import sys; sys.argv = {['simzk', *map(str, words)]!r}; from simzk.cli import main; main()"
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    return subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, check=False)
+
+
+@pytest.mark.parametrize("name", ["broker_failure", "anything_breaks", "real_cluster"])
+def test_the_same_seed_prints_the_same_bytes_in_any_process(name: str) -> None:
+    printed = [run_in_new_process(seed, "run", f"scenarios/{name}.toml", "--seed", 8) for seed in ("0", "1", "77")]
+    assert [done.returncode for done in printed] == [0, 0, 0]
+    assert len({done.stdout for done in printed}) == 1
+    assert printed[0].stderr == b""
+
+
+def test_another_seed_is_another_run(simzk: Simzk) -> None:
+    path = SCENARIOS / "anything_breaks.toml"
+    one, other = simzk("run", path, "--seed", "1").out, simzk("run", path, "--seed", "2").out
+    plans = [next(line for line in out.splitlines() if line.startswith("faults drawn")) for out in (one, other)]
+    assert plans[0] != plans[1]
+    for out, plan in zip((one, other), plans, strict=True):
+        assert out.index(plan) < out.index(" 0.000 s"), "the plan stands before the run"
+
+
+def test_many_seeds_are_summed_up_and_those_that_fail_are_listed(simzk: Simzk, tmp_path: Path) -> None:
+    # Without an input, which broker is controller is the seed's business.
+    path = altered(tmp_path, SCENARIOS / "controller_failover.toml", "controller = 1\n", "")
+    done = simzk("run", path, "--seeds", "6", "--json", tmp_path / "out.json")
+    held = {run["seed"]: run["held"] for run in json.loads((tmp_path / "out.json").read_text())["runs"]}
+    assert list(held) == [1, 2, 3, 4, 5, 6]
+    assert set(held.values()) == {True, False}
+    assert done.status == 1
+    for seed, seed_held in held.items():
+        assert (f"play it again with: simzk run {path} --seed {seed}\n" in done.out) is not seed_held
+    assert f"{path}: {list(held.values()).count(False)} of 6 seeds failed" in done.out
+
+
+def test_more_processes_change_nothing_of_what_is_said(simzk: Simzk, tmp_path: Path) -> None:
+    one = simzk("run", SMALLEST, "--seeds", "3", "--json", tmp_path / "one.json")
+    two = simzk("run", SMALLEST, "--seeds", "3", "--jobs", "2", "--json", tmp_path / "two.json")
+    assert one == two
+    assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
+
+
+def test_a_bad_file_among_good_ones_is_exit_2_and_nothing_is_played(simzk: Simzk, tmp_path: Path) -> None:
+    bad = altered(tmp_path, SMALLEST, "broker = 2", "broker = 9")
+    done = simzk("run", SMALLEST, bad, "--json", tmp_path / "out.json")
+    assert done.status == 2
+    assert done.out == ""
+    assert done.err.endswith("broker: broker 9 does not exist; expected one of 1, 2, 3\n")
+    assert done.err.count("\n") == 1
+    assert not (tmp_path / "out.json").exists()
+
+
+def test_a_version_that_is_not_known_is_exit_2(simzk: Simzk) -> None:
+    done = simzk("run", SMALLEST, "--kafka-version", "7.1")
+    assert done.status == 2
+    assert done.out == ""
+    assert "7.1" in done.err
+
+
+def test_a_place_where_json_cannot_be_written_is_exit_2(simzk: Simzk, tmp_path: Path) -> None:
+    done = simzk("run", SMALLEST, "--json", tmp_path / "none" / "out.json")
+    assert done.status == 2
+    assert done.err.endswith("out.json: cannot write it: No such file or directory\n")
+
+
+def test_a_leader_epoch_changed_by_hand_in_the_recording_is_named(simzk: Simzk, tmp_path: Path) -> None:
+    """The comparison is of the recording and of nothing else: one digit of it makes the run fail."""
+    folder = tmp_path / "layouts" / "kafka-3.9.1"
+    folder.mkdir(parents=True)
+    shutil.copy(REAL, tmp_path)
+    document = json.loads(RECORDING.read_text())
+    path = "/brokers/topics/t1/partitions/2/state"
+    (step,) = [step for step in document if step["step"] == "d-kill9-controller-broker1"]
+    znode = step["changed"][path]
+    assert '"leader_epoch":1,' in znode["data"]
+    znode["data"] = znode["data"].replace('"leader_epoch":1,', '"leader_epoch":2,')
+    (folder / "dumps.json").write_text(json.dumps(document))
+    done = simzk("run", tmp_path / REAL.name)
+    assert done.status == 1
+    assert f"{path}: leader_epoch is 1, recorded was 2" in done.out
+    assert "1 of " in done.out.splitlines()[-2]
+
+
+def test_a_terminal_gets_the_same_text_in_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    play = Play(read_scenario(SMALLEST), seed=1)
+    play.run()
+    lines = [*telling.heading(play), *telling.timeline(list(play.history)), *telling.closing(play)]
+    lines += [*telling.verdicts(play), *telling.conclusion(play, "again")]
+    screen = io.StringIO()
+    console = Console(force_terminal=True, color_system="standard", width=40, file=screen, highlight=False)
+    monkeypatch.setattr("rich.console.Console", lambda **_: console)
+    paper.show_in_colours(lines)
+    assert "\x1b[1;36m> kill broker 2" in screen.getvalue()
+    uncoloured = re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue())
+    assert [line.rstrip() for line in uncoloured.splitlines()] == telling.plain(lines).splitlines()

@@ -1,0 +1,153 @@
+"""Expectations can fail: each value that a shipped scenario expects is wrong once, and each time that is found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+from simzk.scenarios import schema
+from simzk.scenarios.player import Play
+from simzk.scenarios.reader import read_scenario
+from simzk.simulation import Event
+
+if TYPE_CHECKING:
+    from simzk.scenarios.reader import PlannedStep, Scenario
+
+SHIPPED = sorted((Path(__file__).parents[2] / "scenarios").glob("*.toml"))
+ADDRESS = {"at", "after", "within", "name", "expect", "topic", "partition", "path"}
+"""What says when and where to look; the rest says what is to be seen there."""
+
+
+def wrong(value: object, *, other_step: str) -> object:
+    """A value of the same kind that is another."""
+    match value:
+        case bool():
+            return not value
+        case int():
+            return value + 90
+        case str():
+            return other_step or value + "x"
+        case list():
+            return [*value, 99] if value and isinstance(value[0], int) else [*value, "strange-0"]
+        case dict():
+            return {key: count + 90 for key, count in value.items()}
+        case _:
+            raise AssertionError(f"no other value for {value!r}")
+
+
+def expected_keys(step: schema.Expectation) -> list[str]:
+    keys = [info.name for info in msgspec.structs.fields(step) if info.name not in ADDRESS]
+    default = {info.name: info.default for info in msgspec.structs.fields(step)}
+    return [key for key in keys if getattr(step, key) is not None and getattr(step, key) != default[key]]
+
+
+def with_wrong_values(scenario: Scenario, nth: int) -> tuple[Scenario, list[int]]:
+    """The scenario with the nth expected value of each expectation wrong, and which expectations that makes wrong."""
+    steps: list[PlannedStep] = []
+    wronged: list[int] = []
+    number = 0
+    for planned in scenario.steps:
+        step = planned.step
+        if isinstance(step, schema.Expectation):
+            keys = expected_keys(step)
+            # That all is whole cannot be said wrongly; a test of its own below shows that it can fail.
+            if nth < len(keys) and not isinstance(step, schema.ExpectWhole):
+                key = keys[nth]
+                other_step = "a3-boot-broker3" if isinstance(step, schema.ExpectRecorded) else ""
+                step = msgspec.structs.replace(step, **{key: wrong(getattr(step, key), other_step=other_step)})
+                wronged.append(number)
+            number += 1
+        steps.append(replace(planned, step=step))
+    return replace(scenario, steps=tuple(steps), faults=None), wronged
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_every_value_that_is_expected_matters(path: Path) -> None:
+    scenario = read_scenario(path)
+    looked_at = 0
+    for nth in range(6):
+        altered, wronged = with_wrong_values(scenario, nth)
+        if not wronged:
+            break
+        play = Play(altered, seed=scenario.seed)
+        play.run()
+        for number, verdict in enumerate(play.verdicts):
+            assert verdict.held == (number not in wronged), f"line {verdict.line}, value {nth}: {verdict}"
+        assert not play.held
+        looked_at += len(wronged)
+    assert looked_at > 0 or path.stem == "anything_breaks"
+
+
+def play_of(tmp_path: Path, steps: str, cluster: str = "brokers = 3") -> Play:
+    text = f'title = "t"\nwhy = "w"\n[cluster]\nversion = "3.9"\ncontroller = 1\n{cluster}\n{steps}'
+    path = tmp_path / "scenario.toml"
+    path.write_text(text)
+    play = Play(read_scenario(path), seed=1)
+    play.run()
+    return play
+
+
+CREATE = """
+[[step]]
+at = "5s"
+action = "create_topic"
+topic = "t"
+assignment = [[2, 3], [3, 2]]
+"""
+
+
+def test_a_topic_that_is_not_there_yet_is_not_whole_and_is_offline(tmp_path: Path) -> None:
+    play = play_of(tmp_path, CREATE + '[[step]]\nexpect = "whole"\n[[step]]\nexpect = "offline"\npartitions = []\n')
+    assert [verdict.failures for verdict in play.verdicts] == [
+        ("t-0 does not exist", "t-1 does not exist"),
+        ("offline partitions is ['t-0', 't-1'], expected []",),
+    ]
+
+
+def test_what_is_not_whole_is_told(tmp_path: Path) -> None:
+    dead = '[[step]]\nat = "10s"\naction = "shutdown"\nbroker = 3\n'
+    play = play_of(tmp_path, CREATE + dead + '[[step]]\nafter = "10s"\nexpect = "whole"\n')
+    assert play.verdicts[0].failures == ("t-0 has isr [2] of replicas [2, 3]", "t-1 has isr [2] of replicas [3, 2]")
+    back = '[[step]]\naction = "restart"\nbroker = 3\n[[step]]\nafter = "20s"\nexpect = "whole"\npreferred = true\n'
+    play = play_of(tmp_path, CREATE + dead + '[[step]]\nafter = "1s"\n' + back.removeprefix("[[step]]\n"))
+    assert play.verdicts[0].failures == ("t-1 is not led by its first replica 3",)
+
+
+def test_an_expectation_in_time_is_settled_when_it_comes_true_and_not_before_its_time_is_over(tmp_path: Path) -> None:
+    look = '[[step]]\nwithin = "{}"\nexpect = "brokers"\nregistered = [1, 3]\n'
+    dead = '[[step]]\nat = "10s"\naction = "kill"\nbroker = 2\n'
+    play = play_of(tmp_path, CREATE + dead + look.format("9s") + look.format("60s"))
+    too_soon, in_time = play.verdicts
+    assert (too_soon.at_us, too_soon.held) == (19_000_000, False)
+    assert in_time.held
+    assert play.history[-1].at_us == in_time.at_us
+    assert 26_000_000 <= in_time.at_us <= 30_000_000, "18 s of session and a bucket of 2 s after the last ping"
+
+
+def test_an_invariant_that_breaks_fails_the_run_and_names_the_event(tmp_path: Path) -> None:
+    """What no broker would write is written by the operator's hand: a leader that is not in its ISR."""
+    state = '{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":5,"isr":[2,3]}'
+    write = f"""
+[[step]]
+at = "10s"
+action = "write_znode"
+path = "/brokers/topics/t/partitions/0/state"
+data = '{state}'
+
+[[step]]
+after = "1s"
+expect = "topics"
+topics = ["t"]
+"""
+    play = play_of(tmp_path, CREATE + write)
+    assert all(verdict.held for verdict in play.verdicts)
+    assert not play.held
+    violation = play.violations[0]
+    assert violation.invariant == "a leader is in its ISR, or there is none"
+    assert violation.detail == "t-0 is led by 1, its ISR is [2, 3]"
+    assert isinstance(violation.event, Event)
+    assert (violation.event.subject, violation.event.who) == ("t-0", "admin")
