@@ -112,7 +112,8 @@ class WhatIf:
         before_leader = self._leader[rows]
         offline = after.in_sync == 0
         newly_offline = offline & ~self._offline[rows]
-        moved = (before_leader != NONE) & (after.leader != NONE) & (before_leader != after.leader)
+        # Who has a leader now had one before: the cluster was settled.
+        moved = (after.leader != NONE) & (before_leader != after.leader)
         newly_dark = np.unique(self.layout.topic[rows[newly_offline]])
         leaders = self._leaders + (_count(after.leader, len(live)) - _count(before_leader, len(live)))
         busiest = int(np.argmax(np.where(live, leaders, -1))) if live.any() else NONE

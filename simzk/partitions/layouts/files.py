@@ -7,7 +7,6 @@ reader of JSON. A file is written under another name first and then renamed, so 
 from __future__ import annotations
 
 import json
-import os  # noqa: TC003 - the paths of the public functions name it
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -39,7 +38,7 @@ def brokers_path(path: Path) -> Path:
     return path.with_name(f"{path.stem}.brokers.parquet")
 
 
-def read_layout(path: str | os.PathLike[str]) -> Layout:
+def read_layout(path: str | Path) -> Layout:
     """Read a layout file and check every row of it.
 
     Args:
@@ -58,7 +57,7 @@ def read_layout(path: str | os.PathLike[str]) -> Layout:
     return columns.to_layout(*read(source), where=str(source))
 
 
-def read_brokers(path: str | os.PathLike[str]) -> Brokers:
+def read_brokers(path: str | Path) -> Brokers:
     """The brokers of a layout file, without its partitions where they stand beside them.
 
     Args and raises as in `read_layout`.
@@ -70,7 +69,7 @@ def read_brokers(path: str | os.PathLike[str]) -> Brokers:
     return columns.to_brokers(_parquet_table(beside), str(beside))
 
 
-def write_layout(layout: Layout, path: str | os.PathLike[str]) -> None:
+def write_layout(layout: Layout, path: str | Path) -> None:
     """Write a layout; the same layout gives the same bytes.
 
     Args:
