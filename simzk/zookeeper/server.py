@@ -19,8 +19,8 @@ from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.acl import READ, digest_id
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.connection import Connection
-from simzk.zookeeper.outstanding import Outstanding
-from simzk.zookeeper.prepare import FLAGS, PREPARE
+from simzk.zookeeper.prepare import PREPARE
+from simzk.zookeeper.prepare_multi import prepare_multi
 from simzk.zookeeper.reads import READS, Reader
 from simzk.zookeeper.refused import RefusedError
 from simzk.zookeeper.replies import PING_XID, Closed, Code, ConnectResponse, OperationResult, Reply
@@ -225,7 +225,7 @@ class Server:
         error = 0
         record: txns.MultiTxn | txns.ErrorTxn
         try:
-            record = self._prepare_multi(connection, request)
+            record = prepare_multi(request, connection.asker, self.tree.find, connection.session_id)
         except RefusedError as refused:
             error = refused.code
             record = txns.ErrorTxn(error)
@@ -239,34 +239,6 @@ class Server:
             errors = [step.error if isinstance(step, txns.ErrorTxn) else 0 for step in record.records]
             results = [OperationResult(failed, None) for failed in errors]
         self._send(connection, Reply(xid, zxid, error, results))
-
-    def _prepare_multi(self, connection: Connection, request: req.Multi) -> txns.MultiTxn:
-        """Check operation by operation, each as if the earlier ones were done.
-
-        Raises:
-            RefusedError: MARSHALLING_ERROR, where the request as a whole makes no sense.
-        """
-        if any(operation.path is None for operation in request.operations):
-            raise RefusedError(Code.MARSHALLING_ERROR)
-        outstanding = Outstanding(self.tree.find, connection.session_id)
-        records: list[txns.TreeRecord | txns.ErrorTxn] = []
-        failed = False
-        for operation in request.operations:
-            if failed:
-                records.append(txns.ErrorTxn(Code.RUNTIME_INCONSISTENCY))
-                continue
-            try:
-                record = PREPARE[operation.__class__](operation, connection.asker, outstanding.find)
-            except RefusedError as refused:
-                if refused.code == Code.MARSHALLING_ERROR:
-                    raise
-                failed = True
-                records.append(txns.ErrorTxn(refused.code))
-            else:
-                flags = getattr(operation, "flags", 0)
-                outstanding.note(record, ephemeral=FLAGS[flags].ephemeral)
-                records.append(record)
-        return txns.MultiTxn(tuple(records))  # type: ignore[arg-type]
 
     def _ping(self, connection: Connection, xid: int, request: req.Ping, now_ms: int) -> None:
         self._send(connection, Reply(PING_XID, self.zxid, 0, None))

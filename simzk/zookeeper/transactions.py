@@ -101,20 +101,20 @@ class ErrorTxn(NamedTuple):
     error: int
 
 
+CreateRecord = CreateTxn | Create2Txn | CreateContainerTxn | CreateTTLTxn
+MultiRecord = CreateRecord | DeleteTxn | SetDataTxn | CheckTxn | ErrorTxn
+
+
 class MultiTxn(NamedTuple):
     """The records of a multi. Where one of them is an `ErrorTxn` the multi failed and none is applied (§1.6)."""
 
-    records: tuple[
-        CreateTxn | Create2Txn | CreateContainerTxn | CreateTTLTxn | DeleteTxn | SetDataTxn | CheckTxn | ErrorTxn,
-        ...,
-    ]
+    records: tuple[MultiRecord, ...]
 
     @property
     def failed(self) -> bool:
         return any(isinstance(record, ErrorTxn) for record in self.records)
 
 
-CreateRecord = CreateTxn | Create2Txn | CreateContainerTxn | CreateTTLTxn
 TreeRecord = CreateRecord | DeleteTxn | DeleteContainerTxn | SetDataTxn | SetACLTxn | CheckTxn
 Record = TreeRecord | MultiTxn | CreateSessionTxn | CloseSessionTxn | ErrorTxn
 
