@@ -6,6 +6,8 @@ import errno
 import gzip
 import os
 import shutil
+import subprocess
+import sys
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -318,3 +320,37 @@ def test_fsync_is_once_a_batch_and_can_be_left_off(place: Path, monkeypatch: pyt
     quick = live(killed(place))
     quick.do(create("/a"))
     assert len(synced) == 1
+
+
+ENDLESS_LIFE = """
+import sys
+from pathlib import Path
+from simzk.serve.data_directory import DataDirectory
+from simzk.zookeeper import requests as req
+from simzk.zookeeper.config import ServerConfig
+
+directory = DataDirectory(Path(sys.argv[1]), snap_count=100)
+server = directory.load(ServerConfig(), 0)
+connection = server.connect(req.ConnectRequest(0, 0, 40000, 0, None, False), 0)
+while True:
+    for _ in range(7):
+        path = "/%d" % (server.zxid + 1)
+        server.handle(connection, 1, req.Create(path, b"data", req.OPEN_ACL, 0), 1)
+    directory.sync()
+    print(path, flush=True)
+"""
+
+
+def test_a_process_killed_at_work_has_kept_what_it_said(place: Path) -> None:
+    for lines in (5, 60):
+        process = subprocess.Popen([sys.executable, "-c", ENDLESS_LIFE, str(place)], stdout=subprocess.PIPE, text=True)
+        with process:
+            assert process.stdout is not None
+            said = [process.stdout.readline() for _ in range(lines)]
+            process.kill()
+            said += process.stdout.readlines()
+        life = live(killed(place))
+        life.server.check()
+        assert all(path.strip() in life.server.tree for path in said if path.endswith("\n"))
+        life.directory.close()
+        lives.clear()
