@@ -46,6 +46,7 @@ LATENCY_US = (150, 600)
 BASE_PORT = 9092
 ELECTION_HEAD_START_US = 50_000
 QUIET_US = 3_000_000
+QUIET_STEP_US = 100_000
 _BOOT_LIMIT_SECONDS = 60.0
 _UUID_BITS = 128
 
@@ -205,7 +206,7 @@ class KafkaCluster(Operations):
         """Let time pass until nothing is left to happen by itself.
 
         Quiet is: every running broker is registered and no other is, the controller serves, all replicas that can be
-        are in sync, no request of the operator is open, and nothing was written for three seconds.
+        are in sync, no request of the operator is open; all this, and no write, for three seconds.
 
         Args:
             limit_seconds: the most time that passes.
@@ -214,13 +215,14 @@ class KafkaCluster(Operations):
             whether it is quiet now.
         """
         deadline_us = self.scheduler.now_us + round(limit_seconds * 1_000_000)
+        unsettled_us = self.scheduler.now_us
         while self.scheduler.now_us < deadline_us:
-            if self._is_settled() and self.scheduler.now_us - self._last_transaction_us >= QUIET_US:
+            if not self._is_settled():
+                unsettled_us = self.scheduler.now_us
+            elif self.scheduler.now_us - max(self._last_transaction_us, unsettled_us) >= QUIET_US:
                 return True
-            next_us = self.scheduler.next_at_us
-            step_us = min(deadline_us, self.scheduler.now_us + 100_000)
-            self.scheduler.run_until(step_us if next_us is None else max(step_us, min(next_us, deadline_us)))
-        return self._is_settled()
+            self.scheduler.run_until(min(deadline_us, self.scheduler.now_us + QUIET_STEP_US))
+        return False
 
     def _is_settled(self) -> bool:
         registered = set(self._registered())
@@ -228,7 +230,10 @@ class KafkaCluster(Operations):
         serving = {b.id for b in self.brokers.values() if b.alive and b.registered and not b.stopping}
         if registered != running or serving != running or self._operator.busy:
             return False
-        return not running or (self.controller in running and self._is_in_sync())
+        if not running:
+            return True
+        controller = self.controller
+        return controller in running and not self.brokers[controller].paused and self._is_in_sync()
 
     def _is_in_sync(self) -> bool:
         """Whether every partition that can have a leader has one, and every replica that can be in sync is."""

@@ -1,0 +1,63 @@
+"""Small clusters for tests, and what is asked of them again and again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simzk.kafka.cluster import KafkaCluster
+from simzk.kafka.protocol import Error
+from simzk.simulation import Monitor
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+QUICK = {"zookeeper.session.timeout.ms": 6000, "auto.leader.rebalance.enable": False}
+
+
+def cluster(
+    brokers: int | Sequence[int] = 4,
+    *,
+    controller: int | None = None,
+    config: Mapping[str, str | int | bool] | None = None,
+    seed: int = 0,
+    racks: int | None = None,
+) -> KafkaCluster:
+    """A booted cluster; with `controller` that broker rules."""
+    c = KafkaCluster(brokers=brokers, seed=seed, racks=racks, config=QUICK | dict(config or {}), boot=controller is None)
+    if controller is not None:
+        c.restart(controller)
+        quiet(c)
+        for broker in c.brokers:
+            if broker != controller:
+                c.restart(broker)
+        quiet(c)
+        assert c.controller == controller
+    return c
+
+
+def topic(c: KafkaCluster, name: str, assignment: Mapping[int, Sequence[int]], **config: str) -> None:
+    """Make a topic and wait for it."""
+    values = {key.replace("_", "."): value for key, value in config.items()}
+    answer = c.create_topic(name, assignment=assignment, config=values)
+    quiet(c)
+    assert answer.result().error == Error.NONE, answer.result()
+
+
+def quiet(c: KafkaCluster, limit_seconds: float = 120) -> None:
+    assert c.run_until_quiet(limit_seconds), c.history.to_text()
+
+
+def watch(c: KafkaCluster) -> Monitor:
+    """Check the invariants from now on."""
+    return Monitor(c.history, c.invariants, seed=c.seed)
+
+
+def told(c: KafkaCluster, name: str, partition: int = 0) -> tuple[int, tuple[int, ...], int, int]:
+    """Leader, ISR, leader epoch, version."""
+    state = c.state(name, partition)
+    return state.leader, state.isr, state.leader_epoch, state.version
+
+
+def happened(c: KafkaCluster, what: str) -> list[str]:
+    """Who or what an event of a kind was about, in order."""
+    return [event.subject or event.who for event in c.history if event.what == what]

@@ -1,0 +1,252 @@
+"""Brokers and controllers that die, stop for a while, lose their sessions or their network."""
+
+from __future__ import annotations
+
+import pytest
+
+from simzk.errors import ConfigError
+from simzk.kafka import paths
+from tests.kafka.clusters import cluster, happened, quiet, told, topic, watch
+
+
+def test_the_controller_dies_and_another_takes_over_with_the_next_epoch() -> None:
+    with cluster(3, controller=1) as c:
+        monitor = watch(c)
+        topic(c, "t", {0: [1, 2, 3], 1: [2, 3, 1]})
+        c.kill(1)
+        quiet(c)
+        assert c.controller in (2, 3)
+        assert c.state("t", 0).controller_epoch == 2
+        assert c.live_brokers == [2, 3]
+        assert not monitor.violations
+
+
+def test_the_preferred_broker_wins_the_election() -> None:
+    for winner in (2, 3):
+        with cluster(3, controller=1) as c:
+            c.prefer_controller(winner)
+            c.kill(1)
+            quiet(c)
+            assert c.controller == winner
+
+
+def test_a_paused_controller_that_was_replaced_is_fenced() -> None:
+    """Its session lives on, so that it takes its writes for good: the check of the epoch stops them."""
+    with cluster(4, controller=1) as c:
+        monitor = watch(c)
+        topic(c, "t", {0: [2, 3], 1: [3, 2]})
+        c.pause(1)
+        c.prefer_controller(4)
+        c.delete_znode(paths.CONTROLLER)
+        c.run_for(1)
+        assert c.controller == 4
+        c.kill(3)
+        c.run_for(2)
+        c.resume(1)  # it finds the deletion of its znode, and what else it missed
+        quiet(c)
+        assert c.controller == 4
+        assert c.state("t", 1).controller_epoch == 2
+        assert not monitor.violations
+        assert not c.brokers[1].controller.is_active
+
+
+def test_writes_of_a_zombie_controller_fail_on_the_epoch_check() -> None:
+    """A controller that works on an event while another is elected: its next write is refused, and it resigns."""
+    with cluster(4, controller=1) as c:
+        monitor = watch(c)
+        topic(c, "t", {number: [2, 3] for number in range(30)})
+        c.kill(2)
+        while not happened(c, "leader moved"):
+            c.scheduler.run_next()
+        c.pause(1)  # in the middle of its elections
+        c.prefer_controller(4)
+        c.delete_znode(paths.CONTROLLER)
+        c.run_for(2)
+        assert c.controller == 4
+        c.resume(1)
+        quiet(c)
+        assert happened(c, "fenced") == ["broker change"]
+        assert [event.who for event in c.history if event.what == "fenced"] == ["controller 1"]
+        assert not monitor.violations
+        assert all(c.state("t", number).leader == 3 for number in range(30))
+
+
+def test_a_session_that_expires_is_registered_again_with_a_new_epoch() -> None:
+    with cluster(3, controller=1) as c:
+        topic(c, "t", {0: [2, 3]})
+        before = c.brokers[2].epoch
+        c.expire(2)
+        quiet(c)
+        assert c.brokers[2].epoch > before
+        assert c.live_brokers == [1, 2, 3]
+        assert told(c, "t")[:2] == (3, (3, 2))
+
+
+def test_a_controller_whose_session_expires_resigns_and_registers_again() -> None:
+    with cluster(3, controller=1) as c:
+        monitor = watch(c)
+        c.prefer_controller(3)
+        c.expire(1)
+        quiet(c)
+        assert c.controller == 3
+        assert c.live_brokers == [1, 2, 3]
+        assert "controller 1" in happened(c, "resigned")
+        assert not monitor.violations
+
+
+def test_a_pause_shorter_than_the_timeout_changes_nothing() -> None:
+    with cluster(3, controller=1) as c:
+        topic(c, "t", {0: [2, 3]})
+        zxid = c.server.zxid
+        c.pause(2, 2)
+        c.run_for(20)
+        assert told(c, "t") == (2, (2, 3), 0, 0)
+        assert c.server.zxid == zxid
+
+
+def test_a_pause_longer_than_the_timeout_costs_the_session() -> None:
+    with cluster(3, controller=1) as c:
+        topic(c, "t", {0: [2, 3]})
+        c.pause(2, 20)
+        c.run_for(15)
+        assert told(c, "t")[:2] == (3, (3,))
+        assert c.live_brokers == [1, 3]
+        assert c.brokers[2].replicas.leads(next(iter(c.brokers[2].replicas.replicas)))  # so it believes still
+        c.run_for(10)
+        quiet(c)
+        assert told(c, "t")[:2] == (3, (3, 2))
+        assert c.live_brokers == [1, 2, 3]
+
+
+def test_a_broker_that_comes_back_before_its_death_is_noticed_is_bounced() -> None:
+    """Within one change of the children the broker is there before and after; only its epoch tells (KIP-380)."""
+    with cluster(4, controller=4) as c:
+        topic(c, "t", {0: [1, 2]})
+        c.pause(4, 4)  # the controller looks away
+        c.run_for(0.1)
+        c.expire(1)
+        c.run_for(3)
+        assert c.live_brokers == [1, 2, 3, 4]
+        quiet(c)
+        assert told(c, "t")[:3] == (2, (2, 1), 1)
+
+
+def test_several_brokers_at_once() -> None:
+    with cluster(5, controller=5) as c:
+        monitor = watch(c)
+        topic(c, "t", {0: [1, 2, 3], 1: [2, 3, 4]})
+        topic(c, "two", {0: [1, 2]})
+        for broker in (1, 2):
+            c.kill(broker)
+        quiet(c)
+        assert [told(c, "t", 0)[0], told(c, "t", 1)[0], told(c, "two", 0)[0]] == [3, 3, -1]
+        for broker in (1, 2):
+            c.restart(broker)
+        quiet(c)
+        assert c.state("two", 0).leader in (1, 2)
+        assert sorted(c.state("t", 1).isr) == [2, 3, 4]
+        assert not monitor.violations
+
+
+def test_all_replicas_dead_keep_the_last_in_sync_one() -> None:
+    with cluster(4, controller=4) as c:
+        topic(c, "t", {0: [1, 2, 3]})
+        for broker in (3, 2, 1):
+            c.kill(broker)
+            quiet(c)
+        assert told(c, "t")[:2] == (-1, (1,))
+        c.restart(2)
+        quiet(c)
+        assert c.state("t", 0).leader == -1
+        c.restart(1)
+        quiet(c)
+        assert told(c, "t")[:2] == (1, (1, 2))
+
+
+def test_every_broker_dies_and_all_come_back() -> None:
+    with cluster(3, controller=1) as c:
+        topic(c, "t", {0: [1, 2, 3]})
+        for broker in (1, 2, 3):
+            c.kill(broker)
+        quiet(c)
+        assert c.controller is None
+        assert c.live_brokers == []
+        for broker in (1, 2, 3):
+            c.restart(broker)
+        quiet(c)
+        assert c.controller is not None
+        assert sorted(c.state("t", 0).isr) == [1, 2, 3]
+
+
+def test_a_broker_started_before_its_old_session_is_gone_cannot_register_at_first() -> None:
+    with cluster(3, controller=1) as c:
+        c.kill(2)
+        c.run_for(0.5)
+        c.restart(2)
+        quiet(c)
+        assert "broker 2" in happened(c, "cannot start")
+        assert c.live_brokers == [1, 2, 3]
+
+
+def test_a_clean_shutdown_moves_leaders_before_the_session_ends() -> None:
+    with cluster(3, controller=1) as c:
+        topic(c, "t", {0: [2, 3], 1: [3, 2]})
+        topic(c, "alone", {0: [2]})
+        c.shutdown(2)
+        quiet(c)
+        assert told(c, "t", 0) == (3, (3,), 1, 1)
+        assert told(c, "t", 1) == (3, (3,), 1, 1)
+        assert told(c, "alone")[:2] == (-1, (2,))  # nobody else has it
+        kinds = [event.what for event in c.history]
+        assert kinds.index("leader moved") < kinds.index("registration gone")
+
+
+def test_a_slow_follower_leaves_the_isr_only_where_data_flows() -> None:
+    with cluster(3, controller=1, config={"replica.lag.time.max.ms": 10_000}) as c:
+        topic(c, "t", {0: [2, 3], 1: [2, 3]})
+        c.network.cut("broker 2", "broker 3")
+        assert c.produce("t", 0, 10)
+        c.run_for(40)
+        assert told(c, "t", 0) == (2, (2,), 0, 1)  # no leader epoch more: the leader asked for it
+        assert told(c, "t", 1) == (2, (2, 3), 0, 0)
+        c.network.heal("broker 2", "broker 3")
+        quiet(c)
+        assert told(c, "t", 0) == (2, (2, 3), 0, 2)
+
+
+def test_a_broker_cut_off_from_zookeeper_is_given_up_and_taken_back() -> None:
+    with cluster(3, controller=1) as c:
+        monitor = watch(c)
+        topic(c, "t", {0: [2, 3]})
+        c.network.cut("broker 2", "zookeeper")
+        c.run_for(15)
+        assert told(c, "t")[:2] == (3, (3,))
+        c.network.heal("broker 2", "zookeeper")
+        quiet(c)
+        assert told(c, "t")[:2] == (3, (3, 2))
+        assert not monitor.violations
+
+
+def test_automatic_rebalance_gives_leadership_back() -> None:
+    config = {"auto.leader.rebalance.enable": True, "leader.imbalance.check.interval.seconds": 30}
+    with cluster(3, controller=1, config=config) as c:
+        topic(c, "t", {0: [2, 3], 1: [3, 2]})
+        c.kill(2)
+        quiet(c)
+        c.restart(2)
+        quiet(c)
+        c.run_for(60)
+        assert [c.state("t", number).leader for number in (0, 1)] == [2, 3]
+
+
+@pytest.mark.parametrize("verb", ["kill", "pause", "expire", "shutdown", "restart", "prefer_controller"])
+def test_a_broker_that_does_not_exist_is_an_error_of_the_user(verb: str) -> None:
+    with cluster(2) as c:
+        arguments = (9, 1.0) if verb == "pause" else (9,)
+        with pytest.raises(ConfigError, match=r"broker 9 does not exist; expected one of 1, 2"):
+            getattr(c, verb)(*arguments)
+        with pytest.raises(ConfigError, match="broker 1 is running"):
+            c.restart(1)
+        c.kill(1)
+        with pytest.raises(ConfigError, match="broker 1 is not running"):
+            c.kill(1)
