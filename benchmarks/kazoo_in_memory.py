@@ -3,9 +3,11 @@
     python -m benchmarks.kazoo_in_memory [--json OUT] [--rounds N]
 
 All arms run the same calls in one run, turn by turn, so that a machine that is busy for a while slows all of them; of
-each arm the median of its rounds counts. The transport that does nothing shows what kazoo itself costs; the real
-server (3.9, from PySpark's jars, on local TCP, without fsync) what a test suite pays without simzk; zake, the fake that
-kazoo's users have had so far, is given the same calls at several tree sizes, as its cost grows with the tree.
+each arm the median of its rounds counts. Two transports that do nothing show what kazoo itself costs: "nothing" is
+simzk's own with bytes made beforehand in place of a server, "socket" the same bytes over a socket pair with kazoo's own
+handler. The real server (3.9, from PySpark's jars, on local TCP, without fsync) is what a test suite pays without simzk;
+zake, the fake that kazoo's users have had so far, is given the same calls at several tree sizes, as its cost grows with
+the tree.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from zake.fake_client import FakeClient
 
 import simzk
 from benchmarks.machine import machine
-from benchmarks.null_transport import null_client
+from benchmarks.null_transport import null_client, null_socket_client
 from tests.conformance.real_zookeeper import RealZooKeeper
 
 if TYPE_CHECKING:
@@ -72,7 +74,12 @@ def arms() -> Iterator[dict[str, KazooClient]]:
     with ExitStack() as stack:
         real = stack.enter_context(RealZooKeeper())
         zookeeper = stack.enter_context(simzk.ZooKeeper())
-        clients = {"memory": zookeeper.client(), "nothing": null_client(), "real": KazooClient(hosts=real.hosts)}
+        clients = {
+            "memory": zookeeper.client(),
+            "nothing": null_client(),
+            "socket": null_socket_client(),
+            "real": KazooClient(hosts=real.hosts),
+        }
         for client in clients.values():
             stack.callback(client.close)
             stack.callback(client.stop)
@@ -126,10 +133,12 @@ def _of_fresh_memory(znodes: int) -> Rates:
 def show(kazoo: dict[str, Rates], sizes: dict[int, dict[str, Rates]]) -> None:
     """Print the two tables."""
     print(f"\nkazoo, {ZNODES} znodes, one call at a time    operations/s")
-    print(f"{'':10}{'memory':>10}{'nothing':>10}{'real':>10}{'of nothing':>12}{'x real':>8}")
+    names = ("memory", "nothing", "socket", "real")
+    print(f"{'':10}" + "".join(f"{name:>10}" for name in names) + f"{'of nothing':>12}{'of socket':>12}{'x real':>8}")
     for operation in OPERATIONS:
-        memory, nothing, real = (kazoo[name][operation] for name in ("memory", "nothing", "real"))
-        print(f"{operation:10}{memory:10,.0f}{nothing:10,.0f}{real:10,.0f}{memory / nothing:12.0%}{memory / real:8.1f}")
+        memory, nothing, socket, real = (kazoo[name][operation] for name in names)
+        rates = f"{memory:10,.0f}{nothing:10,.0f}{socket:10,.0f}{real:10,.0f}"
+        print(f"{operation:10}{rates}{memory / nothing:12.0%}{memory / socket:12.0%}{memory / real:8.1f}")
     print("\nthe same calls on zake, by tree size    operations/s")
     print(f"{'':10}{'znodes':>8}{'memory':>10}{'zake':>10}{'x zake':>8}")
     for size, both in sizes.items():

@@ -1,15 +1,18 @@
 """kazoo over a transport that does nothing: each request is answered with bytes that were made beforehand.
 
 What kazoo itself costs, threads and all: the measure for what a server in memory adds to it. The answer knows of a
-request its xid and its opcode, nothing else.
+request its xid and its opcode, nothing else. It comes on either of two transports: the one in memory that simzk has,
+and a pair of sockets, which is what a kazoo client with its own handler would wait on.
 """
 
 from __future__ import annotations
 
+import socket
 import struct
 from typing import TYPE_CHECKING
 
 from kazoo.client import KazooClient
+from kazoo.handlers.threading import SequentialThreadingHandler
 
 from simzk.serve.kazoo_handler import MemoryHandler
 
@@ -39,22 +42,32 @@ _BODIES = {
 }
 
 
-class NullPeer:
-    """Answers every request at once, with the same bytes for each opcode."""
+class Answers:
+    """The bytes that answer each request of one connection."""
 
-    def __init__(self, socket: MemorySocket) -> None:
-        self.session_id = 1
-        self._socket = socket
+    def __init__(self) -> None:
         self._connected = False
 
-    def receive(self, data: bytes) -> None:
+    def to(self, data: bytes | memoryview) -> bytes:
         if not self._connected:
             self._connected = True
             reply = _CONNECTED
         else:
             xid, opcode = _XID_AND_OPCODE.unpack_from(data, 4)
             reply = _HEADER.pack(xid, 1, 0) + _BODIES.get(opcode, b"")
-        self._socket.deliver(_LENGTH.pack(len(reply)) + reply)
+        return _LENGTH.pack(len(reply)) + reply
+
+
+class NullPeer:
+    """Answers every request at once, in memory."""
+
+    def __init__(self, socket: MemorySocket) -> None:
+        self.session_id = 1
+        self._socket = socket
+        self._answers = Answers()
+
+    def receive(self, data: bytes) -> None:
+        self._socket.deliver(self._answers.to(data))
 
     def hang_up(self) -> None:
         self._socket.end()
@@ -73,6 +86,35 @@ class NullListener:
         raise AssertionError("nothing is ever due")
 
 
+class NullSocket:
+    """One end of a socket pair; what is sent into it is answered from the other end, in the sending thread."""
+
+    def __init__(self) -> None:
+        self._near, self._far = socket.socketpair()
+        self._answers = Answers()
+        self.fileno, self.recv, self.setblocking = self._near.fileno, self._near.recv, self._near.setblocking
+
+    def send(self, data: memoryview) -> int:
+        self._far.sendall(self._answers.to(data))
+        return len(data)
+
+    def close(self) -> None:
+        self._near.close()
+        self._far.close()
+
+
+class NullSocketHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
+    """kazoo's own handler, but for where a connection leads."""
+
+    def create_connection(self, address: tuple[str, int], **options: object) -> NullSocket:
+        return NullSocket()
+
+
 def null_client() -> KazooClient:
-    """An unmodified kazoo client of a server that does nothing."""
+    """An unmodified kazoo client of a server in memory that does nothing."""
     return KazooClient(handler=MemoryHandler(NullListener()))
+
+
+def null_socket_client() -> KazooClient:
+    """An unmodified kazoo client of a server behind a socket pair that does nothing."""
+    return KazooClient(handler=NullSocketHandler())

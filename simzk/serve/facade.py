@@ -75,6 +75,10 @@ class Facade(ABC):
         """The clients that `client` made, oldest first."""
         return tuple(self._clients)
 
+    @abstractmethod
+    def client(self, **options: object) -> KazooClient:
+        """kazoo's own client, not yet started; `close` stops it."""
+
     # What a test does to a client.
 
     def expire(self, client: KazooClient) -> None:

@@ -1,4 +1,4 @@
-"""kazoo's recipes and calls, one body for the server in memory and for a real ZooKeeper.
+"""kazoo's recipes and calls, one body for the server in memory, on TCP, and for a real ZooKeeper.
 
 What passes on the real server is what users rely on; the same assertions on ours are the proof that it is not missing.
 """
@@ -59,11 +59,12 @@ class Ensemble:
         thief.close()
 
 
-@pytest.fixture(params=["memory", pytest.param("real", marks=pytest.mark.java)])
+@pytest.fixture(params=["memory", "tcp", pytest.param("real", marks=pytest.mark.java)])
 def ensemble(request: pytest.FixtureRequest) -> Iterator[Ensemble]:
     with ExitStack() as stack:
-        if request.param == "memory":
-            zookeeper = stack.enter_context(simzk.ZooKeeper())
+        if request.param != "real":
+            make = simzk.ZooKeeper if request.param == "memory" else simzk.ZooKeeperServer
+            zookeeper = stack.enter_context(make())
 
             def new_client(chroot: str, **options: Any) -> KazooClient:
                 return zookeeper.client(hosts="127.0.0.1:2181" + chroot, **options)

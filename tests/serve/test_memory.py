@@ -25,6 +25,8 @@ from tests.waiting import PATIENCE_S, Reports
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from simzk.serve.facade import Facade
+
 TIMEOUT_S = 10.0
 # A session touched at 0 with 10 s and a tick of 2 s expires on the first tick after its timeout has run.
 EXPIRES_S = 12.0
@@ -36,7 +38,15 @@ def zookeeper() -> Iterator[simzk.ZooKeeper]:
         yield server
 
 
-def started(zookeeper: simzk.ZooKeeper, **options: Any) -> KazooClient:
+@pytest.fixture(params=["ZooKeeper", "ZooKeeperServer"])
+def either(request: pytest.FixtureRequest) -> Iterator[Facade]:
+    """In memory and on TCP: the verbs mean the same."""
+    make: type[simzk.ZooKeeper | simzk.ZooKeeperServer] = getattr(simzk, request.param)
+    with make() as server:
+        yield server
+
+
+def started(zookeeper: Facade, **options: Any) -> KazooClient:
     client = zookeeper.client(timeout=TIMEOUT_S, **options)
     client.start(timeout=PATIENCE_S)
     return client
@@ -128,8 +138,8 @@ def test_a_client_that_other_code_makes_talks_through_a_handler(zookeeper: simzk
         client.close()
 
 
-def test_stop_ends_the_session(zookeeper: simzk.ZooKeeper) -> None:
-    client, watcher = started(zookeeper), started(zookeeper)
+def test_stop_ends_the_session(either: Facade) -> None:
+    client, watcher = started(either), started(either)
     client.create("/here", ephemeral=True)
     events = Reports()
     watcher.exists("/here", watch=events)
@@ -142,11 +152,11 @@ def test_stop_ends_the_session(zookeeper: simzk.ZooKeeper) -> None:
 # Sessions that end
 
 
-def test_expire_ends_the_session_at_once(zookeeper: simzk.ZooKeeper) -> None:
-    losing, watcher = started(zookeeper), started(zookeeper)
+def test_expire_ends_the_session_at_once(either: Facade) -> None:
+    losing, watcher = started(either), started(either)
     losing.create("/here", ephemeral=True)
     states, lost = states_of(losing), losing.client_id
-    zookeeper.expire(losing)
+    either.expire(losing)
     assert watcher.exists("/here") is None
     assert [states.next(), states.next(), states.next()] == [
         KazooState.SUSPENDED,
@@ -156,44 +166,44 @@ def test_expire_ends_the_session_at_once(zookeeper: simzk.ZooKeeper) -> None:
     assert losing.client_id != lost
 
 
-def test_expire_reaches_a_client_that_is_not_connected(zookeeper: simzk.ZooKeeper) -> None:
-    losing, watcher = started(zookeeper), started(zookeeper)
+def test_expire_reaches_a_client_that_is_not_connected(either: Facade) -> None:
+    losing, watcher = started(either), started(either)
     losing.create("/here", ephemeral=True)
     states = states_of(losing)
-    pause = zookeeper.pause(losing)
-    zookeeper.disconnect(losing)
+    pause = either.pause(losing)
+    either.disconnect(losing)
     assert states.next() == KazooState.SUSPENDED
-    zookeeper.expire(losing)
+    either.expire(losing)
     assert watcher.exists("/here") is None
     pause.resume()
     assert [states.next(), states.next()] == [KazooState.LOST, KazooState.CONNECTED]
 
 
-def test_a_watch_of_the_expired_session_fires_for_its_own_ephemeral(zookeeper: simzk.ZooKeeper) -> None:
-    losing = started(zookeeper)
+def test_a_watch_of_the_expired_session_fires_for_its_own_ephemeral(either: Facade) -> None:
+    losing = started(either)
     events = Reports()
     losing.create("/here", ephemeral=True)
     losing.exists("/here", watch=events)
-    zookeeper.expire(losing)
+    either.expire(losing)
     assert events.next().type == EventType.DELETED
 
 
-def test_disconnect_keeps_the_session(zookeeper: simzk.ZooKeeper) -> None:
-    client = started(zookeeper)
+def test_disconnect_keeps_the_session(either: Facade) -> None:
+    client = started(either)
     client.create("/here", ephemeral=True)
     states, session = states_of(client), client.client_id
-    zookeeper.disconnect(client)
+    either.disconnect(client)
     assert [states.next(), states.next()] == [KazooState.SUSPENDED, KazooState.CONNECTED]
     assert client.client_id == session
     assert client.exists("/here").ephemeralOwner == session[0]
 
 
-def test_a_paused_client_is_neither_read_nor_answered(zookeeper: simzk.ZooKeeper) -> None:
-    paused, other = started(zookeeper), started(zookeeper)
+def test_a_paused_client_is_neither_read_nor_answered(either: Facade) -> None:
+    paused, other = started(either), started(either)
     events = Reports()
     paused.create("/a")
     paused.get("/a", watch=events)
-    with zookeeper.pause(paused):
+    with either.pause(paused):
         waiting = [paused.create_async("/b"), paused.set_async("/b", b"1")]
         other.set("/a", b"1")
         other.sync("/")
@@ -205,12 +215,12 @@ def test_a_paused_client_is_neither_read_nor_answered(zookeeper: simzk.ZooKeeper
     assert events.next().type == EventType.CHANGED
 
 
-def test_a_paused_client_that_reconnects_is_not_answered_either(zookeeper: simzk.ZooKeeper) -> None:
-    client = started(zookeeper)
+def test_a_paused_client_that_reconnects_is_not_answered_either(either: Facade) -> None:
+    client = started(either)
     states, session = states_of(client), client.client_id
-    pause = zookeeper.pause(client)
+    pause = either.pause(client)
     lost = client.create_async("/never-read")
-    zookeeper.disconnect(client)
+    either.disconnect(client)
     assert states.next() == KazooState.SUSPENDED
     with pytest.raises(ConnectionLoss):
         lost.get(timeout=PATIENCE_S)
@@ -223,23 +233,23 @@ def test_a_paused_client_that_reconnects_is_not_answered_either(zookeeper: simzk
 # Time
 
 
-def test_connected_sessions_outlive_any_advance(zookeeper: simzk.ZooKeeper) -> None:
-    client = started(zookeeper)
+def test_connected_sessions_outlive_any_advance(either: Facade) -> None:
+    client = started(either)
     client.create("/here", ephemeral=True)
     states = states_of(client)
-    zookeeper.advance(86_400)
+    either.advance(86_400)
     assert client.exists("/here")
     assert states.empty
 
 
-def test_a_paused_session_expires_on_the_servers_tick(zookeeper: simzk.ZooKeeper) -> None:
-    paused, watcher = started(zookeeper), started(zookeeper)
+def test_a_paused_session_expires_on_the_servers_tick(either: Facade) -> None:
+    paused, watcher = started(either), started(either)
     paused.create("/here", ephemeral=True)
     states = states_of(paused)
-    with zookeeper.pause(paused):
-        zookeeper.advance(EXPIRES_S - 0.001)
+    with either.pause(paused):
+        either.advance(EXPIRES_S - 0.001)
         assert watcher.exists("/here")
-        zookeeper.advance(0.001)
+        either.advance(0.001)
         assert watcher.exists("/here") is None
     assert [states.next(), states.next(), states.next()] == [
         KazooState.SUSPENDED,
@@ -248,64 +258,64 @@ def test_a_paused_session_expires_on_the_servers_tick(zookeeper: simzk.ZooKeeper
     ]
 
 
-def test_a_pause_begins_with_the_whole_timeout(zookeeper: simzk.ZooKeeper) -> None:
-    paused, watcher = started(zookeeper), started(zookeeper)
+def test_a_pause_begins_with_the_whole_timeout(either: Facade) -> None:
+    paused, watcher = started(either), started(either)
     paused.create("/here", ephemeral=True)
-    zookeeper.advance(1_000)
-    with zookeeper.pause(paused):
-        zookeeper.advance(EXPIRES_S - 0.001)
+    either.advance(1_000)
+    with either.pause(paused):
+        either.advance(EXPIRES_S - 0.001)
         assert watcher.exists("/here")
-        zookeeper.advance(0.001)
+        either.advance(0.001)
         assert watcher.exists("/here") is None
 
 
-def test_a_disconnected_session_expires_and_says_so_on_return(zookeeper: simzk.ZooKeeper) -> None:
-    gone, watcher = started(zookeeper), started(zookeeper)
+def test_a_disconnected_session_expires_and_says_so_on_return(either: Facade) -> None:
+    gone, watcher = started(either), started(either)
     gone.create("/here", ephemeral=True)
     states = states_of(gone)
     events = Reports()
     watcher.exists("/here", watch=events)
-    pause = zookeeper.pause(gone)
-    zookeeper.disconnect(gone)
-    zookeeper.advance(EXPIRES_S)
+    pause = either.pause(gone)
+    either.disconnect(gone)
+    either.advance(EXPIRES_S)
     assert events.next().type == EventType.DELETED
     pause.resume()
     states.until_equal(KazooState.LOST)
     states.until_equal(KazooState.CONNECTED)
 
 
-def test_a_pause_shorter_than_the_timeout_loses_nothing(zookeeper: simzk.ZooKeeper) -> None:
-    client = started(zookeeper)
+def test_a_pause_shorter_than_the_timeout_loses_nothing(either: Facade) -> None:
+    client = started(either)
     client.create("/here", ephemeral=True)
     session = client.client_id
-    with zookeeper.pause(client):
-        zookeeper.advance(TIMEOUT_S)
+    with either.pause(client):
+        either.advance(TIMEOUT_S)
     assert client.exists("/here")
     assert client.client_id == session
 
 
-def test_time_stamps_are_virtual(zookeeper: simzk.ZooKeeper) -> None:
-    client = started(zookeeper)
+def test_time_stamps_are_virtual(either: Facade) -> None:
+    client = started(either)
     client.create("/a")
-    zookeeper.advance(2.5)
+    either.advance(2.5)
     client.create("/b")
     assert client.exists("/b").ctime - client.exists("/a").ctime == 2_500
 
 
-def test_restart_keeps_the_tree_and_the_sessions(zookeeper: simzk.ZooKeeper) -> None:
-    client, paused = started(zookeeper), started(zookeeper)
+def test_restart_keeps_the_tree_and_the_sessions(either: Facade) -> None:
+    client, paused = started(either), started(either)
     client.create("/here", b"x", ephemeral=True)
     paused.create("/there", ephemeral=True)
     states, session = states_of(client), client.client_id
-    with zookeeper.pause(paused):
-        zookeeper.advance(TIMEOUT_S)
-        zookeeper.restart()
+    with either.pause(paused):
+        either.advance(TIMEOUT_S)
+        either.restart()
         assert [states.next(), states.next()] == [KazooState.SUSPENDED, KazooState.CONNECTED]
         assert client.client_id == session
         assert client.get("/here")[0] == b"x"
-        zookeeper.advance(TIMEOUT_S)
+        either.advance(TIMEOUT_S)
         assert client.exists("/there"), "a restarted server gives every session its whole timeout"
-        zookeeper.advance(EXPIRES_S - TIMEOUT_S)
+        either.advance(EXPIRES_S - TIMEOUT_S)
         assert client.exists("/there") is None
 
 
@@ -332,10 +342,10 @@ def test_on_wall_time_sessions_expire_without_being_told(monkeypatch: pytest.Mon
 # Failures on demand
 
 
-def test_a_failed_request_is_not_applied_and_only_the_next_fail(zookeeper: simzk.ZooKeeper) -> None:
-    client = started(zookeeper)
+def test_a_failed_request_is_not_applied_and_only_the_next_fail(either: Facade) -> None:
+    client = started(either)
     client.create("/a", b"0")
-    zookeeper.fail_next("set", NoNodeError, 2)
+    either.fail_next("set", NoNodeError, 2)
     for _ in range(2):
         assert client.get("/a")[0] == b"0"
         with pytest.raises(NoNodeError):
@@ -359,40 +369,40 @@ def test_a_failed_request_is_not_applied_and_only_the_next_fail(zookeeper: simzk
         ("sync", lambda client: client.sync("/a")),
     ],
 )
-def test_every_operation_can_be_told_to_fail(zookeeper: simzk.ZooKeeper, op: str, call: Any) -> None:
-    client = started(zookeeper)
+def test_every_operation_can_be_told_to_fail(either: Facade, op: str, call: Any) -> None:
+    client = started(either)
     client.create("/a")
-    zookeeper.fail_next(op, OperationTimeoutError)
+    either.fail_next(op, OperationTimeoutError)
     with pytest.raises(OperationTimeoutError):
         call(client)
     assert client.get_children("/") == ["a", "zookeeper"]
 
 
-def test_replies_keep_their_order_around_a_failure(zookeeper: simzk.ZooKeeper) -> None:
-    client = started(zookeeper)
-    with zookeeper.pause(client):
+def test_replies_keep_their_order_around_a_failure(either: Facade) -> None:
+    client = started(either)
+    with either.pause(client):
         pending = [client.create_async("/a"), client.get_async("/a"), client.exists_async("/a")]
-        zookeeper.fail_next("get", OperationTimeoutError)
+        either.fail_next("get", OperationTimeoutError)
     assert pending[0].get(timeout=PATIENCE_S) == "/a"
     with pytest.raises(OperationTimeoutError):
         pending[1].get(timeout=PATIENCE_S)
     assert pending[2].get(timeout=PATIENCE_S).version == 0
 
 
-def test_connection_loss_cuts_the_connection_and_a_retry_succeeds(zookeeper: simzk.ZooKeeper) -> None:
-    client = started(zookeeper)
+def test_connection_loss_cuts_the_connection_and_a_retry_succeeds(either: Facade) -> None:
+    client = started(either)
     states = states_of(client)
-    zookeeper.fail_next("create", ConnectionLoss)
+    either.fail_next("create", ConnectionLoss)
     with pytest.raises(ConnectionLoss):
         client.create("/a")
     assert [states.next(), states.next()] == [KazooState.SUSPENDED, KazooState.CONNECTED]
     assert client.retry(client.create, "/a") == "/a"
 
 
-def test_session_expiry_can_strike_a_request(zookeeper: simzk.ZooKeeper) -> None:
-    client = started(zookeeper)
+def test_session_expiry_can_strike_a_request(either: Facade) -> None:
+    client = started(either)
     states = states_of(client)
-    zookeeper.fail_next("get_children", SessionExpiredError)
+    either.fail_next("get_children", SessionExpiredError)
     with pytest.raises(KazooException):
         client.get_children("/")
     states.until_equal(KazooState.LOST)
@@ -402,29 +412,29 @@ def test_session_expiry_can_strike_a_request(zookeeper: simzk.ZooKeeper) -> None
 # Errors of users
 
 
-def test_a_lock_held_elsewhere_times_out(zookeeper: simzk.ZooKeeper) -> None:
-    holder, other = started(zookeeper), started(zookeeper)
+def test_a_lock_held_elsewhere_times_out(either: Facade) -> None:
+    holder, other = started(either), started(either)
     holder.Lock("/lock").acquire()
     with pytest.raises(LockTimeout):
         other.Lock("/lock").acquire(timeout=0.001)
 
 
-def test_a_client_of_another_server_is_refused(zookeeper: simzk.ZooKeeper) -> None:
+def test_a_client_of_another_server_is_refused(either: Facade) -> None:
     with simzk.ZooKeeper() as second:
         foreign = started(second)
-        for verb in (zookeeper.expire, zookeeper.disconnect, zookeeper.pause):
+        for verb in (either.expire, either.disconnect, either.pause):
             with pytest.raises(SimzkError, match="this client talks to another server"):
                 verb(foreign)
     with pytest.raises(SimzkError, match="this client talks to another server"):
-        zookeeper.expire(KazooClient())
+        either.expire(KazooClient())
 
 
-def test_a_client_without_a_session_is_refused(zookeeper: simzk.ZooKeeper) -> None:
-    fresh, stopped = zookeeper.client(), started(zookeeper)
+def test_a_client_without_a_session_is_refused(either: Facade) -> None:
+    fresh, stopped = either.client(), started(either)
     stopped.stop()
     for client in (fresh, stopped):
         with pytest.raises(SimzkError, match="this client has no session now"):
-            zookeeper.expire(client)
+            either.expire(client)
 
 
 @pytest.mark.parametrize(
@@ -437,11 +447,11 @@ def test_a_client_without_a_session_is_refused(zookeeper: simzk.ZooKeeper) -> No
     ],
 )
 def test_failures_that_cannot_be_are_refused(
-    zookeeper: simzk.ZooKeeper, op: str, error: type[Exception], n: int, said: str
+    either: Facade, op: str, error: type[Exception], n: int, said: str
 ) -> None:
     with pytest.raises(SimzkError, match=said):
-        zookeeper.fail_next(op, error, n)
-    assert started(zookeeper).create("/a") == "/a"
+        either.fail_next(op, error, n)
+    assert started(either).create("/a") == "/a"
 
 
 def test_time_and_options_that_cannot_be_are_refused(zookeeper: simzk.ZooKeeper) -> None:
