@@ -33,28 +33,17 @@ def show_in_colours(lines: Iterable[Line]) -> None:
 
 
 class Progress:
-    """One line on stderr that tells how far a long run is, on a terminal only.
+    """One line on stderr that tells how far a long run is; on a terminal only."""
 
-    Args:
-        total: how many runs there are.
-    """
+    def __init__(self) -> None:
+        self._shown = sys.stderr.isatty()
 
-    def __init__(self, total: int) -> None:
-        self._total = total
-        self._done = 0
-        self._failed = 0
-        self._shown = sys.stderr.isatty() and total > 1
-
-    def add(self, held: bool) -> None:
-        """Count one run more."""
-        self._done += 1
-        self._failed += not held
+    def tell(self, line: str) -> None:
+        """Put a line in place of the last."""
         if self._shown:
-            sys.stderr.write(f"\r{self._done}/{self._total} runs, {self._failed} failed ")
+            sys.stderr.write(f"\r\x1b[K{line}")
             sys.stderr.flush()
 
     def close(self) -> None:
         """Take the line away."""
-        if self._shown:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+        self.tell("")

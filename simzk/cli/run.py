@@ -53,7 +53,11 @@ def _play_aloud(file: str, seed: int | None, version: str) -> Result:
     scenario = read_scenario(file)
     play = Play(scenario, seed=scenario.seed if seed is None else seed, version=version)
     show(telling.heading(play))
-    play.run()
+    progress = Progress()
+    try:
+        play.run(lambda now_us: progress.tell(f"{now_us // 1_000_000} s of virtual time"))
+    finally:
+        progress.close()
     result = result_of(play, version)
     show([*telling.timeline(list(play.history)), *telling.closing(play), *telling.verdicts(play)])
     show(telling.conclusion(play, result.replay))
@@ -72,12 +76,13 @@ def _play_many(files: list[str], seed: int | None, seeds: int | None, jobs: int,
         else:
             first = 1 if seed is None else seed
             runs.extend((file, number, version) for number in range(first, first + seeds))
-    progress = Progress(len(runs))
+    progress = Progress()
     results: list[Result] = []
     try:
         for result in _results(runs, jobs):
             results.append(result)
-            progress.add(result.held)
+            failed = sum(not one.held for one in results)
+            progress.tell(f"{len(results)}/{len(runs)} runs, {failed} failed")
     finally:
         progress.close()
     show(_summary(files, results))

@@ -8,16 +8,21 @@ Rules of this module:
 
 from __future__ import annotations
 
+import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from simzk.errors import ScenarioError, SimzkError
 from simzk.kafka.cluster import KafkaCluster
 from simzk.scenarios import actions, expectations, schema
 from simzk.scenarios.reader import step_waits
 from simzk.simulation import FaultPlan, Monitor
 from simzk.simulation.faults import CUT, EXPIRE, KILL, PAUSE
+from simzk.simulation.history import format_time
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from simzk.scenarios.reader import FaultTimes, PlannedStep, Scenario
     from simzk.simulation import Event, Violation
     from simzk.simulation.faults import Fault
@@ -66,6 +71,7 @@ class Play:
         self.history = self.cluster.history
         self._monitor = Monitor(self.history, self.cluster.invariants, seed=seed)
         self.plan = self._draw_plan(scenario.faults)
+        self.crash = ""
 
     @property
     def violations(self) -> list[Violation]:
@@ -79,16 +85,35 @@ class Play:
 
     @property
     def held(self) -> bool:
-        """Whether every expectation held and no invariant broke."""
-        return not self.violations and all(verdict.held for verdict in self.verdicts)
+        """Whether every expectation held, no invariant broke, and the simulation itself did not fail."""
+        return not (self.crash or self.violations) and all(verdict.held for verdict in self.verdicts)
 
-    def run(self) -> None:
-        """Start what does not run yet, play all steps, then the faults."""
+    def run(self, tell: Callable[[int], None] = lambda _: None) -> None:
+        """Start what does not run yet, play all steps, then the faults.
+
+        A failure of the simulation itself ends the run and is kept in `crash`: it is a bug that this seed found.
+
+        Args:
+            tell: called with the virtual time after each step and each fault, in microseconds.
+
+        Raises:
+            ScenarioError: a step cannot be done as things stand then, such as the restart of a broker still running.
+        """
+        try:
+            for _ in self._play():
+                tell(self._scheduler.now_us)
+        except SimzkError:
+            raise
+        except Exception:
+            self.crash = traceback.format_exc()
+
+    def _play(self) -> Iterator[None]:
         self._start_brokers()
         for planned in self.scenario.steps:
             self._play_step(planned)
+            yield
         if self.plan is not None:
-            self._play_faults(self.plan)
+            yield from self._play_faults(self.plan)
 
     def _start_brokers(self) -> None:
         """Start a new cluster's brokers: together, or after the one that is to be controller."""
@@ -106,7 +131,12 @@ class Play:
             self._judge(step, planned.line, planned.within_us, planned.topics)
             return
         self.history.record(OPERATOR, actions.describe(step))
-        actions.act(self.cluster, step)
+        try:
+            actions.act(self.cluster, step)
+        except SimzkError as error:
+            instant = format_time(self._scheduler.now_us).strip()
+            where = f"{self.scenario.path}:{planned.line}: step at {instant}"
+            raise ScenarioError(str(error), where=where) from None
         if step_waits(step):
             self._scheduler.run_until(self._scheduler.now_us + planned.lasts_us)
 
@@ -144,12 +174,13 @@ class Play:
             liveness_us=times.liveness_us,
         )
 
-    def _play_faults(self, plan: FaultPlan) -> None:
+    def _play_faults(self, plan: FaultPlan) -> Iterator[None]:
         start_us = self._scheduler.now_us
         running = [broker for broker in self.scenario.brokers if self.cluster.brokers[broker].alive]
         for fault in plan.faults(self._scheduler.stream("faults"), running):
             self._scheduler.run_until(start_us + fault.at_us)
             self._strike(fault)
+            yield
         self._scheduler.run_until(start_us + plan.safety_us)
         self.history.record(OPERATOR, "heals everything; from now on the cluster must become whole")
         self.cluster.network.heal_all()

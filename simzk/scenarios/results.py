@@ -79,6 +79,7 @@ def document_of(play: Play, replay: str) -> dict[str, object]:
         "kafka_version": play.version,
         "faults": None if play.plan is None else str(play.plan),
         "held": play.held,
+        "crash": play.crash,
         "replay": replay,
         "expectations": [
             {
@@ -115,6 +116,8 @@ def _partition_document(seen: view.PartitionView) -> dict[str, object]:
 
 
 def _first_failure(play: Play) -> str:
+    if play.crash:
+        return play.crash.splitlines()[-1]
     for verdict in play.verdicts:
         if not verdict.held:
             return f"{verdict.name}: {verdict.failures[0]}"

@@ -113,6 +113,11 @@ def conclusion(play: Play, replay: str) -> list[Line]:
     count = len(play.verdicts)
     if play.held:
         return [[(f"{play.scenario.path}: all {count} expectations hold (seed {play.seed})", "bold green")]]
+    if play.crash:
+        what = f"the simulation itself failed (seed {play.seed}); this is a bug of simzk"
+        lines: list[Line] = [[(line, "red")] for line in play.crash.splitlines()]
+        lines += [[(f"{play.scenario.path}: {what}", "bold red")], [("play it again with: ", ""), (replay, "bold")]]
+        return lines
     broken = sum(not verdict.held for verdict in play.verdicts)
     what = f"{broken} of {count} expectations do not hold" if broken else f"{len(play.violations)} invariants broke"
     return [

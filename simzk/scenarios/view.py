@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from simzk.errors import ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.schemas import partition_state, topic
 from simzk.kafka.topic_partition import NO_LEADER, LeaderAndIsr, ReplicaAssignment, TopicPartition
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class PartitionView(NamedTuple):
-    """A partition as its two znodes have it; `state` is None where the state znode is not there."""
+    """A partition as its two znodes have it; `state` is None where the state znode is not there or cannot be read."""
 
     partition: TopicPartition
     assignment: ReplicaAssignment
@@ -68,14 +69,23 @@ def _partitions_of(tree: DataTree, name: str) -> list[PartitionView]:
     path = paths.topic(name)
     znode = tree.get(path)
     assert znode is not None, f"no {path}"
-    views = []
-    for number, assignment in sorted(topic.decode(path, znode.data).partitions.items()):
-        key = TopicPartition(name, number)
-        state_path = paths.state(key)
-        node = tree.get(state_path)
-        state = None if node is None else partition_state.decode(state_path, node.data, node.version)
-        views.append(PartitionView(key, assignment, state))
-    return views
+    try:
+        assignments = topic.decode(path, znode.data).partitions
+    except ZnodeError:
+        return []
+    keys = [(TopicPartition(name, number), assignment) for number, assignment in sorted(assignments.items())]
+    return [PartitionView(key, assignment, _state(tree, key)) for key, assignment in keys]
+
+
+def _state(tree: DataTree, key: TopicPartition) -> LeaderAndIsr | None:
+    path = paths.state(key)
+    node = tree.get(path)
+    if node is None:
+        return None
+    try:
+        return partition_state.decode(path, node.data, node.version)
+    except ZnodeError:
+        return None
 
 
 def _children(tree: DataTree, path: str) -> list[str]:

@@ -205,3 +205,62 @@ def test_a_terminal_gets_the_same_text_in_colours(monkeypatch: pytest.MonkeyPatc
     assert "\x1b[1;36m> kill broker 2" in screen.getvalue()
     uncoloured = re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue())
     assert [line.rstrip() for line in uncoloured.splitlines()] == telling.plain(lines).splitlines()
+
+
+def test_a_failure_of_the_simulation_itself_is_told_with_its_seed(
+    simzk: Simzk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise AssertionError("two and two are five")
+
+    monkeypatch.setattr("simzk.kafka.cluster.KafkaCluster.kill", fail)
+    done = simzk("run", SMALLEST, "--seed", "4")
+    assert done.status == 1
+    assert "AssertionError: two and two are five\n" in done.out
+    assert "the simulation itself failed (seed 4)" in done.out
+    assert done.out.endswith(f"play it again with: simzk run {SMALLEST} --seed 4\n")
+    many = simzk("run", SMALLEST, "--seeds", "2")
+    assert many.status == 1
+    assert "    seed 2: AssertionError: two and two are five\n" in many.out
+
+
+def test_a_step_that_cannot_be_done_as_things_stand_is_exit_2_and_its_line(simzk: Simzk, tmp_path: Path) -> None:
+    # A controlled shutdown takes a moment: at the same instant the broker runs still.
+    path = altered(
+        tmp_path, SCENARIOS / "rolling_restart.toml", 'within = "5s"\nexpect = "brokers"', 'expect = "brokers"'
+    )
+    text = path.read_text().replace('after = "5s"\naction = "restart"\nbroker = 1', 'action = "restart"\nbroker = 1')
+    path.write_text(text)
+    done = simzk("run", path)
+    assert done.status == 2
+    line = text[: text.index('[[step]]\naction = "restart"')].count("\n") + 1
+    assert (
+        done.err
+        == f"simzk: error: {path}:{line}: step at 20.000 s: broker 1 is running; expected a broker that is not\n"
+    )
+
+
+def test_what_an_operator_wrote_and_nobody_can_read_does_not_end_the_run(simzk: Simzk, tmp_path: Path) -> None:
+    path = tmp_path / "scenario.toml"
+    text = SMALLEST.read_text(encoding="utf-8")
+    write = 'action = "write_znode"\npath = "/brokers/topics/orders/partitions/0/state"\ndata = "no state"\n'
+    path.write_text(text + f'\n[[step]]\n{write}\n[[step]]\nafter = "1s"\nexpect = "topics"\ntopics = ["orders"]\n')
+    done = simzk("run", path)
+    assert done.status == 1
+    assert "orders-0" in done.out
+    assert "no state" in done.out
+    assert "BROKEN  invariant a leader is in its ISR" in done.out
+
+
+def test_progress_is_told_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = io.StringIO()
+    monkeypatch.setattr("sys.stderr", screen)
+    silent = paper.Progress()
+    silent.tell("1/2 runs")
+    silent.close()
+    assert screen.getvalue() == ""
+    monkeypatch.setattr(screen, "isatty", lambda: True)
+    shown = paper.Progress()
+    shown.tell("1/2 runs")
+    shown.close()
+    assert screen.getvalue() == "\r\x1b[K1/2 runs\r\x1b[K"

@@ -285,3 +285,19 @@ def test_a_dump_with_a_znode_that_cannot_be_read_is_said(
 def test_a_file_that_is_no_recording_is_said(tmp_path: Path, text: str) -> None:
     (tmp_path / "dumps.json").write_text(text)
     assert complaint(tmp_path, RECORDED).startswith("scenario.toml:5: from: dumps.json")
+
+
+def test_the_page_on_scenarios_tells_of_every_word_and_key() -> None:
+    page = (ROOT / "docs" / "scenarios.md").read_text(encoding="utf-8")
+    rows = {line.split("`")[1]: line for line in page.splitlines() if line.startswith("| `")}
+    everywhere = {"at", "after", "action", "expect", "within", "name"}
+    for word, table in {**ACTIONS, **EXPECTATIONS}.items():
+        for key in {*table.__struct_encode_fields__} - everywhere:
+            assert f"`{key}`" in rows[word] or f"`{key} = " in rows[word], f"{key} of {word}"
+    assert set(rows) == {*ACTIONS, *EXPECTATIONS}
+
+
+def test_the_example_of_the_page_can_be_read(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "scenarios.md").read_text(encoding="utf-8")
+    example = page.split("```toml\n")[1].split("```")[0]
+    assert len(read_scenario(write(tmp_path, example)).steps) == 3
