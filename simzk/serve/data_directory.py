@@ -293,6 +293,12 @@ class DataDirectory:
                 self._server.on_transaction.remove(self._append)
                 self._server = None
 
+    def abandon(self) -> None:
+        """Let go of the files as they are, for the disk takes nothing more."""
+        self._unwritten.clear()
+        self._snapshot = None
+        self._close_log()
+
     def _open_log(self) -> FileIO:
         """The log to write to; a new one is named after the first transaction that it will hold.
 

@@ -124,8 +124,11 @@ class TcpServer:
         self.host.close()
         for connection in list(self._connections):
             connection.abort()
-        if self.directory is not None and self.failure is None:
-            self.directory.close()
+        if self.directory is not None:
+            if self.failure is None:
+                self.directory.close()
+            else:
+                self.directory.abandon()
 
     # Time
 
@@ -208,10 +211,14 @@ class TcpServer:
             self.directory.sync()
         except OSError as error:
             self.failure = error
-            self.call_on_loop(self.on_failure)
+            self.call_on_loop(self._fail)
             return
         for connection, outgoing in self.host.server.take_output():
             self.host.deliver(connection, outgoing)
+
+    def _fail(self) -> None:
+        self.host.close()
+        self.on_failure()
 
     # What it tells of itself
 

@@ -211,7 +211,8 @@ def _settings(read: dict[str, dict[str, Any]], entries: dict[str, Entry], text: 
         where = f"{name}:{entries['dataLogDir'].line}"
         raise ConfigError("logs and snapshots are kept together", where=where, right="dataLogDir as dataDir, or absent")
     server = ServerConfig(**{"tick_time_ms": DEFAULT_TICK_MS, **read["server"]})
-    if server.clamp_timeout(0) > server.clamp_timeout(2**31 - 1):
+    longest = server.max_session_timeout_ms
+    if longest is not None and (server.min_session_timeout_ms or 2 * server.tick_time_ms) > longest:
         raise ConfigError("minSessionTimeout must not be larger than maxSessionTimeout", where=name)
     if settings.get("backlog", -1) <= 0:
         settings["backlog"] = Settings.backlog

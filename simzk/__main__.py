@@ -1,0 +1,5 @@
+"""`python -m simzk`: the command line."""
+
+from simzk.cli import main
+
+main()

@@ -1,0 +1,120 @@
+"""`simzk serve` as a script starts it: the first line, signals, a data directory that survives a kill, clear refusals."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from simzk.zookeeper import requests as req
+from tests.serve.tcp_client import TcpClient, word
+from tests.waiting import PATIENCE_S
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+class Process:
+    """A running `simzk serve`."""
+
+    def __init__(self, *arguments: str) -> None:
+        command = [sys.executable, "-m", "simzk", "serve", *arguments]
+        self.popen = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert self.popen.stdout is not None
+        self.line = self.popen.stdout.readline()
+        self.port = int(self.line.rpartition(":")[2] or 0)
+
+    def end(self, number: signal.Signals) -> tuple[int, str]:
+        """Send a signal; the exit status and what was said on stderr."""
+        self.popen.send_signal(number)
+        _, said = self.popen.communicate(timeout=PATIENCE_S)
+        return self.popen.returncode, said
+
+
+@contextmanager
+def serving(*arguments: str) -> Iterator[Process]:
+    process = Process(*arguments)
+    try:
+        yield process
+    finally:
+        if process.popen.poll() is None:
+            process.end(signal.SIGKILL)
+
+
+def refused(*arguments: str) -> str:
+    """What is said by a `simzk serve` that must not start."""
+    command = [sys.executable, "-m", "simzk", "serve", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    return done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_first_line_says_where_and_a_signal_stops_it(number: signal.Signals) -> None:
+    with serving("--port", "0") as process, TcpClient(process.port) as client:
+        assert process.line == f"listening on 127.0.0.1:{process.port}\n"
+        client.connect()
+        assert client.ask(req.Create("/a", b"", req.OPEN_ACL, 0)).error == 0
+        assert process.end(number) == (0, "")
+
+
+def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
+    arguments = ("--port", "0", "--data-dir", str(tmp_path / "data"))
+    with serving(*arguments) as process, TcpClient(process.port) as client:
+        session = client.connect(timeout_ms=30_000)
+        client.ask(req.Create("/a", b"kept", req.OPEN_ACL, 0))
+        client.ask(req.Create("/e", b"", req.OPEN_ACL, 1))
+        process.end(signal.SIGKILL)
+    with serving(*arguments) as process, TcpClient(process.port) as client:
+        assert client.connect(session=session).session_id == session.session_id
+        assert client.ask(req.GetData("/a", False)).body[0] == b"kept"  # type: ignore[index]
+        assert client.ask(req.GetEphemerals(None)).body == ["/e"]
+        assert process.end(signal.SIGTERM) == (0, "")
+
+
+def test_a_zoo_cfg_in_the_place_of_the_real_server(tmp_path: Path) -> None:
+    config = tmp_path / "zoo.cfg"
+    config.write_text(
+        f"tickTime=500\ndataDir={tmp_path}/data\nclientPort=0\nclientPortAddress=127.0.0.1\nadmin.serverPort=0\n"
+    )
+    with serving("--config", str(config)) as process:
+        assert word(process.port, b"ruok").startswith("ruok is not executed")
+        assert "Mode: standalone" in word(process.port, b"srvr")
+        status, said = process.end(signal.SIGTERM)
+        assert status == 0
+        assert said.startswith("simzk: AdminServer on http://0.0.0.0:")
+
+
+def test_a_damaged_log_is_said_and_the_rest_is_served(tmp_path: Path) -> None:
+    with serving("--port", "0", "--data-dir", str(tmp_path)) as process, TcpClient(process.port) as client:
+        client.connect()
+        client.ask(req.Create("/a", b"", req.OPEN_ACL, 0))
+        client.ask(req.Create("/b", b"", req.OPEN_ACL, 0))
+        process.end(signal.SIGKILL)
+    (log,) = tmp_path.glob("version-2/log.*")
+    log.write_bytes(log.read_bytes()[:-5])
+    with serving("--port", "0", "--data-dir", str(tmp_path)) as process, TcpClient(process.port) as client:
+        client.connect()
+        assert [client.ask(req.Exists(path, False)).error for path in ("/a", "/b")] == [0, -101]
+        assert process.end(signal.SIGTERM)[1].startswith("simzk: lost: ")
+
+
+def test_what_cannot_be_is_one_line_and_exit_2(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert refused("--port", str(port)) == (
+            f"simzk: error: 127.0.0.1:{port}: cannot listen there: Address already in use\n"
+        )
+        assert "Address already in use" in refused("--port", "0", "--admin-port", str(port))
+    assert "is no port" in refused("--port", "x")
+    assert "unrecognized arguments: --sevrers 3" in refused("--sevrers", "3")
+    assert "cannot be read: No such file" in refused("--config", str(tmp_path / "none.cfg"))
+    (tmp_path / "file").write_text("")
+    assert str(tmp_path / "file") in refused("--port", "0", "--data-dir", str(tmp_path / "file"))

@@ -1,0 +1,181 @@
+"""The AdminServer: the real one's answers, recorded from a 3.9.5, and a test's verbs by HTTP (§5)."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from simzk.serve.settings import Settings
+from simzk.zookeeper import requests as req
+from simzk.zookeeper.replies import Closed, Code, Reply
+from tests.serve.served import Served, served
+from tests.serve.tcp_client import TcpClient
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# What a real server answered when one client with the ephemeral /e watched /e and the missing /zz.
+RECORDED: dict[str, str] = json.loads((Path(__file__).parent / "data" / "admin_3.9.5.json").read_text())
+# Of these a part is told: what the real server counts of parts that are not here, or its JVM's.
+PARTIAL = {"monitor", "environment", "server_stats", "stats"}
+
+
+@pytest.fixture
+def server() -> Iterator[Served]:
+    with served(Settings(admin_port=0)) as running:
+        yield running
+
+
+@pytest.fixture
+def client(server: Served) -> Iterator[TcpClient]:
+    with TcpClient(server.port) as one:
+        one.connect()
+        one.ask(req.Create("/e", b"x", req.OPEN_ACL, 1))
+        one.ask(req.Create("/f", b"y" * 10, req.OPEN_ACL, 0))
+        one.ask(req.GetData("/e", True))
+        one.ask(req.Exists("/zz", True))
+        yield one
+
+
+def ask(server: Served, target: str, method: str = "GET") -> tuple[int, str, str]:
+    connection = http.client.HTTPConnection("127.0.0.1", server.admin_port, timeout=30)
+    connection.request(method, target)
+    response = connection.getresponse()
+    body = response.read().decode()
+    connection.close()
+    return response.status, response.headers["Content-Type"], body
+
+
+def form(value: Any) -> Any:
+    """A value with its numbers and texts replaced by their kinds; ids as keys, too."""
+    if isinstance(value, dict):
+        return {re.sub(r"^\d+$", "N", key): form(field) for key, field in value.items()}
+    if isinstance(value, list):
+        return [form(item) for item in value]
+    return value if isinstance(value, bool) or value is None else type(value).__name__
+
+
+def part_of(whole: Any, part: Any) -> Any:
+    """Of a recorded value what a part of it has keys for, in the recorded order."""
+    if isinstance(whole, dict) and isinstance(part, dict):
+        return {key: part_of(field, part[key]) for key, field in whole.items() if key in part}
+    return whole
+
+
+@pytest.mark.parametrize("command", sorted(RECORDED))
+def test_a_command_answers_in_the_recorded_form(server: Served, client: TcpClient, command: str) -> None:
+    status, kind, body = ask(server, f"/commands/{command}")
+    assert (status, kind) == (200, "application/json")
+    recorded, ours = json.loads(RECORDED[command]), json.loads(body)
+    if command.startswith("initial_configuration"):
+        recorded["initial_configuration"] = None  # this server was started without a file
+    if command in PARTIAL:
+        recorded = part_of(recorded, ours)
+    assert json.dumps(form(ours)) == json.dumps(form(recorded))
+    if ours["error"] is not None:
+        assert ours["error"] == recorded["error"]
+
+
+def test_the_layout_is_the_recorded_one(server: Served, client: TcpClient) -> None:
+    for command in ("watches_by_path", "dump", "connections", "voting_view", "hash"):
+        numbers = re.compile(r"\d+")
+        real, ours = (numbers.sub("N", text) for text in (RECORDED[command], ask(server, f"/commands/{command}")[2]))
+        assert ours.replace("NONE", "SESS") == real.replace("NONE", "SESS")
+
+
+def test_other_names_and_the_list(server: Served) -> None:
+    assert json.loads(ask(server, "/commands/srvr")[2])["command"] == "server_stats"
+    status, kind, body = ask(server, "/commands")
+    assert (status, kind) == (200, "text/html;charset=iso-8859-1")
+    assert body.startswith('<a href="/commands/configuration">configuration</a>\n<br/>\n')
+
+
+def test_the_trace_mask_is_kept(server: Served) -> None:
+    assert json.loads(ask(server, "/commands/stmk?traceMask=5")[2])["tracemask"] == 5
+    assert json.loads(ask(server, "/commands/gtmk")[2])["tracemask"] == 5
+    assert "requires long" in json.loads(ask(server, "/commands/stmk?traceMask=x")[2])["error"]
+
+
+def test_metrics_are_prometheus_text(server: Served, client: TcpClient) -> None:
+    status, kind, body = ask(server, "/metrics")
+    assert (status, kind) == (200, "text/plain; version=0.0.4; charset=utf-8")
+    assert "# TYPE znode_count gauge\nznode_count 7\n" in body
+    sample = re.compile(r"[a-z_]+ -?[0-9.]+")
+    assert all(sample.fullmatch(line) for line in body.splitlines() if not line.startswith("#"))
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "status"),
+    [("GET", "/", 404), ("POST", "/commands/ruok", 405), ("GET", "/faults/expire?session=1", 405), ("HEAD", "/", 404)],
+)
+def test_what_is_not_there_is_said(server: Served, method: str, target: str, status: int) -> None:
+    assert ask(server, target, method)[0] == status
+
+
+@pytest.mark.parametrize("garbage", [b"\r\n\r\n", b"x" * 20_000, b"GET /\r\n\r\n", b"\x00\xff\r\n\r\n"])
+def test_garbage_is_a_bad_request(server: Served, garbage: bytes) -> None:
+    with TcpClient(server.admin_port) as client:
+        client.socket.sendall(garbage)
+        assert client.rest().startswith(b"HTTP/1.1 400 Bad Request\r\n")
+
+
+# Faults
+
+
+def inject(server: Served, target: str) -> str | None:
+    error: str | None = json.loads(ask(server, f"/faults/{target}", "POST")[2])["error"]
+    return error
+
+
+def session_of(server: Served) -> int:
+    told = json.loads(ask(server, "/commands/connections")[2])
+    session_id: int = told["connections"][0]["session_id"]
+    return session_id
+
+
+def test_a_session_can_be_expired(server: Served, client: TcpClient) -> None:
+    assert inject(server, f"expire?session={session_of(server)}") is None
+    events = [client.next(), client.next()]
+    assert isinstance(events[1], Closed)
+    assert inject(server, "expire?session=0x77") == "session: there is no session 0x77; expected a session that lives"
+
+
+def test_a_session_can_be_disconnected_and_taken_up_again(server: Served) -> None:
+    with TcpClient(server.port) as first, TcpClient(server.port) as second:
+        session = first.connect()
+        assert inject(server, f"disconnect?session=0x{session.session_id:x}") is None
+        assert isinstance(first.next(), Closed)
+        assert second.connect(session=session).session_id == session.session_id
+
+
+def test_a_paused_session_is_answered_when_it_is_resumed(server: Served, client: TcpClient) -> None:
+    session_id = session_of(server)
+    assert inject(server, f"pause?session={session_id}") is None
+    client.send(*[req.SetData("/f", b"%d" % number, -1) for number in range(500)])
+    with TcpClient(server.port) as other:
+        other.connect()
+        assert other.ask(req.GetData("/f", False)).body[0] == b"y" * 10  # type: ignore[index]
+    assert inject(server, f"resume?session={session_id}") is None
+    replies = [client.next() for _ in range(500)]
+    assert [reply.xid for reply in replies if isinstance(reply, Reply)] == list(range(5, 505))
+
+
+def test_requests_can_be_told_to_fail(server: Served, client: TcpClient) -> None:
+    assert inject(server, "fail_next?op=get&error=NoNodeError&n=2") is None
+    assert inject(server, "fail_next?op=create&error=NODE_EXISTS") is None
+    codes = [client.ask(req.GetData("/f", False)).error for _ in range(3)]
+    assert codes == [Code.NO_NODE, Code.NO_NODE, 0]
+    assert client.ask(req.Create("/new", b"", req.OPEN_ACL, 0)).error == Code.NODE_EXISTS
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["dance", "expire", "expire?session=x", "fail_next?op=fly&error=NoNodeError", "fail_next?op=get&error=Sorrow"],
+)
+def test_a_fault_that_cannot_be_is_said(server: Served, target: str) -> None:
+    assert ask(server, f"/faults/{target}", "POST")[0] == 400

@@ -1,0 +1,77 @@
+"""The four-letter words: what they say and count, and the whitelist. Their form is compared in tests/conformance (§5)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from simzk.serve.settings import Settings
+from simzk.zookeeper import requests as req
+from tests.serve.served import Served, served
+from tests.serve.tcp_client import Clients, TcpClient, word
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def server() -> Iterator[Served]:
+    with served(Settings()) as running:
+        yield running
+
+
+@pytest.fixture
+def told(server: Served) -> Iterator[Served]:
+    with Clients(server.port):
+        yield server
+
+
+# What the words say of themselves
+
+
+def test_are_you_ok(server: Served) -> None:
+    assert word(server.port, b"ruok") == "imok"
+    assert word(server.port, b"ruok\n") == "imok"
+    assert word(server.port, b"isro") == "rw"
+
+
+def test_a_word_may_come_in_pieces(server: Served) -> None:
+    with TcpClient(server.port) as client:
+        client.socket.sendall(b"ru")
+        client.socket.sendall(b"ok")
+        assert client.rest() == b"imok"
+
+
+def test_the_trace_mask_is_kept(server: Served) -> None:
+    assert word(server.port, b"gtmk") == "306"
+    assert word(server.port, b"stmk" + (5).to_bytes(8, "big")) == "5"
+    assert word(server.port, b"gtmk") == "5"
+    with TcpClient(server.port) as client:
+        client.socket.sendall(b"stmk")
+        client.socket.shutdown(1)
+        assert client.rest() == b""
+
+
+def test_only_what_is_whitelisted_is_answered() -> None:
+    with served(Settings(whitelist=frozenset({"srvr"}))) as running:
+        assert word(running.port, b"srvr").startswith("Zookeeper version: 3.9.")
+        for name in ("ruok", "stmk"):
+            said = f"{name} is not executed because it is not in the whitelist.\n"
+            assert word(running.port, name.encode()) == said
+
+
+def test_counters_count_and_can_be_reset(told: Served) -> None:
+    assert re.search(r"\nReceived: 9\nSent: 8\nConnections: 3\n", word(told.port, b"srvr"))
+    assert word(told.port, b"srst") == "Server stats reset.\n"
+    assert word(told.port, b"crst") == "Connection stats reset.\n"
+    assert re.search(r"\nReceived: 2\nSent: 0\n", word(told.port, b"srvr"))
+    assert "lop=NA" in word(told.port, b"cons")
+
+
+def test_a_word_is_answered_while_a_client_does_not_read(told: Served) -> None:
+    with TcpClient(told.port) as deaf:
+        deaf.connect()
+        deaf.send(*[req.GetChildren2("/", False)] * 20_000)
+        assert word(told.port, b"ruok") == "imok"
