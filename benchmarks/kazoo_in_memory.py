@@ -5,7 +5,7 @@
 All arms run the same calls in one run, turn by turn, so that a machine that is busy for a while slows all of them; of
 each arm the median of its rounds counts. Two transports that do nothing show what kazoo itself costs: "nothing" is
 simzk's own with bytes made beforehand in place of a server, "socket" the same bytes over a socket pair with kazoo's own
-handler. The real server (3.9, from PySpark's jars, on local TCP, without fsync) is what a test suite pays without simzk;
+handler. The real server (3.9, from PySpark's jars, on local TCP, without fsync) is what tests cost without simzk;
 zake, the fake that kazoo's users have had so far, is given the same calls at several tree sizes, as its cost grows with
 the tree.
 """
