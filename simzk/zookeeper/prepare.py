@@ -123,6 +123,13 @@ def _valid(path: str | None) -> str:
     return path
 
 
+def _at_valid(find: Find, path: str | None) -> NodeView:
+    """The node at a path, of which the form is to be refused before its absence: what is there has a valid path, but
+    for the root's alias."""
+    node = find(path) if path else None
+    return _existing(find, _valid(path)) if node is None else node
+
+
 def _next_version(current: int, expected: int) -> int:
     if expected not in (-1, current):
         raise RefusedError(Code.BAD_VERSION)
@@ -206,8 +213,8 @@ def _prepare_delete_container(request: req.DeleteContainer, asker: Asker, find: 
 
 
 def _prepare_set_data(request: req.SetData, asker: Asker, find: Find) -> txns.SetDataTxn:
-    path, data = _valid(request.path), request.data
-    node = _existing(find, path)
+    node = _at_valid(find, request.path)
+    path, data = _text(request.path), request.data
     asker.need(node, acls.WRITE)
     if asker.config.enforce_quota and asker.quotas.would_exceed(path, 0, len(data or b"") - len(node.data or b"")):
         raise RefusedError(Code.QUOTA_EXCEEDED)
@@ -223,10 +230,9 @@ def _prepare_set_acl(request: req.SetACL, asker: Asker, find: Find) -> txns.SetA
 
 
 def _prepare_check(request: req.Check, asker: Asker, find: Find) -> txns.CheckTxn:
-    path = _valid(request.path)
-    node = _existing(find, path)
+    node = _at_valid(find, request.path)
     asker.need(node, acls.READ)
-    return txns.CheckTxn(path, _next_version(node.version, request.version))
+    return txns.CheckTxn(_text(request.path), _next_version(node.version, request.version))
 
 
 def _prepare_reconfig(request: req.Reconfig, asker: Asker, find: Find) -> txns.TreeRecord:

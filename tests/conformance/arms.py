@@ -105,6 +105,10 @@ class RealArm:
     def drop(self, client: int) -> None:
         self._links.pop(client).socket.close()
 
+    def let_expire(self, client: int) -> None:
+        """Wait until the server ends the silent client's session, and its connection with it."""
+        self._read_until_closed(self._links.pop(client), self.streams[client])
+
     def close(self) -> None:
         """Close every connection that is still open."""
         for link in self._links.values():
@@ -173,6 +177,16 @@ class SimulatedArm:
         link = self._links.pop(client)
         assert link.connection is not None
         self.server.disconnect(link.connection)
+
+    def let_expire(self, client: int) -> None:
+        """Let time run until the silent client's session ends; others have longer ones."""
+        while self.is_open(client):
+            deadline_ms = self.server.next_deadline_ms()
+            assert deadline_ms is not None
+            self.now_ms = deadline_ms
+            self.server.tick(deadline_ms)
+            self._flush()
+        self.server.check()
 
     def is_open(self, client: int) -> bool:
         return client in self._links

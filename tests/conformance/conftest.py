@@ -11,6 +11,7 @@ from tests.conformance.real_zookeeper import RealZooKeeper
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+from contextlib import ExitStack
 
 
 @pytest.fixture(scope="session")
@@ -20,10 +21,29 @@ def real_zookeeper() -> Iterator[RealZooKeeper]:
         yield server
 
 
+class Pairs:
+    """The present pair of servers; a new one after a difference, which would show in all that follows."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack = stack
+        self._present: Pair | None = None
+
+    def sound(self) -> Pair:
+        if self._present is None or self._present.failed:
+            self._stack.close()
+            server = self._stack.enter_context(RealZooKeeper(tick_time_ms=TICK_MS, properties=PROPERTIES))
+            self._present = Pair(server.port)
+            self._stack.callback(self._present.real.close)
+        return self._present
+
+
 @pytest.fixture(scope="session")
-def pair() -> Iterator[Pair]:
+def pairs() -> Iterator[Pairs]:
+    with ExitStack() as stack:
+        yield Pairs(stack)
+
+
+@pytest.fixture
+def pair(pairs: Pairs) -> Pair:
     """A simulated server and a real one of its own, asked alike; a test leaves both trees as they were (`clean`)."""
-    with RealZooKeeper(tick_time_ms=TICK_MS, properties=PROPERTIES) as server:
-        both = Pair(server.port)
-        yield both
-        both.real.close()
+    return pairs.sound()

@@ -16,7 +16,7 @@ import pytest
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.replies import Reply
 from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
-from tests.conformance.pair import CLEANER, CLIENTS
+from tests.conformance.pair import CLEANER, CLIENTS, TICK_MS
 
 if TYPE_CHECKING:
     from tests.conformance.pair import Pair
@@ -103,4 +103,19 @@ def test_identities_in_the_order_of_the_real_set(pair: Pair) -> None:
         pair.send(ONE, [req.WhoAmI()])
     pair.send(ONE, [req.Create("/auth", b"", (ACL(31, Id("auth", "")),), 0), req.GetACL("/auth")])
     pair.send(TWO, [req.GetACL("/auth"), req.GetData("/auth", False)])
+    pair.clean()
+
+
+def test_a_silent_session_ends_alike(pair: Pair) -> None:
+    pair.connect(ONE, 2 * TICK_MS)
+    pair.connect(TWO, 30_000)
+    pair.send(ONE, [req.Create(path, b"", OPEN_ACL, 0) for path in ("/gone", "/stays")])
+    ephemerals = [f"/gone/{name}" for name in ("x", "y", "topic-1", "lock-")]
+    pair.send(ONE, [req.Create(path, b"", OPEN_ACL, 1) for path in ephemerals])
+    pair.send(ONE, [req.GetChildren("/gone", True), req.Exists(ephemerals[0], True), req.GetData("/stays", True)])
+    pair.send(TWO, [req.AddWatch("/gone", 0), req.GetData(ephemerals[1], True), req.AddWatch("/", 1)])
+    pair.let_expire(ONE)
+    pair.send(TWO, [req.GetChildren2("/gone", False), req.Ping()])
+    # Its password does not bring it back.
+    pair.connect(ONE, 30_000, resume=True)
     pair.clean()
