@@ -236,10 +236,15 @@ class KafkaCluster(Operations):
         return controller in running and not self.brokers[controller].paused and self._is_in_sync()
 
     def _is_in_sync(self) -> bool:
-        """Whether every partition that can have a leader has one, and every replica that can be in sync is."""
+        """Whether every partition that can have a leader has one, and every replica that can be in sync is.
+
+        Topics that are to be deleted are not looked at: they wait for brokers that are gone.
+        """
         table = self.table
         live = broker_mask(broker.id for broker in self.brokers.values() if broker.alive and not broker.paused)
         rows = table.rows()
+        deleted = [index for index, topic in enumerate(table.topics) if paths.delete_topic(topic) in self.server.tree]
+        rows = rows[~np.isin(table.topic[rows], deleted)]
         replicas, isr, led = table.replicas[rows], table.isr[rows], among(table.leader[rows, None], live)[:, 0]
         missing = among(replicas, live) & ~contained(replicas, isr)
         electable = among(isr, live) & contained(isr, replicas)
