@@ -177,12 +177,12 @@ def _list_of_brokers(
     return np.array(listed, dtype=np.int32), np.array([numbers[racks[broker]] for broker in listed], dtype=np.int64)
 
 
-def _start_and_shift(brokers: int, fixed_start: int, random: Random | None) -> tuple[int, int]:
+def _start_and_shift(brokers: int, fixed_start: int, chance: Random | None) -> tuple[int, int]:
     if fixed_start >= 0:
         return fixed_start, fixed_start
-    assert random is not None, "an assignment without fixed_start draws from random"
-    start = random.next_int(brokers)
-    return start, random.next_int(brokers)
+    assert chance is not None, "an assignment without fixed_start draws from random"
+    start = chance.next_int(brokers)
+    return start, chance.next_int(brokers)
 
 
 def _place(
