@@ -43,8 +43,13 @@ def why_no_java() -> str | None:
     return None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     reason = why_no_java()
+    if config.pluginmanager.hasplugin("xdist"):
+        # A Spark session takes seconds to start: all that need one run in one worker, under `--dist loadgroup`.
+        for item in items:
+            if "spark" in getattr(item, "fixturenames", ()) or item.path.name == "test_sweep.py":
+                item.add_marker(pytest.mark.xdist_group("spark"))
     if reason is not None:
         for item in items:
             if item.get_closest_marker("java") is not None:

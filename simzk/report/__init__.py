@@ -1,1 +1,0 @@
-"""Tables and histories to pictures and pages."""
