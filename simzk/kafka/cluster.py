@@ -76,6 +76,7 @@ class KafkaCluster(Operations):
     >>> cluster.run_for(1)
     >>> cluster.kill(1)
     >>> cluster.run_until_quiet()
+    True
     >>> cluster.state("orders", 0).leader, cluster.state("orders", 0).isr
     (2, (2, 3))
     """

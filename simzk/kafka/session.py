@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 PING_XID = -2
 SET_WATCHES_XID = -8
 RECONNECT_PAUSE_MAX_MS = 1000
+CONNECT_RETRY_MS = 1000
+"""An attempt to connect that is not answered is made again after a second, as TCP sends its SYN again."""
 PING_INTERVAL_MAX_MS = 10_000
 _PASSWORD_LENGTH = 16
 
@@ -185,12 +187,13 @@ class ZooKeeperSession:
         password = self._password
         request = ConnectRequest(0, self._last_zxid, self.timeout_ms, self.session_id, password, False)
         self.host.send(link, 0, request)
-        self.process.call_later(self.timeout_ms * 1000, lambda: self._give_up_connecting(link))
+        self.process.call_later(CONNECT_RETRY_MS * 1000, lambda: self._connect_again(link))
 
-    def _give_up_connecting(self, link: Link) -> None:
+    def _connect_again(self, link: Link) -> None:
         if self._link is link and not self.connected:
             self.host.break_link(link)
-            self._lost()
+            self._link = None
+            self._connect()
 
     def _receive(self, link: Link, messages: Sequence[Outgoing] | None) -> None:
         if link is not self._link:

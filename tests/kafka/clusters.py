@@ -23,7 +23,9 @@ def cluster(
     racks: int | None = None,
 ) -> KafkaCluster:
     """A booted cluster; with `controller` that broker rules."""
-    c = KafkaCluster(brokers=brokers, seed=seed, racks=racks, config=QUICK | dict(config or {}), boot=controller is None)
+    c = KafkaCluster(
+        brokers=brokers, seed=seed, racks=racks, config=QUICK | dict(config or {}), boot=controller is None
+    )
     if controller is not None:
         c.restart(controller)
         quiet(c)

@@ -1,7 +1,7 @@
 """The recorded story of a real 3.9.1 cluster as calls on a simulated one.
 
-What was chance in the real run is an input, read from the recording: which broker won an election, where a topic without a
-given assignment was placed, ids. Everything else is computed.
+What was chance in the real run is an input, read from the recording: which broker won an election, where a topic
+without a given assignment was placed, ids. Everything else is computed.
 """
 
 from __future__ import annotations

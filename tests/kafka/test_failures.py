@@ -169,8 +169,7 @@ def test_every_broker_dies_and_all_come_back() -> None:
         for broker in (1, 2, 3):
             c.kill(broker)
         quiet(c)
-        assert c.controller is None
-        assert c.live_brokers == []
+        assert (c.controller, c.live_brokers) == (None, [])
         for broker in (1, 2, 3):
             c.restart(broker)
         quiet(c)

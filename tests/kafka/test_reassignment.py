@@ -11,6 +11,7 @@ from simzk.kafka.topic_partition import ReplicaAssignment, TopicPartition
 from tests.kafka.clusters import cluster, happened, quiet, told, topic, watch
 
 T0 = TopicPartition("t", 0)
+ELECTION = '{"version":1,"partitions":[{"topic":"t","partition":%d}]}'
 
 
 def test_replicas_are_added_and_removed_and_the_leader_moves() -> None:
@@ -37,7 +38,7 @@ def test_the_json_of_kafkas_tool() -> None:
         with pytest.raises(ZnodeError, match=r"partitions\[0\]\.replicas is missing"):
             c.reassign({"version": 1, "partitions": [{"topic": "t", "partition": 0}]})
         with pytest.raises(ConfigError, match="names no partition"):
-            c.reassign({"t": [1]})  # type: ignore[dict-item]
+            c.reassign({"t": [1]})
 
 
 def test_a_reassignment_waits_for_a_broker_that_died_and_can_be_cancelled() -> None:
@@ -156,8 +157,8 @@ def test_a_znode_with_a_replica_twice_counts_it_once() -> None:
 def test_a_znode_that_cannot_be_used_changes_nothing(data: str) -> None:
     """It is logged and taken for empty, and stays (§1.1).
 
-    Nor is the next one noticed: the controller's handler acts on the creation of the znode, and sets its watch again only
-    where it deletes the znode itself (PartitionReassignmentHandler). A new controller looks.
+    Nor is the next one noticed: the controller's handler acts on the creation of the znode, and sets its watch again
+    only where it deletes the znode itself (PartitionReassignmentHandler). A new controller looks.
     """
     with cluster(3, controller=3) as c:
         topic(c, "t", {0: [1, 2]})
@@ -210,7 +211,7 @@ def test_a_preferred_election_by_znode() -> None:
         c.restart(1)
         quiet(c)
         for number in (0, 1):
-            c.write_znode(paths.PREFERRED_ELECTION, f'{{"version":1,"partitions":[{{"topic":"t","partition":{number}}}]}}')
+            c.write_znode(paths.PREFERRED_ELECTION, ELECTION % number)
             quiet(c)
             assert c.state("t", number).leader == 1
         assert c.server.tree.get(paths.PREFERRED_ELECTION) is None

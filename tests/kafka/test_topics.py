@@ -173,5 +173,3 @@ def test_blocks_of_producer_ids_follow_each_other() -> None:
         second = c.allocate_producer_ids(2)
         quiet(c)
         assert [answer.result().message for answer in (first, second)] == ["0", "1000"]
-
-

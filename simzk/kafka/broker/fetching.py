@@ -114,7 +114,7 @@ class Fetcher:
 
 
 class _Session:
-    """What a leader keeps of a follower's session: what it fetches, what changed there since, its request that waits."""
+    """What a leader keeps of a follower's session: what it fetches, what grew since, its request that waits."""
 
     __slots__ = ("grown", "partitions", "respond", "timer")
 

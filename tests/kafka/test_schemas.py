@@ -1,0 +1,182 @@
+"""Znodes read and written: equal to the recorded bytes, every version read, and complaints that name the field."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simzk.errors import ZnodeError
+from simzk.kafka import paths
+from simzk.kafka.schemas import admin, broker_registration, cluster, config, controller, partition_state, topic
+from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
+from simzk.kafka.versions import kafka_version
+from tests.kafka import recorded_story
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+RECORDED = recorded_story.load()
+ALL = sorted(
+    {(path, znode.data) for step in RECORDED.steps for path, znode in RECORDED.tree(step).items() if znode.data}
+)
+V39 = kafka_version("3.9")
+
+
+def _again(path: str, data: bytes) -> bytes | None:
+    """What we would write for a recorded znode; None for one that no broker of ours writes."""
+    parent = paths.parent(path)
+    if paths.state_partition(path):
+        return V39.encode_state(partition_state.decode(path, data))
+    if parent == paths.TOPICS:
+        return V39.encode_topic(topic.decode(path, data))
+    if parent == paths.BROKER_IDS:
+        return V39.encode_broker(broker_registration.decode(path, data))
+    if path == paths.CONTROLLER:
+        stamp = re.search(rb'"timestamp":"(\d+)"', data)
+        assert stamp is not None
+        return V39.encode_controller(controller.decode(path, data), int(stamp[1]))
+    if path == paths.CONTROLLER_EPOCH:
+        return controller.encode_epoch(controller.decode_epoch(path, data))
+    if parent == paths.CONFIG_CHANGES:
+        return config.encode_change(config.decode_change(path, data))
+    if path.startswith("/config/"):
+        return config.encode(config.in_properties_order(config.decode(path, data)))
+    if path == paths.CLUSTER_ID:
+        return cluster.encode_cluster_id(cluster.decode_cluster_id(path, data))
+    if path == paths.FEATURE:
+        return cluster.encode_feature_v2()
+    if path == paths.PRODUCER_IDS:
+        block = cluster.decode_producer_ids(path, data)
+        assert block is not None
+        return cluster.encode_producer_ids(block)
+    return None
+
+
+@pytest.mark.parametrize(("path", "data"), ALL, ids=[path for path, _ in ALL])
+def test_every_recorded_znode_is_written_again_byte_for_byte(path: str, data: str) -> None:
+    again = _again(path, data.encode())
+    if again is None:
+        assert path.startswith("/kafka-acl")
+    else:
+        assert again.decode() == data
+
+
+def test_registrations_of_every_version() -> None:
+    def read(text: str) -> broker_registration.BrokerRegistration:
+        return broker_registration.decode("/brokers/ids/1", text.encode())
+
+    v1 = read('{ "host":"h", "jmx_port":-1, "port":9, "timestamp":"5", "version":1 }')
+    assert (v1.host, v1.port, v1.endpoints, v1.rack) == ("h", 9, ("PLAINTEXT://h:9",), None)
+    v2 = read('{"jmx_port":-1,"timestamp":"5","endpoints":["SSL://h:9"],"host":null,"version":2,"port":-1}')
+    assert (v2.endpoints, v2.protocols) == (("SSL://h:9",), (("SSL", "SSL"),))
+    v3 = read('{"jmx_port":-1,"timestamp":"5","endpoints":["SSL://h:9"],"host":"","version":3,"port":-1,"rack":"r"}')
+    assert v3.rack == "r"
+    v4 = read(
+        '{"listener_security_protocol_map":{"A":"SSL"},"endpoints":["A://h:9"],"jmx_port":-1,"host":"h",'
+        '"timestamp":"5","port":9,"version":4}'
+    )
+    assert v4.protocols == (("A", "SSL"),)
+    v5 = read(
+        '{"features":{"f":{"min_version":1,"max_version":2}},"listener_security_protocol_map":{"A":"SSL"},'
+        '"endpoints":["A://h:9"],"rack":"r","jmx_port":-1,"port":9,"host":"h","version":5,"timestamp":"5"}'
+    )
+    assert (v5.rack, v5.timestamp_ms) == ("r", 5)
+
+
+def test_topics_of_every_version() -> None:
+    def read(text: str) -> topic.TopicZnode:
+        return topic.decode("/brokers/topics/t", text.encode())
+
+    assert read('{ "partitions":{ "0":[ 1, 2 ] }, "version":1 }') == topic.TopicZnode({0: ReplicaAssignment((1, 2))})
+    v2 = read('{"version":2,"partitions":{"0":[3,1]},"adding_replicas":{"0":[3]},"removing_replicas":{}}')
+    assert v2.partitions == {0: ReplicaAssignment((3, 1), (3,))}
+    v3 = read('{"removing_replicas":{},"partitions":{},"topic_id":"x","adding_replicas":{},"version":3}')
+    assert v3 == topic.TopicZnode({}, "x")
+
+
+def test_the_other_old_forms() -> None:
+    assert controller.decode("/controller", b"7") == 7
+    assert controller.decode("/controller", b'{ "brokerid":1, "timestamp":"5", "version":1 }') == 1
+    assert config.decode_change("/c", b'"t1"') == "topics/t1"
+    assert config.decode_change("/c", b'{"version":1,"entity_type":"clients","entity_name":"c"}') == "clients/c"
+    state = b'{ "controller_epoch":1, "isr":[ 3, 1 ], "leader":3, "leader_epoch":0, "version":1 }'
+    assert partition_state.decode("/s", state) == LeaderAndIsr(3, 0, (3, 1), 1)
+    recovering = b'{"controller_epoch":1,"leader":1,"version":1,"leader_recovery_state":1,"leader_epoch":4,"isr":[1]}'
+    assert partition_state.decode("/s", recovering).recovering
+    assert partition_state.encode(partition_state.decode("/s", recovering)) == recovering
+
+
+BAD: list[tuple[Callable[[str, bytes | None], object], bytes | None, str]] = [
+    (partition_state.decode, None, "/z: holds no data; expected JSON"),
+    (partition_state.decode, b"{", "/z: holds b'{', which is no JSON"),
+    (partition_state.decode, b"\xff", "/z: holds b'\\xff', which is no JSON"),
+    (partition_state.decode, b"[1]", "/z: holds [1]; expected a JSON object"),
+    (partition_state.decode, b'{"leader":1}', "/z: field leader_epoch is missing; expected a whole number"),
+    (
+        partition_state.decode,
+        b'{"leader":"1"}',
+        '/z: field leader is "1"; expected a whole number',
+    ),
+    (
+        partition_state.decode,
+        b'{"leader":1,"leader_epoch":1,"isr":[1,"2"],"controller_epoch":1}',
+        '/z: field isr is [1, "2"]; expected a list of whole numbers',
+    ),
+    (topic.decode, b'{"partitions":{"x":[1]}}', "/z: field partitions.x is"),
+    (topic.decode, b'{"partitions":{"0":1}}', "/z: field partitions.0 is"),
+    (broker_registration.decode, b'{"version":0}', "/z: field version is 0; expected 1 or more"),
+    (broker_registration.decode, b'{"version":5}', "/z: field endpoints is missing; expected a list of strings"),
+    (controller.decode, b'{"brokerid":null}', "/z: field brokerid is missing; expected a whole number"),
+    (controller.decode_epoch, b"x", "/z: holds 'x'; expected a decimal number"),
+    (admin.decode_reassignment, b'{"partitions":[7]}', "/z: field partitions[0] is [7]; expected an object"),
+    (
+        admin.decode_reassignment,
+        b'{"partitions":[{"topic":"t","partition":0}]}',
+        "/z: field partitions[0].replicas is missing; expected a list of whole numbers",
+    ),
+    (admin.decode_reassignment, b'{"partitions":[],"x":1}', "/z: field x is 1; expected only partitions, version"),
+    (config.decode, b'{"version":2,"config":{}}', "/z: field version is 2; expected 1"),
+    (config.decode, b'{"version":1,"config":{"a":1}}', '/z: field config is {"a": 1}; expected an object of strings'),
+]
+
+
+@pytest.mark.parametrize(("decode", "data", "complaint"), BAD)
+def test_a_complaint_names_path_field_and_what_is_right(
+    decode: Callable[[str, bytes | None], object], data: bytes | None, complaint: str
+) -> None:
+    with pytest.raises(ZnodeError) as raised:
+        decode("/z", data)
+    assert str(raised.value).startswith(complaint)
+
+
+ids = st.lists(st.integers(0, 2**20), min_size=1, max_size=6, unique=True).map(tuple)
+
+
+@given(st.builds(LeaderAndIsr, st.integers(-1, 9), st.integers(0), ids, st.integers(0), st.just(0), st.booleans()))
+def test_a_state_comes_back_as_it_was_written(state: LeaderAndIsr) -> None:
+    assert partition_state.decode("/s", partition_state.encode(state)) == state
+
+
+@given(
+    st.dictionaries(st.integers(0, 40), ids.map(ReplicaAssignment), max_size=30), st.none() | st.text("ab", min_size=1)
+)
+def test_a_topic_comes_back_as_it_was_written(partitions: dict[int, ReplicaAssignment], topic_id: str | None) -> None:
+    written = topic.TopicZnode(partitions, topic_id)
+    assert topic.decode("/t", topic.encode_v3(written)) == written
+
+
+@given(st.dictionaries(st.builds(TopicPartition, st.text("ab"), st.integers(0, 5)), ids, max_size=5))
+def test_a_reassignment_comes_back_as_it_was_written(targets: dict[TopicPartition, tuple[int, ...]]) -> None:
+    assert admin.decode_reassignment("/r", admin.encode_reassignment(targets)) == targets
+
+
+@given(st.binary(max_size=60))
+def test_no_bytes_make_a_reader_fail_otherwise_than_by_saying_so(data: bytes) -> None:
+    for decode in (partition_state.decode, topic.decode, broker_registration.decode, controller.decode):
+        with suppress(ZnodeError):
+            decode("/z", data)

@@ -1,0 +1,206 @@
+"""A broker's session: order, limits, lost connections, watches set again, expiry."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from simzk.kafka.session import SessionExpiredError, ZooKeeperSession
+from simzk.kafka.zk_client import create_request, data_of
+from simzk.kafka.zookeeper_host import ADDRESS, ZooKeeperHost
+from simzk.simulation import Network, Process, Scheduler
+from simzk.zookeeper.config import ServerConfig
+from simzk.zookeeper.replies import Code, EventType
+from simzk.zookeeper.requests import GetData, SetData
+from simzk.zookeeper.server import Server
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from simzk.zookeeper.requests import Request
+
+TIMEOUT_MS = 6000
+
+
+def _note(told: list[tuple[str, EventType]], path: str, kind: EventType) -> None:
+    told.append((path, kind))
+
+
+class World:
+    """A server and one client of it."""
+
+    def __init__(self) -> None:
+        self.scheduler = Scheduler(seed=5)
+        self.network = Network(self.scheduler, latency_us=(100, 400))
+        self.server = Server(ServerConfig(tick_time_ms=500))
+        self.host = ZooKeeperHost(self.scheduler, self.network, self.server, start_ms=0)
+        self.process = Process(self.scheduler, "client")
+        self.session = ZooKeeperSession(self.process, self.host, timeout_ms=TIMEOUT_MS)
+        self.run(self.session.start())
+
+    def run(self, coroutine: Coroutine[Any, None, Any], seconds: float = 5) -> Any:
+        task = self.process.spawn(coroutine)
+        self.sleep(seconds)
+        return task.result()
+
+    def sleep(self, seconds: float) -> None:
+        self.scheduler.run_until(self.scheduler.now_us + round(seconds * 1_000_000))
+
+    def write_behind(self, path: str, data: bytes) -> None:
+        """Another client changes a znode."""
+        other = Process(self.scheduler, "other")
+        session = ZooKeeperSession(other, self.host, timeout_ms=TIMEOUT_MS)
+
+        async def write() -> None:
+            await session.start()
+            await session.call(SetData(path, data, -1))
+            await session.close()
+
+        other.spawn(write())
+        self.sleep(1)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_requests_are_answered_in_order_ten_at_a_time(world: World) -> None:
+    sent: list[Request] = []
+    most = 0
+
+    def count(link: Any, xid: int, request: Any) -> None:
+        nonlocal most
+        sent.append(request)
+        most = max(most, len(world.session._in_flight))
+        original(link, xid, request)
+
+    original = world.host.send
+    world.host.send = count  # type: ignore[method-assign]
+    requests = [create_request(f"/{number:02}", None) for number in range(35)]
+    replies = world.run(world.session.call_all(requests))
+    assert [reply.body for reply in replies] == [f"/{number:02}" for number in range(35)]
+    assert sent[:35] == requests
+    assert most == 10
+
+
+def test_a_session_without_work_stays(world: World) -> None:
+    world.sleep(60)
+    assert world.session.session_id in world.server.sessions
+    assert world.session.connected
+
+
+def test_a_write_whose_reply_is_lost_is_sent_again(world: World) -> None:
+    world.run(world.session.call(create_request("/a", None)))
+    world.network.drop_next(ADDRESS, "client")
+    replies = world.run(world.session.call_all([create_request("/b", None), create_request("/c", None)]))
+    # The first try was applied, its reply lost: the second finds its own work done.
+    assert [reply.error for reply in replies] == [Code.NODE_EXISTS, Code.OK] or [reply.error for reply in replies] == [
+        Code.NODE_EXISTS,
+        Code.NODE_EXISTS,
+    ]
+    assert "/b" in world.server.tree
+    assert "/c" in world.server.tree
+
+
+def test_a_lost_request_breaks_the_connection_and_is_sent_again(world: World) -> None:
+    world.network.drop_next("client", ADDRESS)
+    replies = world.run(world.session.call_all([create_request("/b", None), create_request("/c", None)]), seconds=20)
+    assert [reply.error for reply in replies] == [Code.OK, Code.OK]
+
+
+def test_watches_are_set_again_and_what_changed_meanwhile_is_told_once(world: World) -> None:
+    session = world.session
+    told: list[tuple[str, EventType]] = []
+    for path in ("/a", "/b", "/gone"):
+        session.data_handlers[path] = partial(_note, told, path)
+
+    async def prepare() -> None:
+        await session.call(create_request("/a", b"1"))
+        await session.call(create_request("/b", b"1"))
+        told.clear()
+        await session.get_data("/a")
+        await session.get_data("/b")
+        await session.exists("/gone")
+
+    world.run(prepare())
+    world.network.cut("client", ADDRESS)
+    session.break_connection()
+    world.write_behind("/a", b"2")
+    world.network.heal("client", ADDRESS)
+    world.sleep(4)
+    assert told == [("/a", EventType.NODE_DATA_CHANGED)]
+    assert session.connected
+
+
+def test_a_watch_is_set_only_where_a_handler_is_registered(world: World) -> None:
+    told: list[EventType] = []
+    world.run(world.session.call(create_request("/a", b"1")))
+    world.run(world.session.get_data("/a"))
+    world.session.data_handlers["/a"] = told.append
+    world.write_behind("/a", b"2")
+    assert told == []
+    world.run(world.session.get_data("/a"))
+    world.write_behind("/a", b"3")
+    assert told == [EventType.NODE_DATA_CHANGED]
+    world.write_behind("/a", b"4")
+    assert told == [EventType.NODE_DATA_CHANGED]  # one-shot
+
+
+def test_a_cut_shorter_than_the_timeout_keeps_the_session(world: World) -> None:
+    before = world.session.session_id
+    world.network.cut("client", ADDRESS)
+    world.sleep(3)
+    world.network.heal("client", ADDRESS)
+    world.sleep(6)
+    assert world.session.session_id == before
+    assert data_of(world.run(world.session.call(GetData("/zookeeper", False)))) is not None
+
+
+def test_an_expired_session_fails_what_waits_and_is_replaced(world: World) -> None:
+    order: list[str] = []
+
+    async def before() -> None:
+        order.append("before")
+        with pytest.raises(SessionExpiredError):  # nothing may wait for the session that is not there yet
+            await world.session.call(GetData("/", False))
+
+    world.session.before_new_session = before
+    world.session.after_new_session = lambda: order.append("after")
+    old = world.session.session_id
+    world.network.cut("client", ADDRESS)
+
+    async def wait() -> str:
+        try:
+            await world.session.call(GetData("/", False))
+        except SessionExpiredError:
+            return "expired"
+        return "answered"
+
+    task = world.process.spawn(wait())
+    world.sleep(15)
+    assert old not in world.server.sessions
+    world.network.heal("client", ADDRESS)
+    world.sleep(15)
+    assert task.result() == "expired"
+    assert order == ["before", "after"]
+    assert world.session.session_id not in (0, old)
+    assert world.session.last_session_id == old
+
+
+def test_the_death_of_the_process_leaves_the_session_until_its_timeout(world: World) -> None:
+    world.run(world.session.call(create_request("/mine", None, 1)))
+    world.session.drop_connection()
+    world.process.kill()
+    world.sleep(3)
+    assert "/mine" in world.server.tree
+    world.sleep(6)
+    assert "/mine" not in world.server.tree
+
+
+def test_a_clean_end_takes_the_ephemerals_at_once(world: World) -> None:
+    world.run(world.session.call(create_request("/mine", None, 1)))
+    world.run(world.session.close(), seconds=0.1)
+    assert "/mine" not in world.server.tree
