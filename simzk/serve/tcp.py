@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError
 from simzk.serve.clock import Clock, WallClock
-from simzk.serve.environment import environment, java_date, open_files
 from simzk.serve.host import Host
 from simzk.serve.tcp_connection import EXPIRY_INTERVAL_MS, TcpConnection
 from simzk.wire.four_letter_words import SET_TRACE_MASK, TRACE_MASK_BYTES, WORDS
@@ -239,6 +238,9 @@ class TcpServer:
 
     def report(self) -> Report:
         """Everything that monitoring commands tell; hold the host's lock while it is read."""
+        # What only a report needs is not loaded by a server that nobody asks for one.
+        from simzk.serve.environment import environment, java_date, open_files
+
         settings, directory = self.settings, self.directory
         return Report(
             server=self.host.server,

@@ -1,4 +1,4 @@
-"""`simzk serve` as a script starts it: the first line, signals, a data directory that survives a kill, clear refusals."""
+"""`simzk serve` as a script starts it: first line, signals, a data directory that survives a kill, refusals."""
 
 from __future__ import annotations
 

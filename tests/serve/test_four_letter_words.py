@@ -1,4 +1,4 @@
-"""The four-letter words: what they say and count, and the whitelist. Their form is compared in tests/conformance (§5)."""
+"""The four-letter words: what they say and count, the whitelist. Their form: tests/conformance (§5)."""
 
 from __future__ import annotations
 

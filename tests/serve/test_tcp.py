@@ -1,4 +1,4 @@
-"""The TCP server seen by plain sockets: order, batches, back-pressure, limits, and when it closes (§1.3, §1.4, §1.8)."""
+"""The TCP server seen by plain sockets: order, back-pressure, limits, when it closes (§1.3, §1.4, §1.8)."""
 
 from __future__ import annotations
 
@@ -143,13 +143,16 @@ def test_a_request_of_the_greatest_length_is_taken(server: simzk.ZooKeeperServer
 
 
 def test_more_connections_than_one_address_may_have_are_closed_at_once() -> None:
-    with served(Settings(max_connections_per_address=2)) as tcp:
-        with TcpClient(tcp.port) as first, TcpClient(tcp.port) as second:
-            first.connect()
-            second.connect()
-            with TcpClient(tcp.port) as third:
-                assert third.rest() == b""
-            assert second.ask(req.Exists("/", False)).error == 0
+    with (
+        served(Settings(max_connections_per_address=2)) as tcp,
+        TcpClient(tcp.port) as first,
+        TcpClient(tcp.port) as second,
+    ):
+        first.connect()
+        second.connect()
+        with TcpClient(tcp.port) as third:
+            assert third.rest() == b""
+        assert second.ask(req.Exists("/", False)).error == 0
 
 
 def test_a_client_that_does_not_read_is_not_read_either(server: simzk.ZooKeeperServer) -> None:
