@@ -43,7 +43,14 @@ def _in_turn(method: Callable[..., object]) -> Callable[..., object]:
 
 
 class KafkaCluster(kafka.KafkaCluster):
-    __doc__ = kafka.KafkaCluster.__doc__
+    """A simulated Kafka cluster in virtual time, made as `simzk.kafka.cluster.KafkaCluster` is, that kazoo can talk to.
+
+    >>> with KafkaCluster(brokers=3) as cluster:
+    ...     client = cluster.zookeeper.client()
+    ...     client.start()
+    ...     sorted(client.get_children("/brokers/ids"))
+    ['1', '2', '3']
+    """
 
     @cached_property
     def zookeeper(self) -> ZooKeeper:
