@@ -52,15 +52,17 @@ def _play_aloud(file: str, seed: int | None, version: str) -> Result:
 
     scenario = read_scenario(file)
     play = Play(scenario, seed=scenario.seed if seed is None else seed, version=version)
-    show(telling.heading(play))
     progress = Progress()
     try:
+        show(telling.heading(play))
         play.run(lambda now_us: progress.tell(f"{now_us // 1_000_000} s of virtual time"))
+        progress.close()
+        result = result_of(play, version)
+        show([*telling.timeline(list(play.history)), *telling.closing(play), *telling.verdicts(play)])
+        show(telling.conclusion(play, result.replay))
     finally:
         progress.close()
-    result = result_of(play, version)
-    show([*telling.timeline(list(play.history)), *telling.closing(play), *telling.verdicts(play)])
-    show(telling.conclusion(play, result.replay))
+        play.close()
     return result
 
 
@@ -108,7 +110,8 @@ def _summary(files: list[str], results: list[Result]) -> list[Line]:
         failed = [result for result in of_file if not result.held]
         told = f"seed {of_file[0].seed}" if len(of_file) == 1 else f"{len(of_file)} seeds"
         if failed:
-            lines.append([("FAILED  ", "bold red"), (f"{file}: {len(failed)} of {told} failed", "")])
+            count = told if len(of_file) == 1 else f"{len(failed)} of {told} failed"
+            lines.append([("FAILED  ", "bold red"), (f"{file}: {count}", "")])
         else:
             lines.append([("holds   ", "green"), (f"{file}: {told}", "")])
         for result in failed:

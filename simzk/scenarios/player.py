@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import traceback
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.errors import ScenarioError, SimzkError
 from simzk.kafka.cluster import KafkaCluster
@@ -49,6 +49,13 @@ class Verdict:
         return not self.failures
 
 
+class Crash(NamedTuple):
+    """A failure of the simulation itself: what it was, and where."""
+
+    what: str
+    traceback: str
+
+
 class Play:
     """One run of one scenario.
 
@@ -71,7 +78,7 @@ class Play:
         self.history = self.cluster.history
         self._monitor = Monitor(self.history, self.cluster.invariants, seed=seed)
         self.plan = self._draw_plan(scenario.faults)
-        self.crash = ""
+        self.crash: Crash | None = None
 
     @property
     def violations(self) -> list[Violation]:
@@ -104,8 +111,12 @@ class Play:
                 tell(self._scheduler.now_us)
         except SimzkError:
             raise
-        except Exception:
-            self.crash = traceback.format_exc()
+        except Exception as failure:
+            self.crash = Crash(f"{type(failure).__name__}: {failure}".strip(": "), traceback.format_exc())
+
+    def close(self) -> None:
+        """Let go of the cluster: its coroutines are closed, and nothing of it runs any more."""
+        self.cluster.close()
 
     def _play(self) -> Iterator[None]:
         self._start_brokers()

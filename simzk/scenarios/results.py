@@ -41,8 +41,11 @@ def play_file(path: str, seed: int | None, version: str) -> Result:
     """Read and play a file; the seed is the file's own where none is given."""
     scenario = read_scenario(path)
     play = Play(scenario, seed=scenario.seed if seed is None else seed, version=version)
-    play.run()
-    return result_of(play, version)
+    try:
+        play.run()
+        return result_of(play, version)
+    finally:
+        play.close()
 
 
 def result_of(play: Play, version: str) -> Result:
@@ -79,7 +82,7 @@ def document_of(play: Play, replay: str) -> dict[str, object]:
         "kafka_version": play.version,
         "faults": None if play.plan is None else str(play.plan),
         "held": play.held,
-        "crash": play.crash,
+        "crash": "" if play.crash is None else play.crash.traceback,
         "replay": replay,
         "expectations": [
             {
@@ -116,8 +119,8 @@ def _partition_document(seen: view.PartitionView) -> dict[str, object]:
 
 
 def _first_failure(play: Play) -> str:
-    if play.crash:
-        return play.crash.splitlines()[-1]
+    if play.crash is not None:
+        return play.crash.what
     for verdict in play.verdicts:
         if not verdict.held:
             return f"{verdict.name}: {verdict.failures[0]}"

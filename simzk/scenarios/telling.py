@@ -113,9 +113,9 @@ def conclusion(play: Play, replay: str) -> list[Line]:
     count = len(play.verdicts)
     if play.held:
         return [[(f"{play.scenario.path}: all {count} expectations hold (seed {play.seed})", "bold green")]]
-    if play.crash:
+    if play.crash is not None:
         what = f"the simulation itself failed (seed {play.seed}); this is a bug of simzk"
-        lines: list[Line] = [[(line, "red")] for line in play.crash.splitlines()]
+        lines: list[Line] = [[(line, "red")] for line in play.crash.traceback.splitlines()]
         lines += [[(f"{play.scenario.path}: {what}", "bold red")], [("play it again with: ", ""), (replay, "bold")]]
         return lines
     broken = sum(not verdict.held for verdict in play.verdicts)
