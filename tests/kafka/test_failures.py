@@ -249,3 +249,29 @@ def test_a_broker_that_does_not_exist_is_an_error_of_the_user(verb: str) -> None
         c.kill(1)
         with pytest.raises(ConfigError, match="broker 1 is not running"):
             c.kill(1)
+
+
+def test_a_session_that_expires_while_the_broker_starts_costs_another_start() -> None:
+    with cluster(2, controller=1) as c:
+        c.kill(2)
+        quiet(c)
+        c.restart(2)
+        while c.brokers[2].session.session_id == 0:
+            c.scheduler.run_next()
+        c.expire(2)
+        quiet(c)
+        assert happened(c, "cannot start") == ["broker 2"]
+        assert c.live_brokers == [1, 2]
+
+
+def test_a_controller_that_is_shut_down_in_the_middle_of_an_event_leaves_it_to_the_next() -> None:
+    with cluster(4, controller=1, config={"controlled.shutdown.enable": False}) as c:
+        monitor = watch(c)
+        topic(c, "t", {number: [2, 3] for number in range(30)})
+        c.kill(2)
+        while not happened(c, "leader moved"):
+            c.scheduler.run_next()
+        c.shutdown(1)
+        quiet(c)
+        assert all(c.state("t", number).leader == 3 for number in range(30))
+        assert not monitor.violations

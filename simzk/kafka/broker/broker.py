@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from simzk.errors import ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.broker.admin_handlers import AdminHandlers
 from simzk.kafka.broker.config_changes import ConfigChanges
@@ -183,6 +184,20 @@ class Broker:
         self._services = Services(self, admin)
 
     async def _boot(self) -> None:
+        """Start; what goes wrong before the broker is registered ends the process, which is then started again."""
+        try:
+            await self._prepare()
+            await self._register()
+        except (ZooKeeperRefused, SessionExpiredError, ZnodeError) as problem:
+            why = str(problem) or "its session expired"
+            self._world.history.record(self._name, "cannot start", "", "", why)
+            self.process.scheduler.call_later(RESTART_PAUSE_US, self.process.name, self._supervise)
+            self._end()
+            return
+        self.controller.start()
+        self._serve_on()
+
+    async def _prepare(self) -> None:
         await self.process.sleep(BOOT_US)
         await self.session.start()
         for path in self._world.version.persistent_paths:
@@ -194,20 +209,11 @@ class Broker:
         await self.client.children(paths.TOPICS)
         await self._watch_features()
         await self.client.brokers()
-        try:
-            await self._register()
-        except ZooKeeperRefused as refused:
-            self._world.history.record(self._name, "cannot start", "", "", f"{refused}: another session holds it")
-            self.process.scheduler.call_later(RESTART_PAUSE_US, self.process.name, self._supervise)
-            self._end()
-            return
-        self.controller.start()
-        self._serve_on()
 
     async def _attach(self) -> None:
         await self.session.start()
-        await self._watch_features()
         self.registered = True
+        self._reread_features()
         self.controller.start(adopt=True)
         self._serve_on()
 
@@ -239,7 +245,7 @@ class Broker:
     def _reread_features(self) -> None:
         async def work() -> None:
             try:
-                await self.client.read(paths.FEATURE)
+                await self._watch_features()
             except SessionExpiredError:
                 return
 

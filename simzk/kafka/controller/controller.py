@@ -26,7 +26,7 @@ from simzk.kafka.controller.topic_deletion import TopicDeletion
 from simzk.kafka.schemas.cluster import encode_feature_v2
 from simzk.kafka.session import SessionExpiredError, ZooKeeperSession
 from simzk.kafka.zk_client import ControllerMovedError, KafkaZooKeeperClient, ZooKeeperRefused
-from simzk.simulation import Future, History, Process, Queue, Timer
+from simzk.simulation import Future, History, Process, Queue, Task, Timer
 from simzk.zookeeper.replies import EventType
 from simzk.zookeeper.requests import Check, Delete, Multi
 
@@ -107,6 +107,7 @@ class KafkaController:
         self._events: Queue[ControllerEvent] = Queue()
         self._queued: deque[ControllerEvent] = deque()
         self._rebalance: Timer | None = None
+        self._task: Task[None] | None = None
 
     @property
     def is_active(self) -> bool:
@@ -119,7 +120,7 @@ class KafkaController:
         Args:
             adopt: take up the rule that the session already has, where it holds `/controller`.
         """
-        self.process.spawn(self._run(), "controller")
+        self._task = self.process.spawn(self._run(), "controller")
         self.put_event("startup", self._adopt if adopt else self._start_up, always=True)
 
     def put_event(
@@ -158,7 +159,9 @@ class KafkaController:
         self.put_event("register and re-elect", work, always=True)
 
     def shut_down(self) -> None:
-        """The broker stops: process nothing more."""
+        """The broker stops: process nothing more, not even the rest of an event."""
+        if self._task is not None:
+            self._task.cancel()
         self._queued.clear()
         self._events.clear()
         self.active_id = None
