@@ -1,4 +1,4 @@
-"""A pytest plugin: kazoo's own tests run against a server in memory, with `pytest -p tests.conformance.kazoo_in_memory`.
+"""A pytest plugin: kazoo's own tests against a server in memory, by `pytest -p tests.conformance.kazoo_in_memory`.
 
 kazoo's harness starts a cluster of Java processes and makes clients of its addresses. Here its cluster is three
 endpoints of one server in this process, and the handler that kazoo takes by default is one that connects to them; the
