@@ -219,6 +219,7 @@ class Host:
         if link.connection is not None:
             self._neglect(link.connection)
             self.server.disconnect(link.connection)
+            link.connection.owner = None  # so that both are freed without the garbage collector
 
     def _attend(self, connection: Connection) -> None:
         """From now on the session is alive whenever time moves; on wall time its client sees to that itself."""

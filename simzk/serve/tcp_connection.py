@@ -88,6 +88,7 @@ class TcpConnection(asyncio.Protocol):
         self._server.forget(self)
         if self._link is not None:
             self._host.hang_up(self._link)
+            self._link = None
         self._queue.clear()
 
     def pause_writing(self) -> None:
@@ -195,9 +196,10 @@ class TcpConnection(asyncio.Protocol):
     # What the host calls, under its lock, on any thread (host.Transport).
 
     def deliver(self, data: bytes) -> None:
-        """Send `data`."""
+        """Send `data`; to a client that is gone, nothing: the end of a pause may find it so."""
         link = self._link
-        assert link is not None
+        if link is None:
+            return
         count, self._counted = link.sent - self._counted, link.sent
         self.statistics.packets_sent += count
         self._server.statistics.packets_sent += count

@@ -255,3 +255,51 @@ def test_a_server_that_is_never_started_frees_its_port() -> None:
     tcp = TcpServer(Settings(), StillClock())
     tcp.stop()
     socket.create_server(("127.0.0.1", tcp.port)).close()
+
+
+def test_a_connection_that_is_over_is_freed_without_the_garbage_collector(server: simzk.ZooKeeperServer) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        with TcpClient(server.port) as client:
+            client.connect()
+            (connection,) = server._tcp._connections
+            gone = weakref.ref(connection)
+            del connection
+            client.ask(req.GetData("/", True))
+            client.send(req.CloseSession())
+            client.rest()
+        with TcpClient(server.port) as later:  # accepted in a later turn of the loop than the other's end was seen
+            later.connect()
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_a_pause_may_end_after_its_client_is_gone(server: simzk.ZooKeeperServer) -> None:
+    with TcpClient(server.port) as client:
+        session = client.connect()
+        server._host.pause(session.session_id)
+        client.send(create("/a"), req.GetData("/a", True))
+    with TcpClient(server.port) as other:
+        other.connect()
+        server._resume(session.session_id)
+        assert other.ask(req.Sync("/")).error == 0
+        server.server.check()
+
+
+def test_a_client_that_never_reads_its_events_is_given_up(
+    server: simzk.ZooKeeperServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("simzk.serve.tcp_connection.EVENT_BYTES", 1_000_000)
+    path = "/" + "x" * 200_000
+    with TcpClient(server.port) as deaf, TcpClient(server.port) as writer:
+        session = deaf.connect()
+        writer.connect()
+        assert deaf.ask(req.AddWatch("/", 1)).error == 0
+        for _ in range(60):  # 24 MB of events, more than what sockets take and what may wait
+            assert writer.ask(create(path)).error == 0
+            assert writer.ask(req.Delete(path, -1)).error == 0
+        assert len(deaf.rest()) < 20_000_000
+        with TcpClient(server.port) as back:
+            assert back.connect(session=session).session_id == session.session_id
