@@ -65,8 +65,8 @@ class Connections:
             self.network.send(target, call.source.name, partial(self._fail, call))
 
     def _arrive(self, call: _Call, request: object) -> None:
-        process, serve = self._ends[call.target]
-        if not process.alive:
+        process, serve = self._ends.get(call.target, (None, None))
+        if process is None or serve is None or not process.alive:
             self.network.send(call.target, call.source.name, lambda: self._fail(call))
             return
 

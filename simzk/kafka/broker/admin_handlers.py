@@ -124,6 +124,8 @@ class AdminHandlers:
             return AdminResponse(Error.INVALID_REQUEST, f"topic {request.name} is being reassigned")
         if request.total <= present:
             return AdminResponse(Error.INVALID_PARTITIONS, f"topic {request.name} has {present} partitions")
+        if 0 not in topic.partitions or not topic.partitions[0].replicas:
+            return AdminResponse(Error.UNKNOWN_SERVER_ERROR, f"nobody holds partition 0 of {request.name}")
         added: Mapping[int, Sequence[int]] | AdminResponse
         first = topic.partitions[0].replicas
         if request.assignment is not None:

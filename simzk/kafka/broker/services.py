@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from simzk.errors import ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.controller.partition_state_machine import Strategy
 from simzk.kafka.protocol import (
@@ -38,6 +39,7 @@ from simzk.kafka.schemas.cluster import (
     encode_producer_ids,
 )
 from simzk.kafka.session import SessionExpiredError
+from simzk.kafka.zk_client import ZooKeeperRefused
 from simzk.zookeeper.replies import Code
 from simzk.zookeeper.requests import SetData
 
@@ -175,7 +177,7 @@ class Services:
         self, name: str, respond: Respond, work: Callable[[], Coroutine[Future[Any], None, AdminResponse]]
     ) -> None:
         async def event() -> None:
-            respond(await work())
+            respond(await _answered(work))
 
         self._broker.controller.put_event(name, event, preempt=lambda: respond(NOT_CONTROLLER))
 
@@ -188,8 +190,16 @@ class Services:
     def _spawn(self, respond: Respond, work: Callable[[], Coroutine[Future[Any], None, AdminResponse]]) -> None:
         async def task() -> None:
             try:
-                respond(await work())
+                respond(await _answered(work))
             except SessionExpiredError:
                 respond(NOT_CONTROLLER)
 
         self._broker.process.spawn(task(), "request of an operator")
+
+
+async def _answered(work: Callable[[], Coroutine[Future[Any], None, AdminResponse]]) -> AdminResponse:
+    """The answer; a znode that cannot be read, or a write that ZooKeeper refuses, is an error of the server."""
+    try:
+        return await work()
+    except (ZnodeError, ZooKeeperRefused) as problem:
+        return AdminResponse(Error.UNKNOWN_SERVER_ERROR, str(problem))

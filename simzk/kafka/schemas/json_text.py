@@ -9,8 +9,11 @@ Rules of the module (docs/reference/kafka.md §1.1):
 from __future__ import annotations
 
 import json
+from typing import TypeGuard
 
 from simzk.errors import ZnodeError
+
+INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 
 JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]
 
@@ -47,7 +50,7 @@ class JsonObject:
         value = self.fields.get(field)
         if value is None and default is not None and field not in self.fields:
             return default
-        if isinstance(value, bool) or not isinstance(value, int):
+        if not _is_int(value):
             raise self.wrong(field, "a whole number")
         return value
 
@@ -114,10 +117,15 @@ class JsonObject:
             raise self.wrong(field, "a list of whole numbers")
         ids = []
         for item in value:
-            if isinstance(item, bool) or not isinstance(item, int):
+            if not _is_int(item):
                 raise self.wrong(field, "a list of whole numbers")
             ids.append(item)
         return tuple(ids)
+
+
+def _is_int(value: JsonValue) -> TypeGuard[int]:
+    """Whether it is a number that Kafka takes for an Int: whole, of 32 bits."""
+    return isinstance(value, int) and not isinstance(value, bool) and INT_MIN <= value <= INT_MAX
 
 
 def read_object(path: str, data: bytes | None) -> JsonObject:

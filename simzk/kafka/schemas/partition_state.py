@@ -32,6 +32,8 @@ def decode(path: str, data: bytes | None, version: int = 0) -> LeaderAndIsr:
         ZnodeError: it cannot be used; path, field and why.
     """
     fields = read_object(path, data)
+    if any(member < 0 for member in fields.integers("isr")):
+        raise fields.wrong("isr", "ids of brokers")
     return LeaderAndIsr(
         leader=fields.integer("leader"),
         leader_epoch=fields.integer("leader_epoch"),

@@ -1,0 +1,86 @@
+"""What an operator may write into any znode of a cluster: the cluster takes it or leaves it, and goes on."""
+
+from __future__ import annotations
+
+import pytest
+
+from simzk.kafka import paths
+from tests.kafka.clusters import cluster, quiet, told, topic
+
+STATE = "/brokers/topics/t/partitions/0/state"
+NONSENSE = (
+    None,
+    "x",
+    "[]",
+    '{"version":1,"partitions":{"0":[1,1],"7":[-1]}}',
+    '{"controller_epoch":99,"leader":3,"version":1,"leader_epoch":50,"isr":[3]}',
+    '{"leader":4294967296,"leader_epoch":1,"isr":[1],"controller_epoch":0}',
+    '{"version":1,"partitions":[{"topic":"t","partition":1,"replicas":[-5,99999999]}]}',
+)
+PLACES = (
+    STATE,
+    "/brokers/ids/3",
+    "/brokers/ids/9",
+    "/brokers/ids/x",
+    "/brokers/topics/t",
+    "/brokers/topics/q",
+    "/config/topics/t",
+    "/config/changes/config_change_x",
+    "/controller",
+    "/controller_epoch",
+    "/cluster/id",
+    "/feature",
+    "/latest_producer_id_block",
+    "/isr_change_notification/isr_change_1",
+    "/log_dir_event_notification/log_dir_event_1",
+    "/admin/delete_topics/nope",
+    "/admin/reassign_partitions",
+    "/admin/preferred_replica_election",
+)
+# A registration that cannot be read makes the controller lose the event; an epoch of another version fences it for good.
+STALLING = {"/brokers/ids/3", "/brokers/ids/9", "/controller_epoch"}
+
+
+@pytest.mark.parametrize("path", PLACES)
+def test_nonsense_anywhere_stops_nothing(path: str) -> None:
+    for data in NONSENSE:
+        with cluster(3, controller=1) as c:
+            topic(c, "t", {0: [1, 2], 1: [2, 1]})
+            topic(c, "u", {0: [2, 3]})
+            c.write_znode(path, data)
+            c.run_for(2)
+            c.kill(2)
+            c.run_for(9)
+            c.elect()
+            c.reassign({("t", 1): [3, 1]})
+            c.add_partitions("u", 3)
+            c.allocate_producer_ids(3)
+            c.run_for(2)
+            if path not in STALLING:
+                assert c.state("u", 0).leader == 3
+            c.restart(2)
+            c.expire(1)
+            c.run_for(8)
+            assert c.server.tree.get(paths.CONTROLLER_EPOCH) is not None
+
+
+def test_a_state_of_a_later_controller_is_left_alone() -> None:
+    with cluster(4, controller=4) as c:
+        topic(c, "t", {0: [1, 2]})
+        c.write_znode(STATE, '{"controller_epoch":9,"leader":1,"version":1,"leader_epoch":5,"isr":[1,2]}')
+        quiet(c)
+        c.kill(1)
+        c.run_for(10)
+        # The election fails: a later controller must have written that. The dead replica is taken out all the same.
+        assert c.state("t", 0).leader != 2
+        assert not [event for event in c.history if event.what == "leader moved"]
+
+
+def test_isr_notifications_of_older_brokers_are_taken_away() -> None:
+    with cluster(2) as c:
+        topic(c, "t", {0: [1, 2]})
+        path = f"{paths.ISR_CHANGES}/isr_change_0000000000"
+        c.write_znode(path, '{"version":1,"partitions":[{"topic":"t","partition":0}]}')
+        quiet(c)
+        assert c.server.tree.get(path) is None
+        assert told(c, "t") == (1, (1, 2), 0, 0)
