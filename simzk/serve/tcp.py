@@ -92,6 +92,7 @@ class TcpServer:
         self._accepting: asyncio.Server | None = None
         self._connections: dict[TcpConnection, None] = {}
         self._by_address: Counter[str] = Counter()
+        self._after_flush: list[Callable[[], None]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._started_ns = time.monotonic_ns()
 
@@ -214,6 +215,19 @@ class TcpServer:
             return
         for connection, outgoing in self.host.server.take_output():
             self.host.deliver(connection, outgoing)
+
+    def flush_soon(self, then: Callable[[], None]) -> None:
+        """Send what the server has to say, together with what else this turn of the loop brings; then call back."""
+        assert self._loop is not None
+        if not self._after_flush:
+            self._loop.call_soon(self._flush)
+        self._after_flush.append(then)
+
+    def _flush(self) -> None:
+        waiting, self._after_flush = self._after_flush, []
+        self.host.flush()
+        for then in waiting:
+            then()
 
     def _fail(self) -> None:
         self.host.close()

@@ -18,6 +18,7 @@ import asyncio
 import threading
 import time
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING
 
 from simzk.wire.four_letter_words import SET_TRACE_MASK, TRACE_MASK_BYTES, WORD_BYTES, is_word
@@ -57,6 +58,7 @@ class TcpConnection(asyncio.Protocol):
         self._reading = True
         self._clogged = False
         self._clogged_bytes = 0
+        self._flushing = False  # a slice is handled, and its replies wait for the disk
         self._queue: deque[Received] = deque()
         self._slice = FIRST_SLICE
         self._written_bytes = 0
@@ -147,19 +149,16 @@ class TcpConnection(asyncio.Protocol):
         if self._transport is None or self._link is None:
             return
         with self._host.lock:
-            while self._queue and not self._must_wait():
-                self._handle_slice(self._link)
-        want = not self._queue and not self._must_wait()
+            link = self._link
+            while self._queue and not (self._clogged or self._flushing or link.paused):
+                self._handle_slice(link)
+        want = not (self._queue or self._clogged or link.paused)
         if want != self._reading and self._transport is not None and not self._transport.is_closing():
             self._reading = want
             if want:
                 self._transport.resume_reading()
             else:
                 self._transport.pause_reading()
-
-    def _must_wait(self) -> bool:
-        link = self._link
-        return self._clogged or link is None or link.paused
 
     def _handle_slice(self, link: Link) -> None:
         queue = self._queue
@@ -170,7 +169,20 @@ class TcpConnection(asyncio.Protocol):
             batch = [queue.popleft() for _ in range(self._slice)]
         begin_ns, written_before = time.perf_counter_ns(), self._written_bytes
         self._host.process(link, batch)
-        self._host.flush()
+        if self._server.directory is None:
+            self._host.flush()
+            self._flushed(link, batch, begin_ns, written_before)
+        else:
+            self._flushing = True
+            self._server.flush_soon(partial(self._go_on_flushed, link, batch, begin_ns, written_before))
+
+    def _go_on_flushed(self, link: Link, batch: list[Received], begin_ns: int, written_before: int) -> None:
+        self._flushing = False
+        self._flushed(link, batch, begin_ns, written_before)
+        self.go_on()
+
+    def _flushed(self, link: Link, batch: list[Received], begin_ns: int, written_before: int) -> None:
+        """A slice was answered: count it, and choose how long the next one is."""
         self._note(link, batch, (time.perf_counter_ns() - begin_ns) // 1_000_000)
         written = self._written_bytes - written_before
         if written > SLICE_BYTES:
@@ -178,7 +190,7 @@ class TcpConnection(asyncio.Protocol):
         elif self._slice < LAST_SLICE:
             self._slice = min(self._slice * 2, LAST_SLICE)
         if link.closed:
-            queue.clear()
+            self._queue.clear()
 
     def _note(self, link: Link, batch: Sequence[Received], latency_ms: int) -> None:
         """Count a batch that was handled."""
