@@ -11,7 +11,6 @@ STATE = "/brokers/topics/t/partitions/0/state"
 NONSENSE = (
     None,
     "x",
-    "[]",
     '{"version":1,"partitions":{"0":[1,1],"7":[-1]}}',
     '{"controller_epoch":99,"leader":3,"version":1,"leader_epoch":50,"isr":[3]}',
     '{"leader":4294967296,"leader_epoch":1,"isr":[1],"controller_epoch":0}',
@@ -37,7 +36,7 @@ PLACES = (
     "/admin/reassign_partitions",
     "/admin/preferred_replica_election",
 )
-# A registration that cannot be read makes the controller lose the event; an epoch of another version fences it for good.
+# A registration that cannot be read makes the controller lose the event; an epoch of another version fences it.
 STALLING = {"/brokers/ids/3", "/brokers/ids/9", "/controller_epoch"}
 
 
