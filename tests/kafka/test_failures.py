@@ -275,3 +275,29 @@ def test_a_controller_that_is_shut_down_in_the_middle_of_an_event_leaves_it_to_t
         quiet(c)
         assert all(c.state("t", number).leader == 3 for number in range(30))
         assert not monitor.violations
+
+
+def test_a_lost_reply_to_the_controllers_isr_write_leaves_the_leader_behind() -> None:
+    """The write is tried again and finds another version, its own: the leader is refused, and gives up (§5, 49)."""
+    with cluster(3, controller=1) as c:
+        topic(c, "t", {0: [2, 3]})
+        c.kill(3)
+        quiet(c)
+        version = c.state("t", 0).version
+        dropped: list[bool] = []
+
+        def drop_the_reply(_: object) -> None:
+            if not dropped and c.state("t", 0).version > version:
+                dropped.append(True)
+                c.network.drop_next("zookeeper", "broker 1")
+
+        c.server.on_transaction.append(drop_the_reply)
+        c.restart(3)
+        c.run_for(10)
+        assert told(c, "t")[:2] == (2, (2, 3))  # it is written, and nobody knows
+        assert happened(c, "ISR change refused") == ["t-0"]
+        replica = next(iter(c.brokers[2].replicas.replicas.values()))
+        assert (replica.state.isr, replica.proposed) == ((2,), (2, 3))
+        c.kill(3)  # whatever makes the controller read and write the state again ends it
+        quiet(c)
+        assert (replica.state.isr, replica.proposed) == ((2,), None)

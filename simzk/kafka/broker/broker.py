@@ -142,7 +142,12 @@ class Broker:
         self.metadata = MetadataCache()
         self.fetchers = Fetchers(process, world.connections, self.id)
         self.proposals = IsrProposals(
-            process, world.connections, self.id, broker_epoch=lambda: self.epoch, metadata=self.metadata
+            process,
+            world.connections,
+            self.id,
+            broker_epoch=lambda: self.epoch,
+            metadata=self.metadata,
+            history=world.history,
         )
         self.replicas = ReplicaManager(
             self.id,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from simzk.kafka.protocol import AlterPartitionRequest, AlterPartitionResponse, Error, IsrProposal
 from simzk.kafka.rpc import Connections, Disconnected
-from simzk.simulation import Process, Queue
+from simzk.simulation import History, Process, Queue
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,12 +34,14 @@ class IsrProposals:
         *,
         broker_epoch: Callable[[], int],
         metadata: MetadataCache,
+        history: History,
     ) -> None:
         self._process = process
         self._connections = connections
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
         self._metadata = metadata
+        self._history = history
         self._unsent: dict[TopicPartition, IsrProposal] = {}
         self._signal: Queue[None] = Queue()
         self.replicas: ReplicaManager | None = None
@@ -83,6 +85,9 @@ class IsrProposals:
         again = False
         for partition, proposal in batch.items():
             result = response.results.get(partition, Error.UNKNOWN_SERVER_ERROR)
+            if isinstance(result, Error):
+                who, asked = f"broker {self._broker_id}", f"isr {list(proposal.isr)}"
+                self._history.record(who, "ISR change refused", str(partition), asked, result.value)
             if self.replicas.proposal_done(proposal, result):
                 self._unsent.setdefault(partition, proposal)
                 again = True
