@@ -32,9 +32,7 @@ def decode(path: str, data: bytes | None, version: int = 0) -> LeaderAndIsr:
         ZnodeError: it cannot be used; path, field and why.
     """
     fields = read_object(path, data)
-    if any(member < 0 for member in fields.integers("isr")):
-        raise fields.wrong("isr", "ids of brokers")
-    return LeaderAndIsr(
+    state = LeaderAndIsr(
         leader=fields.integer("leader"),
         leader_epoch=fields.integer("leader_epoch"),
         isr=fields.integers("isr"),
@@ -42,3 +40,6 @@ def decode(path: str, data: bytes | None, version: int = 0) -> LeaderAndIsr:
         version=version,
         recovering=fields.integer("leader_recovery_state", 0) == RECOVERING,
     )
+    if any(member < 0 for member in state.isr):
+        raise fields.wrong("isr", "ids of brokers")
+    return state
