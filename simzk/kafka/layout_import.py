@@ -86,12 +86,12 @@ def layout_from_tree(znodes: Mapping[str, bytes | None], *, where: str) -> Layou
     >>> layout.brokers.live.tolist(), layout.leader_epoch.tolist(), layout.isr.tolist()
     ([True, False], [3], [[1]])
     """
-    topics = _children(znodes, paths.TOPICS)
-    rows = [row for number, name in enumerate(topics) for row in _partitions(znodes, number, name)]
     try:
+        topics = _children(znodes, paths.TOPICS)
+        rows = [row for number, name in enumerate(topics) for row in _partitions(znodes, number, name)]
         layout = _layout(znodes, topics, rows)
-    except OverflowError as error:
-        raise LayoutError("a number in a znode does not fit 32 bits", where=where) from error
+    except ZnodeError as error:
+        raise ZnodeError(error.what, where=f"{where}, {error.where}", right=error.right) from error
     find_problems(layout).refuse(where)
     return layout
 

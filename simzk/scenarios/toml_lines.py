@@ -44,6 +44,7 @@ def key_lines(text: str) -> dict[KeyPath, int]:
         if header:
             table = _resolve(_parts(header[2]), counts)
             if header[1] == "[[":
+                found.setdefault(table, number)
                 index = counts.get(table, -1) + 1
                 counts[table] = index
                 table = (*table, index)

@@ -119,7 +119,7 @@ def test_import_names_the_znode_that_is_no_json(simzk: Simzk, tmp_path: Path) ->
     dump.write_text(json.dumps(steps))
     status, _, err = simzk("layout", "import", "--dump", dump, "--out", tmp_path / "real.json")
     assert status == 2
-    assert state in err
+    assert f"{dump}, step n-sigterm-noncontroller-broker3, {state}" in err
     assert not (tmp_path / "real.json").exists()
 
 

@@ -116,10 +116,14 @@ BAD: list[tuple[Callable[[str, bytes | None], object], bytes | None, str]] = [
     (partition_state.decode, b"{", "/z: holds b'{', which is no JSON"),
     (partition_state.decode, b"\xff", "/z: holds b'\\xff', which is no JSON"),
     (partition_state.decode, b"[1]", "/z: holds [1]; expected a JSON object"),
-    (partition_state.decode, b'{"leader":1}', "/z: field leader_epoch is missing; expected a whole number of 32 bits"),
     (
         partition_state.decode,
-        b'{"leader":"1"}',
+        b'{"isr":[1],"leader":1}',
+        "/z: field leader_epoch is missing; expected a whole number of 32 bits",
+    ),
+    (
+        partition_state.decode,
+        b'{"isr":[1],"leader":"1"}',
         '/z: field leader is "1"; expected a whole number of 32 bits',
     ),
     (

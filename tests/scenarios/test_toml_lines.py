@@ -55,6 +55,7 @@ depth = 2
         (("cluster", "list", 1), 11),
         (("cluster", "text"), 15),
         (("cluster", "after"), 16),
+        (("step",), 18),
         (("step", 0), 18),
         (("step", 0, "action"), 19),
         (("step", 0, "more", "depth"), 22),

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-from hypothesis import given, settings
-from hypothesis.stateful import run_state_machine_as_test
+from hypothesis import settings
 
-from simzk.testing import ClusterShape, Fault, KafkaClusterMachine, cluster_shapes, fault_schedules, play
+from simzk.testing import KafkaClusterMachine
 
 
 class SmallCluster(KafkaClusterMachine):

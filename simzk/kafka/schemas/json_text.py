@@ -51,7 +51,7 @@ class JsonObject:
         if value is None and default is not None and field not in self.fields:
             return default
         if not _is_int(value):
-            raise self.wrong(field, "a whole number")
+            raise self.wrong(field, "a whole number of 32 bits")
         return value
 
     def text(self, field: str, default: str | None = None) -> str:
@@ -114,11 +114,11 @@ class JsonObject:
 
     def _integers(self, field: str, value: JsonValue) -> tuple[int, ...]:
         if not isinstance(value, list):
-            raise self.wrong(field, "a list of whole numbers")
+            raise self.wrong(field, "a list of whole numbers of 32 bits")
         ids = []
         for item in value:
             if not _is_int(item):
-                raise self.wrong(field, "a list of whole numbers")
+                raise self.wrong(field, "a list of whole numbers of 32 bits")
             ids.append(item)
         return tuple(ids)
 
