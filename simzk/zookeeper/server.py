@@ -53,6 +53,7 @@ class Server:
         sessions: the live sessions.
         watches: which connection watches what.
         zxid: of the last transaction applied.
+        mode: what the word srvr calls its mode; empty for a server of an ensemble that does not serve.
         on_transaction: called with each transaction as it is applied, failed writes (`ErrorTxn`) included.
 
     >>> server = Server()
@@ -65,6 +66,10 @@ class Server:
     >>> read.body[0], read.body[1].ctime_ms
     (b'x', 5)
     """
+
+    @property
+    def mode(self) -> str:
+        return "standalone"
 
     def __init__(
         self,
@@ -231,14 +236,7 @@ class Server:
             record = txns.ErrorTxn(error)
         zxid = self.zxid + 1
         bodies = self.apply(txns.Transaction(connection.session_id, xid, zxid, now_ms, record))
-        results: list[OperationResult] | None = None
-        if isinstance(bodies, list):
-            results = [OperationResult(0, body) for body in bodies]
-        elif isinstance(record, txns.MultiTxn):
-            # Operations before the one that failed are told 0, though nothing was done (§1.6).
-            errors = [step.error if isinstance(step, txns.ErrorTxn) else 0 for step in record.records]
-            results = [OperationResult(failed, None) for failed in errors]
-        self._send(connection, Reply(xid, zxid, error, results))
+        self._send(connection, Reply(xid, zxid, error, multi_results(record, bodies)))
 
     def _ping(self, connection: Connection, xid: int, request: req.Ping, now_ms: int) -> None:
         self._send(connection, Reply(PING_XID, self.zxid, 0, None))
@@ -374,6 +372,22 @@ class Server:
         for table in (self.watches.data, self.watches.child):
             assert all(self._connections.get(watcher.session_id) is watcher for _, watcher, _ in table.entries())
         assert all(node.czxid <= self.zxid for _, node in self.tree.walk())
+
+
+def multi_results(record: txns.Record, bodies: object) -> list[OperationResult] | None:
+    """What the reply to a multi says of each operation; None where the request as a whole was refused.
+
+    Args:
+        record: of the transaction that the multi became.
+        bodies: what applying it returned.
+    """
+    if isinstance(bodies, list):
+        return [OperationResult(0, body) for body in bodies]
+    if isinstance(record, txns.MultiTxn):
+        # Operations before the one that failed are told 0, though nothing was done (§1.6).
+        errors = [step.error if isinstance(step, txns.ErrorTxn) else 0 for step in record.records]
+        return [OperationResult(failed, None) for failed in errors]
+    return None
 
 
 _WRITES = {kind: check for kind, check in PREPARE.items() if kind is not req.Check}

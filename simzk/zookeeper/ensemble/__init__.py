@@ -1,0 +1,8 @@
+"""Several servers with one history: who leads, who lags, who is cut off (§7)."""
+
+from simzk.zookeeper.ensemble.config import EnsembleConfig
+from simzk.zookeeper.ensemble.ensemble import Ensemble
+from simzk.zookeeper.ensemble.member import Member
+from simzk.zookeeper.ensemble.role import Role
+
+__all__ = ["Ensemble", "EnsembleConfig", "Member", "Role"]

@@ -1,0 +1,244 @@
+"""One server of an ensemble as its clients see it: it answers reads itself and has the leader make its writes.
+
+Rules of this module:
+  - the leader checks a write against its own tree and makes it a transaction; a follower answers its client once it
+    has itself applied that transaction, so that a session reads what it wrote;
+  - a connection's answers keep the order of its requests: what is asked behind a write that waits is held; writes
+    themselves are passed on at once, as nothing before them can change them;
+  - a session belongs to the server that it was last attached to. On a follower its old connection can still read; its
+    first write there uses a zxid, changes nothing and closes the connection. The leader closes such a connection at
+    its first request of any kind [V];
+  - a read-only server's sessions are its own; it refuses to take up the ensemble's.
+
+Source: FollowerRequestProcessor, PrepRequestProcessor, ReadOnlyRequestProcessor, Learner; §7.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simzk.zookeeper import requests as req
+from simzk.zookeeper import transactions as txns
+from simzk.zookeeper.ensemble.member_connection import Held, MemberConnection
+from simzk.zookeeper.ensemble.proposals import is_refused_read_only, is_write, record_of, reply_to
+from simzk.zookeeper.ensemble.replica import Replica
+from simzk.zookeeper.ensemble.role import Role
+from simzk.zookeeper.replies import Code, ConnectResponse, Reply
+from simzk.zookeeper.sessions import password_of
+
+if TYPE_CHECKING:
+    from simzk.zookeeper.connection import Connection
+    from simzk.zookeeper.ensemble.replica import Answer
+
+
+class Member(Replica):
+    """One server of an ensemble, made by `Ensemble`; to its clients and to its driver it is a server as any other.
+
+    What a driver asks of time (`tick`, `next_deadline_ms`) and of sessions (`expire`, `restart`) is the ensemble's.
+    """
+
+    # Connections
+
+    def connect(
+        self, request: req.ConnectRequest, now_ms: int, *, address: str = "127.0.0.1", owner: object = None
+    ) -> MemberConnection:
+        """A client has connected; as `Server.connect`. The answer may wait until this server knows the session."""
+        connection = MemberConnection(address, owner, self.config, self.tree.quotas)
+        is_read_only = self.role is Role.READ_ONLY
+        if (
+            not self.role.serves
+            or (is_read_only and not request.read_only)
+            or request.last_zxid_seen > self.zxid
+            or (is_read_only and request.session_id in self.sessions and request.session_id not in self._local)
+        ):
+            self._close(connection)
+            return connection
+        connection.timeout_ms = self.config.clamp_timeout(request.timeout_ms)
+        told = None if request.read_only is None else is_read_only
+        if request.session_id != 0:
+            self._take_up(connection, request, told, now_ms)
+        else:
+            self._begin(connection, told, now_ms)
+        return connection
+
+    def _begin(self, connection: MemberConnection, told: bool | None, now_ms: int) -> None:
+        session_id = connection.session_id = self.sessions.new_id()
+        self._connections[session_id] = connection
+        if self.role is Role.READ_ONLY:
+            connection.session = self.sessions.add(session_id, connection.timeout_ms, now_ms)
+            self._local[session_id] = None
+            self._greet(connection, told)
+            return
+        self._ensemble.owners[session_id] = self.server_id
+        record = txns.CreateSessionTxn(connection.timeout_ms)
+        self._propose(connection, 0, record, now_ms, lambda transaction, body: self._greet(connection, told))
+
+    def _take_up(
+        self, connection: MemberConnection, request: req.ConnectRequest, told: bool | None, now_ms: int
+    ) -> None:
+        """Re-attach. What counts is whether the leader knows the session (Learner.validateSession)."""
+        session_id = request.session_id
+        self.close_connection_of(session_id)
+        leader = self._ensemble.leading if self.role is not Role.READ_ONLY else self
+        assert leader is not None, "who follows has a leader"
+        if session_id not in leader.sessions or request.password != password_of(session_id):
+            self._send(connection, ConnectResponse(0, 0, 0, bytes(16), told))
+            self._close(connection)
+            return
+        if self.role is not Role.READ_ONLY:
+            self._ensemble.owners[session_id] = self.server_id
+        leader.sessions.touch_as_told(session_id, now_ms, connection.timeout_ms)
+        connection.session_id = session_id
+        self._connections[session_id] = connection
+        connection.session = self.sessions.get(session_id)
+        if connection.session is not None:
+            self._greet(connection, told)
+        else:
+            end = self._ensemble.history.end
+            self._await(connection, end, lambda transaction, body: self._greet(connection, told))
+            self.follow(now_ms)
+
+    def _greet(self, connection: MemberConnection, told: bool | None) -> None:
+        if connection.session is None:
+            connection.session = self.sessions.get(connection.session_id)
+        session_id = connection.session_id
+        self._send(connection, ConnectResponse(0, connection.timeout_ms, session_id, password_of(session_id), told))
+
+    # Requests
+
+    def handle(self, connection: Connection, xid: int, request: req.Request, now_ms: int) -> None:
+        """One request of a connection; as `Server.handle`, but that the reply may wait."""
+        assert isinstance(connection, MemberConnection)
+        if connection.closed or connection.leaving:
+            return
+        if self.role is Role.LEADING:
+            if self._ensemble.owners.get(connection.session_id) == self.server_id:
+                super().handle(connection, xid, request, now_ms)
+            else:
+                if is_write(request):
+                    self._refuse_moved(connection, xid, now_ms)
+                self._close(connection)
+        elif self.role is Role.READ_ONLY:
+            self._handle_read_only(connection, xid, request, now_ms)
+        elif is_write(request):
+            self._forward(connection, xid, request, now_ms)
+        elif isinstance(request, req.Sync) and self.position < self._ensemble.history.end:
+            answered = Reply(xid, 0, 0, request.path)
+            self._await(
+                connection,
+                self._ensemble.history.end,
+                lambda transaction, body: self._send(connection, answered._replace(zxid=self.zxid)),
+            )
+            self.follow(now_ms)
+        elif connection.waiting and (connection.session is None or not isinstance(request, req.Auth | req.Sasl)):
+            connection.waiting.append(Held(xid, request))
+        else:
+            super().handle(connection, xid, request, now_ms)
+
+    def _touch(self, connection: Connection, now_ms: int) -> None:
+        if connection.session is not None:
+            self.sessions.touch(connection.session, now_ms, connection.timeout_ms)
+
+    def _handle_read_only(self, connection: Connection, xid: int, request: req.Request, now_ms: int) -> None:
+        if is_refused_read_only(request):
+            self._touch(connection, now_ms)
+            self._send(connection, Reply(xid, self.zxid, Code.NOT_READ_ONLY, None))
+        elif isinstance(request, req.CloseSession):
+            self._send(connection, Reply(xid, self.zxid, 0, None))
+            self._end_locally(connection.session_id)
+        else:
+            super().handle(connection, xid, request, now_ms)
+
+    def _end_locally(self, session_id: int) -> None:
+        del self._local[session_id]
+        self.sessions.remove(session_id)
+        self.close_connection_of(session_id)
+
+    def _forward(self, connection: MemberConnection, xid: int, request: req.Request, now_ms: int) -> None:
+        """Have the leader make a write."""
+        leader, session_id = self._ensemble.leading, connection.session_id
+        assert leader is not None, "who follows has a leader"
+        if session_id not in leader.sessions:
+            return  # it has ended, and its end is on the way here
+        self._touch(connection, now_ms)
+        if self._ensemble.owners.get(session_id) != self.server_id:
+            self._refuse_moved(connection, xid, now_ms)
+            return
+        asker = connection.asker._replace(quotas=leader.tree.quotas)
+        record = record_of(request, asker, leader.tree, session_id)
+        self._propose(
+            connection,
+            xid,
+            record,
+            now_ms,
+            lambda transaction, body: self._send(connection, reply_to(xid, request, transaction, body)),
+        )
+        if isinstance(request, req.CloseSession):
+            connection.leaving = True
+            leader.close_connection_of(session_id)
+
+    def _refuse_moved(self, connection: MemberConnection, xid: int, now_ms: int) -> None:
+        """A write of a session that has moved on: a transaction that failed, and no reply."""
+        record = txns.ErrorTxn(Code.SESSION_MOVED)
+        self._propose(connection, xid, record, now_ms, lambda transaction, body: self._close(connection))
+
+    def _propose(
+        self, connection: MemberConnection, xid: int, record: txns.Record, now_ms: int, answer: Answer
+    ) -> None:
+        """Make a record the leader's next transaction, and answer once it is applied here."""
+        leader, end = self._ensemble.leading, self._ensemble.history.end
+        assert leader is not None, "who serves has a leader"
+        transaction = txns.Transaction(connection.session_id, xid, leader.zxid + 1, now_ms, record)
+        if leader is self:
+            answer(transaction, self.apply(transaction))
+        else:
+            self._await(connection, end + 1, answer)
+            leader.apply(transaction)
+
+    # What is the ensemble's
+
+    def tick(self, now_ms: int) -> None:
+        """Let time do its work in the whole ensemble."""
+        self._ensemble.tick(now_ms)
+
+    def next_deadline_ms(self) -> int | None:
+        """When the ensemble next has something to do by itself."""
+        return self._ensemble.next_deadline_ms()
+
+    def expire(self, session_id: int, now_ms: int) -> bool:
+        """End a session now, wherever it is attached."""
+        return self._ensemble.expire(session_id, now_ms)
+
+    def restart(self, now_ms: int) -> None:
+        """Stop and start all servers at once."""
+        self._ensemble.restart(now_ms)
+
+    def expire_as_leader(self, session_id: int, now_ms: int) -> bool:
+        """End a session by a transaction."""
+        return super().expire(session_id, now_ms)
+
+    def tick_as_leader(self, now_ms: int) -> None:
+        """End the sessions that nobody has heard of, and sweep."""
+        for session in self.sessions.due(now_ms):
+            connection = self._ensemble.attended_connection(session.session_id)
+            if connection is not None:
+                self.sessions.touch(session, now_ms, connection.timeout_ms)
+            else:
+                self.expire_as_leader(session.session_id, now_ms)
+        for path in self._sweeper.due(now_ms):
+            self.apply(txns.Transaction(0, 0, self.zxid + 1, now_ms, txns.DeleteContainerTxn(path)))
+
+    def tick_read_only(self, now_ms: int) -> None:
+        """End this server's own sessions that nobody has heard of."""
+        for session in self.sessions.due(now_ms):
+            if session.session_id in self._local:
+                connection = self.connection_of(session.session_id)
+                if connection is not None and connection.attended:
+                    self.sessions.touch(session, now_ms, connection.timeout_ms)
+                else:
+                    self._end_locally(session.session_id)
+
+    def leader_deadline_ms(self) -> int | None:
+        """When the leader next has a session to end or a sweep to make."""
+        deadlines = (self.sessions.next_expiry_ms(), self._sweeper.next_ms)
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)

@@ -1,0 +1,150 @@
+"""A real ensemble of three ZooKeeper servers for tests: three processes of the server in PySpark's jars.
+
+Rules of this module:
+  - nine free ports are looked for, and nine others where somebody was quicker; nothing outside a temporary directory is
+    touched; all processes are gone when `stop` returns;
+  - what a server does by itself (an election, the turn to read-only) is waited for by asking it, never by sleeping long.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from tests.conformance.real_zookeeper import four_letter_word, jars
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+TICK_MS = 500
+PATIENCE_S = 60.0
+SERVERS = (1, 2, 3)
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        ports = []
+        for _ in range(count):
+            probe = stack.enter_context(socket.socket())
+            probe.bind(("127.0.0.1", 0))
+            ports.append(probe.getsockname()[1])
+        return ports
+
+
+class RealEnsemble:
+    """Three servers that turn read-only when they lose their quorum; started by `start` or as a context manager."""
+
+    def __init__(self) -> None:
+        self._stack = contextlib.ExitStack()
+        self._directory = Path()
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self.ports: dict[int, int] = {}
+        self.members = ""
+
+    def start(self) -> None:
+        """Start all three and wait until each of them serves."""
+        for _ in range(3):
+            self._directory = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="real-ensemble-")))
+            ports = _free_ports(9)
+            self.ports = dict(zip(SERVERS, ports[:3], strict=True))
+            self.members = "".join(
+                f"server.{server}=127.0.0.1:{quorum}:{election}:participant;127.0.0.1:{self.ports[server]}\n"
+                for server, quorum, election in zip(SERVERS, ports[3:6], ports[6:], strict=True)
+            )
+            for server in SERVERS:
+                self.launch(server)
+            self._stack.callback(self._end)
+            if self._came_up():
+                return
+            said = {server: (self._directory / f"log.{server}").read_text()[-1500:] for server in SERVERS}
+            self._stack.close()
+        raise RuntimeError(f"the real ensemble did not start: {said}")
+
+    def _came_up(self) -> bool:
+        return all(self._awaits(server, lambda mode: mode in ("leader", "follower")) for server in SERVERS)
+
+    def launch(self, server: int) -> None:
+        """Start the process of one server, on the data that it has."""
+        data = self._directory / str(server)
+        data.mkdir(exist_ok=True)
+        (data / "myid").write_text(str(server))
+        config = self._directory / f"{server}.cfg"
+        config.write_text(
+            f"tickTime={TICK_MS}\ndataDir={data}\ninitLimit=20\nsyncLimit=20\nadmin.enableServer=false\n"
+            f"maxSessionTimeout=40000\n4lw.commands.whitelist=*\n{self.members}"
+        )
+        settings = ("-Dreadonlymode.enabled=true", "-Dzookeeper.forceSync=no", "-Dfile.encoding=UTF-8")
+        with (self._directory / f"log.{server}").open("ab") as output:
+            self._processes[server] = subprocess.Popen(
+                ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", *settings, "-cp", f"{jars()}/*"]
+                + ["org.apache.zookeeper.server.quorum.QuorumPeerMain", str(config)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+
+    def kill(self, server: int) -> None:
+        """Kill the process of one server."""
+        process = self._processes.pop(server)
+        process.kill()
+        process.wait()
+
+    def word(self, server: int, word: bytes) -> str:
+        """What a server answers to a four-letter word; nothing where it refuses the connection."""
+        try:
+            return four_letter_word(self.ports[server], word).decode()
+        except OSError:
+            return ""
+
+    def mode(self, server: int) -> str:
+        """What `srvr` calls the mode of a server; nothing while it does not serve."""
+        return next(
+            (line.partition(": ")[2] for line in self.word(server, b"srvr").splitlines() if line.startswith("Mode")), ""
+        )
+
+    def wait_for_mode(self, server: int, *modes: str) -> None:
+        """Wait until a server is in one of these modes.
+
+        Raises:
+            TimeoutError: it did not come to that.
+        """
+        if not self._awaits(server, lambda mode: mode in modes):
+            raise TimeoutError(f"server {server} is {self.mode(server)!r}, not one of {modes}")
+
+    def _awaits(self, server: int, is_right: Callable[[str], bool]) -> bool:
+        deadline_s = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline_s:
+            if server in self._processes and self._processes[server].poll() is not None:
+                return False
+            if is_right(self.mode(server)):
+                return True
+            time.sleep(0.05)
+        return False
+
+    @property
+    def leader(self) -> int:
+        """The server that leads."""
+        return next(server for server in self._processes if self.mode(server) == "leader")
+
+    def _end(self) -> None:
+        for server in list(self._processes):
+            self.kill(server)
+
+    def stop(self) -> None:
+        """Kill what runs and remove what it wrote."""
+        self._stack.close()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
