@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
 
@@ -49,6 +49,21 @@ QUIET_US = 3_000_000
 QUIET_STEP_US = 100_000
 _BOOT_LIMIT_SECONDS = 60.0
 _UUID_BITS = 128
+
+
+class Participant(Protocol):
+    """Whoever else lives on a cluster's ZooKeeper in virtual time, such as an old consumer."""
+
+    @property
+    def name(self) -> str:
+        """How the history calls it."""
+
+    @property
+    def session_id(self) -> int:
+        """Its session now."""
+
+    def kill(self) -> None:
+        """End it at once."""
 
 
 class KafkaCluster(Operations):
@@ -167,6 +182,7 @@ class KafkaCluster(Operations):
         )
         self.zookeeper_host = ZooKeeperHost(self.scheduler, self.network, self.server, start_ms=START_MS)
         connections = Connections(self.scheduler, self.network)
+        self.participants: list[Participant] = []
         self._preferred_controller: int | None = None
         self._last_transaction_us = 0
         world = World(
@@ -398,6 +414,8 @@ class KafkaCluster(Operations):
 
     def close(self) -> None:
         """Let go of everything: no broker runs any more."""
+        for participant in self.participants:
+            participant.kill()
         for broker in self.brokers.values():
             broker.process.kill()
         self._operator.process.kill()
@@ -436,6 +454,9 @@ class KafkaCluster(Operations):
         for broker in self.brokers.values():
             if broker.alive and session_id in (broker.session.session_id, broker.session.last_session_id):
                 return f"controller {broker.id}" if broker.controller.is_active else f"broker {broker.id}"
+        for participant in self.participants:
+            if session_id == participant.session_id:
+                return participant.name
         if session_id == self._operator.session_id:
             return "admin"
         return ADDRESS

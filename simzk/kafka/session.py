@@ -23,6 +23,7 @@ from simzk.zookeeper.requests import (
     CloseSession,
     ConnectRequest,
     Exists,
+    GetChildren,
     GetChildren2,
     GetData,
     Ping,
@@ -336,7 +337,7 @@ class ZooKeeperSession:
                 (self._data_watches if error == Code.OK else self._exist_watches)[path] = None
             case GetData(path=str(path), watch=True) if error == Code.OK:
                 self._data_watches[path] = None
-            case GetChildren2(path=str(path), watch=True) if error == Code.OK:
+            case GetChildren(path=str(path), watch=True) | GetChildren2(path=str(path), watch=True) if error == Code.OK:
                 self._child_watches[path] = None
 
     def _take_event(self, event: WatchedEvent) -> None:

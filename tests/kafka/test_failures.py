@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from simzk.errors import ConfigError
 from simzk.kafka import paths
+from simzk.kafka.session import ZooKeeperSession
+from simzk.kafka.zk_client import create_request
+from simzk.simulation import Process
 from tests.kafka.clusters import cluster, happened, quiet, told, topic, watch
+
+if TYPE_CHECKING:
+    from simzk.kafka.cluster import KafkaCluster
 
 
 def test_the_controller_dies_and_another_takes_over_with_the_next_epoch() -> None:
@@ -301,3 +309,35 @@ def test_a_lost_reply_to_the_controllers_isr_write_leaves_the_leader_behind() ->
         c.kill(3)  # whatever makes the controller read and write the state again ends it
         quiet(c)
         assert (replica.state.isr, replica.proposed) == ((2,), None)
+
+
+class Guest:
+    """Somebody else with a session of his own."""
+
+    def __init__(self, c: KafkaCluster) -> None:
+        self.name = "guest"
+        self.process = Process(c.scheduler, self.name)
+        self.session = ZooKeeperSession(self.process, c.zookeeper_host, timeout_ms=6000)
+        self.process.spawn(self._run())
+
+    @property
+    def session_id(self) -> int:
+        return self.session.session_id
+
+    def kill(self) -> None:
+        self.session.drop_connection()
+        self.process.kill()
+
+    async def _run(self) -> None:
+        await self.session.start()
+        await self.session.call(create_request(paths.delete_topic("t"), None))
+
+
+def test_the_history_names_whoever_else_writes_and_the_end_of_the_cluster_ends_him() -> None:
+    with cluster(2) as c:
+        topic(c, "t", {0: [1, 2]})
+        guest = Guest(c)
+        c.participants.append(guest)
+        quiet(c)
+        assert [event.who for event in c.history if event.what == "deletion requested"] == ["guest"]
+    assert not guest.process.alive
