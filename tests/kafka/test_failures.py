@@ -341,3 +341,27 @@ def test_the_history_names_whoever_else_writes_and_the_end_of_the_cluster_ends_h
         quiet(c)
         assert [event.who for event in c.history if event.what == "deletion requested"] == ["guest"]
     assert not guest.process.alive
+
+
+def test_a_log_that_is_cut_back_takes_its_high_watermark_with_it() -> None:
+    """Found by a random run: the replica that was cut back leads later, and nobody could catch up with it."""
+    config = {"unclean.leader.election.enable": True, "replica.lag.time.max.ms": 4000}
+    with cluster(3, controller=1, config=config) as c:
+        topic(c, "t", {0: [2, 3]})
+        c.network.cut("broker 2", "broker 3")
+        c.produce("t", 0, 5)
+        c.run_for(15)
+        assert told(c, "t")[1] == (2,)
+        c.kill(2)
+        quiet(c)
+        assert told(c, "t")[:2] == (3, (3,))  # an unclean leader, with nothing in its log
+        c.network.heal_all()
+        c.restart(2)
+        quiet(c)
+        c.elect()
+        quiet(c)
+        c.kill(3)
+        quiet(c)
+        c.restart(3)
+        quiet(c)
+        assert told(c, "t")[:2] == (2, (2, 3))

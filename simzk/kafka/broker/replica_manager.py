@@ -203,9 +203,10 @@ class ReplicaManager:
         replica = self.replicas.get(partition)
         if replica is not None and replica.state.leader_epoch == leader_epoch:
             replica.log_end = log_end
+            replica.high_watermark = min(replica.high_watermark, log_end)
 
     def _advance(self, replica: Replica) -> None:
-        """The high watermark is the least log end of the (maximal) ISR; it never falls."""
+        """The high watermark is the least log end of the (maximal) ISR; it falls only with the log."""
         members = dict.fromkeys((*replica.state.isr, *(replica.proposed or ())))
         ends = [
             replica.log_end if member == self.broker_id else replica.followers[member].log_end
