@@ -155,6 +155,8 @@ def write_results(out: bytearray, request: req.Multi | req.MultiRead, results: l
             INT.write(out, error)
         else:
             part = parts[operation.__class__]
+            if isinstance(operation, req.Create2) and isinstance(body, str):
+                part = parts[req.Create]  # so it was before 3.7
             MULTI_HEADER.write(out, MultiHeader(part.result_type, False, 0))
             part.result.write(out, body)
     MULTI_HEADER.write(out, _END)

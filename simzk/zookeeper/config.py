@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+
+from simzk.zookeeper.versions import Rules, rules_of
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,7 @@ class ServerConfig:
         enforce_quota: whether hard quotas refuse (zookeeper.enforceQuota).
         reconfig_enabled: changes the error with which a standalone server refuses `Reconfig` (reconfigEnabled).
         container_check_interval_ms: how often empty containers and outlived TTL nodes are looked for.
+        version: the release whose behaviour it has, as "3.4" or "3.9.1" (versions.py).
 
     >>> ServerConfig(tick_time_ms=500).clamp_timeout(1)
     1000
@@ -37,6 +41,16 @@ class ServerConfig:
     enforce_quota: bool = False
     reconfig_enabled: bool = False
     container_check_interval_ms: int = 60_000
+    version: str = "3.9"
+
+    @cached_property
+    def rules(self) -> Rules:
+        """What the version says where releases differ.
+
+        Raises:
+            ConfigError: a version that is not simulated.
+        """
+        return rules_of(self.version)
 
     def clamp_timeout(self, asked_ms: int) -> int:
         """The session timeout granted to a client that asks for `asked_ms` (§1.3)."""

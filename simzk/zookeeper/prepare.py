@@ -138,7 +138,7 @@ def _next_version(current: int, expected: int) -> int:
 
 def _check_flags(flags: int, ttl_ms: int, asker: Asker) -> Flags:
     kind = FLAGS.get(flags)
-    if kind is None:
+    if kind is None or flags > asker.config.rules.last_flags:
         raise RefusedError(Code.BAD_ARGUMENTS)
     if kind.ttl and not asker.config.extended_types:
         raise RefusedError(Code.UNIMPLEMENTED)
@@ -149,7 +149,8 @@ def _check_flags(flags: int, ttl_ms: int, asker: Asker) -> Flags:
 
 def _prepare_create(request: CreateRequest, asker: Asker, find: Find) -> txns.CreateRecord:
     ttl_ms = request.ttl_ms if isinstance(request, req.CreateTTL) else NO_TTL
-    kind = _check_flags(request.flags, ttl_ms, asker)
+    rules = asker.config.rules
+    kind = _check_flags(request.flags, ttl_ms, asker) if rules.flags_come_first else FLAGS[0]
     if isinstance(request, req.CreateTTL) and not kind.ttl:
         raise RefusedError(Code.BAD_ARGUMENTS)
     path = _text(request.path)
@@ -160,6 +161,8 @@ def _prepare_create(request: CreateRequest, asker: Asker, find: Find) -> txns.Cr
     acl = expand_acl(request.acl, asker.identities)
     parent = _existing(find, parent_path)
     asker.need(parent, acls.CREATE)
+    if not rules.flags_come_first:
+        kind = _check_flags(request.flags, ttl_ms, asker)
     if kind.sequential:
         path += f"{parent.cversion:010d}"
     # The parent exists, so its own path is known to be good; but the root stands in the tree as "/" and as "".
@@ -170,7 +173,7 @@ def _prepare_create(request: CreateRequest, asker: Asker, find: Find) -> txns.Cr
     if parent.ephemeral_owner and is_session(parent.ephemeral_owner):
         raise RefusedError(Code.NO_CHILDREN_FOR_EPHEMERALS)
     data = request.data
-    if asker.config.enforce_quota and asker.quotas.would_exceed(path, 1, len(data or b"")):
+    if asker.config.enforce_quota and rules.enforces_quotas and asker.quotas.would_exceed(path, 1, len(data or b"")):
         raise RefusedError(Code.QUOTA_EXCEEDED)
     cversion = int32(parent.cversion + 1)
     # The kind of node comes from the request, not from its flags, for containers and TTL nodes (§1.5).
@@ -183,17 +186,17 @@ def _prepare_create(request: CreateRequest, asker: Asker, find: Find) -> txns.Cr
     return txns.CreateTTLTxn(path, data, acl, cversion, ttl_ms)
 
 
-def _deletable(path: str | None) -> tuple[str, str]:
+def _deletable(path: str | None, find: Find) -> tuple[str, str]:
     """The path and its parent's, unless it is none that may be deleted."""
     path = _text(path)
     slash = path.rfind("/")
-    if slash == -1 or "\0" in path or path in SPECIAL_PATHS:
+    if slash == -1 or "\0" in path or (path in SPECIAL_PATHS and find(path) is not None):
         raise RefusedError(Code.BAD_ARGUMENTS)
     return path, path[:slash]
 
 
 def _prepare_delete(request: req.Delete, asker: Asker, find: Find) -> txns.DeleteTxn:
-    path, parent_path = _deletable(request.path)
+    path, parent_path = _deletable(request.path, find)
     asker.need(_existing(find, parent_path), acls.DELETE)
     node = _existing(find, path)
     _next_version(node.version, request.version)
@@ -203,7 +206,10 @@ def _prepare_delete(request: req.Delete, asker: Asker, find: Find) -> txns.Delet
 
 
 def _prepare_delete_container(request: req.DeleteContainer, asker: Asker, find: Find) -> txns.DeleteContainerTxn:
-    path, _ = _deletable(request.path)
+    path, _ = _deletable(request.path, find)
+    if not asker.config.rules.clients_delete_containers:
+        # The request as a whole, its length and all, was taken for the path.
+        raise RefusedError(Code.BAD_ARGUMENTS)
     node = _existing(find, path)
     if node.child_count:
         raise RefusedError(Code.NOT_EMPTY)
@@ -216,8 +222,10 @@ def _prepare_set_data(request: req.SetData, asker: Asker, find: Find) -> txns.Se
     node = _at_valid(find, request.path)
     path, data = _text(request.path), request.data
     asker.need(node, acls.WRITE)
-    if asker.config.enforce_quota and asker.quotas.would_exceed(path, 0, len(data or b"") - len(node.data or b"")):
-        raise RefusedError(Code.QUOTA_EXCEEDED)
+    if asker.config.enforce_quota and asker.config.rules.enforces_quotas:
+        grows = len(data or b"") - len(node.data or b"")
+        if asker.quotas.would_exceed(path, 0, grows):
+            raise RefusedError(Code.QUOTA_EXCEEDED)
     return txns.SetDataTxn(path, data, _next_version(node.version, request.version))
 
 

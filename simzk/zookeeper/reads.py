@@ -63,7 +63,7 @@ class Reader:
         if "\0" in path:
             raise RefusedError(Code.BAD_ARGUMENTS)
         node = self.tree.find(path)
-        if node is not None:
+        if node is not None and connection.asker.config.rules.hides_unreadable:
             connection.asker.need(node, READ)
         if watch:
             self.watches.data.add(path, connection, Mode.STANDARD)

@@ -19,6 +19,7 @@ from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.acl import READ, digest_id
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.connection import Connection
+from simzk.zookeeper.old_watches import OldWatchManager
 from simzk.zookeeper.prepare import PREPARE
 from simzk.zookeeper.prepare_multi import prepare_multi
 from simzk.zookeeper.reads import READS, Reader
@@ -81,14 +82,17 @@ class Server:
         zxid: int = 0,
     ) -> None:
         self.config = config or ServerConfig()
-        self.tree = DataTree() if tree is None else tree
+        rules = self.config.rules
+        self.tree = DataTree(has_config_node=rules.has_config_node) if tree is None else tree
         self.sessions = SessionTracker(self.config.tick_time_ms, first_session_id(self.config.server_id, now_ms))
         for session_id, timeout_ms in sessions:
             self.sessions.add(session_id, timeout_ms, now_ms)
-        self.watches: WatchManager[Connection] = WatchManager()
+        self.watches: WatchManager[Connection] = WatchManager() if rules.watches_have_modes else OldWatchManager()
         self.zxid = zxid
         self.on_transaction: list[Callable[[txns.Transaction], None]] = []
         self._reader = Reader(self.tree, self.watches)
+        self._reads = {kind: read for kind, read in READS.items() if kind not in rules.unknown}
+        self._writes = frozenset(_WRITES) - rules.unknown
         self._sweeper = Sweeper(self.tree, self.config.container_check_interval_ms, now_ms)
         self._sweeper.note(now_ms)
         self._connections: dict[int, Connection] = {}
@@ -198,16 +202,16 @@ class Server:
         if expiry_ms != session.expiry_ms:
             self.sessions.touch(session, now_ms, connection.timeout_ms)
         kind = request.__class__
-        read = READS.get(kind)
+        read = self._reads.get(kind)
         if read is not None:
             try:
                 reply = Reply(xid, self.zxid, 0, read(self._reader, connection, request))
             except RefusedError as refused:
                 reply = Reply(xid, self.zxid, refused.code, refused.body)
-        elif kind in _WRITES:
+        elif kind in self._writes:
             reply = self._write(connection, xid, request, now_ms)
         else:
-            _SPECIAL[kind](self, connection, xid, request, now_ms)
+            _SPECIAL.get(kind, Server._unimplemented)(self, connection, xid, request, now_ms)
             return
         outgoing = connection.outgoing
         if not outgoing or connection not in self._unsent:
@@ -236,7 +240,10 @@ class Server:
             record = txns.ErrorTxn(error)
         zxid = self.zxid + 1
         bodies = self.apply(txns.Transaction(connection.session_id, xid, zxid, now_ms, record))
-        self._send(connection, Reply(xid, zxid, error, multi_results(record, bodies)))
+        results = multi_results(record, bodies)
+        if results is not None and not self.config.rules.multi_tells_stats:
+            results = _without_stats(request, results)
+        self._send(connection, Reply(xid, zxid, error, results))
 
     def _ping(self, connection: Connection, xid: int, request: req.Ping, now_ms: int) -> None:
         self._send(connection, Reply(PING_XID, self.zxid, 0, None))
@@ -271,7 +278,7 @@ class Server:
             self.apply(txns.Transaction(connection.session_id, xid, self.zxid + 1, now_ms, error))
         self._send(connection, Reply(xid, self.zxid, Code.MARSHALLING_ERROR, None))
 
-    def _unimplemented(self, connection: Connection, xid: int, request: req.Unimplemented, now_ms: int) -> None:
+    def _unimplemented(self, connection: Connection, xid: int, request: req.Request, now_ms: int) -> None:
         self._send(connection, Reply(xid, -1, Code.UNIMPLEMENTED, None))
         self._close(connection)
 
@@ -297,9 +304,11 @@ class Server:
             observer(transaction)
         watches = self.watches
         if changes and (watches.data or watches.child):
+            rules = self.config.rules
+            zxid = transaction.zxid if rules.events_have_zxids else -1
             for change in changes:
-                for connection, event, acl in watches.fire(change, transaction.zxid):
-                    if connection.asker.may(acl, READ):
+                for connection, event, acl in watches.fire(change, zxid):
+                    if not rules.hides_unreadable or connection.asker.may(acl, READ):
                         self._send(connection, event)
         return body
 
@@ -388,6 +397,15 @@ def multi_results(record: txns.Record, bodies: object) -> list[OperationResult] 
         errors = [step.error if isinstance(step, txns.ErrorTxn) else 0 for step in record.records]
         return [OperationResult(failed, None) for failed in errors]
     return None
+
+
+def _without_stats(request: req.Multi, results: list[OperationResult]) -> list[OperationResult]:
+    """The results as they were before a multi told the Stat of a `Create2`."""
+    told = []
+    for operation, (error, body) in zip(request.operations, results, strict=True):
+        is_path = isinstance(operation, req.Create2) and isinstance(body, tuple)
+        told.append(OperationResult(error, body[0] if is_path else body))  # type: ignore[index]  # a path and a Stat
+    return told
 
 
 _WRITES = {kind: check for kind, check in PREPARE.items() if kind is not req.Check}

@@ -67,12 +67,14 @@ class DataTree:
     -1
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_config_node: bool = True) -> None:
         self._sow()
         # The initial tree (§2.4).
-        for path, acl in (("/zookeeper", OPEN_ACL), ("/zookeeper/quota", OPEN_ACL), ("/zookeeper/config", READ_ACL)):
-            self.plant(path, Znode(b"", acl, 0, 0, 0))
-        self._nodes["/zookeeper/config"].aversion = -1
+        for path in ("/zookeeper", "/zookeeper/quota"):
+            self.plant(path, Znode(b"", OPEN_ACL, 0, 0, 0))
+        if has_config_node:
+            self.plant("/zookeeper/config", Znode(b"", READ_ACL, 0, 0, 0))
+            self._nodes["/zookeeper/config"].aversion = -1
 
     @classmethod
     def bare(cls) -> DataTree:
