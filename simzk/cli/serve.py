@@ -18,6 +18,7 @@ from simzk.serve.tcp import TcpServer
 
 if TYPE_CHECKING:
     from simzk.serve.admin import AdminServer
+    from simzk.serve.ensemble_tcp import EnsembleTcp
 
 DEFAULT_PORT = 2181
 FAILED = 1
@@ -33,9 +34,10 @@ def main(arguments: list[str]) -> int:
     Raises:
         ConfigError: an option, a configuration file, a port or a data directory that cannot be.
     """
-    settings = read_settings(arguments)
-    server = TcpServer(settings, WallClock())
-    admin = _admin(server)
+    asked = _parser().parse_args(arguments)
+    settings = read_settings(asked)
+    server = _server(settings, asked)
+    admin = _admin(server) if isinstance(server, TcpServer) else None
     if server.directory is not None:
         for loss in server.directory.losses:
             sys.stderr.write(f"simzk: lost: {loss}\n")
@@ -43,9 +45,16 @@ def main(arguments: list[str]) -> int:
     return asyncio.run(_serve(server, admin))
 
 
-def read_settings(arguments: list[str]) -> Settings:
+def _server(settings: Settings, asked: argparse.Namespace) -> TcpServer | EnsembleTcp:
+    if asked.servers == 1 and not asked.read_only:
+        return TcpServer(settings, WallClock())
+    from simzk.serve.ensemble_tcp import EnsembleTcp
+
+    return EnsembleTcp(settings, asked.servers, WallClock(), read_only=asked.read_only)
+
+
+def read_settings(asked: argparse.Namespace) -> Settings:
     """What the command line, and the configuration file that it names, ask for."""
-    asked = _parser().parse_args(arguments)
     if asked.config is not None:
         from simzk.serve.zoo_cfg import read_zoo_cfg
 
@@ -63,6 +72,12 @@ def read_settings(arguments: list[str]) -> Settings:
     if asked.no_fsync:
         settings = replace(settings, fsync=False)
     return settings
+
+
+def _servers(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 254:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of servers, 1 to 254")
+    return int(text)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -83,6 +98,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--data-dir", metavar="DIR", type=Path, help="load this data directory, and write to it")
     parser.add_argument("--no-fsync", action="store_true", help="do not force what is written to the disk")
     parser.add_argument("--config", metavar="FILE", type=Path, help="the real server's own zoo.cfg")
+    parser.add_argument("--servers", metavar="N", type=_servers, default=1, help="an ensemble of N, a port each")
+    parser.add_argument("--read-only", action="store_true", help="without a majority, serve read-only clients")
     parser.add_argument("--admin-port", metavar="N", type=_port, help="serve the AdminServer's commands there (HTTP)")
     return parser
 
@@ -106,7 +123,7 @@ def _spare_the_living() -> None:
     gc.set_threshold(100_000, 50, 10)
 
 
-async def _serve(server: TcpServer, admin: AdminServer | None) -> int:
+async def _serve(server: TcpServer | EnsembleTcp, admin: AdminServer | None) -> int:
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

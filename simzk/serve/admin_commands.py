@@ -111,7 +111,7 @@ def _initial_configuration(report: Report) -> Answer:
 
 
 def _is_read_only(report: Report) -> Answer:
-    return {"read_only": False}
+    return {"read_only": report.server.mode == monitoring.READ_ONLY}
 
 
 def _last_snapshot(report: Report) -> Answer:
@@ -140,7 +140,7 @@ def _server_stats(report: Report) -> Answer:
     latency = statistics.latency
     return {
         "version": monitoring.VERSION,
-        "read_only": False,
+        "read_only": report.server.mode == monitoring.READ_ONLY,
         "server_stats": {
             "packets_sent": statistics.packets_sent,
             "packets_received": statistics.packets_received,
@@ -149,7 +149,7 @@ def _server_stats(report: Report) -> Answer:
             "provider_null": False,
             "last_processed_zxid": report.server.zxid,
             "outstanding_requests": monitoring.outstanding(report),
-            "server_state": monitoring.MODE,
+            "server_state": report.server.mode,
             "avg_latency": monitoring.rounded(latency.average_ms),
             "max_latency": latency.maximum_ms,
             "min_latency": latency.minimum_ms,

@@ -26,7 +26,7 @@ from simzk.errors import ConfigError
 from simzk.serve.clock import Clock, WallClock
 from simzk.serve.host import Host
 from simzk.serve.tcp_connection import EXPIRY_INTERVAL_MS, TcpConnection
-from simzk.wire.four_letter_words import SET_TRACE_MASK, TRACE_MASK_BYTES, WORDS
+from simzk.wire.four_letter_words import SET_TRACE_MASK, TRACE_MASK_BYTES, answer
 from simzk.wire.monitoring import DEFAULT_TRACE_MASK
 from simzk.wire.statistics import Report, ServerStatistics
 from simzk.zookeeper.server import Server
@@ -248,7 +248,7 @@ class TcpServer:
             (self.trace_mask,) = struct.unpack(">q", rest[:TRACE_MASK_BYTES])
             return str(self.trace_mask).encode()
         with self.host.lock:
-            return WORDS[word](self.report()).encode()
+            return answer(word, self.report()).encode()
 
     def report(self) -> Report:
         """Everything that monitoring commands tell; hold the host's lock while it is read."""

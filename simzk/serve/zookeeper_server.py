@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from kazoo.client import KazooClient
 
-from simzk.errors import ConfigError
+from simzk.errors import ConfigError, SimzkError
 from simzk.serve.clock import Clock, StillClock, WallClock
 from simzk.serve.facade import EAGER_RETRY, Facade
 from simzk.serve.settings import Settings
@@ -21,6 +21,10 @@ from simzk.serve.tcp import TcpServer
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from simzk.serve.ensemble_tcp import EnsembleTcp
+    from simzk.serve.ensemble_verbs import EnsembleVerbs
+    from simzk.zookeeper.server import Server
 
 
 class ZooKeeperServer(Facade):
@@ -32,9 +36,13 @@ class ZooKeeperServer(Facade):
         clock: "still" for virtual time that moves by `advance` only, so that nothing expires while somebody debugs;
             "wall" for wall time.
         data_directory: where the tree is kept; None for in memory only.
+        servers: how many servers there are; more than 1 are an ensemble, with the verbs of `ensemble`. They listen on
+            `port` and those that follow it, or each on any free one.
+        read_only: whether a server that can speak with no majority of the others serves read-only clients.
 
     Raises:
-        ConfigError: an unknown clock, a port that is taken, a data directory that cannot be used.
+        ConfigError: an unknown clock, a port that is taken, a data directory that cannot be used, or is asked for an
+            ensemble, which has none.
 
     >>> with ZooKeeperServer() as server:
     ...     client = server.client()
@@ -52,11 +60,20 @@ class ZooKeeperServer(Facade):
         host: str = "127.0.0.1",
         clock: Literal["still", "wall"] = "still",
         data_directory: Path | None = None,
+        servers: int = 1,
+        read_only: bool = False,
     ) -> None:
         if clock not in ("still", "wall"):
             raise ConfigError(f"there is no clock {clock!r}", where="clock", right='"still" or "wall"')
         chosen: Clock = StillClock() if clock == "still" else WallClock()
-        self._tcp = TcpServer(Settings(address=host, port=port, data_directory=data_directory), chosen)
+        settings = Settings(address=host, port=port, data_directory=data_directory)
+        self._tcp: TcpServer | EnsembleTcp
+        if servers == 1 and not read_only:
+            self._tcp = TcpServer(settings, chosen)
+        else:
+            from simzk.serve.ensemble_tcp import EnsembleTcp
+
+            self._tcp = EnsembleTcp(settings, servers, chosen, read_only=read_only)
         super().__init__(self._tcp.host, chosen)
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
@@ -71,25 +88,51 @@ class ZooKeeperServer(Facade):
 
     @property
     def port(self) -> int:
-        """The port that it listens on."""
+        """The port that it, or an ensemble's first server, listens on."""
         return self._tcp.port
+
+    @property
+    def server(self) -> Server:
+        """The state machine, of an ensemble the leader's, or while nobody leads the first server's."""
+        if isinstance(self._tcp, TcpServer):
+            return super().server
+        return self._tcp.ensemble.leading or self._tcp.ensemble.members[1]
+
+    @property
+    def ensemble(self) -> EnsembleVerbs:
+        """What can be done to the servers of an ensemble.
+
+        Raises:
+            SimzkError: this is a single server.
+        """
+        if isinstance(self._tcp, TcpServer):
+            raise SimzkError("this is a single server", right="ZooKeeperServer(servers=3)")
+        from simzk.serve.ensemble_verbs import EnsembleVerbs
+
+        return EnsembleVerbs(self._tcp, self._clock, self._loop)
 
     def client(self, **options: object) -> KazooClient:
         """kazoo's own client, not yet started; `close` stops it.
 
         Args:
-            options: what `KazooClient` takes. Of `hosts` only the chroot counts, as in `hosts="any/app"`. Unless
-                `connection_retry` is given, a lost connection is made anew without kazoo's first wait of 0.1 s.
+            options: what `KazooClient` takes. Of `hosts` only the chroot counts, as in `hosts="any/app"`, but for an
+                ensemble's `ensemble.hosts(...)`. Unless `connection_retry` is given, a lost connection is made anew
+                without kazoo's first wait of 0.1 s.
         """
         hosts = str(options.pop("hosts", ""))
         chroot = hosts[hosts.index("/") :] if "/" in hosts else ""
         options.setdefault("connection_retry", EAGER_RETRY)
-        client = KazooClient(hosts=self.hosts + chroot, **options)
+        client = KazooClient(hosts=self._addresses(hosts) + chroot, **options)
         self._clients.append(client)
         return client
 
+    def _addresses(self, hosts: str) -> str:
+        """Those of our addresses that are among `hosts`; all where there are none such."""
+        return ",".join(name for name in self.hosts.split(",") if name in hosts.split("/")[0].split(",")) or self.hosts
+
     def _is_mine(self, client: KazooClient) -> bool:
-        return any(port == self.port for _, port in client.hosts)
+        ours = {int(name.rpartition(":")[2]) for name in self.hosts.split(",")}
+        return any(port in ours for _, port in client.hosts)
 
     def _last_session_id(self, client: KazooClient) -> int:
         # kazoo tells a client's id only while it is connected; the verbs are about clients that are not, too.

@@ -24,13 +24,17 @@ SET_TRACE_MASK = b"stmk"
 TRACE_MASK_BYTES = 8
 DEFAULT_WHITELIST = frozenset({"srvr"})
 
+# Sizes of proposals, which a leader tells: there are none here.
+_PROPOSALS = "Proposal sizes last/min/max: -1/-1/-1\n"
+_NOT_SERVING = "This ZooKeeper instance is not currently serving requests"
+
 
 def _ruok(report: Report) -> str:
     return "imok"
 
 
 def _isro(report: Report) -> str:
-    return "rw"
+    return "ro" if report.server.mode == monitoring.READ_ONLY else "rw"
 
 
 def _gtmk(report: Report) -> str:
@@ -46,13 +50,21 @@ def _server_lines(report: Report) -> str:
         f"Connections: {len(report.connections)}\n"
         f"Outstanding: {monitoring.outstanding(report)}\n"
         f"Zxid: 0x{report.server.zxid:x}\n"
-        f"Mode: {monitoring.MODE}\n"
+        f"Mode: {report.server.mode}\n"
         f"Node count: {len(report.server.tree)}\n"
+        f"{_PROPOSALS if report.server.mode == 'leader' else ''}"
     )
 
 
+def _version_lines(report: Report) -> str:
+    version = f"Zookeeper version: {monitoring.VERSION}\n"
+    if report.server.mode == monitoring.READ_ONLY:
+        return version + "READ-ONLY mode; serving only read-only clients\n"
+    return version
+
+
 def _srvr(report: Report) -> str:
-    return f"Zookeeper version: {monitoring.VERSION}\n{_server_lines(report)}"
+    return _version_lines(report) + _server_lines(report)
 
 
 def _connection(connection: ConnectionReport, details: str) -> str:
@@ -78,7 +90,7 @@ def _details(connection: ConnectionReport) -> str:
 
 def _stat(report: Report) -> str:
     clients = "".join(_connection(connection, "") for connection in report.connections)
-    return f"Zookeeper version: {monitoring.VERSION}\nClients:\n{clients}\n{_server_lines(report)}"
+    return f"{_version_lines(report)}Clients:\n{clients}\n{_server_lines(report)}"
 
 
 def _cons(report: Report) -> str:
@@ -179,6 +191,16 @@ WORDS: dict[str, Callable[[Report], str]] = {
     "wchs": _wchs,
 }
 ALL_WORDS = frozenset({*WORDS, "stmk"})
+_ALWAYS_SAID = frozenset({"envi", "gtmk", "ruok"})
+
+
+def answer(word: str, report: Report) -> str:
+    """What a word says; a server of an ensemble that looks for a leader does not say much."""
+    if report.server.mode or word in _ALWAYS_SAID:
+        return WORDS[word](report)
+    if word == "isro":
+        return "null"
+    return _NOT_SERVING if word == "hash" else f"{_NOT_SERVING}\n"
 
 
 def is_word(first_bytes: bytes) -> bool:

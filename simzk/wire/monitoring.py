@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # The release whose behaviour docs/reference/zookeeper.md records; clients and tools parse this text.
 VERSION = "3.9.5-293c895a8d966a3ecb92872be4a1daf87d725da2, built on 2026-02-11 20:18 UTC"
-MODE = "standalone"
+READ_ONLY = "read-only"
 DEFAULT_TRACE_MASK = 306
 
 
@@ -76,7 +76,7 @@ def values(report: Report) -> dict[str, str | int | float]:
     open_files, max_files = report.open_files
     return {
         "version": VERSION,
-        "server_state": MODE,
+        "server_state": report.server.mode,
         "ephemerals_count": sum(map(len, ephemeral_paths(report).values())),
         "num_alive_connections": len(report.connections),
         "avg_latency": rounded(statistics.latency.average_ms),

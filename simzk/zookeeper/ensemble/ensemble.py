@@ -15,6 +15,7 @@ Source: QuorumPeer, Leader, Learner, FastLeaderElection; §7.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from simzk.errors import SimzkError
@@ -74,8 +75,13 @@ class Ensemble:
 
     # What happens to servers
 
-    def stop(self, server_id: int, now_ms: int) -> None:
+    def stop(self, server_id: int, now_ms: int, *, outage_ms: int | None = None) -> None:
         """A server is gone: its connections end; what it has on disk stays.
+
+        Args:
+            server_id: which one.
+            now_ms: the present time.
+            outage_ms: how long nobody leads if it was the leader; as configured where None.
 
         Raises:
             SimzkError: there is no such server, or it is stopped already.
@@ -84,7 +90,7 @@ class Ensemble:
         if member.role is Role.DOWN:
             raise SimzkError(f"server {server_id} is stopped already", where="server", right="a server that runs")
         member.take(Role.DOWN, now_ms)
-        self._review(now_ms)
+        self._review(now_ms, outage_ms)
 
     def start(self, server_id: int, now_ms: int) -> None:
         """A stopped server is back, with what it has on disk.
@@ -157,7 +163,7 @@ class Ensemble:
 
     # Who leads
 
-    def _review(self, now_ms: int) -> None:
+    def _review(self, now_ms: int, outage_ms: int | None = None) -> None:
         """See who can still do what he does, after something has happened to servers or between them."""
         leader = self.leading
         if leader is not None and leader not in self._electorate():
@@ -172,7 +178,7 @@ class Ensemble:
         if leader is not None or not self._electorate():
             self._election_at_ms = None
         elif self._election_at_ms is None:
-            self._election_at_ms = now_ms + self.config.election_ms
+            self._election_at_ms = now_ms + (self.config.election_ms if outage_ms is None else outage_ms)
         self.tick(now_ms)
 
     def _reaches(self, member: Member, other: Member) -> bool:
@@ -266,6 +272,12 @@ class Ensemble:
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     # Looking
+
+    def name_members(self, lines: tuple[str, ...], now_ms: int) -> None:
+        """Say where the servers are: the lines of /zookeeper/config, once they are known."""
+        self.config = replace(self.config, members=lines)
+        for member in self.members.values():
+            member.configure(now_ms)
 
     def _member(self, server_id: int) -> Member:
         if server_id not in self.members:

@@ -59,7 +59,7 @@ class Replica(Server):
         self._applied_zxid = 0
         self._awaited: dict[int, list[tuple[MemberConnection, Answer]]] = {}
         self._local: dict[int, None] = {}  # the sessions of a read-only server, which nobody else knows of
-        self._configure(now_ms)
+        self.configure(now_ms)
 
     def __repr__(self) -> str:
         return f"Member({self.server_id}, {self.role.name}, zxid=0x{self.zxid:x})"
@@ -68,7 +68,7 @@ class Replica(Server):
     def mode(self) -> str:
         return self.role.value if self.role.serves else ""
 
-    def _configure(self, now_ms: int) -> None:
+    def configure(self, now_ms: int) -> None:
         """Every server writes /zookeeper/config itself, outside of the history (§2.4)."""
         node = self.tree.get("/zookeeper/config")
         if node is not None:
@@ -100,7 +100,7 @@ class Replica(Server):
         self.take(Role.FOLLOWING, now_ms)
         self.logged = self._ensemble.history.end
         self.catch_up(now_ms)
-        self._configure(now_ms)
+        self.configure(now_ms)
 
     def _tell_leader(self, session_id: int, now_ms: int, timeout_ms: int) -> None:
         leader = self._ensemble.leading

@@ -1,0 +1,254 @@
+"""An ensemble on TCP: a port a server, all on one event loop, under one lock.
+
+Rules of this module:
+  - each server is served as a lone one is (tcp.py), by a host of its own; what one of them does may leave output in
+    all, so whoever flushes one flushes all;
+  - a stopped server's port is closed, and opened again when it starts;
+  - one timer stands for all of them, on wall time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from simzk.errors import ConfigError
+from simzk.serve.clock import WallClock
+from simzk.serve.host import Host
+from simzk.serve.tcp import TcpServer
+from simzk.zookeeper.ensemble import Ensemble, EnsembleConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from simzk.serve.clock import Clock
+    from simzk.serve.settings import Settings
+    from simzk.zookeeper.ensemble import Member
+    from simzk.zookeeper.server import Server
+
+# What a real ensemble needs on a quiet machine: to elect a leader, and before it serves read-only clients (§7).
+ELECTION_MS = 400
+READ_ONLY_AFTER_MS = 2000
+
+
+class MemberTcp(TcpServer):
+    """One server of an ensemble on its port.
+
+    Args:
+        settings: how it is served.
+        clock: what the ensemble is told as time.
+        group: whose server it is.
+        member: the state machine.
+    """
+
+    def __init__(self, settings: Settings, clock: Clock, group: EnsembleTcp, member: Member) -> None:
+        self._group = group
+        self._member = member
+        super().__init__(settings, clock)
+        self.host = group.host.host_of(member)
+
+    def _load(self, settings: Settings) -> Server:
+        return self._member
+
+    def arm(self) -> None:
+        self._group.arm()
+
+
+class EnsembleHost(Host):
+    """All servers of an ensemble as one host: what a test does to a session finds it wherever it is attached.
+
+    Args:
+        ensemble: the servers.
+        clock: what they are told as time.
+    """
+
+    def __init__(self, ensemble: Ensemble, clock: Clock) -> None:
+        super().__init__(ensemble.members[1], clock, pump=self._send_all)
+        self.ensemble = ensemble
+        self.hosts: dict[int, Host] = {}
+        self.on_sent: Callable[[], None] = lambda: None
+
+    def host_of(self, member: Member) -> Host:
+        """A new host for a server, under the common lock."""
+        host = self.hosts[member.server_id] = Host(member, self.clock, pump=self._send_all)
+        host.lock, host.failures = self.lock, self.failures
+        for session_id in self._paused_sessions:
+            host.pause(session_id)
+        return host
+
+    def _send_all(self) -> None:
+        for server_id, host in self.hosts.items():
+            for connection, outgoing in self.ensemble.members[server_id].take_output():
+                host.deliver(connection, outgoing)
+        self.on_sent()
+
+    def disconnect(self, session_id: int) -> None:
+        with self.lock:
+            for host in self.hosts.values():
+                host.disconnect(session_id)
+
+    def pause(self, session_id: int) -> None:
+        with self.lock:
+            self._paused_sessions.add(session_id)
+            for host in self.hosts.values():
+                host.pause(session_id)
+
+    def resume(self, session_id: int) -> None:
+        with self.lock:
+            self._paused_sessions.discard(session_id)
+            for host in self.hosts.values():
+                host.resume(session_id)
+
+    def close(self) -> None:
+        super().close()
+        for host in self.hosts.values():
+            host.close()
+
+
+class EnsembleTcp:
+    """Several servers with one history, each on a port.
+
+    Args:
+        settings: how each of them is served; from a given port on each has the next, with port 0 any free one.
+        servers: how many.
+        clock: what they are told as time.
+        read_only: whether a server without a majority serves read-only clients.
+
+    Raises:
+        ConfigError: it cannot listen, or it was asked for what ensembles have not got.
+    """
+
+    def __init__(self, settings: Settings, servers: int, clock: Clock, *, read_only: bool = False) -> None:
+        if settings.data_directory is not None:
+            raise ConfigError("an ensemble keeps its trees in memory only", where="data directory", right="one server")
+        if settings.admin_port is not None:
+            raise ConfigError("an ensemble has no AdminServer", where="admin port", right="one server")
+        self.settings = settings
+        self.directory = None
+        self.failure = None
+        self.on_failure: Callable[[], None] = lambda: None
+        self._clock = clock
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread_id = 0
+        self._timer: asyncio.TimerHandle | None = None
+        waits = isinstance(clock, WallClock)
+        config = EnsembleConfig(
+            servers,
+            settings.server,
+            election_ms=ELECTION_MS if waits else 0,
+            read_only=read_only,
+            read_only_after_ms=READ_ONLY_AFTER_MS if waits else 0,
+        )
+        self.ensemble = Ensemble(config, now_ms=clock.now_ms())
+        self.host = EnsembleHost(self.ensemble, clock)
+        self.host.on_sent = self._arm_anywhere
+        self._tcp: dict[int, MemberTcp] = {}
+        try:
+            for server_id in self.ensemble.members:
+                port = settings.port + server_id - 1 if settings.port else 0
+                self._bind(server_id, port)
+        except BaseException:
+            for tcp in self._tcp.values():
+                tcp.stop()
+            raise
+        self.names = {server_id: tcp.name for server_id, tcp in self._tcp.items()}
+        self.ports = {server_id: tcp.port for server_id, tcp in self._tcp.items()}
+        # Nobody listens on ports for servers: they need none. The real server's usual ones stand in their places.
+        address = settings.address or "0.0.0.0"
+        self.ensemble.name_members(
+            tuple(
+                f"server.{server_id}={address}:2888:3888:participant;{address}:{port}"
+                for server_id, port in self.ports.items()
+            ),
+            clock.now_ms(),
+        )
+
+    def _bind(self, server_id: int, port: int) -> None:
+        settings = replace(self.settings, port=port)
+        self._tcp[server_id] = MemberTcp(settings, self._clock, self, self.ensemble.members[server_id])
+
+    @property
+    def name(self) -> str:
+        """Where all servers listen, as a client's hosts."""
+        return ",".join(self.names.values())
+
+    @property
+    def port(self) -> int:
+        """The first server's port."""
+        return self.ports[1]
+
+    async def start(self) -> None:
+        """Begin to accept connections on the running loop."""
+        self._loop = asyncio.get_running_loop()
+        self._thread_id = threading.get_ident()
+        for tcp in self._tcp.values():
+            await tcp.start()
+
+    def stop(self) -> None:
+        """Refuse new connections and cut those that are open; on the loop."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self.host.on_sent = lambda: None
+        self.host.close()
+        for tcp in self._tcp.values():
+            tcp.stop()
+
+    def resume(self, session_id: int) -> None:
+        """End a session's pause; from any thread."""
+        for tcp in list(self._tcp.values()):
+            tcp.resume(session_id)
+        self.host.resume(session_id)
+
+    # Servers that come and go
+
+    async def stop_server(self, server_id: int, outage_ms: int | None = None) -> None:
+        """Stop one server and close its port."""
+        with self.host.lock:
+            self.ensemble.stop(server_id, self._clock.now_ms(), outage_ms=outage_ms)
+            self.host.flush()
+        self._tcp.pop(server_id).stop()
+
+    async def start_server(self, server_id: int) -> None:
+        """Open a stopped server's port again, and start it.
+
+        Raises:
+            ConfigError: somebody else has taken its port.
+        """
+        with self.host.lock:
+            self.ensemble.start(server_id, self._clock.now_ms())
+            self.host.flush()
+        try:
+            self._bind(server_id, self.ports[server_id])
+        except ConfigError:
+            self.ensemble.stop(server_id, self._clock.now_ms())
+            raise
+        await self._tcp[server_id].start()
+
+    # Time
+
+    def _arm_anywhere(self) -> None:
+        if self._loop is None or not isinstance(self._clock, WallClock):
+            return
+        if threading.get_ident() == self._thread_id:
+            self.arm()
+        elif not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self.arm)
+
+    def arm(self) -> None:
+        """See to it that the ensemble is woken when it next has something to do by itself; on the loop."""
+        delay_s = self.host.seconds_to_deadline()
+        if delay_s is None or self._loop is None:
+            return
+        due_s = self._loop.time() + max(delay_s, 0)
+        if self._timer is not None:
+            if self._timer.when() <= due_s:
+                return
+            self._timer.cancel()
+        self._timer = self._loop.call_at(due_s, self._wake)
+
+    def _wake(self) -> None:
+        self._timer = None
+        self.host.tick()
+        self.arm()
