@@ -18,6 +18,7 @@ from simzk.serve.clock import BorrowedClock, Clock, StillClock, WallClock
 from simzk.serve.facade import EAGER_RETRY, Facade
 from simzk.serve.host import Host, Link
 from simzk.serve.kazoo_handler import MemoryHandler
+from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.server import Server
 
 if TYPE_CHECKING:
@@ -37,12 +38,13 @@ class ZooKeeper(Facade):
     Args:
         clock: "still" for virtual time that moves by `advance` only, so that nothing expires while somebody debugs;
             "wall" for wall time.
+        version: the ZooKeeper release whose behaviour it has, as "3.4" or "3.9.1".
         server: a server that somebody else made and drives, such as a simulated cluster's; with `now_ms`.
         now_ms: the virtual time of that server in ms; what clients ask is applied at that instant.
         pump: asks that somebody to take the server's output, and to hand to `deliver` what is for these clients.
 
     Raises:
-        ConfigError: an unknown clock, or `server`, `now_ms` and `pump` not given together.
+        ConfigError: an unknown clock or version, or `server`, `now_ms` and `pump` not given together.
 
     >>> with ZooKeeper() as zookeeper:
     ...     client = zookeeper.client()
@@ -57,12 +59,14 @@ class ZooKeeper(Facade):
         self,
         *,
         clock: Literal["still", "wall"] = "still",
+        version: str = ServerConfig.version,
         server: Server | None = None,
         now_ms: Callable[[], int] | None = None,
         pump: Callable[[], None] | None = None,
     ) -> None:
         chosen = _clock(clock, server, now_ms, pump)
-        super().__init__(Host(server or Server(now_ms=chosen.now_ms()), chosen, pump=pump), chosen)
+        served = server or Server(ServerConfig(version=version), now_ms=chosen.now_ms())
+        super().__init__(Host(served, chosen, pump=pump), chosen)
 
     def client(self, **options: object) -> KazooClient:
         """kazoo's own client, not yet started, on a connection in memory; `close` stops it.
