@@ -1,0 +1,266 @@
+"""Small known mistakes, each with the test that must notice it.
+
+A mistake is a text of a source file and what stands there instead. Where the text is no longer there the canary says
+so: write the mistake anew for the code as it is now.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Mistake(NamedTuple):
+    """`file` is of the package; `right` stands in it once; `caught_by` is a test's node id below tests/."""
+
+    file: str
+    right: str
+    wrong: str
+    caught_by: str
+
+
+_STORE = "zookeeper/test_reference_assertions.py::"
+_RULES = "zookeeper/test_small_rules.py::"
+_WIRE = "wire/test_connections.py::"
+_SCHEDULER = "simulation/test_scheduler.py::"
+_STREAMS = "simulation/test_streams.py::"
+_ELECTIONS = "partitions/test_elections.py::"
+_FAILURES = "kafka/test_failures.py::"
+_TRACES = "kafka/test_traces.py::"
+
+MISTAKES: dict[str, Mistake] = {
+    # The store
+    "a set of a child's data counts in the parent's cversion": Mistake(
+        "zookeeper/tree.py",
+        "        node.data = data\n        node.version = version\n",
+        "        node.data = data\n        node.version = version\n"
+        '        self._nodes[path.rpartition("/")[0]].cversion += 1\n',
+        _RULES + "test_a_set_of_a_childs_data_leaves_the_parents_stat",
+    ),
+    "a deletion leaves the parent's pzxid": Mistake(
+        "zookeeper/tree.py",
+        "        parent.pzxid = max(parent.pzxid, zxid)\n",
+        "",
+        _STORE + "test_2_cversion_and_pzxid_count_births_and_deaths",
+    ),
+    "setACL bumps version": Mistake(
+        "zookeeper/tree.py",
+        "        node.aversion = record.version\n",
+        "        node.aversion = record.version\n        node.version += 1\n",
+        _STORE + "test_4_set_acl_moves_aversion_only",
+    ),
+    "null data is stored as empty data": Mistake(
+        "zookeeper/tree.py",
+        "        node.data = data\n        node.version = version\n",
+        '        node.data = data or b""\n        node.version = version\n',
+        _STORE + "test_3_null_and_empty_data_differ",
+    ),
+    "closing a session forgets one ephemeral": Mistake(
+        "zookeeper/tree.py",
+        "        changes = [self._delete(path, transaction.zxid) for path in record.paths]\n",
+        "        self.ephemerals.get(transaction.session_id, set()).discard(record.paths[0] if record.paths else '')\n"
+        "        changes = [self._delete(path, transaction.zxid) for path in record.paths[1:]]\n",
+        _STORE + "test_54_a_session_ends_in_one_transaction",
+    ),
+    "children in sorted order": Mistake(
+        "zookeeper/znode.py",
+        "return [] if self.children is None else list(self.children.ordered())",
+        "return [] if self.children is None else sorted(self.children.ordered())",
+        _STORE + "test_61_colliding_names_list_as_they_came",
+    ),
+    "the sequence number is the number of children": Mistake(
+        "zookeeper/prepare.py",
+        'path += f"{parent.cversion:010d}"',
+        'path += f"{parent.child_count:010d}"',
+        _STORE + "test_9_10_sequence_numbers_count_creations",
+    ),
+    "ephemerals may have children": Mistake(
+        "zookeeper/prepare.py",
+        "    if parent.ephemeral_owner and is_session(parent.ephemeral_owner):\n"
+        "        raise RefusedError(Code.NO_CHILDREN_FOR_EPHEMERALS)\n",
+        "",
+        _STORE + "test_37_precedence_of_errors",
+    ),
+    "a node with children is deleted": Mistake(
+        "zookeeper/prepare.py",
+        "    _next_version(node.version, request.version)\n    if node.child_count:\n"
+        "        raise RefusedError(Code.NOT_EMPTY)\n",
+        "    _next_version(node.version, request.version)\n",
+        _STORE + "test_37_precedence_of_errors",
+    ),
+    "a conditional set does not look at the version": Mistake(
+        "zookeeper/prepare.py",
+        "    if expected not in (-1, current):\n        raise RefusedError(Code.BAD_VERSION)\n",
+        "",
+        _STORE + "test_37_precedence_of_errors",
+    ),
+    "a multi that failed is not rolled back": Mistake(
+        "zookeeper/tree.py",
+        "        if record.failed:\n            return Applied(None, ())\n"
+        "        applied = [_APPLY[step.__class__](self, transaction, step) for step in record.records]\n",
+        "        applied = [_APPLY[step.__class__](self, transaction, step) for step in record.records]\n"
+        "        if record.failed:\n            return Applied(None, ())\n",
+        _STORE + "test_7_a_failed_multi_tells_each_operation",
+    ),
+    "operations of a multi do not see each other": Mistake(
+        "zookeeper/outstanding.py",
+        "        if path in self._noted:\n            return self._noted[path]\n",
+        "",
+        _STORE + "test_11_12_operations_of_a_multi_see_each_other",
+    ),
+    "a watch event comes after the reply": Mistake(
+        "zookeeper/server.py",
+        "            taken.append((connection, connection.outgoing))\n",
+        "            replies_first = sorted(connection.outgoing, key=lambda said: not isinstance(said, Reply))\n"
+        "            taken.append((connection, replies_first))\n",
+        _STORE + "test_32_an_event_comes_before_the_reply_that_caused_it",
+    ),
+    "getData leaves a watch on what is missing": Mistake(
+        "zookeeper/reads.py",
+        "        path, watch = request\n        node = self._readable(connection, path)\n",
+        "        path, watch = request\n        if watch:\n"
+        "            self.watches.data.add(path, connection, Mode.STANDARD)\n"
+        "        node = self._readable(connection, path)\n",
+        _STORE + "test_55_only_exists_watches_what_is_missing",
+    ),
+    "exists leaves no watch on what is missing": Mistake(
+        "zookeeper/reads.py",
+        "        if watch:\n            self.watches.data.add(path, connection, Mode.STANDARD)\n"
+        "        if node is None:\n            raise RefusedError(Code.NO_NODE)\n",
+        "        if node is None:\n            raise RefusedError(Code.NO_NODE)\n        if watch:\n"
+        "            self.watches.data.add(path, connection, Mode.STANDARD)\n",
+        _STORE + "test_28_exists_watches_what_is_missing",
+    ),
+    "a standard watch fires again and again": Mistake(
+        "zookeeper/watches.py",
+        "            if modes & Mode.STANDARD:\n"
+        "                self._set(path, watcher, modes, modes & ~Mode.STANDARD)\n",
+        "",
+        _RULES + "test_a_standard_watch_is_used_up_by_its_event",
+    ),
+    "a deletion is told twice to who watches data and children": Mistake(
+        "zookeeper/watches.py",
+        "for watcher in gone if watcher not in told)",
+        "for watcher in gone)",
+        _STORE + "test_29_one_event_for_a_change",
+    ),
+    "sessions expire on the millisecond, not on a tick": Mistake(
+        "zookeeper/sessions.py",
+        "return ((now_ms + timeout_ms) // self._tick_ms + 1) * self._tick_ms",
+        "return now_ms + timeout_ms",
+        _STORE + "test_27_expiry_is_on_a_tick_after_the_timeout",
+    ),
+    "any password takes up a session": Mistake(
+        "zookeeper/server.py",
+        "if session is None or password != password_of(session_id):",
+        "if session is None:",
+        _STORE + "test_24_a_wrong_password_costs_the_good_connection",
+    ),
+    "a client whose session is gone gets a new one silently": Mistake(
+        "zookeeper/server.py",
+        "        session_id = request.session_id\n        if session_id == 0:\n",
+        "        session_id = request.session_id\n        if session_id not in self.sessions:\n",
+        _STORE + "test_25_26_a_closed_session_is_gone_after_its_own_events",
+    ),
+    "a failed write takes no zxid": Mistake(
+        "zookeeper/server.py",
+        "            error = refused.code\n            record = txns.ErrorTxn(error)\n        body = self.apply(",
+        "            return Reply(xid, self.zxid, refused.code, None)\n        body = self.apply(",
+        _STORE + "test_5_6_which_requests_take_a_zxid",
+    ),
+    "a ping is answered with its own xid": Mistake(
+        "zookeeper/server.py",
+        "self._send(connection, Reply(PING_XID, self.zxid, 0, None))",
+        "self._send(connection, Reply(xid, self.zxid, 0, None))",
+        _STORE + "test_20_21_xids_and_zxids_of_ping_and_auth",
+    ),
+    # The wire
+    "the rest of a frame is lost between two reads": Mistake(
+        "wire/frames.py",
+        "        self._pending = buffer[at:]\n",
+        '        self._pending = b""\n',
+        _WIRE + "test_a_session_split_at_every_byte_reads_alike",
+    ),
+    "a length is believed, whatever it is": Mistake(
+        "wire/frames.py",
+        "if not 0 <= length <= self._max_bytes:",
+        "if length < 0:",
+        _WIRE + "test_a_bad_length_is_told_before_the_body_comes",
+    ),
+    "an old client gets a byte that it does not know": Mistake(
+        "zookeeper/server.py",
+        "        read_only = None if request.read_only is None else False\n        self._send(\n",
+        "        read_only = False\n        self._send(\n",
+        _STORE + "test_14_an_old_client_gets_no_read_only_byte",
+    ),
+    # The simulation
+    "events of equal time run in the order of their scheduling": Mistake(
+        "simulation/scheduler.py",
+        "(at_us, known.next_order(), component, known.counter, timer)",
+        "(at_us, len(self._heap) + known.next_order() * 0, component, known.counter, timer)",
+        _SCHEDULER + "test_the_seed_decides_the_order_of_equal_times",
+    ),
+    "all components share one stream": Mistake(
+        "simulation/scheduler.py",
+        "        stream = self._streams.get(name)\n",
+        '        name = "shared"\n        stream = self._streams.get(name)\n',
+        _STREAMS + "test_what_one_stream_draws_changes_nothing_for_another",
+    ),
+    "the name does not enter a stream's seed": Mistake(
+        "simulation/streams.py",
+        'random.Random(keyed_hash(seed, f"stream/{name}"))',
+        'random.Random(keyed_hash(seed, "stream"))',
+        _STREAMS + "test_draws_are_pinned",
+    ),
+    # The partition rules
+    "a leader from outside the ISR, without leave": Mistake(
+        "partitions/elections.py",
+        "leader = first(replicas, alive & contained(replicas, isr))",
+        "leader = first(replicas, alive)",
+        _ELECTIONS + "test_offline",
+    ),
+    "the preferred replica leads though it is not in the ISR": Mistake(
+        "partitions/elections.py",
+        "live_members(head, live, on_offline_dirs) & contained(head, isr) & (head",
+        "live_members(head, live, on_offline_dirs) & (head",
+        _ELECTIONS + "test_preferred",
+    ),
+    "the last member leaves the ISR": Mistake(
+        "partitions/isr.py",
+        "            kept_last = last\n",
+        "            kept_last = np.zeros_like(last)\n",
+        _ELECTIONS + "test_removal_from_the_isr",
+    ),
+    "an election leaves the leader epoch": Mistake(
+        "partitions/states.py",
+        "leader_epoch=states.leader_epoch + np.int32(1),",
+        "leader_epoch=states.leader_epoch,",
+        _TRACES + "test_one_partition_through_all_failures",
+    ),
+    # Brokers and controller
+    "a controller writes without the check of its epoch": Mistake(
+        "kafka/zk_client.py",
+        "        check = Check(paths.CONTROLLER_EPOCH, epoch_version)\n",
+        "        check = Check(paths.CONTROLLER_EPOCH, ANY_VERSION)\n",
+        _FAILURES + "test_writes_of_a_zombie_controller_fail_on_the_epoch_check",
+    ),
+    "a new controller takes the old epoch": Mistake(
+        "kafka/zk_client.py",
+        "controller_schema.encode_epoch(epoch + 1), version)",
+        "controller_schema.encode_epoch(epoch), version)",
+        _FAILURES + "test_the_controller_dies_and_another_takes_over_with_the_next_epoch",
+    ),
+    "orders of a controller that was replaced are obeyed": Mistake(
+        "kafka/broker/replica_manager.py",
+        "        if request.controller_epoch < self.controller_epoch:\n"
+        "            return ControlResponse(Error.STALE_CONTROLLER_EPOCH, {})\n"
+        "        self.controller_epoch = request.controller_epoch\n        changed = []\n",
+        "        self.controller_epoch = request.controller_epoch\n        changed = []\n",
+        "kafka/test_fencing.py::test_orders_of_an_older_controller_are_refused",
+    ),
+    "a LeaderAndIsr of an old leader epoch is obeyed": Mistake(
+        "kafka/broker/replica_manager.py",
+        "        elif update.state.leader_epoch <= replica.state.leader_epoch:\n            return None\n",
+        "",
+        "kafka/test_fencing.py::test_a_state_of_an_older_leader_epoch_changes_nothing",
+    ),
+}

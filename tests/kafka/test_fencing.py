@@ -1,0 +1,52 @@
+"""A broker obeys the latest controller and the latest leader epoch only (docs/reference/kafka.md §2.8)."""
+
+from __future__ import annotations
+
+import pytest
+
+from simzk.kafka.broker.replica_manager import ReplicaManager
+from simzk.kafka.protocol import ControlResponse, Error, LeaderAndIsrRequest, PartitionUpdate
+from simzk.kafka.topic_partition import ReplicaAssignment, TopicPartition
+from simzk.partitions.states import LeaderAndIsr
+
+PARTITION = TopicPartition("orders", 0)
+
+
+@pytest.fixture
+def replicas() -> ReplicaManager:
+    """The replicas of broker 1, which leads a partition by order of the controller of epoch 5."""
+    manager = ReplicaManager(
+        1,
+        "2.13",
+        now_us=lambda: 0,
+        propose=lambda proposal: None,
+        follows_changed=lambda changed: None,
+        is_alive=lambda broker: True,
+        lag_max_us=30_000_000,
+    )
+    assert order(manager, controller_epoch=5, leader=1, leader_epoch=3) == ControlResponse(Error.NONE, {})
+    assert manager.leads(PARTITION)
+    return manager
+
+
+def order(manager: ReplicaManager, *, controller_epoch: int, leader: int, leader_epoch: int) -> ControlResponse:
+    state = LeaderAndIsr(leader, leader_epoch, (1, 2), controller_epoch, version=leader_epoch)
+    update = PartitionUpdate(PARTITION, state, ReplicaAssignment((1, 2)))
+    return manager.lead_and_follow(LeaderAndIsrRequest(2, controller_epoch, 0, (update,)), {})
+
+
+def test_orders_of_an_older_controller_are_refused(replicas: ReplicaManager) -> None:
+    refused = order(replicas, controller_epoch=4, leader=2, leader_epoch=9)
+    assert refused == ControlResponse(Error.STALE_CONTROLLER_EPOCH, {})
+    assert replicas.leads(PARTITION)
+
+
+@pytest.mark.parametrize("leader_epoch", [2, 3])
+def test_a_state_of_an_older_leader_epoch_changes_nothing(replicas: ReplicaManager, leader_epoch: int) -> None:
+    order(replicas, controller_epoch=5, leader=2, leader_epoch=leader_epoch)
+    assert replicas.leads(PARTITION)
+
+
+def test_the_next_leader_epoch_is_obeyed(replicas: ReplicaManager) -> None:
+    order(replicas, controller_epoch=6, leader=2, leader_epoch=4)
+    assert not replicas.leads(PARTITION)

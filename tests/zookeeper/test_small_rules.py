@@ -1,0 +1,28 @@
+"""Rules easily broken that are not among the numbered assertions (docs/reference/zookeeper.md §2, §3)."""
+
+from __future__ import annotations
+
+from simzk.zookeeper import requests as req
+from simzk.zookeeper.requests import OPEN_ACL
+from tests.zookeeper.story import Story
+
+
+def test_a_set_of_a_childs_data_leaves_the_parents_stat() -> None:
+    client = Story().client()
+    client.create("/a")
+    client.create("/a/b")
+    before = client.body(req.Exists("/a", False))
+    client.body(req.SetData("/a/b", b"x", -1))
+    client.body(req.SetACL("/a/b", OPEN_ACL, -1))
+    assert client.body(req.Exists("/a", False)) == before
+
+
+def test_a_standard_watch_is_used_up_by_its_event() -> None:
+    client = Story().client()
+    client.create("/a")
+    client.body(req.GetData("/a", True))
+    client.body(req.GetChildren("/a", True))
+    for _ in range(2):
+        client.body(req.SetData("/a", b"", -1))
+        client.create("/a/n-", flags=2)
+    assert client.events() == [("NODE_DATA_CHANGED", "/a"), ("NODE_CHILDREN_CHANGED", "/a")]
