@@ -170,6 +170,7 @@ class KafkaCluster(Operations):
         broker_config = BrokerConfig(profile, config)
         timeout_ms = broker_config.integer("zookeeper.session.timeout.ms")
         self.seed = seed
+        self.version = profile.name
         self.scheduler = Scheduler(seed)
         self.network = Network(self.scheduler, latency_us=LATENCY_US)
         self.history = History(self.scheduler)

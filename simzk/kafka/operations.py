@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError
 from simzk.kafka.broker.admin_handlers import is_topic_name
+from simzk.kafka.consumer.joining import join
 from simzk.kafka.protocol import (
     AdminResponse,
     AlterConfigRequest,
@@ -34,6 +35,8 @@ class Operations:
     """The verbs; `_operator` carries them out."""
 
     _operator: Operator
+
+    consumer = join
 
     def create_topic(
         self,

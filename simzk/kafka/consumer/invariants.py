@@ -1,0 +1,110 @@
+"""What must hold of a group of old consumers: at every event, and once the group has come to rest.
+
+Rules of the module (docs/reference/kafka.md §4.3, §4.6):
+  - among consumers whose sessions live, no two believe that they own one partition; one whose session is gone and that
+    does not know it yet may believe so for a while (§4.6, lost commit): that is the real thing, and no break;
+  - at rest, the owners in ZooKeeper are exactly what the assignor gives for the members, threads and partitions that
+    stand in ZooKeeper, and each live consumer believes what stands there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simzk.errors import ZnodeError
+from simzk.kafka import paths
+from simzk.kafka.consumer import group_registry, subscriptions
+from simzk.kafka.consumer.assignors import GroupView, ThreadId
+from simzk.kafka.consumer.rebalance import assignor_of
+from simzk.kafka.schemas import consumer as schema
+from simzk.kafka.schemas import topic as topic_schema
+from simzk.kafka.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from simzk.kafka.consumer.consumer import Consumer
+    from simzk.simulation import Event
+    from simzk.zookeeper.server import Server
+    from simzk.zookeeper.tree import DataTree
+
+
+class OneOwner:
+    """No partition has two owners.
+
+    Args:
+        server: knows which sessions live.
+        consumers: of one group; those that join later are seen too where the list is shared.
+    """
+
+    name = "a partition has at most one owner in a group"
+
+    def __init__(self, server: Server, consumers: Sequence[Consumer]) -> None:
+        self._server = server
+        self._consumers = consumers
+
+    def check(self, event: Event) -> str | None:
+        """Return which partition has two."""
+        if event.what != "rebalanced":  # nobody comes to own anything otherwise
+            return None
+        owners: dict[TopicPartition, str] = {}
+        for consumer in self._consumers:
+            if consumer.session_id in self._server.sessions:
+                for partition in consumer.owned():
+                    if partition in owners:
+                        return f"{partition} is owned by {owners[partition]} and by {consumer.name}"
+                    owners[partition] = consumer.name
+        return None
+
+
+def expected_owners(tree: DataTree, group: str, like: Consumer) -> dict[TopicPartition, str]:
+    """Who must own what in a group at rest: read off the tree, assigned as one of its members would.
+
+    Args:
+        tree: of the server.
+        group: the group's name.
+        like: a member, whose release and configuration say how.
+    """
+    threads: dict[str, list[ThreadId]] = {}
+    internal = like.config.truth("exclude.internal.topics")
+    excluded = like.version.internal_topics if internal else frozenset()
+    topics = sorted(_names(tree, paths.TOPICS))
+    parent = group_registry.ids(group)
+    for member in sorted(_names(tree, parent)):
+        registration = schema.decode(f"{parent}/{member}", _data(tree, f"{parent}/{member}"))
+        counts = subscriptions.of_registration(registration, excluded).threads_by_topic(topics)
+        for topic, count in counts.items():
+            threads.setdefault(topic, []).extend(ThreadId(member, number) for number in range(count))
+    partitions = {topic: _partitions(tree, topic) for topic in threads}
+    view = GroupView(tuple(threads), partitions, {topic: sorted(found, key=str) for topic, found in threads.items()})
+    if not threads:
+        return {}
+    return {partition: str(thread) for partition, thread in assignor_of(like.version, like.config)(view).items()}
+
+
+def owners(tree: DataTree, group: str) -> dict[TopicPartition, str]:
+    """Who owns what in a group, as it stands in the tree."""
+    parent = f"{paths.CONSUMERS}/{group}/owners"
+    found = {}
+    for topic in sorted(_names(tree, parent)):
+        for number in sorted(_names(tree, f"{parent}/{topic}"), key=int):
+            partition = TopicPartition(topic, int(number))
+            found[partition] = (_data(tree, group_registry.owner(group, partition)) or b"").decode()
+    return found
+
+
+def _names(tree: DataTree, path: str) -> list[str]:
+    node = tree.get(path)
+    return [] if node is None else node.child_names()
+
+
+def _data(tree: DataTree, path: str) -> bytes | None:
+    node = tree.get(path)
+    return None if node is None else node.data
+
+
+def _partitions(tree: DataTree, topic: str) -> list[int]:
+    try:
+        return sorted(topic_schema.decode(paths.topic(topic), _data(tree, paths.topic(topic))).partitions)
+    except ZnodeError:
+        return []

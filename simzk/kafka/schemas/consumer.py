@@ -1,0 +1,146 @@
+r"""`/consumers/G`: the ids, owners and offsets of the old high-level consumer (docs/reference/kafka.md §4.1).
+
+What is written, by release (TopicCount, Json of the release):
+  - 0.8.0: text put together by hand, spaced, the fields sorted by their text; a regex goes in as it is, so that one
+    with a backslash makes a znode which nobody can read;
+  - 0.8.1 to 1.0.0: compact; a regex is escaped once;
+  - 1.0.1 to 1.1: the same, but a regex is escaped twice, once before and once by Jackson: `\d` is read back as `\\d`.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from simzk.errors import ZnodeError
+from simzk.kafka.schemas.json_text import read_object, write
+
+STATIC, WHITE_LIST, BLACK_LIST = "static", "white_list", "black_list"
+OFFSET_MAX = 2**63 - 1
+
+_ESCAPES: Final = {
+    '"': '\\"',
+    "\\": "\\\\",
+    "/": "\\/",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+}
+
+
+class ConsumerRegistration(NamedTuple):
+    """What a consumer says of itself.
+
+    Args:
+        pattern: `static`, `white_list` or `black_list`.
+        subscription: threads by topic; for a list one key, the regex.
+        timestamp_ms: when it registered; no reader looks at it.
+    """
+
+    pattern: str
+    subscription: dict[str, int]
+    timestamp_ms: int = 0
+
+
+def encode_spaced(registration: ConsumerRegistration) -> bytes:
+    """What Kafka 0.8.0 writes.
+
+    >>> encode_spaced(ConsumerRegistration("static", {"t1": 1, "t2": 2}, 7)).decode()
+    '{ "pattern":"static", "subscription":{ "t1": 1,"t2": 2 }, "timestamp":"7", "version":1 }'
+    """
+    if registration.pattern == STATIC:
+        counts = ",".join(f'"{topic}": {threads}' for topic, threads in registration.subscription.items())
+    else:
+        ((regex, threads),) = registration.subscription.items()
+        counts = f'"{regex}" : {threads}'
+    fields = [
+        '"version":1',
+        f'"subscription":{{ {counts} }}',
+        f'"pattern":"{registration.pattern}"',
+        f'"timestamp":"{registration.timestamp_ms}"',
+    ]
+    return f"{{ {', '.join(sorted(fields))} }}".encode()
+
+
+def encode_compact(registration: ConsumerRegistration) -> bytes:
+    r"""What Kafka 0.8.1 to 1.0.0 writes: a regex is escaped, all else is put in as it is.
+
+    >>> encode_compact(ConsumerRegistration("white_list", {r"t\d": 1}, 7)).decode()
+    '{"version":1,"subscription":{"t\\\\d":1},"pattern":"white_list","timestamp":"7"}'
+    """
+    listed = registration.pattern != STATIC
+    counts = ",".join(
+        f'"{_escaped(topic) if listed else topic}":{threads}' for topic, threads in registration.subscription.items()
+    )
+    return (
+        f'{{"version":1,"subscription":{{{counts}}},"pattern":"{registration.pattern}"'
+        f',"timestamp":"{registration.timestamp_ms}"}}'
+    ).encode()
+
+
+def encode_escaped_twice(registration: ConsumerRegistration) -> bytes:
+    r"""What Kafka 1.0.1 to 1.1 writes.
+
+    >>> decode("/c", encode_escaped_twice(ConsumerRegistration("white_list", {r"t\d": 1}))).subscription
+    {'t\\\\d': 1}
+    """
+    subscription = registration.subscription
+    if registration.pattern != STATIC:
+        subscription = {_escaped(regex): threads for regex, threads in subscription.items()}
+    fields = {
+        "version": 1,
+        "subscription": subscription,
+        "pattern": registration.pattern,
+        "timestamp": str(registration.timestamp_ms),
+    }
+    return write(fields)
+
+
+def decode(path: str, data: bytes | None) -> ConsumerRegistration:
+    """Read a consumer's registration of any version; its `version` is not looked at.
+
+    An unknown pattern counts as `static`, and so does an empty subscription, whatever its pattern says (TopicCount).
+
+    Raises:
+        ZnodeError: it cannot be used; path, field and why.
+    """
+    fields = read_object(path, data)
+    pattern = fields.text("pattern")
+    subscription = fields.fields.get("subscription")
+    if not isinstance(subscription, dict):
+        raise fields.wrong("subscription", "an object from topic to a number of threads")
+    counts: dict[str, int] = {}
+    for topic, threads in subscription.items():
+        if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
+            raise fields.wrong(f"subscription.{topic}", "1 thread or more")
+        counts[topic] = threads
+    timestamp = fields.text("timestamp", "0")
+    known = pattern if counts and pattern in (WHITE_LIST, BLACK_LIST) else STATIC
+    return ConsumerRegistration(known, counts, int(timestamp) if timestamp.isdecimal() else 0)
+
+
+def encode_offset(offset: int) -> bytes:
+    """`offsets/T/P`: the offset of the next record, as decimal text."""
+    return str(offset).encode()
+
+
+def decode_offset(path: str, data: bytes | None) -> int:
+    """Read `offsets/T/P`.
+
+    Raises:
+        ZnodeError: it is no decimal number of 64 bits.
+
+    >>> decode_offset("/consumers/g/offsets/t/0", b"17")
+    17
+    """
+    text = (data or b"").decode(errors="replace")
+    digits = text[1:] if text[:1] in ("-", "+") else text
+    if not (digits.isascii() and digits.isdigit()) or not -OFFSET_MAX - 1 <= int(text) <= OFFSET_MAX:
+        raise ZnodeError(f"holds {text[:60]!r}", where=path, right="an offset as decimal text")
+    return int(text)
+
+
+def _escaped(text: str) -> str:
+    """JSONEscapeString of Kafka's Utils: a slash too is escaped, and control characters in hexadecimal."""
+    return "".join(_ESCAPES.get(c) or (f"\\u{ord(c):04x}" if c < " " or "\x7f" <= c <= "\x9f" else c) for c in text)
