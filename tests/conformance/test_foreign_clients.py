@@ -86,7 +86,7 @@ def test_the_c_command_line(tmp_path: Path) -> None:
         assert client.stdout is not None
         client.stdin.write(script)
         client.stdin.flush()
-        said = []
+        said: list[str] = []
         while not wanted <= set(said):
             line = client.stdout.readline()
             assert line, said

@@ -1,4 +1,4 @@
-"""What every foreign client does, and says of it, a line each: it connects, reads, writes, watches, loses its server and
+"""What every foreign client does, and says of it, a line each: it connects, reads, writes, watches, loses its server,
 comes back, and learns that its session has expired.
 
 Rules of this module:
