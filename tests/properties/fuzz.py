@@ -1,0 +1,243 @@
+"""Mutated frames against a server: nothing escapes, nothing hangs, memory stays bounded, others are served.
+
+    python -m tests.properties.fuzz --frames 2000000 [--seed 1]
+
+A round is a fresh connection that begins well, then sends some frames, most of them broken: recorded forms of every
+request with bits flipped, bytes cut, doubled and replaced, numbers set to extremes, lengths that lie, in pieces of any
+size. All is drawn from the seed and the number of the round, so that `--first ROUND --frames 1` does one again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tracemalloc
+from random import Random
+from typing import NamedTuple
+
+from simzk.serve.clock import StillClock
+from simzk.serve.host import Host
+from simzk.wire.client_connection import ClientConnection
+from simzk.wire.operations import BY_REQUEST
+from simzk.zookeeper import requests as req
+from simzk.zookeeper.config import ServerConfig
+from simzk.zookeeper.replies import Reply
+from simzk.zookeeper.requests import OPEN_ACL
+from simzk.zookeeper.server import Server
+
+CONNECT = req.ConnectRequest(0, 0, 10_000, 0, bytes(16), False)
+NODES_MAX = 300
+"""A server with more nodes gives way to a fresh one: what clients may rightly store is no leak."""
+
+CHECKED_EVERY = 64
+"""Rounds between two checks of all the server's invariants."""
+
+FRAMES_A_ROUND = 12
+HELD_BYTES_MAX = 64 << 20
+EXTREMES = (0, 1, -1, 2**31 - 1, -(2**31), 2**20, 0x7F7F7F7F)
+PATHS = ("/", "/a", "/a/b", "/a/b/c", "/zookeeper/quota", "", "a", "/a/", "/é", "/\0")
+
+SAME_FOR_ALL: tuple[req.Request, ...] = (
+    req.Auth(0, "digest", b"a:b"),
+    req.Sasl(b"token"),
+    req.Ping(),
+    req.WhoAmI(),
+    req.CloseSession(),
+)
+OF_A_PATH: tuple[req.Request, ...] = tuple(
+    form
+    for path in PATHS
+    for form in (
+        req.Create(path, b"data", OPEN_ACL, 0),
+        req.Create2(path + "n-", b"data", OPEN_ACL, 3),
+        req.CreateContainer(path, b"", OPEN_ACL, 4),
+        req.CreateTTL(path, None, OPEN_ACL, 5, 1000),
+        req.Delete(path, -1),
+        req.DeleteContainer(path),
+        req.Exists(path, True),
+        req.GetData(path, True),
+        req.SetData(path, b"x" * 40, -1),
+        req.GetACL(path),
+        req.SetACL(path, OPEN_ACL, -1),
+        req.GetChildren(path, True),
+        req.GetChildren2(path, False),
+        req.Sync(path),
+        req.Multi((req.Check(path, 0), req.SetData(path, b"", 0), req.Create(path + "m", b"", OPEN_ACL, 1))),
+        req.MultiRead((req.GetData(path, False), req.GetChildren(path, False))),
+        req.SetWatches(0, (path,), (path, "/none"), (path,)),
+        req.SetWatches2(0, (path,), (), (path,), (path,), (path,)),
+        req.AddWatch(path, 1),
+        req.CheckWatches(path, 3),
+        req.RemoveWatches(path, 3),
+        req.GetEphemerals(path),
+        req.GetAllChildrenNumber(path),
+        req.Reconfig(path, path, path, -1),
+    )
+)
+FORMS = OF_A_PATH + SAME_FOR_ALL
+
+
+def frame_of(random: Random) -> bytes:
+    """One frame: a good one, a mutated one, or one whose length lies."""
+    form = random.choice(FORMS)
+    operation = BY_REQUEST[type(form)]
+    opcode = operation.opcode if random.randrange(128) else random.choice((-10, -11, 10, 12, 13, 99, 123, -1, 107, 104))
+    frame = bytearray(ClientConnection().request_bytes(random.randrange(-5, 100), opcode, operation.codec.encode(form)))
+    if random.randrange(4):
+        for _ in range(random.randrange(1, 4)):
+            mutate(random, frame)
+        if random.randrange(48):
+            frame[:4] = (len(frame) - 4).to_bytes(4, "big", signed=True)
+    return bytes(frame)
+
+
+def mutate(random: Random, frame: bytearray) -> None:
+    """Change a frame behind its length; it keeps room for the header's four bytes."""
+    while len(frame) < 8:
+        frame.append(0)
+    # Mostly behind the header: a wrong opcode only ends the connection.
+    at = random.randrange(12 if len(frame) > 12 and random.randrange(32) else 4, len(frame))
+    match random.randrange(6):
+        case 0:
+            frame[at] ^= 1 << random.randrange(8)
+        case 1:
+            del frame[at : at + random.randrange(1, 9)]
+        case 2:
+            frame[at:at] = random.randbytes(random.randrange(1, 9))
+        case 3:
+            frame[at : at + 4] = random.choice(EXTREMES).to_bytes(4, "big", signed=True)
+        case 4:
+            frame[at:at] = frame[at : at + random.randrange(1, 40)]
+        case _:
+            del frame[at:]
+
+
+def session_of(random: Random, frames: int) -> bytes:
+    """The bytes of a connection: a connect request, sometimes broken too, and frames."""
+    opening = bytearray(ClientConnection().connect(CONNECT))
+    if random.randrange(20) == 0:
+        mutate(random, opening)
+    return bytes(opening) + b"".join(frame_of(random) for _ in range(frames))
+
+
+def pieces(random: Random, data: bytes) -> list[bytes]:
+    """The bytes in pieces of any size."""
+    if random.randrange(2):
+        return [data]
+    cuts = sorted(random.randrange(len(data) + 1) for _ in range(random.randrange(1, 12)))
+    return [data[start:end] for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True)]
+
+
+class Sink:
+    """A transport that counts."""
+
+    def __init__(self) -> None:
+        self.received = bytearray()
+        self.ended = False
+
+    def deliver(self, data: bytes) -> None:
+        assert not self.ended, "nothing is sent behind the end"
+        self.received += data
+
+    def end(self) -> None:
+        self.ended = True
+
+
+class Counted(NamedTuple):
+    frames: int
+    rounds: int
+    closed: int
+
+
+class Fuzzed:
+    """A server behind a host, as both transports have it, and a well-behaved client beside the fuzzer."""
+
+    def __init__(self) -> None:
+        self.clock = StillClock()
+        self.server = Server(ServerConfig(extended_types=True), now_ms=self.clock.now_ms())
+        self.host = Host(self.server, self.clock)
+        self.sink = Sink()
+        self.link = self.host.open(self.sink)
+        self.client = ClientConnection()
+        assert self.link is not None
+        self.link.receive(self.client.connect(CONNECT))
+        self.client.receive_data(self._taken())
+        self._xid = 0
+
+    def _taken(self) -> bytes:
+        data = bytes(self.sink.received)
+        self.sink.received.clear()
+        return data
+
+    def attack(self, chunks: list[bytes]) -> bool:
+        """Bytes on a connection of their own; whether the server closed it."""
+        sink = Sink()
+        link = self.host.open(sink)
+        assert link is not None
+        for chunk in chunks:
+            link.receive(chunk)
+        closed = sink.ended
+        link.hang_up()
+        return closed
+
+    def serve_another(self) -> None:
+        """The client beside is answered, and told nothing that it did not ask."""
+        self._xid += 1
+        assert self.link is not None
+        self.link.receive(self.client.request(self._xid, req.GetChildren("/", False)))
+        (reply,) = self.client.receive_data(self._taken())
+        assert isinstance(reply, Reply)
+        assert (reply.xid, reply.error) == (self._xid, 0)
+
+    def end_sessions(self) -> None:
+        """Let time pass until all sessions of closed connections are over; the one that is connected stays."""
+        self.host.advance(self.clock, 60_000)
+        assert len(self.server.sessions) == 1
+
+
+def run(seed: int, frames: int, *, first: int = 0, tell: bool = False) -> Counted:
+    """So many frames.
+
+    Raises:
+        AssertionError: the server did what it must not; the message names the round.
+    """
+    fuzzed, sent, closed, number = Fuzzed(), 0, 0, first
+    while sent < frames:
+        random = Random(f"{seed}/{number}")
+        count = min(FRAMES_A_ROUND, frames - sent)
+        try:
+            closed += fuzzed.attack(pieces(random, session_of(random, count)))
+            fuzzed.serve_another()
+            if number % CHECKED_EVERY == 0:
+                fuzzed.end_sessions()
+                fuzzed.server.check()
+        except Exception as error:
+            raise AssertionError(f"seed {seed}, round {number}: {type(error).__name__}: {error}") from error
+        if len(fuzzed.server.tree) > NODES_MAX:
+            fuzzed = Fuzzed()
+        sent, number = sent + count, number + 1
+        if tell and number % 2000 == 0:
+            print(f"{sent:,} of {frames:,} frames", file=sys.stderr, flush=True)
+    fuzzed.end_sessions()
+    fuzzed.server.check()
+    return Counted(sent, number - first, closed)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--frames", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="the first round")
+    asked = parser.parse_args()
+    tracemalloc.start()
+    counted = run(asked.seed, asked.frames, first=asked.first, tell=True)
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    assert peak_bytes < HELD_BYTES_MAX, f"{peak_bytes:,} bytes were held"
+    print(
+        f"{counted.frames:,} frames in {counted.rounds:,} connections, {counted.closed:,} of them closed by the "
+        f"server; at most {peak_bytes:,} bytes held"
+    )
+
+
+if __name__ == "__main__":
+    main()
