@@ -27,7 +27,7 @@ from simzk.zookeeper.server import Server
 
 CONNECT = req.ConnectRequest(0, 0, 10_000, 0, bytes(16), False)
 NODES_MAX = 300
-"""A server with more nodes gives way to a fresh one: what clients may rightly store is no leak."""
+"""A server with more nodes, or a closed root, gives way to a fresh one: what clients may rightly do is no leak."""
 
 CHECKED_EVERY = 64
 """Rounds between two checks of all the server's invariants."""
@@ -184,10 +184,16 @@ class Fuzzed:
         """The client beside is answered, and told nothing that it did not ask."""
         self._xid += 1
         assert self.link is not None
-        self.link.receive(self.client.request(self._xid, req.GetChildren("/", False)))
+        # No ACL that the fuzzer may have set refuses this one.
+        self.link.receive(self.client.request(self._xid, req.Sync("/")))
         (reply,) = self.client.receive_data(self._taken())
         assert isinstance(reply, Reply)
         assert (reply.xid, reply.error) == (self._xid, 0)
+
+    def is_locked(self) -> bool:
+        """Whether an ACL of the root now keeps most requests from doing anything."""
+        root = self.server.tree.get("/")
+        return root is None or root.acl != OPEN_ACL
 
     def end_sessions(self) -> None:
         """Let time pass until all sessions of closed connections are over; the one that is connected stays."""
@@ -213,7 +219,7 @@ def run(seed: int, frames: int, *, first: int = 0, tell: bool = False) -> Counte
                 fuzzed.server.check()
         except Exception as error:
             raise AssertionError(f"seed {seed}, round {number}: {type(error).__name__}: {error}") from error
-        if len(fuzzed.server.tree) > NODES_MAX:
+        if len(fuzzed.server.tree) > NODES_MAX or fuzzed.is_locked():
             fuzzed = Fuzzed()
         sent, number = sent + count, number + 1
         if tell and number % 2000 == 0:

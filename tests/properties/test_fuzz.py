@@ -54,7 +54,7 @@ def test_mutated_frames_over_tcp_break_nothing() -> None:
                         client.socket.sendall(piece)
                     except (BrokenPipeError, ConnectionResetError):
                         break
-            assert other.ask(req.GetChildren("/", False)).error == 0
+            assert other.ask(req.Sync("/")).error == 0
         with server.lock:
             server.server.check()
 
