@@ -2,7 +2,8 @@
 
 Rules of this module:
   - GET and HEAD of `/commands/<name>` answer as the real server's; `/metrics` is Prometheus's text;
-  - POST of `/faults/<verb>?...` is simzk's own: a test's verbs for those who have only HTTP (admin_faults.py);
+  - POST of `/faults/<verb>?...`, and GET of `/faults`, are simzk's own: a test's verbs for those who have only HTTP
+    (admin_faults.py);
   - one request a connection, its body is not looked at, at most `REQUEST_BYTES` of it are read;
   - it runs on the loop of the server that it tells of.
 
@@ -97,6 +98,8 @@ class AdminServer:
         """What a request is answered."""
         parts = urlsplit(target)
         path, query = unquote(parts.path).rstrip("/"), dict(parse_qsl(parts.query))
+        if path == "/faults" and method in ("GET", "HEAD"):
+            return _json({"command": "faults", "rules": self._rules(), "error": None})
         if path.startswith("/faults/"):
             if method != "POST":
                 return Response(HTTPStatus.METHOD_NOT_ALLOWED, _TEXT, "a fault is a POST\n")
@@ -145,10 +148,15 @@ class AdminServer:
         try:
             if fault is None:
                 raise SimzkError(f"no fault is called {verb!r}", right=f"one of {', '.join(FAULTS)}")
-            fault(self._server, query)
+            rule = fault(self._server, query)
         except SimzkError as error:
             return _json({"command": verb, "error": str(error)}, HTTPStatus.BAD_REQUEST)
-        return _json({"command": verb, "error": None})
+        made = {} if rule is None else {"rule": rule.number}
+        return _json({"command": verb, **made, "error": None})
+
+    def _rules(self) -> list[dict[str, object]]:
+        with self._server.host.lock:
+            return [rule.as_dict() for rule in self._server.host.rules.list()]
 
 
 def _json(told: dict[str, Any], status: HTTPStatus = HTTPStatus.OK) -> Response:

@@ -6,7 +6,17 @@
 | /faults/disconnect?session=ID | cuts its connection |
 | /faults/pause?session=ID, /faults/resume?session=ID | neither reads nor answers it, until it is resumed |
 | /faults/fail_next?op=OP&error=NAME&n=N | lets the next N requests of a kind fail, as `Facade.fail_next` does |
+| /faults/drop_request, /faults/drop_reply | loses requests before they are applied; the replies of those that are |
+| /faults/delay?seconds=S, /faults/hold | keeps requests back, for a time or until they are released |
+| /faults/pause_at | from a request on neither reads nor answers its session, until released |
+| /faults/expire_at | ends the session that a request comes from |
+| /faults/fail?error=NAME | answers requests with an error |
+| /faults/release?rule=N, /faults/clear?rule=N | lets go what a rule keeps back; ends it too, or all of them |
 | /faults/restart | stops the server and starts it again: connections are cut, the tree and the sessions stay |
+
+Those from drop_request to fail make a rule, whose number is in the answer. They take `op`, `session`, `path`,
+`below=true` and `n` (how often, 1 if it is not given, or `all`), and mean every request where none of these is given.
+GET /faults lists the rules and how often each has struck.
 
 A session's id is given as the commands tell it (decimal), or as the words do (0x and hexadecimal). An error is called
 as kazoo's exception class, or as the code of the protocol: NoNodeError, NO_NODE.
@@ -16,14 +26,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simzk.errors import SimzkError
-from simzk.zookeeper.replies import Code
+from simzk.errors import ConfigError, SimzkError
+from simzk.simulation.fault_verbs import FaultVerbs, Which
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
 
     from simzk.serve.tcp import TcpServer
-
+    from simzk.simulation.fault_rules import FaultRule
 Query = dict[str, str]
 
 
@@ -69,27 +79,100 @@ def _restart(server: TcpServer, query: Query) -> None:
     server.host.restart()
 
 
-def _fail_next(server: TcpServer, query: Query) -> None:
-    times = _number(query, "n") if "n" in query else 1
-    with server.host.lock:
-        server.host.failures.add(_wanted(query, "op"), _error_class(_wanted(query, "error")), times)
+class SessionFaults(FaultVerbs[int]):
+    """Faults on sessions by their ids.
+
+    Args:
+        server: whose sessions.
+    """
+
+    def __init__(self, server: TcpServer) -> None:
+        super().__init__(server.host.rules)
+
+    def _session_of(self, client: int) -> Hashable:
+        return client
 
 
-def _error_class(name: str) -> type[Exception]:
-    """An exception class with the code of the error of this name."""
-    snake = "".join(f"_{letter}" if letter.isupper() else letter.upper() for letter in name.removesuffix("Error"))
-    wanted = name if name in Code.__members__ else snake.strip("_")
-    code = Code.__members__.get(wanted)
-    if code is None:
-        raise SimzkError(f"no error is called {name!r}", where="error", right="as NoNodeError, or NO_NODE")
-    return type(name, (Exception,), {"code": int(code)})
+def _which(server: TcpServer, query: Query) -> Which[int]:
+    """Which requests a rule is to mean."""
+    which: Which[int] = {"below": query.get("below", "false") == "true"}
+    if query.get("below", "false") not in ("true", "false"):
+        raise ConfigError(f"{query['below']!r} is neither", where="below", right="true or false")
+    if "session" in query:
+        which["client"] = _session(server, query)
+    if "path" in query:
+        which["path"] = query["path"]
+    if "n" in query:
+        which["times"] = None if query["n"] == "all" else _number(query, "n")
+    return which
 
 
-FAULTS: dict[str, Callable[[TcpServer, Query], None]] = {
+def _seconds(query: Query) -> float:
+    text = _wanted(query, "seconds")
+    try:
+        return float(text)
+    except ValueError:
+        raise ConfigError(f"{text!r} is no number", where="seconds") from None
+
+
+def _drop_request(server: TcpServer, query: Query) -> FaultRule:
+    return SessionFaults(server).drop_request(query.get("op"), **_which(server, query))
+
+
+def _drop_reply(server: TcpServer, query: Query) -> FaultRule:
+    return SessionFaults(server).drop_reply(query.get("op"), **_which(server, query))
+
+
+def _delay(server: TcpServer, query: Query) -> FaultRule:
+    return SessionFaults(server).delay(query.get("op"), seconds=_seconds(query), **_which(server, query))
+
+
+def _hold(server: TcpServer, query: Query) -> FaultRule:
+    return SessionFaults(server).hold(query.get("op"), **_which(server, query))
+
+
+def _pause_at(server: TcpServer, query: Query) -> FaultRule:
+    return SessionFaults(server).pause(query.get("op"), **_which(server, query))
+
+
+def _expire_at(server: TcpServer, query: Query) -> FaultRule:
+    return SessionFaults(server).expire(query.get("op"), **_which(server, query))
+
+
+def _fail(server: TcpServer, query: Query) -> FaultRule:
+    return SessionFaults(server).fail(query.get("op"), error=_wanted(query, "error"), **_which(server, query))
+
+
+def _fail_next(server: TcpServer, query: Query) -> FaultRule:
+    _wanted(query, "op")
+    return _fail(server, query)
+
+
+def _release(server: TcpServer, query: Query) -> None:
+    server.host.rules.find(_number(query, "rule")).release()
+
+
+def _clear(server: TcpServer, query: Query) -> None:
+    if "rule" in query:
+        server.host.rules.find(_number(query, "rule")).clear()
+    else:
+        server.host.rules.clear()
+
+
+FAULTS: dict[str, Callable[[TcpServer, Query], FaultRule | None]] = {
+    "clear": _clear,
+    "delay": _delay,
     "disconnect": _disconnect,
+    "drop_reply": _drop_reply,
+    "drop_request": _drop_request,
     "expire": _expire,
+    "expire_at": _expire_at,
+    "fail": _fail,
     "fail_next": _fail_next,
+    "hold": _hold,
     "pause": _pause,
+    "pause_at": _pause_at,
+    "release": _release,
     "restart": _restart,
     "resume": _resume,
 }

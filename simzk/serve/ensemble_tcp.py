@@ -47,7 +47,7 @@ class MemberTcp(TcpServer):
         self._group = group
         self._member = member
         super().__init__(settings, clock)
-        self.host = group.host.host_of(member)
+        self.host = self._watched(group.host.host_of(member))
 
     def _load(self, settings: Settings) -> Server:
         return self._member
@@ -67,13 +67,14 @@ class EnsembleHost(Host):
     def __init__(self, ensemble: Ensemble, clock: Clock) -> None:
         super().__init__(ensemble.members[1], clock, pump=self._send_all)
         self.ensemble = ensemble
+        self.servers = tuple(ensemble.members)
         self.hosts: dict[int, Host] = {}
         self.on_sent: Callable[[], None] = lambda: None
 
     def host_of(self, member: Member) -> Host:
         """A new host for a server, under the common lock."""
-        host = self.hosts[member.server_id] = Host(member, self.clock, pump=self._send_all)
-        host.lock, host.failures = self.lock, self.failures
+        host = self.hosts[member.server_id] = Host(member, self.clock, pump=self._send_all, rules=self.rules)
+        host.lock, host.whole, host.moving = self.lock, self, self.moving
         for session_id in self._paused_sessions:
             host.pause(session_id)
         return host
@@ -100,6 +101,13 @@ class EnsembleHost(Host):
             self._paused_sessions.discard(session_id)
             for host in self.hosts.values():
                 host.resume(session_id)
+
+    def move(self, session_id: int, server_id: int) -> None:
+        with self.lock:
+            target = self.hosts[server_id]
+            if target.is_open:  # a server that is stopped takes up nobody
+                self.moving[session_id] = target
+            self.disconnect(session_id)
 
     def close(self) -> None:
         super().close()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 from simzk.errors import SimzkError
 from simzk.serve.clock import BorrowedClock, Clock, WallClock
+from simzk.serve.faults import ClientFaults
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -177,13 +178,18 @@ class Facade(ABC):
         Raises:
             SimzkError: an unknown `op`, an `error` that no server sends, `n` below 1.
         """
-        with self._host.lock:
-            self._host.failures.add(op, error, n)
+        self.faults.fail(op, error=error, times=n)
+
+    @property
+    def faults(self) -> ClientFaults:
+        """Faults at will, by client, kind of request and path: each verb puts a rule into a table."""
+        return ClientFaults(self._host, self._session_id)
 
     # Coming and going.
 
     def close(self) -> None:
         """Stop the clients that `client` made and refuse what still connects. Closing twice is no harm."""
+        self._host.let_go()
         for client in self._clients:
             self._resume(self._last_session_id(client))
             client.stop()

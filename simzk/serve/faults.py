@@ -1,90 +1,118 @@
-"""Requests that fail because a test says so, told at the one point between transport and server.
+"""Faults at will on real connections: what the table of rules (simzk/simulation/fault_rules.py) does to a host's links.
 
 Rules of this module:
-  - an operation is called as the method of kazoo's client, an error is kazoo's exception class: no second vocabulary;
-  - a request that is told to fail never reaches the server, so it changes nothing and uses no zxid;
-  - failures are used up in the order in which they were asked for, one for each matching request.
+  - an operation is called as the method of kazoo's client, an error as kazoo's exception class or the protocol's code;
+  - a request that meets a fault never reaches the server but where the rule says that it is applied;
+  - a session is named by its id.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from simzk.errors import SimzkError
-from simzk.zookeeper import requests
+from simzk.simulation.fault_rules import Action, FaultRules, Vocabulary
+from simzk.simulation.fault_verbs import FaultVerbs
+from simzk.zookeeper.operation_names import ERRORS, HINTS, OPERATION_NAMES, UNASKED, code_of, operation_and_paths
 from simzk.zookeeper.replies import Code
+from simzk.zookeeper.requests import Undecodable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from kazoo.client import KazooClient
+
+    from simzk.serve.host import Host, Link
     from simzk.zookeeper.requests import Request
 
-# Methods of KazooClient and the requests that they send.
-OPERATIONS: dict[str, tuple[type[Request], ...]] = {
-    "create": (requests.Create, requests.Create2, requests.CreateContainer, requests.CreateTTL),
-    "delete": (requests.Delete,),
-    "exists": (requests.Exists,),
-    "get": (requests.GetData,),
-    "set": (requests.SetData,),
-    "get_acls": (requests.GetACL,),
-    "set_acls": (requests.SetACL,),
-    "get_children": (requests.GetChildren, requests.GetChildren2),
-    "sync": (requests.Sync,),
-    "transaction": (requests.Multi,),
-    "add_auth": (requests.Auth,),
-    "reconfig": (requests.Reconfig,),
-}
+VOCABULARY = Vocabulary(
+    operations=tuple(dict.fromkeys(OPERATION_NAMES.values())),
+    unasked=UNASKED,
+    hints=HINTS,
+    errors=ERRORS,
+    code_of=code_of,
+    strikes={Code.CONNECTION_LOSS: Action.DROP_REQUEST, Code.SESSION_EXPIRED: Action.EXPIRE},
+)
 
 
-class Failure(NamedTuple):
-    """What a request is answered with instead of being handled."""
+class ClientFaults(FaultVerbs["KazooClient"]):
+    """Faults on the clients of one `simzk.ZooKeeper` or `simzk.ZooKeeperServer`: its attribute `faults`.
 
-    operation: str
-    code: Code
+    Args:
+        host: where their connections end.
+        session_of: the session of a client of ours; raises `SimzkError` where it is none of ours, or has none.
+
+    >>> import simzk
+    >>> with simzk.ZooKeeper() as zookeeper:
+    ...     client = zookeeper.client()
+    ...     client.start()
+    ...     rule = zookeeper.faults.drop_reply("create", path="/a")
+    ...     client.retry(client.create, "/a")
+    Traceback (most recent call last):
+      ...
+    kazoo.exceptions.NodeExistsError
+    >>> rule.fired
+    1
+    """
+
+    def __init__(self, host: Host, session_of: Callable[[KazooClient], int]) -> None:
+        super().__init__(host.rules)
+        self._host = host
+        self._client_session = session_of
+
+    def _session_of(self, client: KazooClient) -> Hashable:
+        return self._client_session(client)
+
+    def _servers(self) -> tuple[int, ...]:
+        return self._host.servers
 
 
-class FailureQueue:
-    """The failures asked for and not yet used."""
+class HostDriver:
+    """What a fault point asks of a host (`fault_point.Driver`); all under the host's lock."""
 
-    def __init__(self) -> None:
-        self._waiting: dict[type[Request], deque[Failure]] = {}
+    def __init__(self, host: Host) -> None:
+        self._host = host
 
-    def __bool__(self) -> bool:
-        return bool(self._waiting)
+    def describe(self, link: Link, request: Request) -> tuple[tuple[Hashable, ...], str, tuple[str, ...]]:
+        return (link.session_id,), *operation_and_paths(request)
 
-    def add(self, operation: str, error: type[Exception], times: int) -> None:
-        """Let the next `times` requests of `operation` fail with `error`.
+    def now_ms(self) -> int:
+        return self._host.clock.now_ms()
 
-        Raises:
-            SimzkError: no such operation, an exception that no server sends, or a count below 1.
-        """
-        kinds = OPERATIONS.get(operation)
-        if kinds is None:
-            raise SimzkError(
-                f"no operation is called {operation!r}", where="op", right=f"one of {', '.join(OPERATIONS)}"
-            )
-        code = getattr(error, "code", None)
-        if not isinstance(code, int) or code == Code.OK or code not in set(Code):
-            raise SimzkError(
-                f"{getattr(error, '__name__', error)!s} is no error of ZooKeeper's protocol",
-                where="error",
-                right="an exception class of kazoo.exceptions that has a code, as ConnectionLoss or NoNodeError",
-            )
-        if times < 1:
-            raise SimzkError(f"{times} requests cannot fail", where="n", right="1 or more")
-        waiting: deque[Failure] = next((self._waiting[kind] for kind in kinds if kind in self._waiting), deque())
-        waiting.extend([Failure(operation, Code(code))] * times)
-        for kind in kinds:
-            self._waiting[kind] = waiting
+    def wake_at(self, at_ms: int) -> None:
+        self._host.on_deadline(at_ms)
 
-    def take(self, request: Request) -> Failure | None:
-        """The failure that `request` meets, now used up; None where it is to be handled."""
-        if not self._waiting:
-            return None
-        waiting = self._waiting.get(type(request))
-        if waiting is None:
-            return None
-        failure = waiting.popleft()
-        if not waiting:
-            for kind in OPERATIONS[failure.operation]:
-                del self._waiting[kind]
-        return failure
+    def pass_on(self, link: Link, xid: int, request: Request) -> None:
+        assert link.connection is not None, "the wire lets no request through before the connect request"
+        self._host.server.handle(link.connection, xid, request, self.now_ms())
+
+    def pass_nothing(self, link: Link, xid: int) -> None:
+        # A body that does not parse is answered in its turn, and changes nothing.
+        self.pass_on(link, xid, Undecodable(0, False))
+
+    def is_open(self, link: Link) -> bool:
+        return not link.closed and link.connection is not None and not link.connection.closed
+
+    def cut(self, link: Link) -> None:
+        self._host.cut(link)
+
+    def expire(self, link: Link) -> None:
+        self._host.expire(link.session_id)
+
+    def move(self, link: Link, server: int) -> None:
+        self._host.whole.move(link.session_id, server)
+
+    def pause(self, link: Link) -> None:
+        self._host.whole.pause(link.session_id)
+
+    def resume(self, link: Link) -> None:
+        self._host.whole.resume(link.session_id)
+
+    def drained(self, link: Link) -> None:
+        self._host.flush()
+        if link.hung_up:
+            self._host.cut(link)
+
+
+def new_rules() -> FaultRules:
+    """An empty table for requests of ZooKeeper."""
+    return FaultRules(VOCABULARY)

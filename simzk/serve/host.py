@@ -3,7 +3,7 @@
 Rules of this module:
   - the work is done in the thread that brings bytes, under one lock; nothing here waits, no thread is made here;
   - a `Link` is the server's end of one transport connection. What a link's client asks and what it is sent passes
-    here: the one place where a test's faults (pause, disconnect, failures) take hold;
+    here: the one place where a test's faults (pause, disconnect, rules) take hold;
   - a fault names a session, as a client keeps its session over many connections;
   - a connected session that is not paused counts as heard from whenever time moves (its client pings on wall time,
     which says nothing about virtual time); a paused or a disconnected one expires by the server's rules;
@@ -17,14 +17,16 @@ import threading
 from typing import TYPE_CHECKING, Protocol
 
 from simzk.serve.clock import Clock, StillClock, WallClock
-from simzk.serve.faults import FailureQueue
+from simzk.serve.faults import HostDriver, new_rules
+from simzk.simulation.fault_point import FaultPoint
 from simzk.wire.server_connection import Incoming, ProtocolProblem, Received, ServerConnection
-from simzk.zookeeper.replies import Closed, Code, Outgoing, Reply
+from simzk.zookeeper.replies import Closed, Outgoing, Reply
 from simzk.zookeeper.requests import ConnectRequest, Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from simzk.simulation.fault_rules import FaultRules
     from simzk.zookeeper.connection import Connection
     from simzk.zookeeper.server import Server
 
@@ -87,15 +89,40 @@ class Host:
         server: the state machine.
         clock: what the server is told as time.
         pump: asks the server's driver to take its output and call `deliver`; None where nobody else uses the server.
+        rules: a table of faults that others apply too.
+
+    Attributes:
+        whole: the host of all servers of an ensemble, which a session may be attached to; of a lone one itself.
+        servers: the servers that a session can move to.
+        moving: the host that alone takes up a session that is on its way there.
+        on_deadline: told of a time, in ms, at which `tick` has something to do.
+        on_resume: told that links are read again.
     """
 
-    def __init__(self, server: Server, clock: Clock, *, pump: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        server: Server,
+        clock: Clock,
+        *,
+        pump: Callable[[], None] | None = None,
+        rules: FaultRules | None = None,
+    ) -> None:
         self.server = server
         self.clock = clock
         self.lock = threading.RLock()
-        self.failures = FailureQueue()
+        self._shares_rules = rules is not None
+        if rules is None:
+            rules = new_rules()
+            rules.lock = self.lock
+        self.rules = rules
+        self.faults: FaultPoint[Link, Request] = FaultPoint(rules, HostDriver(self))
+        self.whole: Host = self
+        self.servers: tuple[int, ...] = ()
+        self.moving: dict[int, Host] = {}
+        self.on_deadline: Callable[[int], None] = lambda at_ms: None
+        self.on_resume: Callable[[], None] = lambda: None
         self._send = pump or self._take_output
-        self._open = True
+        self.is_open = True
         self._links: dict[Link, None] = {}  # in the order of opening
         self._paused_sessions: set[int] = set()
 
@@ -104,7 +131,7 @@ class Host:
     def open(self, transport: Transport, *, address: str = "127.0.0.1") -> Link | None:
         """A new connection, which has no session until its first record arrives; None once the host is closed."""
         with self.lock:
-            if not self._open:
+            if not self.is_open:
                 return None
             link = Link(self, transport, address)
             self._links[link] = None
@@ -122,7 +149,7 @@ class Host:
             if isinstance(self.clock, WallClock):
                 self.tick()  # what is due comes first, whichever client's thread wakes first
             connection = link.connection
-            if connection is None or link.paused or link.closed or self.failures:
+            if connection is None or link.paused or link.closed or self.faults.active:
                 for one in received:
                     self._take(link, one)
                 return
@@ -142,9 +169,13 @@ class Host:
         """A link's client has closed its end; its session stays. A server that does not read does not see it."""
         with self.lock:
             link.hung_up = True
-            if not link.paused:
-                self._drop(link)
-                self._send()
+            if link.paused:
+                return
+            if self.faults.keeps(link) and link.connection is not None:
+                self._neglect(link.connection)
+                return
+            self._drop(link)
+            self._send()
 
     def _take(self, link: Link, received: Received) -> None:
         if link.closed:
@@ -157,8 +188,10 @@ class Host:
             self._connect(link, received)
         else:
             assert isinstance(received, ProtocolProblem)
-            self._send()
-            self._drop(link)
+            if self.faults.keeps(link):
+                link.hung_up = True  # what came before it has its turn first
+            else:
+                self.cut(link)
 
     def _connect(self, link: Link, request: ConnectRequest) -> None:
         assert link.connection is None, "the wire lets one connect request through"
@@ -167,6 +200,9 @@ class Host:
             link.paused = True
             link.unread.append(request)
             return
+        if self.moving and self.moving.pop(request.session_id, self) is not self:
+            self._drop(link)
+            return
         link.connection = self.server.connect(request, self.clock.now_ms(), address=link.address, owner=link)
         link.session_id = link.connection.session_id
         self._attend(link.connection)
@@ -174,17 +210,10 @@ class Host:
     def _handle(self, link: Link, xid: int, request: Request) -> None:
         connection = link.connection
         assert connection is not None, "the wire lets no request through before the connect request"
-        failure = self.failures.take(request)
-        if failure is None:
-            self.server.handle(connection, xid, request, self.clock.now_ms())
-        elif failure.code == Code.CONNECTION_LOSS:
-            self._drop(link)
-        elif failure.code == Code.SESSION_EXPIRED:
-            self.server.expire(connection.session_id, self.clock.now_ms())
+        if self.faults.active:
+            self.faults.admit(link, xid, request)
         else:
-            self._send()  # replies keep the order of their requests
-            link.unsent.append(Reply(xid, self.server.zxid, failure.code, None))
-            self._write(link)
+            self.server.handle(connection, xid, request, self.clock.now_ms())
 
     def _take_output(self) -> None:
         for connection, outgoing in self.server.take_output():
@@ -201,11 +230,34 @@ class Host:
         if link.paused or not link.unsent:
             return
         outgoing, link.unsent = link.unsent, []
+        if self.faults.active and self._alter(link, outgoing):
+            if outgoing:
+                link.unsent = outgoing
+                self._write(link)
+            self._drop(link)
+            return
         link.sent += len(outgoing)
         link.last_zxid = getattr(outgoing[-1], "zxid", link.last_zxid)
         link.transport.deliver(link.wire.encode(*outgoing))
         if isinstance(outgoing[-1], Closed):
             self._drop(link)
+
+    def _alter(self, link: Link, outgoing: list[Outgoing]) -> bool:
+        """Put errors where rules want them; whether a reply is lost, which then is cut off with all behind it."""
+        for at, message in enumerate(outgoing):
+            if isinstance(message, Reply):
+                is_altered, code = self.faults.altered_code(link, message.xid)
+                if is_altered and code is None:
+                    del outgoing[at:]
+                    return True
+                if code is not None:
+                    outgoing[at] = Reply(message.xid, message.zxid, code, None)
+        return False
+
+    def cut(self, link: Link) -> None:
+        """Send what the server has said, then close its end."""
+        self._send()
+        self._drop(link)
 
     def _drop(self, link: Link) -> None:
         """Close the server's end; the session stays as it is."""
@@ -213,6 +265,8 @@ class Host:
             return
         link.closed = True
         link.paused = False
+        if self.faults.active:
+            self.faults.forget(link)
         link.unread.clear()
         link.transport.end()
         del self._links[link]
@@ -263,6 +317,11 @@ class Host:
             for link in self._links_of(session_id):
                 self._resume(link)
             self._send()
+            self.on_resume()
+
+    def move(self, session_id: int, server_id: int) -> None:
+        """Cut a session's connection, and let one server of the ensemble alone take it up."""
+        raise AssertionError("only an ensemble has several servers")
 
     def _resume(self, link: Link) -> None:
         link.paused = False
@@ -272,12 +331,21 @@ class Host:
         waiting, link.unread = link.unread, []
         for received in waiting:
             self._take(link, received)
+        self.faults.resumed(link)
         self._send()
-        if link.hung_up:
+        if link.hung_up and not self.faults.keeps(link):
             self._drop(link)
 
     def _links_of(self, session_id: int) -> list[Link]:
         return [link for link in self._links if link.session_id == session_id]
+
+    def let_go(self) -> None:
+        """End the faults of this host: what they keep back goes on."""
+        with self.lock:
+            if self._shares_rules:
+                self.faults.let_go_all()
+            else:
+                self.rules.clear()
 
     # What a test does to the server and to time.
 
@@ -285,7 +353,7 @@ class Host:
         """Let `duration_ms` of virtual time go by, stopping wherever the server has something to do."""
         with self.lock:
             end_ms = clock.now_ms() + duration_ms
-            while (deadline_ms := self.server.next_deadline_ms()) is not None and deadline_ms <= end_ms:
+            while (deadline_ms := self._next_deadline_ms()) is not None and deadline_ms <= end_ms:
                 clock.move_to(max(deadline_ms, clock.now_ms()))
                 self.tick()
             clock.move_to(end_ms)
@@ -293,7 +361,9 @@ class Host:
     def tick(self) -> None:
         """Let the server do what has become due."""
         with self.lock:
-            self.server.tick(self.clock.now_ms())
+            now_ms = self.clock.now_ms()
+            self.rules.tick(now_ms)
+            self.server.tick(now_ms)
             self._send()
 
     def seconds_to_deadline(self) -> float | None:
@@ -301,8 +371,14 @@ class Host:
         if not isinstance(self.clock, WallClock):
             return None
         with self.lock:
-            deadline_ms = self.server.next_deadline_ms()
+            deadline_ms = self._next_deadline_ms()
             return None if deadline_ms is None else (deadline_ms - self.clock.now_ms()) / 1000
+
+    def _next_deadline_ms(self) -> int | None:
+        deadline_ms, due_ms = self.server.next_deadline_ms(), self.rules.next_due_ms()
+        if deadline_ms is None or due_ms is None:
+            return due_ms if deadline_ms is None else deadline_ms
+        return min(deadline_ms, due_ms)
 
     def restart(self) -> None:
         """Stop the server and start it again: connections are gone, the tree and the sessions are kept."""
@@ -315,8 +391,11 @@ class Host:
     def close(self) -> None:
         """Refuse new connections and cut those that are open."""
         with self.lock:
-            self._open = False
+            self.is_open = False
             self._paused_sessions.clear()
+            self.faults.close()
             for link in list(self._links):
                 self._drop(link)
+            for session_id in [session_id for session_id, host in self.moving.items() if host is self]:
+                del self.moving[session_id]
             self._send()

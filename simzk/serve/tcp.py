@@ -80,7 +80,7 @@ class TcpServer:
         except BaseException:
             self._listener.close()
             raise
-        self.host = Host(server, clock, pump=self._send_durably if self.directory is not None else None)
+        self.host = self._watched(Host(server, clock, pump=self._send_durably if self.directory is not None else None))
         self.name = name_of(self._listener)
         self.port: int = self._listener.getsockname()[1]
         self.statistics = ServerStatistics()
@@ -95,6 +95,12 @@ class TcpServer:
         self._after_flush: list[Callable[[], None]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._started_ns = time.monotonic_ns()
+
+    def _watched(self, host: Host) -> Host:
+        """A host that tells this server's loop what faults ask of it."""
+        host.on_deadline = lambda at_ms: self.call_on_loop(self.arm)
+        host.on_resume = lambda: self.call_on_loop(self._go_on)
+        return host
 
     def _load(self, settings: Settings) -> Server:
         now_ms = self.clock.now_ms()
@@ -196,7 +202,6 @@ class TcpServer:
     def resume(self, session_id: int) -> None:
         """End a session's pause; from any thread."""
         self.host.resume(session_id)
-        self.call_on_loop(self._go_on)
 
     def _go_on(self) -> None:
         for connection in list(self._connections):

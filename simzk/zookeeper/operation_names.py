@@ -1,0 +1,89 @@
+"""How requests and errors are called where somebody speaks of them: faults, their listings, their history.
+
+Rules of this module:
+  - an operation is called as the method of kazoo's client that sends it; where kazoo has none, as the protocol's word;
+  - an error is called as kazoo's exception class or as the protocol's code: NoNodeError, NO_NODE;
+  - a request's paths are all that it speaks of: a multi's are those of its operations.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simzk.zookeeper import requests as req
+from simzk.zookeeper.replies import Code
+
+if TYPE_CHECKING:
+    from simzk.zookeeper.requests import Request
+
+OPERATION_NAMES: dict[type[Request], str] = {
+    req.Create: "create",
+    req.Create2: "create",
+    req.CreateContainer: "create",
+    req.CreateTTL: "create",
+    req.Delete: "delete",
+    req.DeleteContainer: "delete",
+    req.Exists: "exists",
+    req.GetData: "get",
+    req.SetData: "set",
+    req.GetACL: "get_acls",
+    req.SetACL: "set_acls",
+    req.GetChildren: "get_children",
+    req.GetChildren2: "get_children",
+    req.Sync: "sync",
+    req.Multi: "transaction",
+    req.MultiRead: "multi_read",
+    req.Auth: "add_auth",
+    req.Reconfig: "reconfig",
+    req.AddWatch: "add_watch",
+    req.RemoveWatches: "remove_all_watches",
+    req.CheckWatches: "check_watches",
+    req.GetEphemerals: "get_ephemerals",
+    req.GetAllChildrenNumber: "get_all_children_number",
+    req.WhoAmI: "who_am_i",
+    req.SetWatches: "set_watches",
+    req.SetWatches2: "set_watches",
+    req.Ping: "ping",
+    req.Sasl: "sasl",
+    req.CloseSession: "close",
+}
+
+UNASKED = frozenset({"set_watches", "ping", "sasl", "close"})
+"""What a client library sends by itself, or as its last word; whoever speaks of any operation does not mean these."""
+
+
+def operation_and_paths(request: Request) -> tuple[str, tuple[str, ...]]:
+    """What a request is called, and the paths that it speaks of; empty for one that no client should send.
+
+    >>> operation_and_paths(req.Multi((req.Check("/a", 1), req.Delete("/b", -1))))
+    ('transaction', ('/a', '/b'))
+    """
+    name = OPERATION_NAMES.get(type(request), "")
+    if isinstance(request, req.Multi | req.MultiRead):
+        return name, tuple(operation.path for operation in request.operations if operation.path is not None)
+    if isinstance(request, req.GetEphemerals):
+        return name, () if request.prefix is None else (request.prefix,)
+    path = getattr(request, "path", None)
+    return name, () if path is None else (path,)
+
+
+def _squashed(name: str) -> str:
+    return name.removesuffix("Error").replace("_", "").lower()
+
+
+_CODES = {_squashed(code.name): code for code in Code if code is not Code.OK}
+
+ERRORS: dict[str, int] = {code.name: int(code) for code in Code if code is not Code.OK}
+
+
+def code_of(name: str) -> Code | None:
+    """The error of a name, as kazoo or the protocol calls it; None where no server sends such an error.
+
+    >>> code_of("NoNodeError"), code_of("NO_NODE"), code_of("NoNoodle")
+    (<Code.NO_NODE: -101>, <Code.NO_NODE: -101>, None)
+    """
+    return _CODES.get(_squashed(name))
+
+
+HINTS: dict[str, str] = {kind.__name__.lower(): name for kind, name in OPERATION_NAMES.items()}
+"""The protocol's words for operations, in lower case, and the names that are used here."""
