@@ -69,6 +69,8 @@ def read_settings(asked: argparse.Namespace) -> Settings:
         settings = replace(settings, data_directory=asked.data_dir)
     if asked.admin_port is not None:
         settings = replace(settings, admin_port=asked.admin_port)
+    if asked.zookeeper_version is not None:
+        settings = replace(settings, server=replace(settings.server, version=asked.zookeeper_version))
     if asked.no_fsync:
         settings = replace(settings, fsync=False)
     return settings
@@ -100,6 +102,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--config", metavar="FILE", type=Path, help="the real server's own zoo.cfg")
     parser.add_argument("--servers", metavar="N", type=_servers, default=1, help="an ensemble of N, a port each")
     parser.add_argument("--read-only", action="store_true", help="without a majority, serve read-only clients")
+    parser.add_argument("--zookeeper-version", metavar="V", help="behave as this release, as 3.4 or 3.9.1")
     parser.add_argument("--admin-port", metavar="N", type=_port, help="serve the AdminServer's commands there (HTTP)")
     return parser
 

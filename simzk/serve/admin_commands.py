@@ -139,7 +139,7 @@ def _server_stats(report: Report) -> Answer:
     statistics = report.statistics
     latency = statistics.latency
     return {
-        "version": monitoring.VERSION,
+        "version": report.server.config.rules.build,
         "read_only": report.server.mode == monitoring.READ_ONLY,
         "server_stats": {
             "packets_sent": statistics.packets_sent,

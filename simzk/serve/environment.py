@@ -11,13 +11,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from simzk.wire.monitoring import VERSION
 
-
-def environment() -> dict[str, str]:
+def environment(version: str) -> dict[str, str]:
     """Name to value, in the real server's order. What is Java's there is Python's here."""
     return {
-        "zookeeper.version": VERSION,
+        "zookeeper.version": version,
         "host.name": socket.gethostname(),
         "java.version": platform.python_version(),
         "java.vendor": platform.python_implementation(),

@@ -266,7 +266,7 @@ class TcpServer:
             statistics=self.statistics,
             connections=[connection.report() for connection in self._connections],
             settings=self._conf(),
-            environment=environment(),
+            environment=environment(self.host.server.config.rules.build),
             data_bytes=directory.size_bytes() if directory is not None else 0,
             digests=tuple(directory.digests) if directory is not None else (),
             last_snapshot=directory.last_snapshot() if directory is not None else (-1, -1),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, Self
 
 from kazoo.client import KazooClient
@@ -18,6 +19,7 @@ from simzk.serve.clock import Clock, StillClock, WallClock
 from simzk.serve.facade import EAGER_RETRY, Facade
 from simzk.serve.settings import Settings
 from simzk.serve.tcp import TcpServer
+from simzk.zookeeper.config import ServerConfig
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,6 +38,7 @@ class ZooKeeperServer(Facade):
         clock: "still" for virtual time that moves by `advance` only, so that nothing expires while somebody debugs;
             "wall" for wall time.
         data_directory: where the tree is kept; None for in memory only.
+        version: the ZooKeeper release whose behaviour it has, as "3.4" or "3.9.1"; no other is taken.
         servers: how many servers there are; more than 1 are an ensemble, with the verbs of `ensemble`. They listen on
             `port` and those that follow it, or each on any free one.
         read_only: whether a server that can speak with no majority of the others serves read-only clients.
@@ -60,6 +63,7 @@ class ZooKeeperServer(Facade):
         host: str = "127.0.0.1",
         clock: Literal["still", "wall"] = "still",
         data_directory: Path | None = None,
+        version: str = ServerConfig.version,
         servers: int = 1,
         read_only: bool = False,
     ) -> None:
@@ -67,6 +71,7 @@ class ZooKeeperServer(Facade):
             raise ConfigError(f"there is no clock {clock!r}", where="clock", right='"still" or "wall"')
         chosen: Clock = StillClock() if clock == "still" else WallClock()
         settings = Settings(address=host, port=port, data_directory=data_directory)
+        settings = replace(settings, server=replace(settings.server, version=version))
         self._tcp: TcpServer | EnsembleTcp
         if servers == 1 and not read_only:
             self._tcp = TcpServer(settings, chosen)

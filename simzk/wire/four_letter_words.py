@@ -57,7 +57,7 @@ def _server_lines(report: Report) -> str:
 
 
 def _version_lines(report: Report) -> str:
-    version = f"Zookeeper version: {monitoring.VERSION}\n"
+    version = f"Zookeeper version: {report.server.config.rules.build}\n"
     if report.server.mode == monitoring.READ_ONLY:
         return version + "READ-ONLY mode; serving only read-only clients\n"
     return version

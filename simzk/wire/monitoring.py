@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from simzk.wire.statistics import Report
 
-# The release whose behaviour docs/reference/zookeeper.md records; clients and tools parse this text.
-VERSION = "3.9.5-293c895a8d966a3ecb92872be4a1daf87d725da2, built on 2026-02-11 20:18 UTC"
 READ_ONLY = "read-only"
 DEFAULT_TRACE_MASK = 306
 
@@ -75,7 +73,7 @@ def values(report: Report) -> dict[str, str | int | float]:
     tree, statistics = report.server.tree, report.statistics
     open_files, max_files = report.open_files
     return {
-        "version": VERSION,
+        "version": report.server.config.rules.build,
         "server_state": report.server.mode,
         "ephemerals_count": sum(map(len, ephemeral_paths(report).values())),
         "num_alive_connections": len(report.connections),

@@ -6,6 +6,8 @@ import pytest
 from kazoo.exceptions import ConnectionLoss, UnimplementedError
 
 import simzk
+from tests.cli.test_serve import refused, serving
+from tests.serve.tcp_client import word
 
 
 def test_kazoo_learns_that_an_old_server_does_not_know_a_request() -> None:
@@ -25,5 +27,23 @@ def test_the_newest_is_the_default() -> None:
 
 
 def test_a_version_that_is_not_simulated_is_refused() -> None:
-    with pytest.raises(simzk.ConfigError, match=r"version: there is no ZooKeeper '4' here; expected one of 3\.4, 3\.4\.14"):
+    with pytest.raises(simzk.ConfigError, match=r"no ZooKeeper .4. here; expected one of 3\.4, 3\.4\.14"):
         simzk.ZooKeeper(version="4")
+
+
+def test_a_tcp_server_introduces_itself_as_the_release() -> None:
+    with simzk.ZooKeeperServer(version="3.5") as server:
+        client = server.client()
+        client.start()
+        assert client.server_version() == (3, 5, 10)
+        assert client.command(b"srvr").startswith("Zookeeper version: 3.5.10-a32c7183d42325b03e44a06aade6a0f16955bf13")
+        assert client.create("/b", b"", include_data=True)[1].version == 0
+
+
+def test_the_command_line_takes_a_version() -> None:
+    with serving("--port", "0", "--zookeeper-version", "3.4.14") as process:
+        assert "version: 3.4.14-" in word(process.port, b"srvr")
+
+
+def test_the_command_line_refuses_an_unknown_version() -> None:
+    assert "there is no ZooKeeper '3.3' here" in refused("--port", "0", "--zookeeper-version", "3.3")
