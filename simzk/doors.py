@@ -60,8 +60,11 @@ class KafkaCluster(kafka.KafkaCluster):
         """
         from simzk.serve.memory import ZooKeeper
 
-        zookeeper = ZooKeeper(server=self.server, now_ms=lambda: self.now_ms, pump=self.pump)
-        self.zookeeper_host.on_foreign_output = zookeeper.deliver
+        end = self.zookeeper_host
+        zookeeper = ZooKeeper(server=self.server, now_ms=lambda: self.now_ms, pump=self.pump, rules=end.rules)
+        zookeeper.wake_by(end.wake_faults)
+        end.rules.lock = zookeeper.lock
+        end.on_foreign_output = zookeeper.deliver
         return zookeeper
 
     def close(self) -> None:

@@ -27,6 +27,7 @@ from simzk.kafka.schemas import topic as topic_schema
 from simzk.kafka.schemas.broker_registration import BrokerRegistration
 from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
 from simzk.kafka.versions import kafka_version
+from simzk.kafka.zookeeper_faults import BrokerFaults
 from simzk.kafka.zookeeper_host import ADDRESS, ZooKeeperHost
 from simzk.partitions.arrays import MAX_BROKER_ID, among, broker_mask, contained
 from simzk.partitions.table import PartitionTable
@@ -182,6 +183,7 @@ class KafkaCluster(Operations):
             zxid=restored.zxid,
         )
         self.zookeeper_host = ZooKeeperHost(self.scheduler, self.network, self.server, start_ms=START_MS)
+        self.zookeeper_faults = BrokerFaults(self.zookeeper_host, self.history, lambda: list(self.brokers))
         connections = Connections(self.scheduler, self.network)
         self.participants: list[Participant] = []
         self._preferred_controller: int | None = None

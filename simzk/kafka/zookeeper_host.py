@@ -4,6 +4,8 @@ Rules of the module:
   - a connection is a `Link`: messages of each direction are numbered, and a gap (a fault lost one) breaks it, as TCP
     breaks a connection that it cannot keep whole; whoever notices first closes its end;
   - the server's clock is virtual time in ms; it ticks when its next deadline comes;
+  - requests and replies pass a fault point, where the rules of `rules` take hold; a client is called by its name on the
+    network, or by its session's id;
   - output of connections that others made on the same server (kazoo clients that join in) goes to `on_foreign_output`.
 """
 
@@ -11,11 +13,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simzk.zookeeper.replies import Closed, Outgoing
-from simzk.zookeeper.requests import ConnectRequest, Request
+from simzk.simulation.fault_point import FaultPoint
+from simzk.simulation.fault_rules import FaultRules
+from simzk.zookeeper.operation_names import VOCABULARY, operation_and_paths
+from simzk.zookeeper.replies import Closed, Outgoing, Reply
+from simzk.zookeeper.requests import ConnectRequest, Request, Undecodable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from simzk.simulation import Network, Scheduler, Timer
     from simzk.zookeeper.connection import Connection
@@ -23,6 +28,8 @@ if TYPE_CHECKING:
 
 ADDRESS = "zookeeper"
 """The name of the server on the network."""
+FAULTS = "faults"
+"""The component whose events are the ends of delays."""
 
 
 class Link:
@@ -36,6 +43,7 @@ class Link:
     __slots__ = (
         "client",
         "connection",
+        "hung_up",
         "open",
         "receive",
         "received_by_client",
@@ -49,10 +57,73 @@ class Link:
         self.receive = receive
         self.connection: Connection | None = None
         self.open = True
+        self.hung_up = False
         self.sent = 0
         self.sent_back = 0
         self.received_by_server = 0
         self.received_by_client = 0
+
+
+class _Driver:
+    """What a fault point asks of a simulated server's end (`fault_point.Driver`)."""
+
+    def __init__(self, host: ZooKeeperHost) -> None:
+        self._host = host
+
+    def describe(self, link: Link, request: Request) -> tuple[tuple[Hashable, ...], str, tuple[str, ...]]:
+        assert link.connection is not None
+        return (link.client, link.connection.session_id), *operation_and_paths(request)
+
+    def now_ms(self) -> int:
+        return self._host.now_ms
+
+    def wake_at(self, at_ms: int) -> None:
+        self._host.wake_faults(at_ms)
+
+    def pass_on(self, link: Link, xid: int, request: Request) -> None:
+        assert link.connection is not None
+        self._host.server.handle(link.connection, xid, request, self.now_ms())
+
+    def pass_nothing(self, link: Link, xid: int) -> None:
+        # A body that does not parse is answered in its turn, and changes nothing.
+        self.pass_on(link, xid, Undecodable(0, False))
+
+    def is_open(self, link: Link) -> bool:
+        return link.connection is not None and not link.connection.closed
+
+    def cut(self, link: Link) -> None:
+        self._host.pump()
+        self._host.cut(link)
+
+    def expire(self, link: Link) -> None:
+        assert link.connection is not None
+        self._host.server.expire(link.connection.session_id, self.now_ms())
+        self._host.pump()
+
+    def move(self, link: Link, server: int) -> None:
+        raise AssertionError("a simulated cluster has one ZooKeeper server")
+
+    def pause(self, link: Link) -> None:
+        self._host.pump()
+        self._host.network.hold(link.client, ADDRESS)
+        self._host.network.hold(ADDRESS, link.client)
+
+    def resume(self, link: Link) -> None:
+        self._host.network.release(link.client, ADDRESS)
+        self._host.network.release(ADDRESS, link.client)
+        self._host.faults.resumed(link)
+
+    def xid_of(self, message: object) -> int | None:
+        return message.xid if isinstance(message, Reply) else None
+
+    def with_error(self, message: object, code: int) -> Reply:
+        assert isinstance(message, Reply)
+        return Reply(message.xid, message.zxid, code, None)
+
+    def went_on(self, link: Link) -> None:
+        self._host.pump()
+        if link.hung_up and not self._host.faults.keeps(link):
+            self._host.hang_up(link)
 
 
 class ZooKeeperHost:
@@ -70,6 +141,8 @@ class ZooKeeperHost:
         self.network = network
         self.server = server
         self.start_ms = start_ms
+        self.rules = FaultRules(VOCABULARY)
+        self.faults: FaultPoint[Link, Request] = FaultPoint(self.rules, _Driver(self))
         self.on_foreign_output: Callable[[Connection, list[Outgoing]], None] | None = None
         self._links: dict[Connection, Link] = {}
         self._tick: Timer | None = None
@@ -78,6 +151,10 @@ class ZooKeeperHost:
     def now_ms(self) -> int:
         """The server's clock."""
         return self.start_ms + self.scheduler.now_us // 1000
+
+    def when_us(self, at_ms: int) -> int:
+        """The virtual time at which the server's clock shows `at_ms`, now where that is past."""
+        return max((at_ms - self.start_ms) * 1000, self.scheduler.now_us)
 
     def send(self, link: Link, xid: int, request: ConnectRequest | Request) -> None:
         """Send a request from the client's end; it arrives later, or never."""
@@ -91,7 +168,7 @@ class ZooKeeperHost:
         """Close from the client's end: what was under way to it is lost, the server learns of it."""
         if link.open:
             link.open = False
-            self.network.send(link.client, ADDRESS, lambda: self._disconnect(link))
+            self.network.send(link.client, ADDRESS, lambda: self.hang_up(link))
 
     def pump(self) -> None:
         """Send what the server has to say, and see to its next tick."""
@@ -114,15 +191,22 @@ class ZooKeeperHost:
         if link.connection not in self._links:
             return
         if number != link.received_by_server + 1:
-            self._disconnect(link)
-            self._reset(link)
+            self.cut(link)
             return
         link.received_by_server = number
         assert not isinstance(request, ConnectRequest)
-        self.server.handle(link.connection, xid, request, self.now_ms)
+        if self.faults.active:
+            self.faults.admit(link, xid, request)
+        else:
+            self.server.handle(link.connection, xid, request, self.now_ms)
         self.pump()
 
     def _send_back(self, link: Link, outgoing: list[Outgoing]) -> None:
+        if self.faults.active and self.faults.alter(link, outgoing):
+            if outgoing:
+                self._send_back(link, outgoing)
+            self.cut(link)
+            return
         link.sent_back += 1
         number = link.sent_back
 
@@ -139,7 +223,19 @@ class ZooKeeperHost:
         self.network.send(ADDRESS, link.client, arrive)
         if any(isinstance(message, Closed) for message in outgoing):
             assert link.connection is not None
-            self._links.pop(link.connection, None)
+            self._forget(link.connection)
+
+    def cut(self, link: Link) -> None:
+        """Close from the server's end; the client learns of it."""
+        self._disconnect(link)
+        self._reset(link)
+
+    def _forget(self, connection: Connection) -> bool:
+        """A connection is gone; whether it was there."""
+        link = self._links.pop(connection, None)
+        if link is not None:
+            self.faults.forget(link)
+        return link is not None
 
     def _reset(self, link: Link) -> None:
         def arrive() -> None:
@@ -149,8 +245,15 @@ class ZooKeeperHost:
 
         self.network.send(ADDRESS, link.client, arrive)
 
+    def hang_up(self, link: Link) -> None:
+        """The client has closed its end; what came before that has its turn first."""
+        if self.faults.keeps(link):
+            link.hung_up = True
+        else:
+            self._disconnect(link)
+
     def _disconnect(self, link: Link) -> None:
-        if link.connection is not None and self._links.pop(link.connection, None) is not None:
+        if link.connection is not None and self._forget(link.connection):
             self.server.disconnect(link.connection)
             self.pump()
 
@@ -158,12 +261,20 @@ class ZooKeeperHost:
         deadline_ms = self.server.next_deadline_ms()
         if deadline_ms is None:
             return
-        at_us = max((deadline_ms - self.start_ms) * 1000, self.scheduler.now_us)
+        at_us = self.when_us(deadline_ms)
         if self._tick is not None and self._tick.active:
             if self._tick.at_us <= at_us:
                 return
             self._tick.cancel()
         self._tick = self.scheduler.call_at(at_us, ADDRESS, self._run_tick)
+
+    def wake_faults(self, at_ms: int) -> None:
+        """See to it that what is late goes on when the server's clock shows `at_ms`."""
+        self.scheduler.call_at(self.when_us(at_ms), FAULTS, self._tick_faults)
+
+    def _tick_faults(self) -> None:
+        self.rules.tick(self.now_ms)
+        self.pump()
 
     def _run_tick(self) -> None:
         self.server.tick(self.now_ms)

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simzk.simulation.fault_rules import Action, FaultRules, Vocabulary
+from simzk.simulation.fault_rules import FaultRules
 from simzk.simulation.fault_verbs import FaultVerbs
-from simzk.zookeeper.operation_names import ERRORS, HINTS, OPERATION_NAMES, UNASKED, code_of, operation_and_paths
-from simzk.zookeeper.replies import Code
+from simzk.zookeeper.operation_names import VOCABULARY, operation_and_paths
+from simzk.zookeeper.replies import Reply
 from simzk.zookeeper.requests import Undecodable
 
 if TYPE_CHECKING:
@@ -23,15 +23,6 @@ if TYPE_CHECKING:
 
     from simzk.serve.host import Host, Link
     from simzk.zookeeper.requests import Request
-
-VOCABULARY = Vocabulary(
-    operations=tuple(dict.fromkeys(OPERATION_NAMES.values())),
-    unasked=UNASKED,
-    hints=HINTS,
-    errors=ERRORS,
-    code_of=code_of,
-    strikes={Code.CONNECTION_LOSS: Action.DROP_REQUEST, Code.SESSION_EXPIRED: Action.EXPIRE},
-)
 
 
 class ClientFaults(FaultVerbs["KazooClient"]):
@@ -107,9 +98,16 @@ class HostDriver:
     def resume(self, link: Link) -> None:
         self._host.whole.resume(link.session_id)
 
-    def drained(self, link: Link) -> None:
+    def xid_of(self, message: object) -> int | None:
+        return message.xid if isinstance(message, Reply) else None
+
+    def with_error(self, message: object, code: int) -> Reply:
+        assert isinstance(message, Reply)
+        return Reply(message.xid, message.zxid, code, None)
+
+    def went_on(self, link: Link) -> None:
         self._host.flush()
-        if link.hung_up:
+        if link.hung_up and not self._host.faults.keeps(link):
             self._host.cut(link)
 
 

@@ -20,7 +20,7 @@ from simzk.serve.clock import Clock, StillClock, WallClock
 from simzk.serve.faults import HostDriver, new_rules
 from simzk.simulation.fault_point import FaultPoint
 from simzk.wire.server_connection import Incoming, ProtocolProblem, Received, ServerConnection
-from simzk.zookeeper.replies import Closed, Outgoing, Reply
+from simzk.zookeeper.replies import Closed, Outgoing
 from simzk.zookeeper.requests import ConnectRequest, Request
 
 if TYPE_CHECKING:
@@ -230,7 +230,7 @@ class Host:
         if link.paused or not link.unsent:
             return
         outgoing, link.unsent = link.unsent, []
-        if self.faults.active and self._alter(link, outgoing):
+        if self.faults.active and self.faults.alter(link, outgoing):
             if outgoing:
                 link.unsent = outgoing
                 self._write(link)
@@ -241,18 +241,6 @@ class Host:
         link.transport.deliver(link.wire.encode(*outgoing))
         if isinstance(outgoing[-1], Closed):
             self._drop(link)
-
-    def _alter(self, link: Link, outgoing: list[Outgoing]) -> bool:
-        """Put errors where rules want them; whether a reply is lost, which then is cut off with all behind it."""
-        for at, message in enumerate(outgoing):
-            if isinstance(message, Reply):
-                is_altered, code = self.faults.altered_code(link, message.xid)
-                if is_altered and code is None:
-                    del outgoing[at:]
-                    return True
-                if code is not None:
-                    outgoing[at] = Reply(message.xid, message.zxid, code, None)
-        return False
 
     def cut(self, link: Link) -> None:
         """Send what the server has said, then close its end."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simzk.serve.memory_socket import MemorySocket
+    from simzk.simulation.fault_rules import FaultRules
     from simzk.zookeeper.connection import Connection
     from simzk.zookeeper.replies import Outgoing
 
@@ -41,6 +42,7 @@ class ZooKeeper(Facade):
         version: the ZooKeeper release whose behaviour it has, as "3.4" or "3.9.1".
         server: a server that somebody else made and drives, such as a simulated cluster's; with `now_ms`.
         now_ms: the virtual time of that server in ms; what clients ask is applied at that instant.
+        rules: a table of faults that he applies too, and which holds for these clients.
         pump: asks that somebody to take the server's output, and to hand to `deliver` what is for these clients.
 
     Raises:
@@ -63,10 +65,11 @@ class ZooKeeper(Facade):
         server: Server | None = None,
         now_ms: Callable[[], int] | None = None,
         pump: Callable[[], None] | None = None,
+        rules: FaultRules | None = None,
     ) -> None:
         chosen = _clock(clock, server, now_ms, pump)
         served = server or Server(ServerConfig(version=version), now_ms=chosen.now_ms())
-        super().__init__(Host(served, chosen, pump=pump), chosen)
+        super().__init__(Host(served, chosen, pump=pump, rules=rules), chosen)
 
     def client(self, **options: object) -> KazooClient:
         """kazoo's own client, not yet started, on a connection in memory; `close` stops it.
@@ -108,6 +111,10 @@ class ZooKeeper(Facade):
     def deliver(self, connection: Connection, outgoing: list[Outgoing]) -> None:
         """What the server sends on a connection from here; hold `lock`."""
         self._host.deliver(connection, outgoing)
+
+    def wake_by(self, wake_at: Callable[[int], None]) -> None:
+        """Let `wake_at` be called with each time, in ms of the server, at which a request that is late goes on."""
+        self._host.on_deadline = wake_at
 
     # What a handler asks (kazoo_handler.Listener).
 

@@ -16,7 +16,7 @@ A driver (a simulated server's network end, a host of real connections) calls `a
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from simzk.simulation.fault_rules import Action
 
@@ -67,8 +67,14 @@ class Driver(Protocol[LinkIn, RequestIn]):
     def resume(self, link: LinkIn) -> None:
         """Read and send again; `FaultPoint.resumed` is called on the way."""
 
-    def drained(self, link: LinkIn) -> None:
-        """Nothing is kept back any more."""
+    def xid_of(self, message: object) -> int | None:
+        """Of a reply the xid; None for what is none."""
+
+    def with_error(self, message: object, code: int) -> object:
+        """The reply of the same xid that refuses with an error."""
+
+    def went_on(self, link: LinkIn) -> None:
+        """What was kept back was passed on, as far as it could be: send what the server has said."""
 
 
 class _Kept(NamedTuple, Generic[RequestT]):
@@ -128,16 +134,34 @@ class FaultPoint(Generic[LinkT, RequestT]):
         """Whether anything of a connection is kept back."""
         return link in self._kept
 
-    def altered_code(self, link: LinkT, xid: int) -> tuple[bool, int | None]:
-        """Whether the reply of an xid is altered, and then the error in its place, None for a lost one; once."""
+    def alter(self, link: LinkT, outgoing: list[Any]) -> bool:
+        """Put errors in the places of the replies that they take; what is lost is taken away, with all behind it.
+
+        Args:
+            link: the connection.
+            outgoing: what is to be sent on it, in order; changed in place.
+
+        Returns:
+            whether something is lost: the connection is to end behind the rest.
+        """
         altered = self._altered.get(link)
-        if altered is None or xid not in altered:
-            return False, None
-        code = altered.pop(xid)
+        if altered is None:
+            return False
+        is_lost = False
+        for at, message in enumerate(outgoing):
+            xid = self._driver.xid_of(message)
+            if xid is None or xid not in altered:
+                continue
+            code = altered.pop(xid)
+            if code is None:
+                del outgoing[at:]
+                is_lost = True
+                break
+            outgoing[at] = self._driver.with_error(message, code)
         if not altered:
             del self._altered[link]
             self.note_active()
-        return True, code
+        return is_lost
 
     def forget(self, link: LinkT) -> None:
         """A connection is gone."""
@@ -149,7 +173,7 @@ class FaultPoint(Generic[LinkT, RequestT]):
         """A connection is read again: what a pause kept back goes on."""
         kept = self._kept.get(link)
         if kept and kept[0].rule is not None and kept[0].rule.action is Action.PAUSE:
-            self._go_on(link)
+            self._go_on(link, kept[0].rule)
 
     # What rules ask.
 
@@ -165,7 +189,7 @@ class FaultPoint(Generic[LinkT, RequestT]):
             if rule.action is Action.PAUSE:
                 self._driver.resume(link)
             else:
-                self._go_on(link)
+                self._go_on(link, rule)
 
     def let_go_all(self) -> None:
         """Pass on whatever is kept back here."""
@@ -192,11 +216,11 @@ class FaultPoint(Generic[LinkT, RequestT]):
 
     # The way of a request.
 
-    def _meet(self, link: LinkT, one: _Kept[RequestT]) -> None:
+    def _meet(self, link: LinkT, one: _Kept[RequestT], besides: FaultRule | None = None) -> None:
         """A request whose turn has come meets the rule that speaks of it, if there is one."""
         driver, xid, request = self._driver, one.xid, one.request
         who, operation, paths = driver.describe(link, request)
-        rule = self.rules.take(who, operation, paths)
+        rule = self.rules.take(who, operation, paths, besides=besides)
         if rule is None:
             driver.pass_on(link, xid, request)
             return
@@ -234,8 +258,8 @@ class FaultPoint(Generic[LinkT, RequestT]):
         self._kept.setdefault(link, deque()).appendleft(one)
         self.note_active()
 
-    def _go_on(self, link: LinkT) -> None:
-        """The first that waits has met its rule: it is passed on, then those behind it meet theirs."""
+    def _go_on(self, link: LinkT, besides: FaultRule | None = None) -> None:
+        """The first that waits has met its rule: it is passed on, then those behind it meet theirs, but for one."""
         kept = self._kept[link]
         first = kept.popleft()
         if self._driver.is_open(link):
@@ -244,11 +268,11 @@ class FaultPoint(Generic[LinkT, RequestT]):
         while self._kept.get(link) is kept and kept and kept[0].rule is None:
             one = kept.popleft()
             if self._driver.is_open(link):
-                self._meet(link, one)
+                self._meet(link, one, besides)
         if self._kept.get(link) is kept and not kept:
             del self._kept[link]
             self.note_active()
-            self._driver.drained(link)
+        self._driver.went_on(link)
 
     def check(self) -> None:
         """Assert that only what a rule keeps back, and what is behind it, waits."""

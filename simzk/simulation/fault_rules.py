@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Protocol
 
 from simzk.errors import ConfigError
 
@@ -46,24 +46,31 @@ class Action(StrEnum):
     FAIL = "fail"
 
 
-class Vocabulary(NamedTuple):
-    """The names that rules may use.
+class Vocabulary(Protocol):
+    """The names that rules may use."""
 
-    Args:
-        operations: of requests.
-        unasked: those of them that no rule about any operation means.
-        hints: other words that somebody may try, in lower case, and the name that is right.
-        errors: the codes that a request may be answered with, by name.
-        code_of: the code that somebody may mean by a name; None for none.
-        strikes: what a code does in place of being answered, for those that no server answers with.
-    """
+    @property
+    def operations(self) -> tuple[str, ...]:
+        """Of requests."""
 
-    operations: tuple[str, ...]
-    unasked: Collection[str]
-    hints: Mapping[str, str]
-    errors: Mapping[str, int]
-    code_of: Callable[[str], int | None]
-    strikes: Mapping[int, Action]
+    @property
+    def unasked(self) -> Collection[str]:
+        """Those of them that no rule about any operation means."""
+
+    @property
+    def hints(self) -> Mapping[str, str]:
+        """Other words that somebody may try, in lower case, and the name that is right."""
+
+    @property
+    def errors(self) -> Mapping[str, int]:
+        """The codes that a request may be answered with, by name."""
+
+    @property
+    def strikes(self) -> Mapping[int, str]:
+        """The action of a code that no server answers with: it happens instead."""
+
+    def code_of(self, name: str) -> int | None:
+        """The code that somebody may mean by a name; None for none."""
 
 
 class FaultRule:
@@ -198,7 +205,8 @@ class FaultRules:
         points: where the table is applied.
         on_fired: called as a rule strikes, with whose request of which kind and paths it was.
 
-    >>> rules = FaultRules(Vocabulary(("get", "set"), (), {"getdata": "get"}, {}, {}.get, {}))
+    >>> from types import SimpleNamespace
+    >>> rules = FaultRules(SimpleNamespace(operations=("get", "set"), unasked=(), hints={}))
     >>> rule = rules.add("drop_reply", "set", path="/a", below=True)
     >>> rules.take((7,), "set", ("/ab",)), rules.take((7,), "set", ("/a/b",))
     (None, <drop_reply set at or below /a: fired 1 of 1>)
@@ -274,10 +282,24 @@ class FaultRules:
             f"no operation is called {operation!r}{meant}", where="op", right=f"one of {', '.join(known)}"
         )
 
-    def take(self, who: tuple[Hashable, ...], operation: str, paths: tuple[str, ...]) -> FaultRule | None:
-        """The rule that a request meets, which has struck once more now; None where there is none."""
+    def take(
+        self,
+        who: tuple[Hashable, ...],
+        operation: str,
+        paths: tuple[str, ...],
+        *,
+        besides: FaultRule | None = None,
+    ) -> FaultRule | None:
+        """The rule that a request meets, which has struck once more now; None where there is none.
+
+        Args:
+            who: the names of the session.
+            operation: what the request is called.
+            paths: what it speaks of.
+            besides: a rule that it does not meet any more.
+        """
         for rule in self._rules:
-            if rule.means(who, operation, paths):
+            if rule is not besides and rule.means(who, operation, paths):
                 rule.fired += 1
                 if rule.fired == rule.times:
                     self._rules.remove(rule)

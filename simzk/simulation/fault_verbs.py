@@ -127,7 +127,7 @@ class FaultVerbs(ABC, Generic[ClientT]):
             ConfigError: an error that no server sends; and as with every verb.
         """
         code = self._code_of(error)
-        return self._add(self._rules.vocabulary.strikes.get(code, Action.FAIL), op, which, error=code)
+        return self._add(Action(self._rules.vocabulary.strikes.get(code, Action.FAIL)), op, which, error=code)
 
     def _servers(self) -> tuple[int, ...]:
         """The servers that a session can move to."""

@@ -8,7 +8,7 @@ Rules of this module:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.replies import Code
@@ -85,5 +85,30 @@ def code_of(name: str) -> Code | None:
     return _CODES.get(_squashed(name))
 
 
-HINTS: dict[str, str] = {kind.__name__.lower(): name for kind, name in OPERATION_NAMES.items()}
-"""The protocol's words for operations, in lower case, and the names that are used here."""
+_HINTS = {kind.__name__.lower(): name for kind, name in OPERATION_NAMES.items()}
+_STRIKES: dict[int, str] = {Code.CONNECTION_LOSS: "drop_request", Code.SESSION_EXPIRED: "expire"}
+
+
+class Vocabulary(NamedTuple):
+    """All these names as one value, for whoever is to know them without knowing ZooKeeper.
+
+    Attributes:
+        operations: what requests are called.
+        unasked: those of them that a client library sends by itself.
+        hints: the protocol's words for operations, in lower case, and the names that are used here.
+        errors: the codes by name.
+        strikes: what happens instead of being answered where somebody asks for an error that no server answers with.
+    """
+
+    operations: tuple[str, ...] = tuple(dict.fromkeys(OPERATION_NAMES.values()))
+    unasked: frozenset[str] = UNASKED
+    hints: dict[str, str] = _HINTS
+    errors: dict[str, int] = ERRORS
+    strikes: dict[int, str] = _STRIKES
+
+    def code_of(self, name: str) -> int | None:
+        """As `code_of`."""
+        return code_of(name)
+
+
+VOCABULARY = Vocabulary()

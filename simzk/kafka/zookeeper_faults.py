@@ -1,0 +1,52 @@
+"""Faults at will between the brokers of a simulated cluster and their ZooKeeper."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simzk.errors import ConfigError
+from simzk.simulation.fault_verbs import FaultVerbs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from simzk.kafka.zookeeper_host import ZooKeeperHost
+    from simzk.simulation import History
+    from simzk.simulation.fault_rules import FaultRule
+
+
+class BrokerFaults(FaultVerbs[int]):
+    """Faults on brokers' sessions: `KafkaCluster.zookeeper_faults`. A client is a broker's id, in all its sessions.
+
+    A controller of 2.1 and later writes by "transaction": a check of `/controller_epoch`, and the write.
+
+    Args:
+        host: where the brokers' connections end.
+        history: notes each rule that strikes.
+        brokers: the ids that there are.
+
+    >>> from simzk.kafka.cluster import KafkaCluster
+    >>> cluster = KafkaCluster(brokers=3, seed=1)
+    >>> rule = cluster.zookeeper_faults.drop_reply("transaction", path="/brokers/topics/t/partitions/0/state")
+    >>> _ = cluster.create_topic("t", assignment={0: [1, 2, 3]})
+    >>> cluster.run_until_quiet()
+    True
+    >>> rule.fired, cluster.state("t", 0).isr
+    (1, (1, 2, 3))
+    """
+
+    def __init__(self, host: ZooKeeperHost, history: History, brokers: Callable[[], list[int]]) -> None:
+        super().__init__(host.rules)
+        self._history = history
+        self._brokers = brokers
+        host.rules.on_fired = self._tell
+
+    def _session_of(self, client: int) -> Hashable:
+        known = self._brokers()
+        if client not in known:
+            right = f"one of {', '.join(str(broker) for broker in known)}"
+            raise ConfigError(f"broker {client} does not exist", where="client", right=right)
+        return f"broker {client}"
+
+    def _tell(self, rule: FaultRule, who: tuple[Hashable, ...], operation: str, paths: tuple[str, ...]) -> None:
+        self._history.record(str(who[0]), f"fault: {rule.action}", ", ".join(paths), "", operation)
