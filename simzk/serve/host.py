@@ -144,21 +144,21 @@ class Host:
             self._send()
 
     def process(self, link: Link, received: Sequence[Received]) -> None:
-        """Handle what a link's wire has decoded. What is to be sent waits for `flush`, but where order demands it."""
-        with self.lock:
-            if isinstance(self.clock, WallClock):
-                self.tick()  # what is due comes first, whichever client's thread wakes first
-            connection = link.connection
-            if connection is None or link.paused or link.closed or self.faults.active:
-                for one in received:
-                    self._take(link, one)
-                return
-            handle, now_ms = self.server.handle, self.clock.now_ms()
+        """Handle what a link's wire has decoded; under the lock. What is to be sent waits for `flush`, but where order
+        demands it."""
+        if isinstance(self.clock, WallClock):
+            self.tick()  # what is due comes first, whichever client's thread wakes first
+        connection = link.connection
+        if connection is None or link.paused or link.closed or self.faults.active:
             for one in received:
-                if one.__class__ is Incoming:
-                    handle(connection, one[0], one[1], now_ms)
-                else:
-                    self._take(link, one)
+                self._take(link, one)
+            return
+        handle, now_ms = self.server.handle, self.clock.now_ms()
+        for one in received:
+            if one.__class__ is Incoming:
+                handle(connection, one[0], one[1], now_ms)
+            else:
+                self._take(link, one)
 
     def flush(self) -> None:
         """Send what the server has to say."""
@@ -223,7 +223,10 @@ class Host:
         """What the server sends on a connection of ours; under the lock."""
         link = connection.owner
         if isinstance(link, Link):
-            link.unsent.extend(outgoing)
+            if link.unsent:
+                link.unsent.extend(outgoing)
+            else:
+                link.unsent = outgoing
             self._write(link)
 
     def _write(self, link: Link) -> None:

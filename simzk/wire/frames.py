@@ -13,6 +13,9 @@ class FrameBuffer:
     Args:
         max_bytes: the longest frame that is taken.
 
+    Attributes:
+        pending: the beginning of a frame that is not whole yet.
+
     >>> frames = FrameBuffer(100)
     >>> frames.receive(b"\\0\\0\\0\\2h"), frames.receive(b"i\\0\\0")
     ([], [b'hi'])
@@ -20,12 +23,7 @@ class FrameBuffer:
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._pending = b""
-
-    def is_one(self, data: bytes) -> bool:
-        """Whether `data`, at least four bytes, is one whole frame, and nothing is waiting for its rest."""
-        length = int.from_bytes(data[:_HEADER_BYTES], "big", signed=True)
-        return not self._pending and length == len(data) - _HEADER_BYTES and length <= self._max_bytes
+        self.pending = b""
 
     def receive(self, data: bytes) -> list[bytes]:
         """The frames that `data` completes.
@@ -34,20 +32,20 @@ class FrameBuffer:
             BadLengthError: a length that no frame may have; it is told before the body arrives. The error holds the
                 frames that were whole before it.
         """
-        buffer = self._pending + data if self._pending else data
+        buffer = self.pending + data if self.pending else data
         frames: list[bytes] = []
         at, end = 0, len(buffer)
         while end - at >= _HEADER_BYTES:
             length = int.from_bytes(buffer[at : at + _HEADER_BYTES], "big", signed=True)
             if not 0 <= length <= self._max_bytes:
-                self._pending = b""
+                self.pending = b""
                 raise BadLengthError(length, frames)
             behind = at + _HEADER_BYTES + length
             if behind > end:
                 break
             frames.append(buffer[at + _HEADER_BYTES : behind])
             at = behind
-        self._pending = buffer[at:]
+        self.pending = buffer[at:]
         return frames
 
 

@@ -40,7 +40,9 @@ _REQUEST_HEADER_BYTES = 8
 _REPLY_HEADER_BYTES = 16
 # The headers with the length of the frame before them, as one.
 _PREFIX = struct.Struct(">iii")
+_PREFIX_BYTES, _unpack_prefix = _PREFIX.size, _PREFIX.unpack_from
 _FRAMED_REPLY = struct.Struct(">iiqi")
+_pack_reply = _FRAMED_REPLY.pack
 _MULTI_OPCODE = BY_REQUEST[req.Multi].opcode
 
 
@@ -79,6 +81,7 @@ class ServerConnection:
     """
 
     def __init__(self, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
+        self._max_bytes = max_bytes
         self._frames = FrameBuffer(max_bytes)
         self._connected = False
         self._broken = False
@@ -86,10 +89,11 @@ class ServerConnection:
 
     def receive_data(self, data: bytes) -> list[Received]:
         """What arrives with these bytes, in order. After a `ProtocolProblem` nothing is heard any more."""
-        if self._connected and len(data) >= _PREFIX.size and self._frames.is_one(data):
-            # One whole request, nothing before and nothing behind it: what a client that waits for replies sends.
-            _, xid, opcode = _PREFIX.unpack_from(data)
-            return [self._request(xid, opcode, data, _PREFIX.size)]
+        if self._connected and len(data) >= _PREFIX_BYTES and not self._frames.pending:
+            length, xid, opcode = _unpack_prefix(data)
+            if length == len(data) - _LENGTH_BYTES and length <= self._max_bytes:
+                # One whole request, nothing before and nothing behind it: what a client that waits for replies sends.
+                return [self._request(xid, opcode, data, _PREFIX_BYTES)]
         if self._broken:
             return []
         received: list[Received] = []
@@ -125,7 +129,7 @@ class ServerConnection:
             body = req.Unimplemented(opcode)
         else:
             try:
-                body = operation.codec.read(data, at)[0]
+                body, _ = operation.codec.read(data, at)
             except MalformedError as malformed:
                 broke_off = opcode == _MULTI_OPCODE and not isinstance(malformed, NullACLError)
                 body = req.Undecodable(opcode, takes_zxid=broke_off)
@@ -136,7 +140,8 @@ class ServerConnection:
     def encode(self, *messages: Outgoing) -> bytes:
         """The bytes of what the server sends; of `Closed` there are none, the transport is simply closed."""
         if len(messages) == 1:
-            return self._encode(messages[0])
+            only = messages[0]
+            return self._encode_reply(only) if only.__class__ is Reply else self._encode(only)
         return b"".join(map(self._encode, messages))
 
     def _encode(self, message: Outgoing) -> bytes:
@@ -155,10 +160,14 @@ class ServerConnection:
 
     def _encode_reply(self, reply: Reply) -> bytes:
         xid, zxid, error, body = reply
-        request = self._answered(xid)
+        unanswered = self._unanswered
+        if unanswered and unanswered[0][0] == xid:
+            _, request = unanswered.popleft()
+        else:
+            request = self._answered(xid)
         if error and body is None:
-            return _FRAMED_REPLY.pack(_REPLY_HEADER_BYTES, xid, zxid, error)
-        out = bytearray(_FRAMED_REPLY.size)
+            return _pack_reply(_REPLY_HEADER_BYTES, xid, zxid, error)
+        out = bytearray()
         codec = BY_REQUEST[request.__class__].reply
         if codec is not None:
             codec.write(out, body)
@@ -166,8 +175,7 @@ class ServerConnection:
             assert isinstance(request, req.Multi | req.MultiRead)
             assert isinstance(body, list)
             write_results(out, request, body)
-        _FRAMED_REPLY.pack_into(out, 0, len(out) - _LENGTH_BYTES, xid, zxid, error)
-        return bytes(out)
+        return _pack_reply(_REPLY_HEADER_BYTES + len(out), xid, zxid, error) + out
 
     def _answered(self, xid: int) -> req.Request:
         """The request that a reply of this xid answers."""

@@ -31,6 +31,7 @@ class Connection:
     Attributes:
         session_id: the session's id, 0 where the server refused the connection.
         timeout_ms: the session timeout that this connection negotiated.
+        heard_ms: when the last request came; -1 before the first.
         closed: the server has nothing more to say than what is in `outgoing`, and hears nothing more.
         address: the client's address, its identity in the ip scheme.
         outgoing: what is to be sent, in order; `Server.take_output` takes it.
@@ -44,6 +45,7 @@ class Connection:
         "asker",
         "attended",
         "closed",
+        "heard_ms",
         "outgoing",
         "owner",
         "session",
@@ -56,6 +58,7 @@ class Connection:
         self.session_id = 0
         self.timeout_ms = 0
         self.closed = False
+        self.heard_ms = -1
         self.address = address
         self.outgoing: list[Outgoing] = []
         self.owner = owner

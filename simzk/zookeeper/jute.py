@@ -124,8 +124,17 @@ def decode_text(data: bytes) -> str:
 
 
 def _read_text(data: bytes, at: int) -> tuple[str | None, int]:
-    value, at = _read_buffer(data, at)
-    return (None if value is None else value.decode("utf-8", _ERRORS)), at
+    try:
+        (length,) = _unpack_int(data, at)
+    except struct.error:
+        raise MalformedError("the record ends within a length") from None
+    at += 4
+    end = at + length
+    if length >= 0 and end <= len(data):
+        return data[at:end].decode("utf-8", _ERRORS), end
+    if length == -1:
+        return None, at
+    raise MalformedError("a length that cannot be")
 
 
 def _write_text(out: bytearray, value: str | None) -> None:

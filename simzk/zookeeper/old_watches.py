@@ -32,7 +32,7 @@ class OldWatchTable(WatchTable[Watcher]):
         super().add(path, watcher, mode)
 
     def trigger(self, path: str) -> dict[Watcher, None]:
-        deaf = [watcher for watcher, mode in self._by_path.get(path, {}).items() if mode == _DEAF]
+        deaf = [watcher for watcher, mode in self.by_path.get(path, {}).items() if mode == _DEAF]
         told = super().trigger(path)
         for watcher in deaf:
             del told[watcher]

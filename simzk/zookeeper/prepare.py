@@ -21,7 +21,7 @@ from simzk.zookeeper.paths import SPECIAL_PATHS, is_valid_name, is_valid_path
 from simzk.zookeeper.refused import RefusedError
 from simzk.zookeeper.replies import Code
 from simzk.zookeeper.requests import OPEN_ACL
-from simzk.zookeeper.znode import MAX_TTL_MS, int32, is_session
+from simzk.zookeeper.znode import MAX_INT32, MAX_TTL_MS, MIN_INT32, is_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,8 +86,13 @@ FLAGS: dict[int, Flags] = {
     6: Flags(ttl=True, sequential=True),
 }
 
+_new = tuple.__new__
+"""Makes a record without the call more that a NamedTuple's own constructor is: every write makes four of them."""
+
 NO_TTL = -1
 """The ttl of a request that has none."""
+
+_PLAIN = FLAGS[0]
 
 if TYPE_CHECKING:
     Find = Callable[[str], NodeView | None]
@@ -133,10 +138,12 @@ def _at_valid(find: Find, path: str | None) -> NodeView:
 def _next_version(current: int, expected: int) -> int:
     if expected not in (-1, current):
         raise RefusedError(Code.BAD_VERSION)
-    return int32(current + 1)
+    return current + 1 if current != MAX_INT32 else MIN_INT32
 
 
 def _check_flags(flags: int, ttl_ms: int, asker: Asker) -> Flags:
+    if flags == 0 and ttl_ms == NO_TTL:
+        return _PLAIN
     kind = FLAGS.get(flags)
     if kind is None or flags > asker.config.rules.last_flags:
         raise RefusedError(Code.BAD_ARGUMENTS)
@@ -160,7 +167,8 @@ def _prepare_create(request: CreateRequest, asker: Asker, find: Find) -> txns.Cr
     parent_path = path[:slash]
     acl = expand_acl(request.acl, asker.identities)
     parent = _existing(find, parent_path)
-    asker.need(parent, acls.CREATE)
+    if parent.acl is not OPEN_ACL:
+        asker.need(parent, acls.CREATE)
     if not rules.flags_come_first:
         kind = _check_flags(request.flags, ttl_ms, asker)
     if kind.sequential:
@@ -175,10 +183,10 @@ def _prepare_create(request: CreateRequest, asker: Asker, find: Find) -> txns.Cr
     data = request.data
     if asker.config.enforce_quota and rules.enforces_quotas and asker.quotas.would_exceed(path, 1, len(data or b"")):
         raise RefusedError(Code.QUOTA_EXCEEDED)
-    cversion = int32(parent.cversion + 1)
+    cversion = parent.cversion + 1 if parent.cversion != MAX_INT32 else MIN_INT32
     # The kind of node comes from the request, not from its flags, for containers and TTL nodes (§1.5).
     if request.__class__ is req.Create:
-        return txns.CreateTxn(path, data, acl, kind.ephemeral, cversion)
+        return _new(txns.CreateTxn, (path, data, acl, kind.ephemeral, cversion))
     if request.__class__ is req.Create2:
         return txns.Create2Txn(path, data, acl, kind.ephemeral, cversion)
     if request.__class__ is req.CreateContainer:
@@ -188,7 +196,8 @@ def _prepare_create(request: CreateRequest, asker: Asker, find: Find) -> txns.Cr
 
 def _deletable(path: str | None, find: Find) -> tuple[str, str]:
     """The path and its parent's, unless it is none that may be deleted."""
-    path = _text(path)
+    if path is None:
+        raise RefusedError(Code.MARSHALLING_ERROR)
     slash = path.rfind("/")
     if slash == -1 or "\0" in path or (path in SPECIAL_PATHS and find(path) is not None):
         raise RefusedError(Code.BAD_ARGUMENTS)
@@ -196,13 +205,20 @@ def _deletable(path: str | None, find: Find) -> tuple[str, str]:
 
 
 def _prepare_delete(request: req.Delete, asker: Asker, find: Find) -> txns.DeleteTxn:
-    path, parent_path = _deletable(request.path, find)
-    asker.need(_existing(find, parent_path), acls.DELETE)
-    node = _existing(find, path)
-    _next_version(node.version, request.version)
+    path, expected = request
+    path, parent_path = _deletable(path, find)
+    parent, node = find(parent_path), find(path)
+    if parent is None:
+        raise RefusedError(Code.NO_NODE)
+    if parent.acl is not OPEN_ACL:
+        asker.need(parent, acls.DELETE)
+    if node is None:
+        raise RefusedError(Code.NO_NODE)
+    if expected not in (-1, node.version):
+        raise RefusedError(Code.BAD_VERSION)
     if node.child_count:
         raise RefusedError(Code.NOT_EMPTY)
-    return txns.DeleteTxn(path)
+    return _new(txns.DeleteTxn, (path,))
 
 
 def _prepare_delete_container(request: req.DeleteContainer, asker: Asker, find: Find) -> txns.DeleteContainerTxn:
@@ -219,14 +235,17 @@ def _prepare_delete_container(request: req.DeleteContainer, asker: Asker, find: 
 
 
 def _prepare_set_data(request: req.SetData, asker: Asker, find: Find) -> txns.SetDataTxn:
-    node = _at_valid(find, request.path)
-    path, data = _text(request.path), request.data
-    asker.need(node, acls.WRITE)
+    path, data, expected = request
+    node = find(path) if path else None
+    if node is None or path is None:
+        node, path = _at_valid(find, path), _text(path)
+    if node.acl is not OPEN_ACL:
+        asker.need(node, acls.WRITE)
     if asker.config.enforce_quota and asker.config.rules.enforces_quotas:
         grows = len(data or b"") - len(node.data or b"")
         if asker.quotas.would_exceed(path, 0, grows):
             raise RefusedError(Code.QUOTA_EXCEEDED)
-    return txns.SetDataTxn(path, data, _next_version(node.version, request.version))
+    return _new(txns.SetDataTxn, (path, data, _next_version(node.version, expected)))
 
 
 def _prepare_set_acl(request: req.SetACL, asker: Asker, find: Find) -> txns.SetACLTxn:

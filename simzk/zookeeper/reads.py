@@ -16,6 +16,7 @@ from simzk.zookeeper import requests as req
 from simzk.zookeeper.acl import ADMIN, READ, client_info, without_secrets
 from simzk.zookeeper.refused import RefusedError
 from simzk.zookeeper.replies import ClientInfo, Code, EventType, OperationResult, Stat, WatchedEvent
+from simzk.zookeeper.requests import OPEN_ACL
 from simzk.zookeeper.watches import Mode, WatcherType
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ class Reader:
         node = self.tree.find(path)
         if node is None:
             raise RefusedError(Code.NO_NODE)
-        connection.asker.need(node, permission)
+        if node.acl is not OPEN_ACL:
+            connection.asker.need(node, permission)
         return node
 
     def get_data(self, connection: Connection, request: req.GetData) -> tuple[bytes | None, Stat]:

@@ -198,14 +198,14 @@ class Server:
         session = connection.session
         if connection.closed or session is None:
             return
-        expiry_ms = self.sessions.expiry_of(now_ms, connection.timeout_ms)
-        if expiry_ms != session.expiry_ms:
+        if now_ms != connection.heard_ms:
+            connection.heard_ms = now_ms
             self.sessions.touch(session, now_ms, connection.timeout_ms)
         kind = request.__class__
         read = self._reads.get(kind)
         if read is not None:
             try:
-                reply = Reply(xid, self.zxid, 0, read(self._reader, connection, request))
+                reply = _new(Reply, (xid, self.zxid, 0, read(self._reader, connection, request)))
             except RefusedError as refused:
                 reply = Reply(xid, self.zxid, refused.code, refused.body)
         elif kind in self._writes:
@@ -227,8 +227,8 @@ class Server:
         except RefusedError as refused:
             error = refused.code
             record = txns.ErrorTxn(error)
-        body = self.apply(txns.Transaction(connection.session_id, xid, zxid, now_ms, record))
-        return Reply(xid, zxid, error, body)
+        body = self.apply(_new(txns.Transaction, (connection.session_id, xid, zxid, now_ms, record)))
+        return _new(Reply, (xid, zxid, error, body))
 
     def _multi(self, connection: Connection, xid: int, request: req.Multi, now_ms: int) -> None:
         error = 0
@@ -290,24 +290,24 @@ class Server:
         Returns:
             The body of the reply to whoever asked for it.
         """
-        assert transaction.zxid > self.zxid, "history only grows"
-        self.zxid = transaction.zxid
-        record = transaction.record
-        if record.__class__ is txns.CreateSessionTxn:
-            assert isinstance(record, txns.CreateSessionTxn)
-            self.sessions.add(transaction.session_id, record.timeout_ms, transaction.time_ms)
-        elif record.__class__ is txns.CloseSessionTxn:
-            self.sessions.remove(transaction.session_id)
-        body, changes = self.tree.apply(transaction)
-        self._sweeper.note(transaction.time_ms)
+        session_id, _, zxid, time_ms, record = transaction
+        assert zxid > self.zxid, "history only grows"
+        self.zxid = zxid
+        if isinstance(record, txns.CreateSessionTxn):
+            self.sessions.add(session_id, record.timeout_ms, time_ms)
+        elif isinstance(record, txns.CloseSessionTxn):
+            self.sessions.remove(session_id)
+        tree, watches = self.tree, self.watches
+        body, changes = tree.apply(transaction)
+        if tree.containers or tree.ttls:
+            self._sweeper.note(time_ms)
         for observer in self.on_transaction:
             observer(transaction)
-        watches = self.watches
-        if changes and (watches.data or watches.child):
+        if changes and (watches.data.by_path or watches.child.by_path):
             rules = self.config.rules
-            zxid = transaction.zxid if rules.events_have_zxids else -1
+            told_zxid = zxid if rules.events_have_zxids else -1
             for change in changes:
-                for connection, event, acl in watches.fire(change, zxid):
+                for connection, event, acl in watches.fire(change, told_zxid):
                     if not rules.hides_unreadable or connection.asker.may(acl, READ):
                         self._send(connection, event)
         return body
@@ -407,6 +407,9 @@ def _without_stats(request: req.Multi, results: list[OperationResult]) -> list[O
         told.append(OperationResult(error, body[0] if is_path else body))  # type: ignore[index]  # a path and a Stat
     return told
 
+
+_new = tuple.__new__
+"""Makes a tuple without the call more that a NamedTuple's own constructor is."""
 
 _WRITES = {kind: check for kind, check in PREPARE.items() if kind is not req.Check}
 """The writes that may come alone: a check stands only inside a multi (§1.4)."""

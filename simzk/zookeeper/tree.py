@@ -33,6 +33,12 @@ if TYPE_CHECKING:
 UNKNOWN_CVERSION = -1
 """In a transaction of an old log: the parent's cversion and 1."""
 
+_new = tuple.__new__
+"""Makes a tuple without the call more that a NamedTuple's own constructor is: every write makes four of them."""
+
+# A member of an enumeration is looked up once: each access is a search through the class.
+_CREATED, _DELETED, _DATA_CHANGED = EventType.NODE_CREATED, EventType.NODE_DELETED, EventType.NODE_DATA_CHANGED
+
 EPHEMERALS_CAPACITY = 16
 """The buckets that a session's set of ephemerals starts with: Java's default."""
 
@@ -143,9 +149,7 @@ class DataTree:
         Returns:
             The body of the reply and the changes, in order.
         """
-        record = transaction.record
-        if record.__class__ is txns.MultiTxn:
-            return self._apply_multi(transaction, record)
+        record = transaction[4]
         return _APPLY[record.__class__](self, transaction, record)
 
     def _apply_multi(self, transaction: txns.Transaction, record: txns.MultiTxn) -> Applied:
@@ -155,14 +159,17 @@ class DataTree:
         return Applied([step.body for step in applied], tuple(change for step in applied for change in step.changes))
 
     def _create(self, transaction: txns.Transaction, record: txns.CreateRecord, owner: int) -> tuple[Znode, Change]:
-        path, data = record.path, record.data
+        path, data, acl = record[:3]
         parent_path, _, name = path.rpartition("/")
         nodes = self._nodes
         parent = nodes[parent_path]
         assert path not in nodes, "a node is created once"
-        acl = self.acls.keep(record.acl)
+        if acl is not OPEN_ACL:
+            acl = self.acls.keep(acl)
         zxid = transaction.zxid
-        cversion = record.parent_cversion if record.parent_cversion != UNKNOWN_CVERSION else parent.cversion + 1
+        cversion = record.parent_cversion
+        if cversion == UNKNOWN_CVERSION:
+            cversion = parent.cversion + 1
         if cversion > parent.cversion:
             # Where the counter has wrapped it sticks, and so does pzxid (§2.2).
             parent.cversion = cversion
@@ -175,7 +182,7 @@ class DataTree:
             self.quotas.node_created(parent_path, name)
         if self.quotas.armed:
             self.quotas.count(path, 1, len(data or b""))
-        return node, Change(EventType.NODE_CREATED, path, acl, parent_path or "/", parent.acl)
+        return node, _new(Change, (_CREATED, path, acl, parent_path or "/", parent.acl))
 
     def _own(self, path: str, owner: int) -> None:
         if owner == CONTAINER_OWNER:
@@ -198,7 +205,7 @@ class DataTree:
 
     def _apply_create(self, transaction: txns.Transaction, record: txns.CreateTxn) -> Applied:
         _, change = self._create(transaction, record, transaction.session_id if record.ephemeral else 0)
-        return Applied(record.path, (change,))
+        return _new(Applied, (record.path, (change,)))
 
     def _apply_create2(self, transaction: txns.Transaction, record: txns.Create2Txn) -> Applied:
         node, change = self._create(transaction, record, transaction.session_id if record.ephemeral else 0)
@@ -216,22 +223,24 @@ class DataTree:
         parent_path, _, name = path.rpartition("/")
         node = self._nodes.pop(path)
         parent = self._nodes[parent_path]
-        assert not node.child_count, "a node with children stays"
+        assert not node.children, "a node with children stays"
         assert parent.children is not None
         parent.children.discard(name)
-        parent.pzxid = max(parent.pzxid, zxid)
+        if zxid > parent.pzxid:
+            parent.pzxid = zxid
         acl = node.acl
-        self.acls.release(acl)
+        if acl is not OPEN_ACL:
+            self.acls.release(acl)
         if node.ephemeral_owner:
             self._disown(path, node.ephemeral_owner)
         if parent_path.startswith("/zookeeper/"):
             self.quotas.node_deleted(parent_path, name)
         if self.quotas.armed:
             self.quotas.count(path, -1, -len(node.data or b""))
-        return Change(EventType.NODE_DELETED, path, acl, parent_path or "/", parent.acl)
+        return _new(Change, (_DELETED, path, acl, parent_path or "/", parent.acl))
 
     def _apply_delete(self, transaction: txns.Transaction, record: txns.DeleteTxn | txns.DeleteContainerTxn) -> Applied:
-        return Applied(None, (self._delete(record.path, transaction.zxid),))
+        return _new(Applied, (None, (self._delete(record.path, transaction.zxid),)))
 
     def _apply_set_data(self, transaction: txns.Transaction, record: txns.SetDataTxn) -> Applied:
         path, data, version = record
@@ -242,7 +251,7 @@ class DataTree:
         node.version = version
         node.mzxid = transaction.zxid
         node.mtime_ms = transaction.time_ms
-        return Applied(node.stat(), (Change(EventType.NODE_DATA_CHANGED, path, node.acl, "", ()),))
+        return _new(Applied, (node.stat(), (_new(Change, (_DATA_CHANGED, path, node.acl, "", ())),)))
 
     def _apply_set_acl(self, transaction: txns.Transaction, record: txns.SetACLTxn) -> Applied:
         node = self._nodes[record.path]
@@ -350,6 +359,7 @@ _APPLY: dict[type, Callable[..., Applied]] = {
     txns.SetDataTxn: DataTree._apply_set_data,
     txns.SetACLTxn: DataTree._apply_set_acl,
     txns.CheckTxn: DataTree._apply_check,
+    txns.MultiTxn: DataTree._apply_multi,
     txns.CreateSessionTxn: DataTree._apply_nothing,
     txns.CloseSessionTxn: DataTree._apply_close_session,
     txns.ErrorTxn: DataTree._apply_nothing,

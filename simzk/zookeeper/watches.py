@@ -47,29 +47,29 @@ class WatcherType(IntEnum):
 class WatchTable(Generic[Watcher]):
     """Paths to watchers with their modes, and back."""
 
-    __slots__ = ("_by_path", "_by_watcher", "_recursive")
+    __slots__ = ("_by_watcher", "_recursive", "by_path")
 
     def __init__(self) -> None:
-        self._by_path: dict[str | None, dict[Watcher, int]] = {}
+        self.by_path: dict[str | None, dict[Watcher, int]] = {}
         self._by_watcher: dict[Watcher, dict[str | None, None]] = {}
         self._recursive = 0
 
     def __bool__(self) -> bool:
-        return bool(self._by_path)
+        return bool(self.by_path)
 
     def add(self, path: str | None, watcher: Watcher, mode: int) -> None:
-        watchers = self._by_path.setdefault(path, {})
+        watchers = self.by_path.setdefault(path, {})
         old = watchers.get(watcher, 0)
         self._by_watcher.setdefault(watcher, {})[path] = None
         self._set(path, watcher, old, old | mode)
 
     def contains(self, path: str | None, watcher: Watcher, mode: int) -> bool:
         """Whether the watcher has a watch of one of the modes on the path."""
-        return bool(self._by_path.get(path, {}).get(watcher, 0) & mode)
+        return bool(self.by_path.get(path, {}).get(watcher, 0) & mode)
 
     def remove(self, path: str | None, watcher: Watcher, mode: int) -> bool:
         """Drop the modes of one watch; whether there was anything to drop."""
-        old = self._by_path.get(path, {}).get(watcher, 0)
+        old = self.by_path.get(path, {}).get(watcher, 0)
         if old & mode:
             self._set(path, watcher, old, old & ~mode)
         return bool(old & mode)
@@ -77,37 +77,37 @@ class WatchTable(Generic[Watcher]):
     def forget(self, watcher: Watcher) -> None:
         """Drop all that a watcher watches."""
         for path in list(self._by_watcher.get(watcher, ())):
-            self._set(path, watcher, self._by_path[path][watcher], 0)
+            self._set(path, watcher, self.by_path[path][watcher], 0)
 
     def trigger(self, path: str) -> dict[Watcher, None]:
         """Who watches `path` at this moment, or above it recursively; standard watches of it are used up."""
         told: dict[Watcher, None] = {}
-        for watcher, modes in list(self._by_path.get(path, {}).items()):
+        for watcher, modes in list(self.by_path.get(path, {}).items()):
             told[watcher] = None
             if modes & Mode.STANDARD:
                 self._set(path, watcher, modes, modes & ~Mode.STANDARD)
         if self._recursive:
             for ancestor in ancestors_of(path):
-                for watcher, modes in self._by_path.get(ancestor, {}).items():
+                for watcher, modes in self.by_path.get(ancestor, {}).items():
                     if modes & Mode.RECURSIVE:
                         told[watcher] = None
         return told
 
     def entries(self) -> Iterator[tuple[str | None, Watcher, Mode]]:
         """All watches."""
-        for path, watchers in self._by_path.items():
+        for path, watchers in self.by_path.items():
             for watcher, modes in watchers.items():
                 yield path, watcher, Mode(modes)
 
     def _set(self, path: str | None, watcher: Watcher, old: int, new: int) -> None:
         self._recursive += bool(new & Mode.RECURSIVE) - bool(old & Mode.RECURSIVE)
         if new:
-            self._by_path[path][watcher] = new
+            self.by_path[path][watcher] = new
             return
-        del self._by_path[path][watcher]
+        del self.by_path[path][watcher]
         del self._by_watcher[watcher][path]
-        if not self._by_path[path]:
-            del self._by_path[path]
+        if not self.by_path[path]:
+            del self.by_path[path]
         if not self._by_watcher[watcher]:
             del self._by_watcher[watcher]
 
@@ -117,7 +117,7 @@ class WatchTable(Generic[Watcher]):
         backward = {(path, watcher) for watcher, paths in self._by_watcher.items() for path in paths}
         assert forward == backward
         assert all(modes for _, _, modes in self.entries())
-        assert all(self._by_path.values())
+        assert all(self.by_path.values())
         assert all(self._by_watcher.values())
         assert self._recursive == sum(bool(modes & Mode.RECURSIVE) for _, _, modes in self.entries())
 

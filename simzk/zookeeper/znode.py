@@ -22,6 +22,7 @@ CHILDREN_CAPACITY = 8
 CONTAINER_OWNER = -(1 << 63)
 """The stored ephemeralOwner of a container (EphemeralType.CONTAINER_EPHEMERAL_OWNER)."""
 
+MIN_INT32, MAX_INT32 = -(1 << 31), (1 << 31) - 1
 MAX_TTL_MS = (1 << 40) - 1
 _TTL_MASK = 0xFF << 56
 _UNSIGNED = (1 << 64) - 1
@@ -103,16 +104,20 @@ class Znode:
         """The Stat as clients see it: its cversion counts creations and deletions of children (DataNode.copyStat)."""
         data, children, owner = self.data, self.children, self.ephemeral_owner
         child_count = 0 if children is None else len(children)
-        return Stat(
-            self.czxid,
-            self.mzxid,
-            self.ctime_ms,
-            self.mtime_ms,
-            self.version,
-            int32(self.cversion * 2 - child_count),
-            self.aversion,
-            owner if owner == 0 or is_session(owner) else 0,
-            0 if data is None else len(data),
-            child_count,
-            self.pzxid,
+        # Most replies hold a Stat: it is made without the call that a NamedTuple's own constructor costs.
+        return tuple.__new__(
+            Stat,
+            (
+                self.czxid,
+                self.mzxid,
+                self.ctime_ms,
+                self.mtime_ms,
+                self.version,
+                int32(self.cversion * 2 - child_count) if child_count or self.cversion else 0,
+                self.aversion,
+                owner if owner == 0 or is_session(owner) else 0,
+                0 if data is None else len(data),
+                child_count,
+                self.pzxid,
+            ),
         )
