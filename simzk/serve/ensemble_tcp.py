@@ -141,13 +141,12 @@ class EnsembleTcp:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread_id = 0
         self._timer: asyncio.TimerHandle | None = None
-        waits = isinstance(clock, WallClock)
         config = EnsembleConfig(
             servers,
             settings.server,
-            election_ms=ELECTION_MS if waits else 0,
+            election_ms=ELECTION_MS if isinstance(clock, WallClock) else 0,
             read_only=read_only,
-            read_only_after_ms=READ_ONLY_AFTER_MS if waits else 0,
+            read_only_after_ms=READ_ONLY_AFTER_MS,
         )
         self.ensemble = Ensemble(config, now_ms=clock.now_ms())
         self.host = EnsembleHost(self.ensemble, clock)

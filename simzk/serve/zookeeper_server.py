@@ -41,7 +41,8 @@ class ZooKeeperServer(Facade):
         version: the ZooKeeper release whose behaviour it has, as "3.4" or "3.9.1"; no other is taken.
         servers: how many servers there are; more than 1 are an ensemble, with the verbs of `ensemble`. They listen on
             `port` and those that follow it, or each on any free one.
-        read_only: whether a server that can speak with no majority of the others serves read-only clients.
+        read_only: whether a server that can speak with no majority of the others serves read-only clients, 2 s after
+            it has lost it.
 
     Raises:
         ConfigError: an unknown clock, a port that is taken, a data directory that cannot be used, or is asked for an

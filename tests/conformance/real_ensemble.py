@@ -1,9 +1,9 @@
 """A real ensemble of three ZooKeeper servers for tests: three processes of the server in PySpark's jars.
 
 Rules of this module:
-  - nine free ports are looked for, and nine others where somebody was quicker; nothing outside a temporary directory is
-    touched; all processes are gone when `stop` returns;
-  - what a server does by itself (an election, the turn to read-only) is waited for by asking it, never by sleeping long.
+  - nine free ports are looked for, and nine others where somebody was quicker; nothing outside a temporary directory
+    is touched; all processes are gone when `stop` returns;
+  - what a server does by itself (an election, the turn to read-only) is waited for by asking it.
 """
 
 from __future__ import annotations
@@ -69,21 +69,22 @@ class RealEnsemble:
     def _came_up(self) -> bool:
         return all(self._awaits(server, lambda mode: mode in ("leader", "follower")) for server in SERVERS)
 
-    def launch(self, server: int) -> None:
-        """Start the process of one server, on the data that it has."""
+    def launch(self, server: int, *, local_sessions: bool = False) -> None:
+        """Start the process of one server, on the data that it has; only with local sessions can it serve read-only."""
         data = self._directory / str(server)
         data.mkdir(exist_ok=True)
         (data / "myid").write_text(str(server))
         config = self._directory / f"{server}.cfg"
         config.write_text(
             f"tickTime={TICK_MS}\ndataDir={data}\ninitLimit=20\nsyncLimit=20\nadmin.enableServer=false\n"
-            f"maxSessionTimeout=40000\n4lw.commands.whitelist=*\n{self.members}"
+            f"maxSessionTimeout=40000\n4lw.commands.whitelist=*\n"
+            f"localSessionsEnabled={str(local_sessions).lower()}\n{self.members}"
         )
         settings = ("-Dreadonlymode.enabled=true", "-Dzookeeper.forceSync=no", "-Dfile.encoding=UTF-8")
+        main = ("-cp", f"{jars()}/*", "org.apache.zookeeper.server.quorum.QuorumPeerMain", str(config))
         with (self._directory / f"log.{server}").open("ab") as output:
             self._processes[server] = subprocess.Popen(
-                ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", *settings, "-cp", f"{jars()}/*"]
-                + ["org.apache.zookeeper.server.quorum.QuorumPeerMain", str(config)],
+                ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", *settings, *main],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

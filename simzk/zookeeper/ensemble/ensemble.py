@@ -23,6 +23,7 @@ from simzk.zookeeper.ensemble.config import EnsembleConfig
 from simzk.zookeeper.ensemble.history import History
 from simzk.zookeeper.ensemble.member import Member
 from simzk.zookeeper.ensemble.role import Role
+from simzk.zookeeper.transactions import CloseSessionTxn
 
 if TYPE_CHECKING:
     from simzk.zookeeper.connection import Connection
@@ -219,6 +220,8 @@ class Ensemble:
         assert leader is not None
         self.history.append(transaction)
         leader.position = leader.logged = self.history.end
+        if isinstance(transaction.record, CloseSessionTxn):
+            self.owners.pop(transaction.session_id, None)
         for member in self.members.values():
             if member.role is Role.FOLLOWING:
                 member.logged = self.history.end
@@ -291,6 +294,7 @@ class Ensemble:
             assert self.leading.role is Role.LEADING
             assert self.leading.position == end
             assert self.leading.zxid >> 32 == self.epoch
+            assert all(session_id in self.leading.sessions for session_id in self.owners)
         have_all = [member for member in self.members.values() if member.logged == end]
         assert len(have_all) >= self.config.quorum, "a majority has all that is committed"
         trees: dict[int, object] = {}

@@ -7,7 +7,7 @@ Rules of this module:
     themselves are passed on at once, as nothing before them can change them;
   - a session belongs to the server that it was last attached to. On a follower its old connection can still read; its
     first write there uses a zxid, changes nothing and closes the connection. The leader closes such a connection at
-    its first request of any kind [V];
+    its first request of any kind [V]; but some requests are obeyed anywhere (proposals.py);
   - a read-only server's sessions are its own; it refuses to take up the ensemble's.
 
 Source: FollowerRequestProcessor, PrepRequestProcessor, ReadOnlyRequestProcessor, Learner; §7.
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from simzk.zookeeper import requests as req
 from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.ensemble.member_connection import Held, MemberConnection
-from simzk.zookeeper.ensemble.proposals import is_refused_read_only, is_write, record_of, reply_to
+from simzk.zookeeper.ensemble.proposals import is_of_any_server, is_refused_read_only, is_write, record_of, reply_to
 from simzk.zookeeper.ensemble.replica import Replica
 from simzk.zookeeper.ensemble.role import Role
 from simzk.zookeeper.replies import Code, ConnectResponse, Reply
@@ -112,7 +112,7 @@ class Member(Replica):
         if connection.closed or connection.leaving:
             return
         if self.role is Role.LEADING:
-            if self._ensemble.owners.get(connection.session_id) == self.server_id:
+            if self._is_mine(connection) or is_of_any_server(request):
                 super().handle(connection, xid, request, now_ms)
             else:
                 if is_write(request):
@@ -134,6 +134,10 @@ class Member(Replica):
             connection.waiting.append(Held(xid, request))
         else:
             super().handle(connection, xid, request, now_ms)
+
+    def _is_mine(self, connection: Connection) -> bool:
+        """Whether the connection's session was attached nowhere else since."""
+        return self._ensemble.owners.get(connection.session_id) == self.server_id
 
     def _touch(self, connection: Connection, now_ms: int) -> None:
         if connection.session is not None:
@@ -161,7 +165,7 @@ class Member(Replica):
         if session_id not in leader.sessions:
             return  # it has ended, and its end is on the way here
         self._touch(connection, now_ms)
-        if self._ensemble.owners.get(session_id) != self.server_id:
+        if not self._is_mine(connection) and not is_of_any_server(request):
             self._refuse_moved(connection, xid, now_ms)
             return
         asker = connection.asker._replace(quotas=leader.tree.quotas)

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 _WRITES = frozenset(PREPARE) - {req.Check} | {req.Multi, req.CloseSession}
 
+_OF_ANY_SERVER = frozenset(
+    {req.Auth, req.CloseSession, req.DeleteContainer, req.Sasl, req.Undecodable, req.Unimplemented}
+)
+
 # By their opcodes (§1.5): create and its kin, delete, deleteContainer, setData, setACL, sync, check, multi, reconfig.
 _REFUSED_OPCODES = frozenset({1, 2, 5, 7, 9, 13, 14, 15, 16, 19, 20, 21})
 _REFUSED = frozenset(PREPARE) | {req.Multi, req.Sync}
@@ -29,6 +33,15 @@ _REFUSED = frozenset(PREPARE) | {req.Multi, req.Sync}
 def is_write(request: req.Request) -> bool:
     """Whether a request takes a zxid, so that the leader must see it."""
     return request.__class__ in _WRITES or (isinstance(request, req.Undecodable) and request.takes_zxid)
+
+
+def is_of_any_server(request: req.Request) -> bool:
+    """Whether a request is obeyed wherever its session has moved to: the real server forgets to ask [V].
+
+    >>> is_of_any_server(req.Multi(())), is_of_any_server(req.Multi((req.Check("/", -1),)))
+    (True, False)
+    """
+    return request.__class__ in _OF_ANY_SERVER or (isinstance(request, req.Multi) and not request.operations)
 
 
 def is_refused_read_only(request: req.Request) -> bool:

@@ -1,0 +1,23 @@
+"""One story of an ensemble (elections, moved sessions, read-only servers) told by a real one and by ours, compared."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conformance.ensemble_arms import RealArm, SimulatedArm
+from tests.conformance.ensemble_story import Story
+from tests.conformance.real_ensemble import RealEnsemble
+
+
+@pytest.mark.java
+def test_both_tell_the_same_story() -> None:
+    ours = SimulatedArm()
+    try:
+        simulated = Story(ours).tell()
+    finally:
+        ours.close()
+    with RealEnsemble() as ensemble:
+        real = Story(RealArm(ensemble)).tell()
+    assert simulated.keys() == real.keys()
+    different = {name: (what, real[name]) for name, what in simulated.items() if what != real[name]}
+    assert not different

@@ -1,0 +1,191 @@
+"""Whatever happens to the servers of an ensemble, its promises hold (§7): a machine over stops, cuts, lags, elections.
+
+What is held, at every step: a session's zxids never go back; replies keep their order; a session reads what it wrote;
+a read behind a sync sees what was acknowledged before the sync; servers that are equally far are equal. At the end,
+once all is healed: nothing acknowledged is lost, and all trees are equal.
+"""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from simzk.zookeeper import requests as req
+from simzk.zookeeper.ensemble import Ensemble, EnsembleConfig, Role
+from tests.zookeeper.ensemble_clients import KEY, NOTHING, Client, answer, connected, create, deliver, number_in
+
+CLIENTS = 4
+ASKED = ("write", "read", "read", "sync", "make", "make_ephemeral")
+CHOICE = st.integers(0, 1 << 16)
+
+
+class EnsembleMachine(RuleBasedStateMachine):
+    """Clients write growing numbers to one key, and nodes of their own."""
+
+    @initialize(servers=st.sampled_from([1, 3, 5]), election_ms=st.sampled_from([0, 400]), read_only=st.booleans())
+    def begin(self, servers: int, election_ms: int, read_only: bool) -> None:
+        self.now_ms = 0
+        config = EnsembleConfig(servers, election_ms=election_ms, read_only=read_only, read_only_after_ms=2000)
+        self.ensemble = Ensemble(config)
+        answer(connected(self.ensemble, 1), create(KEY))
+        self.clients = [Client(self.ensemble, f"10.0.0.{index}") for index in range(CLIENTS)]
+        self.submitted = 0
+        self.asked: list[tuple[Client, int, int, str]] = []
+        self.acknowledged = NOTHING
+        self.made: list[str] = []
+        for index, client in enumerate(self.clients):
+            client.connect(self.server(index), self.now_ms)
+
+    def server(self, choice: int) -> int:
+        return choice % len(self.ensemble.members) + 1
+
+    def client(self, choice: int) -> Client:
+        return self.clients[choice % CLIENTS]
+
+    # Clients
+
+    @rule(who=CHOICE, where=CHOICE, read_only=st.booleans())
+    def attach(self, who: int, where: int, read_only: bool) -> None:
+        self.client(who).connect(self.server(where), self.now_ms, read_only=read_only)
+
+    @rule(who=CHOICE)
+    def detach(self, who: int) -> None:
+        self.client(who).leave()
+
+    @rule(who=CHOICE, where=CHOICE, moves=st.booleans(), what=st.lists(st.sampled_from(ASKED), min_size=1, max_size=6))
+    def talk(self, who: int, where: int, moves: bool, what: list[str]) -> None:
+        """One client asks several things at once, on the server where it is or on another."""
+        client = self.client(who)
+        if moves or not client.is_connected:
+            client.connect(self.server(where), self.now_ms)
+        for asked in what:
+            if client.is_connected:
+                getattr(self, f"ask_{asked}")(client)
+
+    @rule(who=st.lists(CHOICE, min_size=4, max_size=12), what=st.lists(st.sampled_from(ASKED), min_size=12))
+    def chat(self, who: list[int], what: list[str]) -> None:
+        """All clients that are there ask, in turns."""
+        for index, asked in zip(who, what, strict=False):
+            if self.client(index).is_connected:
+                getattr(self, f"ask_{asked}")(self.client(index))
+
+    def ask_write(self, client: Client) -> None:
+        self.submitted += 1
+        xid = client.ask(req.SetData(KEY, str(self.submitted).encode(), -1), self.now_ms, self.submitted)
+        self.asked.append((client, xid, self.submitted, ""))
+
+    def ask_make(self, client: Client) -> None:
+        self.submitted += 1
+        path = f"/made-{self.submitted}"
+        self.asked.append((client, client.ask(create(path), self.now_ms), NOTHING, path))
+
+    def ask_make_ephemeral(self, client: Client) -> None:
+        self.submitted += 1
+        client.ask(create(f"/ephemeral-{self.submitted}", 1), self.now_ms)
+
+    def ask_read(self, client: Client) -> None:
+        client.ask(req.GetData(KEY, True), self.now_ms)
+
+    def ask_sync(self, client: Client) -> None:
+        self.note_answers()
+        client.ask(req.Sync(KEY), self.now_ms, self.acknowledged)
+
+    @rule(who=CHOICE)
+    def end_session(self, who: int) -> None:
+        client = self.client(who)
+        if client.is_connected:
+            client.ask(req.CloseSession(), self.now_ms)
+
+    # Servers
+
+    @rule(which=CHOICE)
+    def stop_or_start(self, which: int) -> None:
+        server = self.server(which)
+        if self.ensemble.members[server].role is Role.DOWN:
+            self.ensemble.start(server, self.now_ms)
+        else:
+            self.ensemble.stop(server, self.now_ms)
+
+    @rule(which=st.lists(CHOICE, min_size=1, max_size=2))
+    def cut(self, which: list[int]) -> None:
+        self.ensemble.cut(*{self.server(one): None for one in which}, now_ms=self.now_ms)
+
+    @rule()
+    def heal(self) -> None:
+        self.ensemble.heal(self.now_ms)
+
+    @rule(which=CHOICE, lag_ms=st.sampled_from([0, 0, 300]), transactions=st.sampled_from([0, 0, 1, 4]))
+    def lag(self, which: int, lag_ms: int, transactions: int) -> None:
+        self.ensemble.lag(self.server(which), self.now_ms, lag_ms=lag_ms, transactions=transactions)
+
+    @rule(which=CHOICE)
+    def elect(self, which: int) -> None:
+        leader = self.ensemble.leading
+        if leader is not None:
+            able = [
+                member.server_id
+                for member in self.ensemble.members.values()
+                if member.role in (Role.LEADING, Role.FOLLOWING)
+            ]
+            self.ensemble.elect(self.now_ms, able[which % len(able)])
+
+    @rule(duration_ms=st.sampled_from([1, 100, 300, 1000, 15_000]))
+    def go_by(self, duration_ms: int) -> None:
+        self.advance(duration_ms)
+
+    def advance(self, duration_ms: int) -> None:
+        end_ms = self.now_ms + duration_ms
+        while (deadline_ms := self.ensemble.next_deadline_ms()) is not None and deadline_ms <= end_ms:
+            self.now_ms = max(self.now_ms, deadline_ms)
+            self.ensemble.tick(self.now_ms)
+            deliver(self.ensemble)
+        self.now_ms = end_ms
+
+    # What must hold
+
+    @invariant()
+    def is_sound(self) -> None:
+        if not hasattr(self, "ensemble"):
+            return
+        self.ensemble.check()
+        self.note_answers()
+
+    def note_answers(self) -> None:
+        """What was acknowledged meanwhile must never be lost."""
+        deliver(self.ensemble)
+        waiting = []
+        for client, xid, number, path in self.asked:
+            reply = client.reply_to(xid)
+            if reply is None:
+                waiting.append((client, xid, number, path))
+            elif not reply.error:
+                self.acknowledged = max(self.acknowledged, number)
+                self.made += [path] if path else []
+        self.asked = waiting
+
+    def teardown(self) -> None:
+        if not hasattr(self, "ensemble"):
+            return
+        self.is_sound()
+        for server, member in self.ensemble.members.items():
+            self.ensemble.lag(server, self.now_ms)
+            if member.role is Role.DOWN:
+                self.ensemble.start(server, self.now_ms)
+        self.ensemble.heal(self.now_ms)
+        self.advance(5_000)
+        self.ensemble.check()
+        assert self.ensemble.leading is not None
+        assert {member.position for member in self.ensemble.members.values()} == {self.ensemble.history.end}
+        for member in self.ensemble.members.values():
+            node = member.tree.get(KEY)
+            assert node is not None
+            assert number_in(node.data) >= self.acknowledged, "no acknowledged write is lost"
+            assert all(path in member.tree for path in self.made), "no acknowledged node is lost"
+        client = connected(self.ensemble, 1, self.now_ms)
+        answer(client, create("/last"), self.now_ms)
+        assert all("/last" in member.tree for member in self.ensemble.members.values())
+
+
+TestEnsemble = EnsembleMachine.TestCase
+TestEnsemble.settings = settings(stateful_step_count=40)
