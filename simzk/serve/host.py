@@ -52,6 +52,7 @@ class Link:
         "paused",
         "sent",
         "session_id",
+        "subject",
         "transport",
         "unread",
         "unsent",
@@ -62,6 +63,7 @@ class Link:
         self._host = host
         self.transport = transport
         self.address = address  # the client's, its identity in the ip scheme
+        self.subject = ""  # of the client's certificate, where it showed one
         self.sent = 0  # messages, replies and events alike
         self.last_zxid = -1  # of the last of them
         self.wire = ServerConnection(host.server.config.max_buffer_bytes)
@@ -205,6 +207,8 @@ class Host:
             return
         link.connection = self.server.connect(request, self.clock.now_ms(), address=link.address, owner=link)
         link.session_id = link.connection.session_id
+        if link.subject:
+            self.server.identify(link.connection, link.subject)
         self._attend(link.connection)
 
     def _handle(self, link: Link, xid: int, request: Request) -> None:

@@ -16,6 +16,8 @@ from simzk.zookeeper.config import ServerConfig
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from simzk.serve.tls import Tls
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -30,6 +32,8 @@ class Settings:
         data_directory: where the tree is kept; None for in memory only (dataDir).
         fsync: whether what is acknowledged is forced to the disk (forceSync).
         snap_count: a snapshot is written about every so many transactions (snapCount).
+        secure_port: a port beside `port` that TLS secures (secureClientPort); without it `tls` secures `port` itself.
+        tls: how; None for no TLS.
         admin_address: the interface of the AdminServer.
         admin_port: its port, 0 for any free one; None for no AdminServer.
         admin_path: where its commands are found (admin.commandURL).
@@ -48,5 +52,7 @@ class Settings:
     admin_address: str = "127.0.0.1"
     admin_port: int | None = None
     admin_path: str = "/commands"
+    secure_port: int | None = None
+    tls: Tls | None = None
     server: ServerConfig = field(default_factory=lambda: ServerConfig(extended_types=True))
     text: str | None = None

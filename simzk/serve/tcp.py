@@ -73,23 +73,28 @@ class TcpServer:
     def __init__(self, settings: Settings, clock: Clock) -> None:
         self.settings = settings
         self.clock = clock
+        self._tls = settings.tls.context() if settings.tls is not None else None
         self._listener = bind(settings.address, settings.port, settings.backlog)
+        self._secure: socket.socket | None = None
         self.directory: DataDirectory | None = None
         try:
+            if settings.secure_port is not None:
+                self._secure = bind(settings.address, settings.secure_port, settings.backlog)
             server = self._load(settings)
         except BaseException:
-            self._listener.close()
+            self._close_listeners()
             raise
         self.host = self._watched(Host(server, clock, pump=self._send_durably if self.directory is not None else None))
-        self.name = name_of(self._listener)
+        self.name = ",".join(map(name_of, self._listeners))
         self.port: int = self._listener.getsockname()[1]
+        self.secure_port: int = self._secure.getsockname()[1] if self._secure is not None else -1
         self.statistics = ServerStatistics()
         self.trace_mask = DEFAULT_TRACE_MASK
         self.thread_id = 0
         self.failure: OSError | None = None
         self.on_failure: Callable[[], None] = lambda: None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._accepting: asyncio.Server | None = None
+        self._accepting: list[asyncio.Server] = []
         self._connections: dict[TcpConnection, None] = {}
         self._by_address: Counter[str] = Counter()
         self._after_flush: list[Callable[[], None]] = []
@@ -115,16 +120,28 @@ class TcpServer:
         """Begin to accept connections on the running loop."""
         self._loop = asyncio.get_running_loop()
         self.thread_id = threading.get_ident()
-        self._accepting = await self._loop.create_server(
-            lambda: TcpConnection(self), sock=self._listener, backlog=self.settings.backlog
-        )
+        for listener in self._listeners:
+            # Where there is a secure port beside it, the first is open to all.
+            tls = self._tls if listener is self._secure or self._secure is None else None
+            accepting = await self._loop.create_server(
+                lambda: TcpConnection(self), sock=listener, backlog=self.settings.backlog, ssl=tls
+            )
+            self._accepting.append(accepting)
         self.arm()
+
+    @property
+    def _listeners(self) -> list[socket.socket]:
+        return [self._listener, *([self._secure] if self._secure is not None else [])]
+
+    def _close_listeners(self) -> None:
+        for listener in self._listeners:
+            listener.close()
 
     def stop(self) -> None:
         """Refuse new connections, cut those that are open, and put the last of the data on disk; on the loop."""
-        if self._accepting is not None:
-            self._accepting.close()
-        self._listener.close()
+        for accepting in self._accepting:
+            accepting.close()
+        self._close_listeners()
         if self._timer is not None:
             self._timer.cancel()
         self.host.close()
@@ -284,7 +301,7 @@ class TcpServer:
         size_bytes = directory.size_bytes() if directory is not None else 0
         return {
             "clientPort": self.port,
-            "secureClientPort": -1,
+            "secureClientPort": self.secure_port,
             "dataDir": where,
             "dataDirSize": size_bytes,
             "dataLogDir": where,

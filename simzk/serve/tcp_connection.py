@@ -79,6 +79,11 @@ class TcpConnection(asyncio.Protocol):
             transport.abort()
             return
         self._link = self._host.open(self, address=self.peer[0])
+        certificate = transport.get_extra_info("peercert")
+        if certificate and self._link is not None:
+            from simzk.serve.tls import subject_of
+
+            self._link.subject = subject_of(certificate)
         if self._link is None:
             transport.abort()
             return

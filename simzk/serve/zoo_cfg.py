@@ -3,7 +3,7 @@
 Rules of this module:
   - the file is Java's properties: `#` and `!` begin comments, `=`, `:` or blanks end a key, a backslash joins lines;
   - a key is a row of `KEYS`; one that is not there is ignored, as the real server makes a system property of it;
-  - what the file asks for and is not served (TLS, an ensemble) is refused, for a client would notice;
+  - what the file asks for and is not served (an ensemble, a Java key store) is refused, for a client would notice;
   - defaults are the real server's: only `srvr` is answered, 60 connections an address, no TTL nodes, an AdminServer.
 
 Source: QuorumPeerConfig.parseProperties, java.util.Properties.
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simzk.errors import ConfigError
 from simzk.serve.settings import Settings
+from simzk.serve.tls import Tls
 from simzk.wire.four_letter_words import ALL_WORDS, DEFAULT_WHITELIST
 from simzk.zookeeper.config import ServerConfig
 
@@ -117,6 +118,18 @@ def _words(value: str) -> frozenset[str]:
     return ALL_WORDS if "*" in listed else ALL_WORDS & listed
 
 
+def _pem(value: str) -> str:
+    if value != "PEM":
+        raise ValueError("PEM")
+    return value
+
+
+def _client_auth(value: str) -> str:
+    if value.lower() not in ("need", "want", "none"):
+        raise ValueError("need, want or none")
+    return value.lower()
+
+
 def _text(value: str) -> str:
     return value
 
@@ -132,6 +145,15 @@ class Key(NamedTuple):
 KEYS = {
     "clientPort": Key("port", _port),
     "clientPortAddress": Key("address", _text),
+    "secureClientPort": Key("secure_port", _port),
+    "secureClientPortAddress": Key("secure_address", _text, "file"),
+    "ssl.keyStore.location": Key("certificate", Path, "tls"),
+    "ssl.keyStore.password": Key("password", _text, "tls"),
+    "ssl.keyStore.type": Key("key_store_type", _pem, "file"),
+    "ssl.trustStore.location": Key("authorities", Path, "tls"),
+    "ssl.trustStore.type": Key("trust_store_type", _pem, "file"),
+    "ssl.clientAuth": Key("client_auth", _client_auth, "tls"),
+    "X509AuthenticationProvider.superUser": Key("x509_super", _text, "server"),
     "clientPortListenBacklog": Key("backlog", _integer),
     "maxClientCnxns": Key("max_connections_per_address", _integer),
     "4lw.commands.whitelist": Key("whitelist", _words),
@@ -154,7 +176,7 @@ KEYS = {
     "reconfigEnabled": Key("reconfig_enabled", _boolean, "server"),
     "znode.container.checkIntervalMs": Key("container_check_interval_ms", _positive, "server"),
 }
-NOT_SERVED = {"secureClientPort": "TLS", "secureClientPortAddress": "TLS", "dynamicConfigFile": "an ensemble"}
+NOT_SERVED = {"dynamicConfigFile": "an ensemble"}
 
 
 def read_zoo_cfg(path: Path) -> Settings:
@@ -179,7 +201,7 @@ def parse_zoo_cfg(text: str, name: str = "zoo.cfg") -> Settings:
     """
     entries = read_properties(text)
     _refuse_what_is_not_served(entries, name)
-    read: dict[str, dict[str, Any]] = {"settings": {}, "server": {}, "file": {}}
+    read: dict[str, dict[str, Any]] = {"settings": {}, "server": {}, "tls": {}, "file": {}}
     for key, entry in entries.items():
         row = KEYS.get(key.removeprefix("zookeeper."))
         if row is not None:
@@ -201,16 +223,36 @@ def _refuse_what_is_not_served(entries: dict[str, Entry], name: str) -> None:
         raise ConfigError(f"{members[1]} asks for an ensemble, which is not served", where=where, right="one server")
 
 
+def _tls(read: dict[str, dict[str, Any]], entries: dict[str, Entry], name: str) -> Tls:
+    where = f"{name}:{entries['secureClientPort'].line}"
+    if "certificate" not in read["tls"]:
+        raise ConfigError("a secure port needs a key", where=where, right="ssl.keyStore.location=FILE.pem")
+    tls = Tls(**read["tls"])
+    if tls.authorities is None and tls.client_auth != "none":
+        right = "ssl.trustStore.location=FILE.pem, or ssl.clientAuth=none"
+        raise ConfigError("no client could be trusted", where=where, right=right)
+    return tls
+
+
 def _settings(read: dict[str, dict[str, Any]], entries: dict[str, Entry], text: str, name: str) -> Settings:
     settings, file = read["settings"], read["file"]
     if "data_directory" not in settings:
         raise ConfigError("dataDir is not set", where=name, right="dataDir=DIRECTORY")
+    if "secure_port" in settings:
+        settings["tls"] = _tls(read, entries, name)
+        if "port" not in settings:
+            settings["port"] = settings.pop("secure_port")
+            settings["address"] = file.get("secure_address", "")
+        elif file.get("secure_address", settings.get("address", "")) != settings.get("address", ""):
+            where = f"{name}:{entries['secureClientPortAddress'].line}"
+            raise ConfigError("both ports are on one interface", where=where, right="clientPortAddress, or absent")
     if "port" not in settings:
         raise ConfigError("clientPort is not set", where=name, right="clientPort=PORT")
     if file.get("log_directory", settings["data_directory"]) != settings["data_directory"]:
         where = f"{name}:{entries['dataLogDir'].line}"
         raise ConfigError("logs and snapshots are kept together", where=where, right="dataLogDir as dataDir, or absent")
-    server = ServerConfig(**{"tick_time_ms": DEFAULT_TICK_MS, **read["server"]})
+    x509 = settings.get("tls") is not None
+    server = ServerConfig(**{"tick_time_ms": DEFAULT_TICK_MS, "x509": x509, **read["server"]})
     longest = server.max_session_timeout_ms
     if longest is not None and (server.min_session_timeout_ms or 2 * server.tick_time_ms) > longest:
         raise ConfigError("minSessionTimeout must not be larger than maxSessionTimeout", where=name)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from simzk.serve.ensemble_tcp import EnsembleTcp
     from simzk.serve.ensemble_verbs import EnsembleVerbs
+    from simzk.serve.tls import Tls
     from simzk.zookeeper.server import Server
 
 
@@ -38,6 +39,7 @@ class ZooKeeperServer(Facade):
         clock: "still" for virtual time that moves by `advance` only, so that nothing expires while somebody debugs;
             "wall" for wall time.
         data_directory: where the tree is kept; None for in memory only.
+        tls: how its port is secured (simzk.serve.tls); None for no TLS.
         version: the ZooKeeper release whose behaviour it has, as "3.4" or "3.9.1"; no other is taken.
         servers: how many servers there are; more than 1 are an ensemble, with the verbs of `ensemble`. They listen on
             `port` and those that follow it, or each on any free one.
@@ -64,6 +66,7 @@ class ZooKeeperServer(Facade):
         host: str = "127.0.0.1",
         clock: Literal["still", "wall"] = "still",
         data_directory: Path | None = None,
+        tls: Tls | None = None,
         version: str = ServerConfig.version,
         servers: int = 1,
         read_only: bool = False,
@@ -71,8 +74,8 @@ class ZooKeeperServer(Facade):
         if clock not in ("still", "wall"):
             raise ConfigError(f"there is no clock {clock!r}", where="clock", right='"still" or "wall"')
         chosen: Clock = StillClock() if clock == "still" else WallClock()
-        settings = Settings(address=host, port=port, data_directory=data_directory)
-        settings = replace(settings, server=replace(settings.server, version=version))
+        settings = Settings(address=host, port=port, data_directory=data_directory, tls=tls)
+        settings = replace(settings, server=replace(settings.server, version=version, x509=tls is not None))
         self._tcp: TcpServer | EnsembleTcp
         if servers == 1 and not read_only:
             self._tcp = TcpServer(settings, chosen)
@@ -128,6 +131,7 @@ class ZooKeeperServer(Facade):
         hosts = str(options.pop("hosts", ""))
         chroot = hosts[hosts.index("/") :] if "/" in hosts else ""
         options.setdefault("connection_retry", EAGER_RETRY)
+        options.setdefault("use_ssl", self._tcp.settings.tls is not None)
         client = KazooClient(hosts=self._addresses(hosts) + chroot, **options)
         self._clients.append(client)
         return client

@@ -45,10 +45,28 @@ def _digest_is_valid(text: str) -> bool:
     return len(text.rstrip(":").split(":")) == 2 and bool(text.rstrip(":"))
 
 
+_KEYWORDS = (
+    "C|CN|L|S|ST|O|OU|T|IP|STREET|DC|DNQ|DNQUALIFIER|SURNAME|GIVENNAME|INITIALS|GENERATION|EMAIL|EMAILADDRESS|UID|"
+    "SERIALNUMBER"
+)
+_ATTRIBUTE = rf"(?:{_KEYWORDS}|[0-9]+(?:\.[0-9]+)+)"
+_PART = rf" *{_ATTRIBUTE} *= *(?:\\.|[^,+;\\=<>\"])*"
+_NAME = re.compile(rf"(?:{_PART}(?:[,+;]{_PART})*)?", re.IGNORECASE)
+
+
+def _subject_is_valid(text: str) -> bool:
+    """Whether Java's `X500Principal` takes it for a name, as far as names are written without quotes."""
+    return _NAME.fullmatch(text) is not None
+
+
 SCHEMES: dict[str, Scheme] = {
     "digest": Scheme(_digest_is_valid, str.__eq__, is_authenticated=True),
     "ip": Scheme(ip_is_valid, ip_matches, is_authenticated=False),
+    "x509": Scheme(_subject_is_valid, str.__eq__, is_authenticated=True),
 }
+
+DEFAULT_SCHEMES = frozenset({"digest", "ip"})
+"""Those that every server has (`ServerConfig.schemes`)."""
 
 
 def digest_id(credentials: bytes) -> str:
@@ -88,7 +106,9 @@ def is_permitted(acl: tuple[ACL, ...], permission: int, identities: Iterable[Id]
     return False
 
 
-def expand_acl(acl: tuple[ACL, ...] | None, identities: Iterable[Id]) -> tuple[ACL, ...]:
+def expand_acl(
+    acl: tuple[ACL, ...] | None, identities: Iterable[Id], schemes: frozenset[str] = DEFAULT_SCHEMES
+) -> tuple[ACL, ...]:
     """The ACL to store for the one that a client sent: duplicates gone, `auth` replaced by who is authenticated.
 
     Raises:
@@ -108,7 +128,7 @@ def expand_acl(acl: tuple[ACL, ...] | None, identities: Iterable[Id]) -> tuple[A
             if not _authenticated(identities):
                 raise RefusedError(Code.INVALID_ACL)
             continue
-        scheme = SCHEMES.get(scheme_name)
+        scheme = SCHEMES.get(scheme_name) if scheme_name in schemes else None
         if text is None and (scheme is not None or scheme_name == "world"):
             raise RefusedError(Code.MARSHALLING_ERROR)
         if entry.id != _WORLD and (scheme is None or text is None or not scheme.is_valid(text)):
@@ -135,5 +155,7 @@ def without_secrets(acl: tuple[ACL, ...]) -> tuple[ACL, ...]:
 
 def client_info(identity: Id) -> ClientInfo:
     """What `WhoAmI` tells of an identity (AuthUtil.getClientInfos)."""
-    users = {"digest": (identity.id or "").split(":")[0], "ip": identity.id or ""}
-    return ClientInfo(identity.scheme or "", users.get(identity.scheme or "", ""))
+    scheme, user = identity.scheme or "", identity.id or ""
+    if scheme == "digest":
+        user = user.split(":")[0]
+    return ClientInfo(scheme, user if scheme in SCHEMES else "")

@@ -25,6 +25,9 @@ class ServerConfig:
         reconfig_enabled: changes the error with which a standalone server refuses `Reconfig` (reconfigEnabled).
         container_check_interval_ms: how often empty containers and outlived TTL nodes are looked for.
         version: the release whose behaviour it has, as "3.4" or "3.9.1" (versions.py).
+        x509: whether clients can be known by certificates, as where there is a TLS port.
+        x509_super: the subject of the certificate of who may do everything, or None
+            (X509AuthenticationProvider.superUser).
 
     >>> ServerConfig(tick_time_ms=500).clamp_timeout(1)
     1000
@@ -42,6 +45,13 @@ class ServerConfig:
     reconfig_enabled: bool = False
     container_check_interval_ms: int = 60_000
     version: str = "3.9"
+    x509: bool = False
+    x509_super: str | None = None
+
+    @cached_property
+    def schemes(self) -> frozenset[str]:
+        """The schemes of which an id may stand in an ACL, beside world and auth (§4)."""
+        return frozenset({"digest", "ip", *(["x509"] if self.x509 else [])})
 
     @cached_property
     def rules(self) -> Rules:

@@ -165,7 +165,7 @@ def _prepare_create(request: CreateRequest, asker: Asker, find: Find) -> txns.Cr
     if slash == -1 or "\0" in path:
         raise RefusedError(Code.BAD_ARGUMENTS)
     parent_path = path[:slash]
-    acl = expand_acl(request.acl, asker.identities)
+    acl = expand_acl(request.acl, asker.identities, asker.config.schemes)
     parent = _existing(find, parent_path)
     if parent.acl is not OPEN_ACL:
         asker.need(parent, acls.CREATE)
@@ -250,7 +250,7 @@ def _prepare_set_data(request: req.SetData, asker: Asker, find: Find) -> txns.Se
 
 def _prepare_set_acl(request: req.SetACL, asker: Asker, find: Find) -> txns.SetACLTxn:
     path = _valid(request.path)
-    acl = expand_acl(request.acl, asker.identities)
+    acl = expand_acl(request.acl, asker.identities, asker.config.schemes)
     node = _existing(find, path)
     asker.need(node, acls.ADMIN)
     return txns.SetACLTxn(path, acl, _next_version(node.aversion, request.version))

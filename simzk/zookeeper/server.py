@@ -154,6 +154,12 @@ class Server:
         self.sessions.touch(session, now_ms, timeout_ms)
         return True
 
+    def identify(self, connection: Connection, subject: str) -> None:
+        """A connection's transport knows its client by a certificate of this subject (§4)."""
+        if subject == self.config.x509_super:
+            connection.add_identity(req.Id("super", subject))
+        connection.add_identity(req.Id("x509", subject))
+
     def disconnect(self, connection: Connection) -> None:
         """The transport of a connection is gone: so are its watches and what was not sent; its session stays."""
         if not connection.closed:
@@ -257,6 +263,8 @@ class Server:
             if digest == self.config.super_digest:
                 connection.add_identity(req.Id("super", ""))
             connection.add_identity(req.Id("digest", digest))
+        elif request.scheme == "x509" and any(identity.scheme == "x509" for identity in connection.identities):
+            pass  # the handshake has shown it
         else:
             self._send(connection, Reply(xid, 0, Code.AUTH_FAILED, None))
             self._close(connection)
