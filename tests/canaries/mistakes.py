@@ -220,8 +220,8 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "the preferred replica leads though it is not in the ISR": Mistake(
         "partitions/elections.py",
-        "live_members(head, live, on_offline_dirs) & contained(head, isr) & (head",
-        "live_members(head, live, on_offline_dirs) & (head",
+        "live_members(head, live, on_offline_dirs) & contained(head, isr) & wanted",
+        "live_members(head, live, on_offline_dirs) & wanted",
         _ELECTIONS + "test_preferred",
     ),
     "the last member leaves the ISR": Mistake(

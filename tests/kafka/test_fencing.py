@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-from simzk.kafka.broker.replica_manager import ReplicaManager
 from simzk.kafka.protocol import ControlResponse, Error, LeaderAndIsrRequest, PartitionUpdate
 from simzk.kafka.topic_partition import ReplicaAssignment, TopicPartition
 from simzk.partitions.states import LeaderAndIsr
+from tests.kafka.clusters import cluster
+
+if TYPE_CHECKING:
+    from simzk.kafka.broker.replica_manager import ReplicaManager
 
 PARTITION = TopicPartition("orders", 0)
 
@@ -15,15 +20,7 @@ PARTITION = TopicPartition("orders", 0)
 @pytest.fixture
 def replicas() -> ReplicaManager:
     """The replicas of broker 1, which leads a partition by order of the controller of epoch 5."""
-    manager = ReplicaManager(
-        1,
-        "2.13",
-        now_us=lambda: 0,
-        propose=lambda proposal: None,
-        follows_changed=lambda changed: None,
-        is_alive=lambda broker: True,
-        lag_max_us=30_000_000,
-    )
+    manager = cluster(3).brokers[1].replicas
     assert order(manager, controller_epoch=5, leader=1, leader_epoch=3) == ControlResponse(Error.NONE, {})
     assert manager.leads(PARTITION)
     return manager
