@@ -225,6 +225,17 @@ def test_whoever_stopped_learns_what_it_missed_however_much() -> None:
     assert "/2999" in ensemble.members[FOLLOWER].tree
 
 
+def test_whoever_joins_has_all_before_it_serves_whatever_its_lag() -> None:
+    ensemble = Ensemble()
+    ensemble.lag(FOLLOWER, 0, lag_ms=1000, transactions=5)
+    ensemble.cut(FOLLOWER, now_ms=0)
+    client = connected(ensemble, LEADER)
+    answer(client, create("/a"))
+    ensemble.heal(0)
+    client.connect(FOLLOWER, 0)
+    assert error(client, GET) == 0
+
+
 def test_a_read_only_server_ends_its_own_sessions_by_its_own_clock() -> None:
     ensemble = Ensemble(EnsembleConfig(read_only=True, read_only_after_ms=2000))
     ensemble.cut(FOLLOWER, now_ms=0)
