@@ -120,6 +120,11 @@ class Consumer:
         """Its session; 0 where it has none."""
         return self._client.session.session_id
 
+    @property
+    def consuming(self) -> bool:
+        """Whether its application gets records now: not while it lets go of what it holds, nor before it holds any."""
+        return self.alive and self._holdings.fetching
+
     def owned(self) -> dict[TopicPartition, str]:
         """What it believes that it owns, and by which thread; nothing while it does not run."""
         held = self._holdings.by_topic if self.alive else {}

@@ -1,8 +1,8 @@
 """What must hold of a group of old consumers: at every event, and once the group has come to rest.
 
 Rules of the module (docs/reference/kafka.md §4.3, §4.6):
-  - among consumers whose sessions live, no two believe that they own one partition; one whose session is gone and that
-    does not know it yet may believe so for a while (§4.6, lost commit): that is the real thing, and no break;
+  - among consumers whose sessions live and whose fetchers run, no two believe that they own one partition; one whose
+    session is gone and that does not know it yet may believe so for a while (§4.6, lost commit): that is no break;
   - at rest, the owners in ZooKeeper are exactly what the assignor gives for the members, threads and partitions that
     stand in ZooKeeper, and each live consumer believes what stands there.
 """
@@ -49,7 +49,7 @@ class OneOwner:
             return None
         owners: dict[TopicPartition, str] = {}
         for consumer in self._consumers:
-            if consumer.session_id in self._server.sessions:
+            if consumer.consuming and consumer.session_id in self._server.sessions:
                 for partition in consumer.owned():
                     if partition in owners:
                         return f"{partition} is owned by {owners[partition]} and by {consumer.name}"

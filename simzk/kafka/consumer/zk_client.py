@@ -157,12 +157,6 @@ class ZkClient:
         self._watch(path)
         await self.call(Exists(path, True))
 
-    def unsubscribe_all(self) -> None:
-        """Forget all listeners; the watches stay until they fire."""
-        self._child_listeners.clear()
-        self._data_listeners.clear()
-        self.new_session_listeners.clear()
-
     def _is_watched(self, path: str) -> bool:
         return bool(self._child_listeners.get(path) or self._data_listeners.get(path))
 

@@ -1,0 +1,57 @@
+"""Clusters with groups of consumers for tests, and what is asked of them again and again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simzk.kafka.cluster import KafkaCluster
+from simzk.kafka.consumer.invariants import OneOwner, expected_owners, owners
+from simzk.simulation import Monitor
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from simzk.kafka.consumer import Consumer
+
+GROUP = "g"
+
+
+def cluster(partitions: dict[str, int], *, brokers: int = 1, seed: int = 1) -> KafkaCluster:
+    """A cluster with topics of so many partitions."""
+    made = KafkaCluster(brokers=brokers, seed=seed)
+    for topic, count in partitions.items():
+        made.create_topic(topic, partitions=count, replication_factor=1)
+    assert made.run_until_quiet()
+    return made
+
+
+def watch(c: KafkaCluster, consumers: Sequence[Consumer]) -> Monitor:
+    """See to it that no partition has two owners."""
+    return Monitor(c.history, [OneOwner(c.server, consumers)], seed=c.seed)
+
+
+def rest(c: KafkaCluster, consumers: Sequence[Consumer], limit_seconds: int = 120) -> None:
+    """Let time pass until all sessions of the dead are gone and nobody has anything to rebalance for three seconds."""
+    still = 0
+    for _ in range(limit_seconds):
+        before = len(c.history)
+        c.run_for(1)
+        still = still + 1 if all(consumer.idle for consumer in consumers) and len(c.history) == before else 0
+        if still >= 12:  # a session of 6 s has surely expired
+            return
+    raise AssertionError(f"no rest:\n{c.history.to_text()}")
+
+
+def check_at_rest(c: KafkaCluster, consumers: Sequence[Consumer]) -> None:
+    """Assert that all is owned as the assignor says, and that everybody knows it."""
+    live = [consumer for consumer in consumers if consumer.alive]
+    standing = owners(c.server.tree, GROUP)
+    believed = {partition: thread for consumer in live for partition, thread in consumer.owned().items()}
+    expected = expected_owners(c.server.tree, GROUP, live[0]) if live else {}
+    assert standing == expected, c.history.to_text()
+    assert believed == expected, c.history.to_text()
+
+
+def told(c: KafkaCluster, what: str, who: str = "") -> list[str]:
+    """Who, or whose `after`, of all events of a kind."""
+    return [event.after if who else event.who for event in c.history if event.what == what and who in ("", event.who)]
