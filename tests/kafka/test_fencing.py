@@ -12,18 +12,22 @@ from simzk.partitions.states import LeaderAndIsr
 from tests.kafka.clusters import cluster
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from simzk.kafka.broker.replica_manager import ReplicaManager
 
 PARTITION = TopicPartition("orders", 0)
 
 
 @pytest.fixture
-def replicas() -> ReplicaManager:
+def replicas() -> Iterator[ReplicaManager]:
     """The replicas of broker 1, which leads a partition by order of the controller of epoch 5."""
-    manager = cluster(3).brokers[1].replicas
+    running = cluster(3)
+    manager = running.brokers[1].replicas
     assert order(manager, controller_epoch=5, leader=1, leader_epoch=3) == ControlResponse(Error.NONE, {})
     assert manager.leads(PARTITION)
-    return manager
+    yield manager
+    running.close()
 
 
 def order(manager: ReplicaManager, *, controller_epoch: int, leader: int, leader_epoch: int) -> ControlResponse:
