@@ -208,6 +208,13 @@ class EnsembleTcp:
             tcp.resume(session_id)
         self.host.resume(session_id)
 
+    def catch_up(self) -> None:
+        """Let nobody lag any more: what clients wait for is answered."""
+        with self.host.lock:
+            for server_id in self.ensemble.members:
+                self.ensemble.lag(server_id, self._clock.now_ms())
+            self.host.flush()
+
     # Servers that come and go
 
     async def stop_server(self, server_id: int, outage_ms: int | None = None) -> None:

@@ -165,6 +165,8 @@ class ZooKeeperServer(Facade):
         """Stop the clients that `client` made, refuse what still connects, and free the port. Twice is no harm."""
         if self._loop.is_closed():
             return
+        if not isinstance(self._tcp, TcpServer):
+            self._tcp.catch_up()  # clients that stop wait for the end of their sessions
         super().close()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
