@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import socket
 import struct
+import sys
+import threading
 from typing import TYPE_CHECKING
 
 from kazoo.client import KazooClient
 from kazoo.handlers.threading import SequentialThreadingHandler
 
 from simzk.serve.kazoo_handler import MemoryHandler
+from simzk.wire.frames import FrameBuffer
 
 if TYPE_CHECKING:
     from simzk.serve.memory_socket import MemorySocket
@@ -48,26 +51,30 @@ class Answers:
     def __init__(self) -> None:
         self._connected = False
 
-    def to(self, data: bytes | memoryview) -> bytes:
+    def to(self, frame: bytes | memoryview) -> bytes:
         if not self._connected:
             self._connected = True
             reply = _CONNECTED
         else:
-            xid, opcode = _XID_AND_OPCODE.unpack_from(data, 4)
+            xid, opcode = _XID_AND_OPCODE.unpack_from(frame)
             reply = _HEADER.pack(xid, 1, 0) + _BODIES.get(opcode, b"")
         return _LENGTH.pack(len(reply)) + reply
 
 
 class NullPeer:
-    """Answers every request at once, in memory."""
+    """Answers every request at once, in memory: under a lock and frame by frame, as any transport must."""
 
     def __init__(self, socket: MemorySocket) -> None:
         self.session_id = 1
         self._socket = socket
+        self._lock = threading.Lock()
+        self._frames = FrameBuffer(sys.maxsize)
         self._answers = Answers()
 
     def receive(self, data: bytes) -> None:
-        self._socket.deliver(self._answers.to(data))
+        with self._lock:
+            for frame in self._frames.receive(data):
+                self._socket.deliver(self._answers.to(frame))
 
     def hang_up(self) -> None:
         self._socket.end()
@@ -95,7 +102,7 @@ class NullSocket:
         self.fileno, self.recv, self.setblocking = self._near.fileno, self._near.recv, self._near.setblocking
 
     def send(self, data: memoryview) -> int:
-        self._far.sendall(self._answers.to(data))
+        self._far.sendall(self._answers.to(data[_LENGTH.size :]))
         return len(data)
 
     def close(self) -> None:

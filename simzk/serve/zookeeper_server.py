@@ -12,8 +12,6 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, Self
 
-from kazoo.client import KazooClient
-
 from simzk.errors import ConfigError, SimzkError
 from simzk.serve.clock import Clock, StillClock, WallClock
 from simzk.serve.facade import EAGER_RETRY, Facade
@@ -23,6 +21,8 @@ from simzk.zookeeper.config import ServerConfig
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from kazoo.client import KazooClient
 
     from simzk.serve.ensemble_tcp import EnsembleTcp
     from simzk.serve.ensemble_verbs import EnsembleVerbs
@@ -132,6 +132,9 @@ class ZooKeeperServer(Facade):
         chroot = hosts[hosts.index("/") :] if "/" in hosts else ""
         options.setdefault("connection_retry", EAGER_RETRY)
         options.setdefault("use_ssl", self._tcp.settings.tls is not None)
+        # Here, as a server whose clients are not kazoo's need not wait for it to be imported.
+        from kazoo.client import KazooClient
+
         client = KazooClient(hosts=self._addresses(hosts) + chroot, **options)
         self._clients.append(client)
         return client

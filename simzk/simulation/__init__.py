@@ -1,16 +1,21 @@
 """Virtual time: scheduler, seeded streams, processes, network, faults, history, invariants.
 
 Nothing here waits, reads a clock or draws unseeded chance: a run is a function of its seed and of what is asked of it.
+Its names are loaded when they are first asked for (PEP 562): a server on wall time needs the rules of faults only.
 """
 
-from simzk.simulation.faults import Fault, FaultPlan
-from simzk.simulation.futures import CancelledError, Future, Queue, gather
-from simzk.simulation.history import Event, History
-from simzk.simulation.invariants import Invariant, Monitor, Violation
-from simzk.simulation.network import Network
-from simzk.simulation.process import Process, Task
-from simzk.simulation.scheduler import NoProgressError, Scheduler, Timer
-from simzk.simulation.streams import RandomStream
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from simzk.simulation.faults import Fault, FaultPlan
+    from simzk.simulation.futures import CancelledError, Future, Queue, gather
+    from simzk.simulation.history import Event, History
+    from simzk.simulation.invariants import Invariant, Monitor, Violation
+    from simzk.simulation.network import Network
+    from simzk.simulation.process import Process, Task
+    from simzk.simulation.scheduler import NoProgressError, Scheduler, Timer
+    from simzk.simulation.streams import RandomStream
 
 __all__ = [
     "CancelledError",
@@ -32,3 +37,24 @@ __all__ = [
     "Violation",
     "gather",
 ]
+
+_HOMES = {
+    "faults": ("Fault", "FaultPlan"),
+    "futures": ("CancelledError", "Future", "Queue", "gather"),
+    "history": ("Event", "History"),
+    "invariants": ("Invariant", "Monitor", "Violation"),
+    "network": ("Network",),
+    "process": ("Process", "Task"),
+    "scheduler": ("NoProgressError", "Scheduler", "Timer"),
+    "streams": ("RandomStream",),
+}
+
+if not TYPE_CHECKING:  # a type checker is to know the names one by one, and no others
+
+    def __getattr__(name: str) -> object:
+        for home, names in _HOMES.items():
+            if name in names:
+                value: object = getattr(import_module(f"{__name__}.{home}"), name)
+                globals()[name] = value
+                return value
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
