@@ -1,0 +1,251 @@
+"""Three real brokers, and Kafka's own tools, on a `simzk serve` of their own.
+
+Rules of this module:
+  - free ports are looked for; nothing outside the given folder is touched; no process outlives the cluster;
+  - what other processes do is waited for by looking, within a generous bound, and what was missing is said.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import socket
+import subprocess
+import time
+import urllib.request
+import zipfile
+from typing import TYPE_CHECKING, Self
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
+
+from simzk.kafka.recording import RecordedZnode
+from tests.cli.test_serve import Process
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+    from types import TracebackType
+
+    from tests.conformance.real_kafka.releases import Release
+
+BROKERS = (1, 2, 3)
+PATIENCE_S = 30.0
+LOOK_S = 0.05
+# What the real ZooKeeper of the recording was told; the sessions of Kafka's tools ask for more than 20 ticks.
+ZOO_CFG = """\
+tickTime=500
+maxSessionTimeout=60000
+maxClientCnxns=0
+clientPort=0
+clientPortAddress=127.0.0.1
+dataDir={data}
+forceSync=no
+"""
+LOG4J = """\
+log4j.rootLogger=WARN, C
+log4j.appender.C=org.apache.log4j.ConsoleAppender
+log4j.appender.C.layout=org.apache.log4j.PatternLayout
+log4j.appender.C.layout.ConversionPattern=[%d] %p %m (%c)%n
+"""
+# What releases older than Java 17 reach for by reflection.
+_OPENED = ("java.nio", "sun.nio.ch", "java.lang", "java.util", "jdk.internal.ref")
+
+
+def until(holds: Callable[[], bool], missing: Callable[[], str]) -> None:
+    """Look until something holds; `missing` says what did not."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline_s, missing()
+        time.sleep(LOOK_S)
+
+
+class RealCluster:
+    """Brokers 1, 2 and 3 of a release, none of them started, on an empty ZooKeeper.
+
+    Args:
+        release: which Kafka.
+        jars: its jars.
+        folder: an empty folder for logs and data.
+    """
+
+    def __init__(self, release: Release, jars: Path, folder: Path) -> None:
+        self.release = release
+        self.jars = jars
+        self.folder = folder
+        self.ports = dict(zip(BROKERS, _free_ports(len(BROKERS)), strict=True))
+        self._stack = contextlib.ExitStack()
+        self._brokers: dict[int, subprocess.Popen[bytes]] = {}
+        self._classes = {
+            name.removesuffix(".class").replace("/", ".")
+            for jar in jars.glob("kafka*.jar")
+            for name in zipfile.ZipFile(jar).namelist()
+        }
+
+    def __enter__(self) -> Self:
+        with contextlib.ExitStack() as stack:
+            (self.folder / "zookeeper").mkdir()
+            (self.folder / "zoo.cfg").write_text(ZOO_CFG.format(data=self.folder / "zookeeper"))
+            (self.folder / "log4j.properties").write_text(LOG4J)
+            arguments = ("--config", str(self.folder / "zoo.cfg"), "--port", "0", "--admin-port", "0")
+            self._zookeeper = Process(*arguments)
+            stack.callback(self._zookeeper.end, signal.SIGKILL)
+            assert self._zookeeper.popen.stderr is not None
+            self._admin = self._zookeeper.popen.stderr.readline().split()[-1].rpartition("/")[0]
+            self.hosts = f"127.0.0.1:{self._zookeeper.port}"
+            self.client = KazooClient(self.hosts)
+            stack.callback(self.client.close)
+            self.client.start()
+            stack.callback(self.client.stop)
+            stack.callback(self._kill_all)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def _kill_all(self) -> None:
+        for process in self._brokers.values():
+            process.kill()
+            process.wait()
+
+    # Brokers
+
+    @property
+    def bootstrap(self) -> str:
+        """Where the brokers listen, as a client's list."""
+        return ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
+
+    def start(self, broker: int) -> None:
+        """Start a broker and wait until it is registered."""
+        properties = self.folder / f"{broker}.properties"
+        properties.write_text("".join(f"{key}={value}\n" for key, value in self._properties(broker).items()))
+        with (self.folder / f"{broker}.log").open("ab") as log:
+            command = [*self._java(), "kafka.Kafka", str(properties)]
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+        self._brokers[broker] = process
+        until(
+            lambda: process.poll() is not None or self.session(broker) is not None,
+            lambda: f"broker {broker} was not registered: {self.said(broker)}",
+        )
+        assert process.poll() is None, f"broker {broker} ended with {process.returncode}: {self.said(broker)}"
+
+    def end(self, broker: int, number: signal.Signals) -> None:
+        """Send a broker a signal that ends it, and wait until its process is gone."""
+        process = self._brokers[broker]
+        process.send_signal(number)
+        process.wait(PATIENCE_S)
+
+    def said(self, broker: int) -> str:
+        """The end of a broker's log."""
+        return (self.folder / f"{broker}.log").read_text(errors="replace")[-3000:]
+
+    def _properties(self, broker: int) -> dict[str, object]:
+        listens: dict[str, object] = {"listeners": f"PLAINTEXT://127.0.0.1:{self.ports[broker]}"}
+        if self.release.number < (0, 9):
+            listens = {"host.name": "127.0.0.1", "port": self.ports[broker]}
+        return {
+            **listens,
+            "broker.id": broker,
+            "broker.rack": f"rack{broker}",
+            "zookeeper.connect": self.hosts,
+            "zookeeper.session.timeout.ms": 6000,
+            "log.dirs": self.folder / f"log-{broker}",
+            "auto.leader.rebalance.enable": "false",
+            "auto.create.topics.enable": "false",
+            "controlled.shutdown.enable": "true",
+            "delete.topic.enable": "true",
+            "group.initial.rebalance.delay.ms": 0,
+            "log.cleaner.dedupe.buffer.size": 8388608,
+            "num.io.threads": 3,
+            "num.network.threads": 2,
+            "offsets.topic.num.partitions": 3,
+            "offsets.topic.replication.factor": 3,
+        }
+
+    # Tools
+
+    def tool(self, *classes: str, arguments: tuple[object, ...], given: str = "") -> str:
+        """Run the first of these classes that the release has, to its end; return what it said on stdout."""
+        main = next(name for name in classes if name in self._classes)
+        return self._run([*self._java(), main], arguments, given)
+
+    def source(self, file: Path, *arguments: object) -> None:
+        """Run a Java program of one file with the release's jars."""
+        self._run([*self._java(), str(file)], arguments, "")
+
+    def _run(self, command: list[str], arguments: tuple[object, ...], given: str) -> str:
+        whole = [*command, *map(str, arguments)]
+        done = subprocess.run(whole, input=given, capture_output=True, text=True, timeout=2 * PATIENCE_S, check=False)
+        assert done.returncode == 0, f"{' '.join(whole[len(self._java()) :])}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def _java(self) -> list[str]:
+        opened = [word for name in _OPENED for word in ("--add-opens", f"java.base/{name}=ALL-UNNAMED")]
+        log = f"-Dlog4j.configuration=file:{self.folder / 'log4j.properties'}"
+        settings = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"]
+        return ["java", *settings, log, *opened, "-cp", f"{self.jars}/*"]
+
+    # ZooKeeper
+
+    def session(self, broker: int) -> int | None:
+        """The session that holds a broker's registration, or None."""
+        stat = self.client.exists(f"/brokers/ids/{broker}")
+        return None if stat is None else int(stat.ephemeralOwner)
+
+    def controller(self) -> int | None:
+        """Which broker the controller is, or None."""
+        try:
+            return int(json.loads(self.client.get("/controller")[0])["brokerid"])
+        except NoNodeError:
+            return None
+
+    def fault(self, verb: str, session: int) -> None:
+        """Do one of `simzk serve`'s faults to a session."""
+        request = urllib.request.Request(f"{self._admin}/faults/{verb}?session={session}", method="POST")
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+            assert answer.status == 200
+
+    @contextlib.contextmanager
+    def deaf(self, brokers: Iterable[int]) -> Iterator[None]:
+        """Neither read nor answer what these brokers ask of ZooKeeper meanwhile; it must be shorter than a session."""
+        sessions = [session for broker in brokers if (session := self.session(broker)) is not None]
+        for session in sessions:
+            self.fault("pause", session)
+        try:
+            yield
+        finally:
+            for session in sessions:
+                self.fault("resume", session)
+
+    def tree(self) -> dict[str, RecordedZnode]:
+        """Every znode as a client sees it, by path; one that goes meanwhile is left out."""
+        found: dict[str, RecordedZnode] = {}
+        waiting = ["/"]
+        while waiting:
+            path = waiting.pop()
+            with contextlib.suppress(NoNodeError):
+                data, stat = self.client.get(path)
+                children = self.client.get_children(path)
+                found[path] = RecordedZnode(
+                    None if data is None else data.decode(errors="replace"),
+                    stat.version,
+                    stat.cversion,
+                    stat.aversion,
+                    stat.ephemeralOwner != 0,
+                    stat.numChildren,
+                    stat.dataLength,
+                )
+                waiting.extend(f"{path.rstrip('/')}/{child}" for child in children)
+        return dict(sorted(found.items()))
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [int(probe.getsockname()[1]) for probe in probes]

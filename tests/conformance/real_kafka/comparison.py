@@ -1,0 +1,129 @@
+"""What real brokers left on simzk, beside what they left on a real ZooKeeper: every field of every znode.
+
+What two runs of real brokers never share stands in `CHANCE` and `EXEMPT`, each row with its reason, and in `_rejoined`.
+Who wins an election and where a topic is placed are no chance here: the story takes them from the recording.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from simzk.kafka.recording import RecordedZnode
+
+
+class Chance(NamedTuple):
+    """A part of a znode's text that differs from run to run, and what is read in its place."""
+
+    path: re.Pattern[str]
+    text: re.Pattern[str]
+    instead: str
+    why: str
+
+
+class Exempt(NamedTuple):
+    """Fields of a znode that differ from run to run."""
+
+    path: re.Pattern[str]
+    fields: frozenset[str]
+    why: str
+
+
+CHANCE = (
+    Chance(
+        re.compile(r"/brokers/ids/\d|/controller"),
+        re.compile(r'"timestamp":"\d+"'),
+        '"timestamp":"T"',
+        "wall time",
+    ),
+    Chance(
+        re.compile(r"/brokers/ids/\d"),
+        re.compile(r'(?<="port":)\d+|(?<=127\.0\.0\.1:)\d+'),
+        "PORT",
+        "a free port is taken",
+    ),
+    Chance(re.compile(r"/cluster/id"), re.compile(r'"id":"[\w-]{22}"'), '"id":"ID"', "a random UUID"),
+    Chance(
+        re.compile(r"/brokers/topics/[^/]+"), re.compile(r'"topic_id":"[\w-]{22}"'), '"topic_id":"ID"', "a random UUID"
+    ),
+    Chance(
+        re.compile(r"/config/users/alice"),
+        re.compile(r"salt=[^,]+,stored_key=[^,]+,server_key=[^,]+"),
+        "SALTED",
+        "a random salt",
+    ),
+)
+EXEMPT = (
+    Exempt(
+        re.compile(r"/zookeeper(/.*)?"),
+        frozenset(("exists", "data", "version", "cversion", "children", "data_length")),
+        "the server's own znodes; the recording did not read /zookeeper/config",
+    ),
+    Exempt(
+        re.compile(r"/latest_producer_id_block"),
+        frozenset(("data", "version", "data_length")),
+        "a producer asks any broker for its id, and another one if that is slow; each takes a block",
+    ),
+    Exempt(
+        re.compile(r"/consumers/g1/offsets/t1/\d"),
+        frozenset(("data",)),
+        "a producer of 0.8 sends to one partition, drawn at random",
+    ),
+    Exempt(
+        re.compile(r"/isr_change_notification"),
+        frozenset(("cversion",)),
+        "a leader tells changes every 2.5 s, in one znode or in several, as they happen to fall",
+    ),
+)
+# The recorded run drew the placement of these by itself; here it is given, which orders the keys otherwise.
+_PLACED = re.compile(r"/brokers/topics/(t2|t3|__consumer_offsets)")
+_STATE = re.compile(r"/brokers/topics/[^/]+/partitions/\d+/state")
+# Since KIP-841 a replica that shuts down is not let into an ISR.
+_NO_REJOINING = (3, 3)
+
+
+def differences(
+    found: Mapping[str, RecordedZnode], recorded: Mapping[str, RecordedZnode], number: tuple[int, ...]
+) -> list[str]:
+    """Each field in which the two trees differ, less what is chance: path, field, found, recorded.
+
+    Args:
+        found: the tree on simzk.
+        recorded: the tree on a real ZooKeeper.
+        number: the release that wrote both.
+    """
+    told = []
+    for path in sorted(found.keys() | recorded.keys()):
+        exempt = frozenset[str]().union(*(row.fields for row in EXEMPT if row.path.fullmatch(path)))
+        ours, theirs = found.get(path), recorded.get(path)
+        if ours is None or theirs is None:
+            if "exists" not in exempt:
+                told.append(f"{path}: {'absent' if ours is None else 'there'}, and it was not so in the recording")
+            continue
+        fields = {**ours._asdict(), "data": _masked(path, ours.data)}
+        wanted = {**theirs._asdict(), "data": _masked(path, theirs.data)}
+        told.extend(
+            f"{path}: {name} is {fields[name]!r}, recorded was {wanted[name]!r}"
+            for name in fields.keys() - exempt
+            if fields[name] != wanted[name] and not (name == "version" and _rejoined(path, ours, theirs, number))
+        )
+    return told
+
+
+def _rejoined(path: str, ours: RecordedZnode, theirs: RecordedZnode, number: tuple[int, ...]) -> bool:
+    """Whether the writes more may be a replica that fetched while it shut down: into the ISR once more, and out."""
+    more = ours.version - theirs.version
+    return number < _NO_REJOINING and _STATE.fullmatch(path) is not None and more > 0 and more % 2 == 0
+
+
+def _masked(path: str, data: str | None) -> object:
+    if data is None:
+        return None
+    for row in CHANCE:
+        if row.path.fullmatch(path):
+            data = row.text.sub(row.instead, data)
+    return json.loads(data) if _PLACED.fullmatch(path) else data
