@@ -27,12 +27,14 @@ class BrokerFaults(FaultVerbs[int]):
 
     >>> from simzk.kafka.cluster import KafkaCluster
     >>> cluster = KafkaCluster(brokers=3, seed=1)
-    >>> rule = cluster.zookeeper_faults.drop_reply("transaction", path="/brokers/topics/t/partitions/0/state")
     >>> _ = cluster.create_topic("t", assignment={0: [1, 2, 3]})
+    >>> cluster.run_for(1)
+    >>> rule = cluster.zookeeper_faults.drop_reply("transaction", path="/brokers/topics/t/partitions/0/state")
+    >>> cluster.kill(1)
     >>> cluster.run_until_quiet()
     True
-    >>> rule.fired, cluster.state("t", 0).isr
-    (1, (1, 2, 3))
+    >>> rule.fired, cluster.state("t", 0).leader
+    (1, 2)
     """
 
     def __init__(self, host: ZooKeeperHost, history: History, brokers: Callable[[], list[int]]) -> None:

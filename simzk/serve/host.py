@@ -202,9 +202,10 @@ class Host:
             link.paused = True
             link.unread.append(request)
             return
-        if self.moving and self.moving.pop(request.session_id, self) is not self:
+        if self.moving.get(request.session_id, self) is not self:
             self._drop(link)
             return
+        self.moving.pop(request.session_id, None)
         link.connection = self.server.connect(request, self.clock.now_ms(), address=link.address, owner=link)
         link.session_id = link.connection.session_id
         if link.subject:

@@ -106,6 +106,8 @@ class FaultPoint(Generic[LinkT, RequestT]):
         self._kept: dict[LinkT, deque[_Kept[RequestT]]] = {}
         # Per connection: by xid the error that takes a reply's place, None where the reply is lost.
         self._altered: dict[LinkT, dict[int, int | None]] = {}
+        # A pause outlives the connection that it began on: its session may come back on another.
+        self._paused: dict[LinkT, FaultRule] = {}
         rules.points.append(self)
 
     def close(self) -> None:
@@ -171,6 +173,7 @@ class FaultPoint(Generic[LinkT, RequestT]):
 
     def resumed(self, link: LinkT) -> None:
         """A connection is read again: what a pause kept back goes on."""
+        self._paused.pop(link, None)
         kept = self._kept.get(link)
         if kept and kept[0].rule is not None and kept[0].rule.action is Action.PAUSE:
             self._go_on(link, kept[0].rule)
@@ -183,16 +186,17 @@ class FaultPoint(Generic[LinkT, RequestT]):
 
     def let_go(self, rule: FaultRule) -> None:
         """Pass on what a rule keeps back, and what waits behind it."""
+        for link in [link for link, pausing in self._paused.items() if pausing is rule]:
+            del self._paused[link]
+            self._driver.resume(link)
         for link, kept in list(self._kept.items()):
-            if not kept or kept[0].rule is not rule:
-                continue
-            if rule.action is Action.PAUSE:
-                self._driver.resume(link)
-            else:
+            if kept and kept[0].rule is rule:
                 self._go_on(link, rule)
 
     def let_go_all(self) -> None:
         """Pass on whatever is kept back here."""
+        while rule := next(iter(self._paused.values()), None):
+            self.let_go(rule)
         while rule := next((kept[0].rule for kept in self._kept.values() if kept), None):
             self.let_go(rule)
 
@@ -248,6 +252,7 @@ class FaultPoint(Generic[LinkT, RequestT]):
                 self._keep(link, one._replace(rule=rule))
             case Action.PAUSE:
                 self._keep(link, one._replace(rule=rule))
+                self._paused[link] = rule
                 driver.pause(link)
 
     def _alter(self, link: LinkT, xid: int, code: int | None) -> None:
