@@ -3,6 +3,7 @@
 Rules of the module (Kafka's AdminClient; docs/reference/kafka.md §2.9 to §2.12):
   - what the controller must do is sent to the broker that stands in `/controller`, and sent again while there is
     none, for a minute; what any broker can do goes to the one that is named, or to the controller;
+  - what the tools of the release do in ZooKeeper goes there, in a session of its own (`simzk.kafka.tools`);
   - a request that was lost with its connection may have been served: a second try that finds its work done has
     succeeded;
   - what a broker refuses is an event of the history, and the result of the call.
@@ -12,70 +13,84 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from simzk.errors import ConfigError
 from simzk.kafka.protocol import AdminResponse, Error
-from simzk.kafka.rpc import Connections, Disconnected
+from simzk.kafka.rpc import Disconnected
 from simzk.kafka.session import SessionExpiredError, ZooKeeperSession
+from simzk.kafka.tools import SESSION_TIMEOUT_MS, is_by_tool
+from simzk.kafka.tools import run as run_tool
 from simzk.kafka.zk_client import ANY_VERSION, create_request
-from simzk.simulation import History, Process, Scheduler, Task
+from simzk.partitions.java_random import JavaRandom
+from simzk.simulation import Process, Scheduler, Task
 from simzk.zookeeper.replies import Code
 from simzk.zookeeper.requests import Delete, SetData
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simzk.kafka.zookeeper_host import ZooKeeperHost
+    from simzk.kafka.broker.broker import World
 
 T = TypeVar("T")
 
 NAME = "admin"
 RETRY_PAUSE_US = 100_000
 GIVE_UP_US = 60_000_000
-SESSION_TIMEOUT_MS = 30_000
+ZOOKEEPER = "zookeeper"
 _DONE_ALREADY = {Error.TOPIC_ALREADY_EXISTS, Error.NO_REASSIGNMENT_IN_PROGRESS}
 _TIMED_OUT = AdminResponse(Error.BROKER_NOT_AVAILABLE, "no broker could serve it within a minute")
 
 
 class Operator:
-    """Whoever runs the cluster: an admin client and a ZooKeeper shell.
+    """Whoever runs the cluster: an admin client, the release's tools, and a ZooKeeper shell.
 
     Args:
         scheduler: virtual time.
-        connections: the way to the brokers.
-        host: the way to ZooKeeper.
-        history: where refusals are told.
+        world: the ways to brokers and ZooKeeper, the release, and the history, where refusals are told.
         controller: who stands in `/controller` now.
     """
 
     def __init__(
         self,
         scheduler: Scheduler,
-        connections: Connections,
-        host: ZooKeeperHost,
-        history: History,
+        world: World,
         controller: Callable[[], int | None],
     ) -> None:
         self.process = Process(scheduler, NAME)
-        self._connections = connections
-        self._host = host
-        self._history = history
+        self._connections = connections = world.connections
+        self._history = world.history
+        self._world = world
         self._controller = controller
         self._session: ZooKeeperSession | None = None
+        self._tool: ZooKeeperSession | None = None
+        self._placement = JavaRandom(scheduler.stream("placement/tool").bits(48))
         self._opening: Task[None] | None = None
         self._open_requests: dict[Task[Any], None] = {}
         connections.register(self.process, _serve_nothing)
 
-    @property
-    def session_id(self) -> int:
-        """The session of the ZooKeeper shell, 0 before it was used."""
-        return 0 if self._session is None else self._session.session_id
+    def holds(self, session_id: int) -> bool:
+        """Whether a session is the ZooKeeper shell's, or that of the tool used last."""
+        return any(own is not None and own.session_id == session_id for own in (self._session, self._tool))
 
     @property
     def busy(self) -> bool:
         """Whether something that was asked for has no answer yet."""
         return bool(self._open_requests)
 
-    def request(self, what: str, request: object, via: int | None = None) -> Task[AdminResponse]:
-        """Send a request to a broker (the controller where none is named) until it is served."""
+    def request(self, what: str, request: object, via: int | str | None = None) -> Task[AdminResponse]:
+        """Send a request to a broker until it is served, or let a tool of the release carry it out.
+
+        Args:
+            what: for the history.
+            request: what is wanted.
+            via: the broker that is asked, or ZOOKEEPER for a tool; the release's own way where not given, and the
+                controller where that is a request.
+        """
+        if via == ZOOKEEPER and not self._world.version.zookeeper_tools:
+            raise ConfigError(
+                f"no tool of Kafka {self._world.version.name} does this in ZooKeeper", where="via", right="a broker"
+            )
+        if via == ZOOKEEPER or (via is None and is_by_tool(request, self._world.version)):
+            return self._kept(self.process.spawn(self._by_tool(what, request), what))
         return self._kept(self.process.spawn(self._request(what, request, via), what))
 
     def write_znode(self, path: str, data: bytes | None) -> Task[None]:
@@ -123,13 +138,25 @@ class Operator:
 
     async def _open(self) -> ZooKeeperSession:
         if self._session is None:
-            self._session = ZooKeeperSession(self.process, self._host, timeout_ms=SESSION_TIMEOUT_MS)
+            self._session = ZooKeeperSession(self.process, self._world.host, timeout_ms=SESSION_TIMEOUT_MS)
             self._opening = self.process.spawn(self._session.start(), "open a session")
         if self._opening is not None and not self._opening.done:
             await self._opening
         return self._session
 
-    async def _request(self, what: str, request: object, via: int | None) -> AdminResponse:
+    async def _by_tool(self, what: str, request: object) -> AdminResponse:
+        session = ZooKeeperSession(self.process, self._world.host, timeout_ms=SESSION_TIMEOUT_MS)
+        self._tool = session
+        config = self._world.config
+        defaults = (config.integer("num.partitions"), config.integer("default.replication.factor"))
+        try:
+            response = await run_tool(request, session, self._world.version, random=self._placement, defaults=defaults)
+        except SessionExpiredError:
+            response = AdminResponse(Error.UNKNOWN_SERVER_ERROR, "the tool's session expired")
+        self._tell(what, response)
+        return response
+
+    async def _request(self, what: str, request: object, via: int | str | None) -> AdminResponse:
         deadline_us = self.process.scheduler.now_us + GIVE_UP_US
         may_be_done = False
         response = _TIMED_OUT

@@ -204,9 +204,7 @@ class KafkaCluster(Operations):
             broker: Broker(broker, registration, Process(self.scheduler, f"broker {broker}"), world)
             for broker, registration in registrations.items()
         }
-        self._operator = Operator(
-            self.scheduler, connections, self.zookeeper_host, self.history, lambda: self.controller
-        )
+        self._operator = Operator(self.scheduler, world, lambda: self.controller)
         observer = Observer(self.history, self.server.tree, self._who_is)
         self.server.on_transaction.append(observer.observe)
         self.server.on_transaction.append(lambda _: self._note_transaction())
@@ -248,6 +246,8 @@ class KafkaCluster(Operations):
         registered = set(self._registered())
         running = {broker.id for broker in self.brokers.values() if broker.alive}
         serving = {b.id for b in self.brokers.values() if b.alive and b.registered and not b.stopping}
+        if any(b.alive and not b.paused and b.isr_changes_unsent for b in self.brokers.values()):
+            return False
         if registered != running or serving != running or self._operator.busy:
             return False
         if not running:
@@ -460,7 +460,7 @@ class KafkaCluster(Operations):
         for participant in self.participants:
             if session_id == participant.session_id:
                 return participant.name
-        if session_id == self._operator.session_id:
+        if self._operator.holds(session_id):
             return "admin"
         return ADDRESS
 

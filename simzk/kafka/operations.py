@@ -47,7 +47,7 @@ class Operations:
         assignment: Mapping[int, Sequence[int]] | None = None,
         config: Mapping[str, str] | None = None,
         topic_id: str | None = None,
-        via: int | None = None,
+        via: int | str | None = None,
     ) -> Future[AdminResponse]:
         """Create a topic.
 
@@ -58,7 +58,9 @@ class Operations:
             assignment: the brokers of each partition in preference order, in place of a placement by the broker.
             config: the topic's configuration.
             topic_id: drawn where it is not given.
-            via: the broker that is asked; the controller by default.
+            via: the broker that is asked, or "zookeeper" for the tool that writes there itself (2.8 and older); by
+                default what the release's tool does: the controller is asked from 2.2 on for topics, 2.4 for elections,
+                2.6 for configuration and reassignments.
 
         Returns:
             the broker's answer, once time has passed.
@@ -92,12 +94,16 @@ class Operations:
         return self._operator.request(f"add partitions to {name}", CreatePartitionsRequest(name, total, by_partition))
 
     def reassign(
-        self, targets: Mapping[tuple[str, int], Sequence[int] | None] | str | Mapping[str, object]
+        self,
+        targets: Mapping[tuple[str, int], Sequence[int] | None] | str | Mapping[str, object],
+        *,
+        via: int | str | None = None,
     ) -> Future[AdminResponse]:
-        """Move partitions to other brokers, by the API.
+        """Move partitions to other brokers.
 
         Args:
             targets: the brokers wanted by (topic, partition), None to cancel; or the JSON that Kafka's tool takes.
+            via: as for `create_topic`.
 
         Raises:
             ZnodeError: JSON that cannot be used.
@@ -109,16 +115,21 @@ class Operations:
         else:
             pairs = {TopicPartition(*_pair(key)): target for key, target in targets.items()}
             request = AlterReassignmentsRequest({p: _ids(target) for p, target in pairs.items()})
-        return self._operator.request("reassign", request)
+        return self._operator.request("reassign", request, via)
 
     def elect(
-        self, kind: str = "preferred", partitions: Iterable[tuple[str, int]] | None = None
+        self,
+        kind: str = "preferred",
+        partitions: Iterable[tuple[str, int]] | None = None,
+        *,
+        via: int | str | None = None,
     ) -> Future[AdminResponse]:
         """Elect leaders.
 
         Args:
             kind: `preferred`, or `unclean` for partitions without a live leader.
             partitions: which; all where not given.
+            via: as for `create_topic`.
 
         Raises:
             ConfigError: another kind.
@@ -126,17 +137,19 @@ class Operations:
         if kind not in ("preferred", "unclean"):
             raise ConfigError(f"there is no {kind!r} election", where="kind", right="preferred or unclean")
         chosen = None if partitions is None else tuple(TopicPartition(*pair) for pair in partitions)
-        return self._operator.request(f"{kind} election", ElectLeadersRequest(kind, chosen))
+        return self._operator.request(f"{kind} election", ElectLeadersRequest(kind, chosen), via)
 
     def alter_config(
-        self, entity_path: str, changes: Mapping[str, str | None], *, via: int | None = None
+        self, entity_path: str, changes: Mapping[str, str | None], *, via: int | str | None = None
     ) -> Future[AdminResponse]:
         """Set and remove configuration keys (None removes).
 
         Args:
             entity_path: as below `/config`: `topics/orders`, `brokers/1`, `users/alice`.
             changes: the values by key.
-            via: the broker that is asked; the controller by default.
+            via: the broker that is asked, or "zookeeper" for the tool that writes there itself (2.8 and older); by
+                default what the release's tool does: the controller is asked from 2.2 on for topics, 2.4 for elections,
+                2.6 for configuration and reassignments.
         """
         return self._operator.request(f"configure {entity_path}", AlterConfigRequest(entity_path, dict(changes)), via)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from simzk.partitions.scala_order import product_hash, topic_partition_hash
+from simzk.partitions.scala_order import Scala, product_hash, topic_partition_hash
 from simzk.partitions.states import LeaderAndIsr
 
 NO_LEADER = -1
@@ -72,10 +72,11 @@ def hash_of_partition(partition: TopicPartition) -> int:
     return topic_partition_hash(partition.topic, partition.partition)
 
 
-def hash_of_replica(replica: PartitionAndReplica) -> int:
-    """The JVM's hash of the case class `PartitionAndReplica(topicPartition, replica)` as Scala 2.13 compiles it.
+def hash_of_replica(replica: PartitionAndReplica, scala: Scala = "2.13") -> int:
+    """The JVM's hash of the case class `PartitionAndReplica(topicPartition, replica)` as a Scala line compiles it.
 
     From 2.13 on the name of the class is mixed in before the fields.
     """
     partition_hash = hash_of_partition(replica.topic_partition)
-    return product_hash(partition_hash, replica.replica, class_name="PartitionAndReplica")
+    class_name = "PartitionAndReplica" if scala == "2.13" else ""
+    return product_hash(partition_hash, replica.replica, class_name=class_name)

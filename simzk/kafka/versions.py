@@ -1,17 +1,19 @@
 """Which Kafka release a broker runs: the profile that decides what is written, and how.
 
 Rules of the module (docs/reference/kafka.md §0.1, §0.2):
-  - one row a release line; a difference between releases is a field of the row, never an `if` on a number elsewhere;
+  - one row a release line, newest first; a row is the one above it with what the older release does otherwise;
+  - a difference between releases is a field of the row, never an `if` on a number elsewhere;
   - a codec writes the one schema version that the row names, and reads all of them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from simzk.errors import ConfigError
-from simzk.kafka.schemas import broker_registration, controller, partition_state, topic
+from simzk.kafka import protocol
+from simzk.kafka.schemas import broker_registration, cluster, controller, partition_state, topic
 from simzk.partitions.rules import ElectionRules, rules_of
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from simzk.partitions.scala_order import Scala
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class KafkaVersion:
     """One release line of Kafka in ZooKeeper mode.
 
@@ -34,8 +36,29 @@ class KafkaVersion:
         encode_topic: writes `/brokers/topics/T`.
         encode_state: writes a partition's `state`.
         encode_controller: writes `/controller` from a broker id and a time in ms.
+        encode_feature: writes `/feature`; None where there is no such znode (before 2.7).
         persistent_paths: made at a broker's start, in this order (§1.3).
         defaults: Kafka's configuration keys and what they are by default.
+        zookeeper_tools: the release's tools can be told to work in ZooKeeper (`--zookeeper`, gone in 3.0).
+        tools_in_zookeeper: requests that the release's own tools carry out in ZooKeeper, in a session of their own.
+        config_checks_controller: configuration is written while the controller is the one seen (KAFKA-16539).
+        ids_by_controller: the controller gives out blocks of producer ids on first use (KIP-730); before, each broker
+            takes one at its start.
+        rebalances_while_reassigning: the automatic rebalance goes on beside reassignments (KAFKA-10149).
+        rebalances_only_able: it takes only partitions that the preferred broker could lead (KAFKA-9866).
+        judges_isr: the controller refuses ISRs by epoch, version and members before it writes (KAFKA-14140, -14154).
+        topic_ids: topics have ids (KIP-516).
+        isr_by_controller: leaders ask the controller for another ISR (KIP-497); before, they write it, and announce it.
+        unclean_by_request: leaders from outside the ISR can be elected by request (KIP-460).
+        reassigns_in_topic: a reassignment stands in the topic's znode (KIP-455); before, in memory and in
+            `/admin/reassign_partitions` alone.
+        broker_epochs: a registration has an epoch, and a broker that comes back at once is noticed (KIP-380).
+        fenced: each write of a controller is fenced by its epoch, and its election is one multi (KAFKA-6082).
+        idle_in_sync: a follower that has all there is stays in sync, dead or alive (KAFKA-7152).
+        restores_assignment: partitions added to a topic that is being deleted are taken out again (KAFKA-6612).
+        waits_hashed: partitions that wait for a leader are taken in the order of an immutable hash map of all.
+        byteswapped_maps: JSON maps hash as Scala before 2.12.8 does it; it decides the order of partitions in lists.
+        flat_assignments: the controller keeps one map of partitions, not one for each topic; it decides orders.
     """
 
     name: str
@@ -46,8 +69,27 @@ class KafkaVersion:
     encode_topic: Callable[[topic.TopicZnode], bytes]
     encode_state: Callable[[LeaderAndIsr], bytes]
     encode_controller: Callable[[int, int], bytes]
+    encode_feature: Callable[[], bytes] | None
     persistent_paths: tuple[str, ...]
     defaults: dict[str, str]
+    zookeeper_tools: bool
+    tools_in_zookeeper: frozenset[type]
+    config_checks_controller: bool
+    ids_by_controller: bool
+    rebalances_while_reassigning: bool
+    rebalances_only_able: bool
+    judges_isr: bool
+    topic_ids: bool
+    isr_by_controller: bool
+    unclean_by_request: bool
+    reassigns_in_topic: bool
+    broker_epochs: bool
+    fenced: bool
+    idle_in_sync: bool
+    restores_assignment: bool
+    waits_hashed: bool
+    byteswapped_maps: bool
+    flat_assignments: bool
 
 
 _PATHS_3_9: Final = (
@@ -84,20 +126,100 @@ _DEFAULTS_3_9: Final = {
     "default.replication.factor": "1",
 }
 
-VERSIONS: Final = {
-    "3.9": KafkaVersion(
-        name="3.9",
-        number=(3, 9, 0),
-        scala="2.13",
-        rules=rules_of((3, 9, 0)),
-        encode_broker=broker_registration.encode_v5,
-        encode_topic=topic.encode_v3,
-        encode_state=partition_state.encode,
-        encode_controller=controller.encode_v2,
-        persistent_paths=_PATHS_3_9,
-        defaults=_DEFAULTS_3_9,
-    ),
-}
+_3_9: Final = KafkaVersion(
+    name="3.9",
+    number=(3, 9, 0),
+    scala="2.13",
+    rules=rules_of((3, 9, 0)),
+    encode_broker=broker_registration.encode_v5,
+    encode_topic=topic.encode_v3,
+    encode_state=partition_state.encode,
+    encode_controller=controller.encode_v2,
+    encode_feature=cluster.encode_feature_v2,
+    persistent_paths=_PATHS_3_9,
+    defaults=_DEFAULTS_3_9,
+    zookeeper_tools=False,
+    tools_in_zookeeper=frozenset(),
+    config_checks_controller=True,
+    ids_by_controller=True,
+    rebalances_while_reassigning=True,
+    rebalances_only_able=True,
+    judges_isr=True,
+    topic_ids=True,
+    isr_by_controller=True,
+    unclean_by_request=True,
+    reassigns_in_topic=True,
+    broker_epochs=True,
+    fenced=True,
+    idle_in_sync=True,
+    restores_assignment=True,
+    waits_hashed=False,
+    byteswapped_maps=False,
+    flat_assignments=False,
+)
+_3_4: Final = replace(_3_9, name="3.4", number=(3, 4, 0), rules=rules_of((3, 4, 0)), config_checks_controller=False)
+_2_8: Final = replace(
+    _3_4,
+    name="2.8",
+    number=(2, 8, 0),
+    rules=rules_of((2, 8, 0)),
+    encode_controller=controller.encode_v1,
+    encode_feature=cluster.encode_feature_v1,
+    zookeeper_tools=True,
+    ids_by_controller=False,
+    rebalances_while_reassigning=False,
+    judges_isr=False,
+)
+_2_7: Final = replace(
+    _2_8,
+    name="2.7",
+    number=(2, 7, 0),
+    rules=rules_of((2, 7, 0)),
+    encode_topic=topic.encode_v2,
+    persistent_paths=tuple(path for path in _PATHS_3_9 if path != "/config/ips"),
+    topic_ids=False,
+)
+_2_4: Final = replace(
+    _2_7,
+    name="2.4",
+    number=(2, 4, 0),
+    scala="2.12",
+    rules=rules_of((2, 4, 0)),
+    encode_broker=broker_registration.encode_v4_of_2_12,
+    encode_topic=topic.encode_v2_of_2_12,
+    encode_feature=None,
+    defaults=_DEFAULTS_3_9 | {"zookeeper.session.timeout.ms": "6000", "replica.lag.time.max.ms": "10000"},
+    tools_in_zookeeper=frozenset({protocol.AlterConfigRequest, protocol.AlterReassignmentsRequest}),
+    isr_by_controller=False,
+    rebalances_only_able=False,
+)
+_2_2: Final = replace(
+    _2_4,
+    name="2.2",
+    number=(2, 2, 0),
+    rules=rules_of((2, 2, 0)),
+    encode_topic=topic.encode_v1,
+    tools_in_zookeeper=_2_4.tools_in_zookeeper | {protocol.ElectLeadersRequest},
+    unclean_by_request=False,
+    reassigns_in_topic=False,
+    waits_hashed=True,
+)
+_1_1: Final = replace(
+    _2_2,
+    name="1.1",
+    number=(1, 1, 0),
+    rules=rules_of((1, 1, 0)),
+    tools_in_zookeeper=_2_2.tools_in_zookeeper
+    | {protocol.CreateTopicRequest, protocol.CreatePartitionsRequest, protocol.DeleteTopicRequest},
+    broker_epochs=False,
+    fenced=False,
+    idle_in_sync=False,
+    restores_assignment=False,
+    waits_hashed=False,
+    byteswapped_maps=True,
+    flat_assignments=True,
+)
+VERSIONS: Final = {version.name: version for version in (_3_9, _3_4, _2_8, _2_7, _2_4, _2_2, _1_1)}
 
 
 def kafka_version(name: str) -> KafkaVersion:

@@ -1,4 +1,4 @@
-"""What a broker does in ZooKeeper, made of requests as Kafka 2.2 and later makes them.
+"""What a broker does in ZooKeeper, made of requests as Kafka 1.1 and later makes them.
 
 Rules of the module (docs/reference/kafka.md §1.10, §2.2; KafkaZkClient):
   - parents are made by trying the child, making what is missing, and trying again;
@@ -16,6 +16,12 @@ from simzk.kafka import paths
 from simzk.kafka.schemas import admin, broker_registration, config, partition_state
 from simzk.kafka.schemas import controller as controller_schema
 from simzk.kafka.schemas import topic as topic_schema
+from simzk.kafka.schemas.cluster import (
+    PRODUCER_ID_BLOCK_SIZE,
+    ProducerIdBlock,
+    decode_producer_ids,
+    encode_producer_ids,
+)
 from simzk.zookeeper.replies import Code, OperationResult, Reply, Stat
 from simzk.zookeeper.requests import OPEN_ACL, Check, Create, Delete, Exists, GetChildren2, GetData, Multi, SetData
 
@@ -30,6 +36,8 @@ if TYPE_CHECKING:
 
 PERSISTENT, EPHEMERAL, PERSISTENT_SEQUENTIAL = 0, 1, 2
 ANY_VERSION = -1
+NO_EPOCH = -1
+"""The broker epoch of releases that have none: such a request is never stale."""
 
 
 class ControllerMovedError(Exception):
@@ -126,13 +134,13 @@ class KafkaZooKeeperClient:
         return await self.session.call_all([GetData(path, path in handlers) for path in wanted])
 
     async def brokers(self) -> dict[int, tuple[BrokerRegistration, int]]:
-        """The live brokers by id: registration, and broker epoch, the czxid of the znode."""
+        """The live brokers by id: registration, and broker epoch, the czxid of the znode (before 2.2 there is none)."""
         ids = sorted(int(name) for name in await self.children(paths.BROKER_IDS) if name.isdigit())
         found = {}
         for broker_id, reply in zip(ids, await self.read_all([paths.broker(i) for i in ids]), strict=True):
             if not reply.error:
                 registration = broker_registration.decode(paths.broker(broker_id), data_of(reply))
-                found[broker_id] = (registration, stat_of(reply).czxid)
+                found[broker_id] = (registration, self._epoch_of(stat_of(reply)))
         return found
 
     async def topics(self, names: Sequence[str]) -> dict[str, TopicZnode]:
@@ -180,10 +188,10 @@ class KafkaZooKeeperClient:
     # -- a broker's registration and the election of a controller
 
     async def register_broker(self, broker_id: int, registration: BrokerRegistration, previous_session: int) -> int:
-        """Register a broker; its broker epoch, which is the czxid of its znode (§1.4).
+        """Register a broker; its broker epoch, which is the czxid of its znode, or NO_EPOCH before 2.2 (§1.4).
 
-        A znode of the present session is taken over; one of this client's previous session is deleted, and the create
-        tried again (KAFKA-7165).
+        A znode of the present session is taken over; from 2.2 on one of this client's previous session is deleted, and
+        the create tried again (KAFKA-7165).
 
         Raises:
             ZooKeeperRefused: another session holds the znode.
@@ -191,30 +199,43 @@ class KafkaZooKeeperClient:
         path = paths.broker(broker_id)
         data = self.version.encode_broker(registration)
         while True:
-            reply = await self.session.call(Multi((create_request(path, None, EPHEMERAL), SetData(path, data, 0))))
-            results = _results(reply)
-            if not reply.error and not any(result.error for result in results):
-                stat = results[1].body
-                assert isinstance(stat, Stat)
-                return stat.czxid
-            if results[0].error != Code.NODE_EXISTS:
-                raise ZooKeeperRefused(results[0].error, path)
+            code, epoch = await self._create_registration(path, data)
+            if code == Code.OK:
+                return epoch
+            if code != Code.NODE_EXISTS:
+                raise ZooKeeperRefused(code, path)
             present = await self.session.call(GetData(path, False))
             if present.error:
                 continue
             owner = stat_of(present).ephemeral_owner
             if owner == self.session.session_id:
-                return stat_of(present).czxid
-            if owner != previous_session or previous_session == 0:
+                return self._epoch_of(stat_of(present))
+            if not self.version.broker_epochs or owner != previous_session or previous_session == 0:
                 raise ZooKeeperRefused(Code.NODE_EXISTS, path)
             await self.session.call(Delete(path, ANY_VERSION))
 
+    async def _create_registration(self, path: str, data: bytes) -> tuple[int, int]:
+        """Create the znode; from 2.2 on in a multi whose last reply holds the Stat, and so the epoch."""
+        if not self.version.broker_epochs:
+            return await self.create(path, data, EPHEMERAL), NO_EPOCH
+        reply = await self.session.call(Multi((create_request(path, None, EPHEMERAL), SetData(path, data, 0))))
+        created, written = _results(reply)
+        if created.error or written.error:
+            return created.error or written.error, NO_EPOCH
+        assert isinstance(written.body, Stat)
+        return Code.OK, written.body.czxid
+
+    def _epoch_of(self, stat: Stat) -> int:
+        return stat.czxid if self.version.broker_epochs else NO_EPOCH
+
     async def become_controller(self, broker_id: int, timestamp_ms: int) -> tuple[int, int]:
-        """Try to become controller (§2.2, 2.1 and later); the new epoch and the version of its znode.
+        """Try to become controller (§2.2); the new epoch and the version of its znode.
 
         Raises:
             ControllerMovedError: another broker was first.
         """
+        if not self.version.fenced:
+            return await self._become_controller_in_steps(broker_id, timestamp_ms)
         epoch, version = await self.controller_epoch()
         controller = create_request(
             paths.CONTROLLER, self.version.encode_controller(broker_id, timestamp_ms), EPHEMERAL
@@ -231,6 +252,28 @@ class KafkaZooKeeperClient:
             raise ControllerMovedError
         raise ZooKeeperRefused(codes[0] or codes[1], paths.CONTROLLER)
 
+    async def _become_controller_in_steps(self, broker_id: int, timestamp_ms: int) -> tuple[int, int]:
+        """Before 2.1: the znode first, then the epoch, on condition that nobody raised it since it was read."""
+        data = self.version.encode_controller(broker_id, timestamp_ms)
+        code = await self.create(paths.CONTROLLER, data, EPHEMERAL)
+        if code == Code.NODE_EXISTS:
+            present = await self.session.call(GetData(paths.CONTROLLER, False))
+            if present.error or stat_of(present).ephemeral_owner != self.session.session_id:
+                raise ControllerMovedError
+        elif code != Code.OK:
+            raise ZooKeeperRefused(code, paths.CONTROLLER)
+        found = await self.read(paths.CONTROLLER_EPOCH)
+        epoch, version = 1, 0
+        if found is not None:
+            epoch, version = controller_schema.decode_epoch(paths.CONTROLLER_EPOCH, found[0]) + 1, found[1].version
+        text = controller_schema.encode_epoch(epoch)
+        reply = await self.session.call(SetData(paths.CONTROLLER_EPOCH, text, version))
+        if reply.error == Code.OK:
+            return epoch, version + 1
+        if reply.error == Code.NO_NODE and await self.create(paths.CONTROLLER_EPOCH, text) == Code.OK:
+            return epoch, 0
+        raise ControllerMovedError
+
     async def controller_epoch(self) -> tuple[int, int]:
         """The controller's epoch and its version, made as 0 where it never was."""
         while True:
@@ -240,10 +283,10 @@ class KafkaZooKeeperClient:
             if await self.create(paths.CONTROLLER_EPOCH, controller_schema.encode_epoch(0)) == Code.OK:
                 return 0, 0
 
-    # -- a controller's writes, each fenced by the version of its epoch
+    # -- a controller's writes, from 2.1 on each fenced by the version of its epoch
 
     async def fenced(self, writes: Sequence[Create | Delete | SetData], epoch_version: int) -> list[OperationResult]:
-        """Do writes pipelined, each in a multi with a check of the controller's epoch.
+        """Do writes pipelined, each in a multi with a check of the controller's epoch; before 2.1 as they are.
 
         Returns:
             the result of each write.
@@ -251,6 +294,8 @@ class KafkaZooKeeperClient:
         Raises:
             ControllerMovedError: the epoch is no longer ours.
         """
+        if not self.version.fenced:
+            return [OperationResult(reply.error, reply.body) for reply in await self.session.call_all(writes)]
         check = Check(paths.CONTROLLER_EPOCH, epoch_version)
         replies = await self.session.call_all([Multi((check, write)) for write in writes])
         results = []
@@ -316,6 +361,23 @@ class KafkaZooKeeperClient:
         deletes = [Delete(f"{parent}/{name}", ANY_VERSION) for name in names]
         if deletes:
             await self.fenced(deletes, epoch_version)
+
+    async def take_producer_ids(self, broker_id: int) -> int:
+        """Give a broker the next block of producer ids; the first of them.
+
+        Raises:
+            ZooKeeperRefused: the znode is not there.
+        """
+        while True:
+            found = await self.read(paths.PRODUCER_IDS)
+            if found is None:
+                raise ZooKeeperRefused(Code.NO_NODE, paths.PRODUCER_IDS)
+            last = decode_producer_ids(paths.PRODUCER_IDS, found[0])
+            start = 0 if last is None else last.end + 1
+            block = ProducerIdBlock(broker_id, start, start + PRODUCER_ID_BLOCK_SIZE - 1)
+            write = SetData(paths.PRODUCER_IDS, encode_producer_ids(block), found[1].version)
+            if (await self.session.call(write)).error == Code.OK:
+                return start
 
     async def requested_reassignment(self) -> dict[TopicPartition, tuple[int, ...]]:
         """What stands in `/admin/reassign_partitions`; nothing where it is not there or cannot be used (§1.1)."""

@@ -115,7 +115,13 @@ def elect_offline(
 
 
 def elect_preferred(
-    replicas: IntArray, isr: IntArray, leader: IntArray, live: BoolArray, on_offline_dirs: IntArray | None = None
+    replicas: IntArray,
+    isr: IntArray,
+    leader: IntArray,
+    live: BoolArray,
+    on_offline_dirs: IntArray | None = None,
+    *,
+    rules: ElectionRules = LATEST,
 ) -> Election:
     """The preferred replica, the first assigned one, as leader where it is live and in sync (§2.6 Preferred).
 
@@ -125,9 +131,11 @@ def elect_preferred(
         leader: int32[k], the present leaders.
         live: mask of live brokers.
         on_offline_dirs: int32[k, v], replicas on offline log dirs.
+        rules: the row of the Kafka version.
 
     Returns:
-        the election; it is not made (`elected` False) where the preferred replica already leads, or cannot.
+        the election; it is not made (`elected` False) where the preferred replica already leads (but for 1.1, which
+        elects it again), or cannot.
 
     >>> from simzk.partitions.arrays import broker_mask, pack
     >>> lists = pack([[1, 2], [1, 2]])
@@ -135,7 +143,8 @@ def elect_preferred(
     [True, False]
     """
     head = replicas[:, :1]
-    eligible = live_members(head, live, on_offline_dirs) & contained(head, isr) & (head != leader[:, None])
+    wanted = (head != leader[:, None]) | rules.preferred_again
+    eligible = live_members(head, live, on_offline_dirs) & contained(head, isr) & wanted
     return Election(eligible[:, 0], first(head, eligible), isr, np.zeros(len(isr), dtype=np.bool_))
 
 

@@ -118,6 +118,37 @@ def mutable_order(keys: Iterable[Key], scala: Scala = "2.13", hash_of: Callable[
     return _sorted_buckets_order(inserted) if scala == "2.13" else _chained_order(inserted)
 
 
+def mutable_set_order(
+    keys: Iterable[Key], scala: Scala = "2.13", hash_of: Callable[[Key], int] = java_hash
+) -> list[Key]:
+    """Distinct keys, given in insertion order, as a `mutable.HashSet` that began empty iterates.
+
+    Up to 2.12 it is not built like the map: one open table of 32 places, doubled when 45 % are taken; a key goes to
+    the place that its mixed hash says, or the next free one.
+
+    >>> mutable_set_order([0, 1, 2, 3], "2.12")
+    [0, 1, 2, 3]
+    """
+    inserted = [(_signed(hash_of(key)), key) for key in dict.fromkeys(keys)]
+    return _sorted_buckets_order(inserted) if scala == "2.13" else _open_table_order(inserted)
+
+
+def json_partition_hash(partition: tuple[str, int], *, byteswapped: bool = False) -> int:
+    """The JVM's hash of the Java map `{"topic": t, "partition": p}` that Kafka makes for JSON, signed.
+
+    Args:
+        partition: topic and number.
+        byteswapped: as the wrapper of Scala before 2.12.8 hashes its entries.
+
+    >>> json_partition_hash(("t1", 0))
+    -1689266692
+    """
+    fields = (("topic", string_hash(partition[0])), ("partition", partition[1]))
+    if byteswapped:
+        return _signed(sum(_mixed(string_hash(name)) + (_mixed(value) << 16) for name, value in fields))
+    return _signed(sum(string_hash(name) ^ value for name, value in fields))
+
+
 def _rotate_left(value: int, bits: int) -> int:
     value &= _MASK
     return (value << bits | value >> (32 - bits)) & _MASK
@@ -169,12 +200,38 @@ def _chained_order(inserted: Sequence[tuple[int, Key]]) -> list[Key]:
 
 
 def _chained_index(value: int, size: int) -> int:
+    # The rotation is fixed by the initial table size and stays when the table grows.
+    rotated = _rotate_left(_mixed(value), 32 - 4)
+    return rotated >> (32 - (size.bit_length() - 1))
+
+
+def _mixed(value: int) -> int:
+    """`scala.util.hashing.byteswap32`."""
     mixed = (value * 0x9E37_75CD) & _MASK
     mixed = int.from_bytes(mixed.to_bytes(4, "big"), "little")
-    mixed = (mixed * 0x9E37_75CD) & _MASK
-    # The rotation is fixed by the initial table size and stays when the table grows.
-    rotated = _rotate_left(mixed, 32 - 4)
-    return rotated >> (32 - (size.bit_length() - 1))
+    return (mixed * 0x9E37_75CD) & _MASK
+
+
+def _open_table_order(inserted: Sequence[tuple[int, Key]]) -> list[Key]:
+    """Scala 2.10 to 2.12, mutable sets: iteration from the first place to the last."""
+    table: list[tuple[int, Key] | None] = [None] * 32
+    for count, entry in enumerate(inserted, start=1):
+        _place(table, entry)
+        if count >= len(table) * 45 // 100:
+            grown: list[tuple[int, Key] | None] = [None] * (2 * len(table))
+            for moved in table:
+                if moved is not None:
+                    _place(grown, moved)
+            table = grown
+    return [entry[1] for entry in table if entry is not None]
+
+
+def _place(table: list[tuple[int, Key] | None], entry: tuple[int, Key]) -> None:
+    """As in the maps, the rotation is that of the first size."""
+    index = _rotate_left(_mixed(entry[0]), 32 - 5) >> (32 - (len(table).bit_length() - 1))
+    while table[index] is not None:
+        index = (index + 1) % len(table)
+    table[index] = entry
 
 
 def _sorted_buckets_order(inserted: Sequence[tuple[int, Key]]) -> list[Key]:

@@ -1,57 +1,186 @@
-"""The recorded story of a real 3.9.1 cluster as calls on a simulated one.
+"""The recorded stories of real clusters, one of each release, as calls on a simulated one.
 
-What was chance in the real run is an input, read from the recording: which broker won an election, where a topic
-without a given assignment was placed, ids. Everything else is computed.
+What was chance in the real run is an input, read from the recording: which broker won an election or took a request,
+where a topic without a given assignment was placed, ids. Everything else is computed.
 """
 
 from __future__ import annotations
 
 import json
+import re
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from simzk.kafka import recording
 from simzk.kafka.cluster import KafkaCluster
+from simzk.kafka.versions import kafka_version
+from tests.kafka import recorded_transactions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from simzk.kafka.recording import RecordedZnode, Recording
 
-    Step = tuple[str, Callable[[KafkaCluster], object]]
+    Act = Callable[[KafkaCluster], object]
+    Step = tuple[str, Act]
 
-FOLDER = Path(__file__).resolve().parents[2] / "scenarios" / "layouts" / "kafka-3.9.1"
+LAYOUTS = Path(__file__).resolve().parents[2] / "scenarios" / "layouts"
+RELEASES = ("3.9.1", "3.4.1", "2.8.2", "2.7.2", "2.4.1", "2.2.2", "1.1.1")
 CONFIG = {"zookeeper.session.timeout.ms": 6000, "auto.leader.rebalance.enable": False}
 TICK_TIME_MS = 500
 BASE_PORT = 23090
 RACKS = {1: "rack1", 2: "rack2", 3: "rack3"}
 QUOTA = {"producer_byte_rate": "1024", "consumer_byte_rate": "2048"}
 OFFSETS_CONFIG = {"compression.type": "producer", "cleanup.policy": "compact", "segment.bytes": "104857600"}
+CONFIGURED: dict[str, tuple[str, Mapping[str, str | None]]] = {
+    "c1": ("topics/t1", {"retention.ms": "3600000"}),
+    "c2": ("clients/c%201", QUOTA),
+    "c3": ("users/u%401", QUOTA),
+    "c4": ("users/u%401/clients/c%201", QUOTA),
+    "c6": ("brokers/1", {"leader.replication.throttled.rate": "100000000"}),
+    "c7": ("brokers/<default>", {"log.cleaner.threads": "2"}),
+    "c9": ("ips/127.0.0.9", {"connection_creation_rate": "100"}),
+    "ca": ("topics/t1", {"retention.ms": None}),
+}
 
 
-def load() -> Recording:
-    return recording.load(FOLDER / "dumps.json")
+class Story:
+    """The story of one release.
 
+    Args:
+        release: such as `2.8.2`.
+    """
 
-def empty_cluster(recorded: Recording, seed: int = 0) -> KafkaCluster:
-    """Three brokers that are not started yet, at an empty ZooKeeper."""
-    last = recorded.tree(recorded.steps[-1])
-    return KafkaCluster(
-        racks=RACKS,
-        seed=seed,
-        config=CONFIG,
-        tick_time_ms=TICK_TIME_MS,
-        base_port=BASE_PORT,
-        cluster_id=str(_json(last["/cluster/id"])["id"]),
-        boot=False,
-    )
+    def __init__(self, release: str) -> None:
+        self.release = release
+        self._folder = LAYOUTS / f"kafka-{release}"
 
+    @cached_property
+    def recorded(self) -> Recording:
+        """The trees."""
+        return recording.load(self._folder / "dumps.json")
 
-def cluster_from(tree: Mapping[str, RecordedZnode], seed: int = 0) -> KafkaCluster:
-    """A cluster that goes on from a recorded tree."""
-    return KafkaCluster.from_tree(
-        tree, seed=seed, config=CONFIG, tick_time_ms=TICK_TIME_MS, base_port=BASE_PORT, racks=RACKS
-    )
+    @cached_property
+    def transactions(self) -> dict[str, list[dict[str, Any]]]:
+        """The transactions of each step."""
+        return recorded_transactions.by_step(self._folder / "txns.json")
+
+    @cached_property
+    def steps(self) -> list[Step]:
+        """The steps in order; those of the ACL tool, which no broker writes, are left out."""
+        names = [name for name in self.recorded.steps if not name.startswith(("a0", "l"))]
+        return [(name, self._act(name)) for name in names]
+
+    def empty_cluster(self, seed: int = 0) -> KafkaCluster:
+        """Three brokers that are not started yet, at an empty ZooKeeper."""
+        last = self.recorded.tree(self.recorded.steps[-1])
+        return KafkaCluster(
+            self.release,
+            racks=RACKS,
+            seed=seed,
+            config=CONFIG,
+            tick_time_ms=TICK_TIME_MS,
+            base_port=BASE_PORT,
+            cluster_id=str(_json(last["/cluster/id"])["id"]),
+            boot=False,
+        )
+
+    def cluster_from(self, tree: Mapping[str, RecordedZnode], seed: int = 0) -> KafkaCluster:
+        """A cluster that goes on from a recorded tree."""
+        return KafkaCluster.from_tree(
+            tree,
+            version=self.release,
+            seed=seed,
+            config=CONFIG,
+            tick_time_ms=TICK_TIME_MS,
+            base_port=BASE_PORT,
+            racks=RACKS,
+        )
+
+    def _act(self, step: str) -> Act:
+        code, _, what = step.partition("-")
+        if code in CONFIGURED or code in ("c5", "c8"):
+            return self._configure(step)
+        if found := re.search(r"broker(\d)$", what):
+            return self._broker(step, what, int(found[1]))
+        match code:
+            case "b1":
+                return self._topic(step, "t1")
+            case "b2":
+                return self._topic(step, "t2", {"max.message.bytes": "65536"})
+            case "b3":
+                return self._topic(step, "t3", via="zookeeper")
+            case "f":
+                return lambda c: c.elect()
+            case "f2":
+                return lambda c: c.elect(via="zookeeper")
+            case "g":
+                return lambda c: c.reassign({("t1", 0): [2, 3]})
+            case "g2":
+                return lambda c: c.reassign({("t1", 1): [1, 2]}, via=c.controller)
+            case "h":
+                added = {number: ids for number, ids in self._assignment(step, "t2").items() if number > 3}
+                return lambda c: c.add_partitions("t2", 6, assignment=added)
+            case "h1":
+                return self._produce(step)
+            case "h2":
+                return lambda c: self._topic(step, "__consumer_offsets", OFFSETS_CONFIG, via=c.controller)(c)
+            case "k":
+                return lambda c: c.delete_topic("t2")
+        raise AssertionError(f"nobody plays {step}")
+
+    def _assignment(self, step: str, name: str) -> dict[int, list[int]]:
+        partitions = _json(self.recorded.tree(step)[f"/brokers/topics/{name}"])["partitions"]
+        assert isinstance(partitions, dict)
+        return {int(number): ids for number, ids in partitions.items()}
+
+    def _topic(
+        self, step: str, name: str, config: Mapping[str, str] | None = None, via: int | str | None = None
+    ) -> Act:
+        assignment = self._assignment(step, name)
+        topic_id = _json(self.recorded.tree(step)[f"/brokers/topics/{name}"]).get("topic_id")
+        drawn = None if topic_id is None else str(topic_id)
+        return lambda c: c.create_topic(name, assignment=assignment, config=config, topic_id=drawn, via=via)
+
+    def _configure(self, step: str) -> Act:
+        code = step.partition("-")[0]
+        if code in CONFIGURED:
+            entity, changes = CONFIGURED[code]
+        else:  # what the client made of a number (50 or 50.0), and of a password
+            entity = "users/<default>" if code == "c5" else "users/alice"
+            values = _json(self.recorded.tree(step)[f"/config/{entity}"])["config"]
+            assert isinstance(values, dict)
+            changes = values
+        (writer,) = {who for entry in self.transactions[step] if (who := str(entry["who"])).startswith("b")} or {""}
+        via = int(writer[1]) if writer else None
+        return lambda c: c.alter_config(entity, changes, via=via)
+
+    def _broker(self, step: str, what: str, broker: int) -> Act:
+        def next_controller() -> int:
+            after = _json(self.recorded.tree(step)["/controller"])["brokerid"]
+            assert isinstance(after, int)
+            return after
+
+        def kill(c: KafkaCluster) -> None:
+            c.prefer_controller(next_controller())
+            c.kill(broker)
+
+        def shutdown(c: KafkaCluster) -> None:
+            c.prefer_controller(next_controller())
+            c.shutdown(broker)
+
+        if what.startswith(("boot", "restart")):
+            return lambda c: c.restart(broker)
+        return kill if what.startswith("kill9") else shutdown
+
+    def _produce(self, step: str) -> Act:
+        """The first idempotent producer makes its broker take a block of ids, from 3.0 on by the controller."""
+        if not kafka_version(self.release).ids_by_controller:
+            return lambda c: c.produce("t1", 0, 3)
+        broker = _json(self.recorded.tree(step)["/latest_producer_id_block"])["broker"]
+        assert isinstance(broker, int)
+        return lambda c: c.allocate_producer_ids(broker)
 
 
 def _json(znode: RecordedZnode) -> dict[str, object]:
@@ -60,64 +189,7 @@ def _json(znode: RecordedZnode) -> dict[str, object]:
     return fields
 
 
-def steps(recorded: Recording) -> list[Step]:
-    """The steps in order; those of the ACL tool, which no broker writes, are left out."""
-
-    def topic(name: str, step: str, config: Mapping[str, str] | None = None) -> Step:
-        fields = _json(recorded.tree(step)[f"/brokers/topics/{name}"])
-        partitions = fields["partitions"]
-        assert isinstance(partitions, dict)
-        assignment = {int(number): ids for number, ids in partitions.items()}
-        topic_id = str(fields["topic_id"])
-        return step, lambda c: c.create_topic(name, assignment=assignment, config=config, topic_id=topic_id)
-
-    def configure(step: str, entity: str, changes: Mapping[str, str | None], via: int | None = None) -> Step:
-        return step, lambda c: c.alter_config(entity, changes, via=via)
-
-    def broker(step: str, act: Callable[[KafkaCluster], None], next_controller: int | None = None) -> Step:
-        def run(c: KafkaCluster) -> None:
-            if next_controller is not None:
-                c.prefer_controller(next_controller)
-            act(c)
-
-        return step, run
-
-    alice = _json(recorded.tree("c8-scram")["/config/users/alice"])["config"]
-    assert isinstance(alice, dict)
-    return [
-        broker("a1-boot-broker1", lambda c: c.restart(1)),
-        broker("a2-boot-broker2", lambda c: c.restart(2)),
-        broker("a3-boot-broker3", lambda c: c.restart(3)),
-        topic("t1", "b1-create-t1"),
-        topic("t2", "b2-create-t2", {"max.message.bytes": "65536"}),
-        configure("c1-topic-config", "topics/t1", {"retention.ms": "3600000"}),
-        configure("c2-client-quota", "clients/c%201", QUOTA, via=2),
-        configure("c3-user-quota", "users/u%401", QUOTA, via=3),
-        configure("c4-user-client-quota", "users/u%401/clients/c%201", QUOTA, via=2),
-        configure("c5-default-user-quota", "users/<default>", {"request_percentage": "50.0"}),
-        configure("c6-broker-config", "brokers/1", {"leader.replication.throttled.rate": "100000000"}),
-        configure("c7-default-broker-config", "brokers/<default>", {"log.cleaner.threads": "2"}, via=3),
-        configure("c8-scram", "users/alice", alice),
-        configure("c9-ip-quota", "ips/127.0.0.9", {"connection_creation_rate": "100"}),
-        configure("ca-topic-config-delete", "topics/t1", {"retention.ms": None}),
-        broker("d-kill9-controller-broker1", lambda c: c.kill(1), next_controller=3),
-        broker("e-restart-broker1", lambda c: c.restart(1)),
-        ("f-preferred-election", lambda c: c.elect()),
-        ("g-reassign", lambda c: c.reassign({("t1", 0): [2, 3]})),
-        ("g2-reassign-admin-api", lambda c: c.reassign({("t1", 1): [1, 2]})),
-        ("h-add-partitions", lambda c: c.add_partitions("t2", 6, assignment={4: [2, 3], 5: [3, 1]})),
-        ("h1-produce", lambda c: c.allocate_producer_ids(3)),
-        topic("__consumer_offsets", "h2-consume-group", OFFSETS_CONFIG),
-        broker("i-sigterm-controller-broker3", lambda c: c.shutdown(3), next_controller=2),
-        broker("j-restart-broker3", lambda c: c.restart(3)),
-        broker("j2-kill9-noncontroller-broker3", lambda c: c.kill(3)),
-        broker("j3-restart-broker3", lambda c: c.restart(3)),
-        ("k-delete-t2", lambda c: c.delete_topic("t2")),
-        broker("n-sigterm-noncontroller-broker3", lambda c: c.shutdown(3)),
-    ]
-
-
-def play(c: KafkaCluster, act: Callable[[KafkaCluster], object]) -> None:
+def play(c: KafkaCluster, act: Act) -> None:
     """Do a step and let it come to rest."""
     act(c)
     assert c.run_until_quiet(60), c.history.to_text()

@@ -21,12 +21,12 @@ _ERRORS = {
 }
 
 
-def by_step(path: Path) -> dict[str, list[str]]:
+def by_step(path: Path) -> dict[str, list[dict[str, Any]]]:
     """The recorded transactions of each step, in order."""
-    steps: dict[str, list[str]] = {}
+    steps: dict[str, list[dict[str, Any]]] = {}
     for transaction in json.loads(path.read_text()):
         if transaction.get("step"):
-            steps.setdefault(transaction["step"], []).append(_recorded(transaction))
+            steps.setdefault(transaction["step"], []).append(transaction)
     return steps
 
 
@@ -52,10 +52,11 @@ def told(record: txns.Record) -> str:
     raise AssertionError(f"no broker writes {record!r}")
 
 
-def _recorded(entry: dict[str, Any]) -> str:
+def recorded(entry: dict[str, Any]) -> str:
+    """A recorded transaction."""
     match entry["op"]:
         case "multi":
-            return f"multi [{'; '.join(_recorded(part) for part in entry['ops'])}]"
+            return f"multi [{'; '.join(recorded(part) for part in entry['ops'])}]"
         case "error":
             return f"error {entry['err']}"
         case "create":

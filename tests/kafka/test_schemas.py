@@ -20,7 +20,7 @@ from tests.kafka import recorded_story
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-RECORDED = recorded_story.load()
+RECORDED = recorded_story.Story("3.9.1").recorded
 ALL = sorted(
     {(path, znode.data) for step in RECORDED.steps for path, znode in RECORDED.tree(step).items() if znode.data}
 )

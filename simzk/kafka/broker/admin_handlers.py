@@ -5,13 +5,14 @@ Rules of the module:
   - a topic is its configuration first, then its assignment; neither write is fenced by the controller's epoch;
   - configuration is written in a multi with a check that `/controller` is still the one that was read (3.9), created
     where it is not there yet, and announced; nothing is written before all is found valid;
-  - topics are created, grown and deleted by the controller's broker alone.
+  - topics are created, grown and deleted by the controller's broker alone; the tools of older releases do all of this
+    themselves, in ZooKeeper, by the same code.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from simzk.errors import LayoutError
 from simzk.kafka import paths
@@ -29,13 +30,16 @@ from simzk.kafka.schemas.topic import TopicZnode
 from simzk.kafka.topic_partition import ReplicaAssignment
 from simzk.kafka.zk_client import ANY_VERSION, PERSISTENT_SEQUENTIAL, KafkaZooKeeperClient, stat_of
 from simzk.partitions.assignment import Random, assign_replicas, start_index_for_addition
+from simzk.partitions.scala_order import mutable_order
 from simzk.zookeeper.replies import Code, OperationResult
 from simzk.zookeeper.requests import Check, GetData, Multi, SetData
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
-    from simzk.kafka.broker.metadata_cache import MetadataCache
+    from simzk.simulation import Future
+
+    Racks = Mapping[int, str | None]
 
 LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 OK = AdminResponse(Error.NONE)
@@ -51,27 +55,27 @@ def is_topic_name(name: str) -> bool:
 
 
 class AdminHandlers:
-    """Serves operators on one broker.
+    """Serves operators, on one broker or in a tool.
 
     Args:
-        client: the broker's use of ZooKeeper.
-        metadata: whom the broker believes to live.
+        client: the broker's, or the tool's, use of ZooKeeper.
+        racks: tells who is believed to live, with their racks.
         random: draws placements.
-        new_topic_id: draws ids.
+        new_topic_id: draws ids; None where topics are made without one.
         defaults: partitions and replicas of a topic that names none.
     """
 
     def __init__(
         self,
         client: KafkaZooKeeperClient,
-        metadata: MetadataCache,
+        racks: Callable[[], Coroutine[Future[Any], None, Racks]],
         *,
         random: Random,
-        new_topic_id: Callable[[], str],
+        new_topic_id: Callable[[], str] | None,
         defaults: tuple[int, int],
     ) -> None:
         self._client = client
-        self._metadata = metadata
+        self._racks = racks
         self._random = random
         self._new_topic_id = new_topic_id
         self._defaults = defaults
@@ -90,21 +94,27 @@ class AdminHandlers:
             alike = [other for other in others if other.replace(".", "_") == name.replace(".", "_")]
             if alike:
                 return AdminResponse(Error.INVALID_TOPIC_EXCEPTION, f"topic {name} collides with {alike[0]}")
-        assignment = self._assignment(request)
+        assignment = await self._assignment(request)
         if isinstance(assignment, AdminResponse):
             return assignment
         await self._write_config(f"topics/{name}", config.in_properties_order(request.config))
-        partitions = {number: ReplicaAssignment(tuple(ids)) for number, ids in sorted(assignment.items())}
-        topic = TopicZnode(partitions, request.topic_id or self._new_topic_id())
+        numbers = mutable_order(sorted(assignment), self._client.version.scala)
+        partitions = {number: ReplicaAssignment(tuple(assignment[number])) for number in numbers}
+        topic = TopicZnode(partitions, self._topic_id(request))
         code = await self._client.create(paths.topic(name), self._client.version.encode_topic(topic))
         if code == Code.NODE_EXISTS:
             return AdminResponse(Error.TOPIC_ALREADY_EXISTS, f"topic {name} is there already")
         return OK
 
-    def _assignment(self, request: CreateTopicRequest) -> Mapping[int, Sequence[int]] | AdminResponse:
+    def _topic_id(self, request: CreateTopicRequest) -> str | None:
+        if self._new_topic_id is None:
+            return None
+        return request.topic_id or self._new_topic_id()
+
+    async def _assignment(self, request: CreateTopicRequest) -> Mapping[int, Sequence[int]] | AdminResponse:
         if request.assignment is not None:
             return _validated(request.assignment, 0, None)
-        racks = self._metadata.live_brokers
+        racks = await self._racks()
         partitions = request.partitions if request.partitions > 0 else self._defaults[0]
         factor = request.replication_factor if request.replication_factor > 0 else self._defaults[1]
         try:
@@ -142,7 +152,8 @@ class AdminHandlers:
                 added = AdminResponse(Error.INVALID_REPLICATION_FACTOR, str(error))
         if isinstance(added, AdminResponse):
             return added
-        wider = topic.partitions | {number: ReplicaAssignment(tuple(ids)) for number, ids in added.items()}
+        every = topic.partitions | {number: ReplicaAssignment(tuple(ids)) for number, ids in added.items()}
+        wider = {number: every[number] for number in mutable_order(sorted(every), self._client.version.scala)}
         data = self._client.version.encode_topic(topic._replace(partitions=wider))
         await self._client.session.call(SetData(paths.topic(request.name), data, ANY_VERSION))
         return OK
@@ -174,12 +185,17 @@ class AdminHandlers:
         return OK
 
     async def _write_config(self, entity_path: str, values: Mapping[str, str]) -> None:
-        """Set, or create where it is not there; only while the controller is the one that was seen (KAFKA-16539)."""
+        """Set, or create where it is not there; from 3.8 on while the controller is the one that was seen."""
         path, data = paths.config(entity_path), config.encode(values)
+        write = SetData(path, data, ANY_VERSION)
+        if not self._client.version.config_checks_controller:
+            reply = await self._client.session.call(write)
+            if reply.error:
+                await self._client.create_recursive(path, data)
+            return
         controller = await self._client.session.call(
             GetData(paths.CONTROLLER, paths.CONTROLLER in self._client.session.data_handlers)
         )
-        write = SetData(path, data, ANY_VERSION)
         if controller.error:
             reply = await self._client.session.call(write)
             code = reply.error

@@ -18,6 +18,7 @@ from simzk.kafka.broker.admin_handlers import AdminHandlers
 from simzk.kafka.broker.config_changes import ConfigChanges
 from simzk.kafka.broker.fetching import Fetchers, FetchSessions
 from simzk.kafka.broker.isr_proposals import IsrProposals
+from simzk.kafka.broker.isr_writes import IsrWrites
 from simzk.kafka.broker.metadata_cache import MetadataCache
 from simzk.kafka.broker.replica_manager import ReplicaManager
 from simzk.kafka.broker.services import Services
@@ -27,7 +28,7 @@ from simzk.kafka.protocol import ControlledShutdownRequest, ControlledShutdownRe
 from simzk.kafka.rpc import Connections, Disconnected
 from simzk.kafka.schemas.cluster import encode_cluster_id
 from simzk.kafka.session import SessionExpiredError, ZooKeeperSession
-from simzk.kafka.zk_client import KafkaZooKeeperClient, ZooKeeperRefused
+from simzk.kafka.zk_client import NO_EPOCH, KafkaZooKeeperClient, ZooKeeperRefused
 from simzk.partitions.java_random import JavaRandom
 
 if TYPE_CHECKING:
@@ -97,6 +98,11 @@ class Broker:
         """Whether its process is stopped for a while."""
         return self.process.paused
 
+    @property
+    def isr_changes_unsent(self) -> bool:
+        """Whether it changed ISRs that it has not yet announced."""
+        return self.proposals.unsent
+
     # -- from outside
 
     def start(self) -> None:
@@ -109,7 +115,7 @@ class Broker:
         """Take up a life that began before the simulation did: a registered broker with its session."""
         self._begin()
         self.session.adopt(session_id)
-        self.epoch = epoch
+        self.epoch = epoch if self._world.version.broker_epochs else NO_EPOCH
         self.process.spawn(self._attach(), "attach")
 
     def kill(self) -> None:
@@ -141,22 +147,16 @@ class Broker:
         self.client = KafkaZooKeeperClient(self.session, world.version)
         self.metadata = MetadataCache()
         self.fetchers = Fetchers(process, world.connections, self.id)
-        self.proposals = IsrProposals(
-            process,
-            world.connections,
-            self.id,
-            broker_epoch=lambda: self.epoch,
-            metadata=self.metadata,
-            history=world.history,
-        )
+        self.proposals = self._isr_proposals()
         self.replicas = ReplicaManager(
             self.id,
             world.version.scala,
             now_us=lambda: process.scheduler.now_us,
             propose=self.proposals.propose,
             follows_changed=self.fetchers.update,
-            is_alive=lambda broker: broker in self.metadata.live_brokers,
+            is_alive=lambda broker: not world.version.judges_isr or broker in self.metadata.live_brokers,
             lag_max_us=config.integer("replica.lag.time.max.ms") * 1000,
+            idle_in_sync=world.version.idle_in_sync,
         )
         self.fetchers.replicas = self.proposals.replicas = self.replicas
         wait_us = config.integer("replica.fetch.wait.max.ms") * 1000
@@ -181,12 +181,25 @@ class Broker:
         )
         admin = AdminHandlers(
             self.client,
-            self.metadata,
+            self._racks,
             random=JavaRandom(process.scheduler.stream(f"placement/{self._name}").bits(48)),
-            new_topic_id=world.new_topic_id,
+            new_topic_id=world.new_topic_id if world.version.topic_ids else None,
             defaults=(config.integer("num.partitions"), config.integer("default.replication.factor")),
         )
         self._services = Services(self, admin)
+
+    def _isr_proposals(self) -> IsrProposals | IsrWrites:
+        world = self._world
+        if not world.version.isr_by_controller:
+            return IsrWrites(self.process, self.client, self.id, world.history)
+        return IsrProposals(
+            self.process,
+            world.connections,
+            self.id,
+            broker_epoch=lambda: self.epoch,
+            metadata=self.metadata,
+            history=world.history,
+        )
 
     async def _boot(self) -> None:
         """Start; what goes wrong before the broker is registered ends the process, which is then started again."""
@@ -200,6 +213,8 @@ class Broker:
             self._end()
             return
         self.controller.start()
+        if not self._world.version.ids_by_controller:
+            self.process.spawn(self._take_producer_ids(), "producer ids")
         self._serve_on()
 
     async def _prepare(self) -> None:
@@ -242,7 +257,19 @@ class Broker:
         self.epoch = await self.client.register_broker(self.id, registration, self._session_before)
         self.registered = True
 
+    async def _take_producer_ids(self) -> None:
+        """Up to 2.8 each broker takes a block of producer ids as it starts (ProducerIdManager)."""
+        try:
+            await self.client.take_producer_ids(self.id)
+        except (SessionExpiredError, ZooKeeperRefused, ZnodeError) as problem:
+            self._world.history.record(self._name, "no producer ids", "", "", str(problem))
+
+    async def _racks(self) -> dict[int, str | None]:
+        return self.metadata.live_brokers
+
     async def _watch_features(self) -> None:
+        if self._world.version.encode_feature is None:
+            return
         self.session.data_handlers[paths.FEATURE] = lambda _kind: self._reread_features()
         await self.client.exists(paths.FEATURE)
         await self.client.read(paths.FEATURE)

@@ -47,6 +47,11 @@ class IsrProposals:
         self.replicas: ReplicaManager | None = None
         process.spawn(self._run(), "ISR proposals")
 
+    @property
+    def unsent(self) -> bool:
+        """Whether something is still to be announced: never, the controller tells all brokers."""
+        return False
+
     def propose(self, proposal: IsrProposal) -> None:
         """Ask the controller for another ISR; a later proposal for the same partition takes the place of an earlier."""
         self._unsent[proposal.partition] = proposal

@@ -6,7 +6,7 @@ Rules of the module (ReplicaManager, Partition; docs/reference/kafka.md ยง2.7, ย
   - a log is a number here, its end: records have no content. A follower that fetches has the leader's log end after the
     answer, cut back to it if it was longer;
   - a follower is in sync once it has fetched up to the high watermark; it is out of sync when it has been behind the
-    log end for `replica.lag.time.max.ms`: one that has all there is never is, dead or alive (KAFKA-7152);
+    log end for `replica.lag.time.max.ms`: from 2.1 on one that has all there is never is, dead or alive (KAFKA-7152);
   - the leader asks the controller for another ISR, one request a partition at a time; until the answer comes it counts
     the larger of both.
 """
@@ -66,7 +66,9 @@ class ReplicaManager:
         now_us: virtual time.
         propose: hands a proposal on to the controller.
         follows_changed: told when this broker begins or ends to follow partitions.
-        is_alive: whether the broker believes that another lives.
+        is_alive: whether the broker believes that another lives; up to 3.2 it does not ask.
+        lag_max_us: how long a follower may be behind.
+        idle_in_sync: whether a follower that has all there is stays in sync.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class ReplicaManager:
         follows_changed: Callable[[Iterable[Replica]], None],
         is_alive: Callable[[int], bool],
         lag_max_us: int,
+        idle_in_sync: bool,
     ) -> None:
         self.broker_id = broker_id
         self.controller_epoch = 0
@@ -89,6 +92,7 @@ class ReplicaManager:
         self._follows_changed = follows_changed
         self._is_alive = is_alive
         self._lag_max_us = lag_max_us
+        self._idle_in_sync = idle_in_sync
         self._last_fetch_us: dict[int, int] = {}
         self._left_out: dict[tuple[TopicPartition, int], None] = {}
 
@@ -219,7 +223,6 @@ class ReplicaManager:
 
     def shrink_isrs(self) -> None:
         """Drop followers that have been behind for too long; called twice in that time."""
-        now_us = self._now_us()
         for replica in list(self.replicas.values()):
             if replica.state.leader != self.broker_id or replica.proposed is not None:
                 continue
@@ -227,12 +230,20 @@ class ReplicaManager:
                 member
                 for member in replica.state.isr
                 if (progress := replica.followers.get(member)) is not None
-                and progress.log_end < replica.log_end
-                and now_us - progress.caught_up_us > self._lag_max_us
+                and self._is_behind(member, progress, replica)
             ]
             if behind:
                 left = shrink_isr(pack([replica.state.isr]), pack([behind]), self._scala)
                 self._ask(replica, unpack(left)[0])
+
+    def _is_behind(self, member: int, progress: FollowerProgress, replica: Replica) -> bool:
+        """Whether a follower has not had the whole log for too long; before 2.1 one that is idle must still fetch."""
+        caught_up_us = progress.caught_up_us
+        if progress.log_end >= replica.log_end:
+            if self._idle_in_sync:
+                return False
+            caught_up_us = max(caught_up_us, self._last_fetch_us.get(member, 0))
+        return self._now_us() - caught_up_us > self._lag_max_us
 
     def _maybe_expand(self, replica: Replica, follower: int, progress: FollowerProgress) -> None:
         state = replica.state

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from simzk.errors import ZnodeError
-from simzk.kafka import paths
 from simzk.kafka.controller.partition_state_machine import Strategy
 from simzk.kafka.protocol import (
     AdminResponse,
@@ -32,16 +31,8 @@ from simzk.kafka.protocol import (
     StopReplicaRequest,
     UpdateMetadataRequest,
 )
-from simzk.kafka.schemas.cluster import (
-    PRODUCER_ID_BLOCK_SIZE,
-    ProducerIdBlock,
-    decode_producer_ids,
-    encode_producer_ids,
-)
 from simzk.kafka.session import SessionExpiredError
 from simzk.kafka.zk_client import ZooKeeperRefused
-from simzk.zookeeper.replies import Code
-from simzk.zookeeper.requests import SetData
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -152,16 +143,7 @@ class Services:
             return AdminResponse(Error.BROKER_ID_NOT_REGISTERED)
         if live.epoch != request.broker_epoch:
             return AdminResponse(Error.STALE_BROKER_EPOCH)
-        while True:
-            found = await controller.client.read(paths.PRODUCER_IDS)
-            if found is None:
-                return AdminResponse(Error.UNKNOWN_SERVER_ERROR, f"{paths.PRODUCER_IDS} is not there")
-            last = decode_producer_ids(paths.PRODUCER_IDS, found[0])
-            start = 0 if last is None else last.end + 1
-            block = ProducerIdBlock(request.broker_id, start, start + PRODUCER_ID_BLOCK_SIZE - 1)
-            write = SetData(paths.PRODUCER_IDS, encode_producer_ids(block), found[1].version)
-            if (await controller.session.call(write)).error == Code.OK:
-                return AdminResponse(Error.NONE, str(start))
+        return AdminResponse(Error.NONE, str(await controller.client.take_producer_ids(request.broker_id)))
 
     async def _reassign(self, request: AlterReassignmentsRequest) -> AdminResponse:
         errors = await self._broker.controller.reassignments.process_api(request.targets)

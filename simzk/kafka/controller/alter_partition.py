@@ -1,19 +1,24 @@
-"""What leaders ask of the controller: other ISRs (docs/reference/kafka.md §2.8; KIP-497, KIP-841).
+"""What leaders ask of the controller, or tell it of: other ISRs (docs/reference/kafka.md §2.8; KIP-497, KIP-841).
 
 Rules of the module (KafkaController.processAlterPartition, in the order of its checks):
   - a request of a broker that is not registered, or of an earlier life of it, is stale as a whole;
   - a partition is refused for epochs beyond the controller's (this is then no controller any more) or behind them; the
     state that stands already is a success; a member that is not live is ineligible;
-  - what passes is written on condition of the version, without a new leader epoch.
+  - what passes is written on condition of the version, without a new leader epoch;
+  - up to 2.6 leaders write ISRs themselves, and announce them by znodes: the controller reads those partitions again,
+    tells all brokers, and takes the znodes away, which it also does where no broker writes any.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from simzk.kafka import paths
 from simzk.kafka.controller.scala_set import mutable_partitions, partition_set
 from simzk.kafka.protocol import AlterPartitionRequest, AlterPartitionResponse, Error, IsrProposal
+from simzk.kafka.schemas.admin import decode_isr_change
 from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
+from simzk.kafka.zk_client import data_of
 
 if TYPE_CHECKING:
     from simzk.kafka.controller.controller import KafkaController
@@ -49,30 +54,45 @@ class IsrChanges:
         controller.send_metadata(list(proposals))
         return AlterPartitionResponse(Error.NONE, results)
 
+    async def process_notifications(self) -> None:
+        """The children of `/isr_change_notification` changed."""
+        controller, client = self._controller, self._controller.client
+        names = await client.children(paths.ISR_CHANGES)
+        if not client.version.isr_by_controller:
+            changed: list[TopicPartition] = []
+            for reply in await client.read_all([f"{paths.ISR_CHANGES}/{name}" for name in names]):
+                if not reply.error:
+                    changed += decode_isr_change(paths.ISR_CHANGES, data_of(reply))
+            if changed:
+                await controller.refresh_leadership(changed)
+                controller.send_metadata(changed)
+        await client.delete_children(paths.ISR_CHANGES, names, controller.context.epoch_version)
+
     def _judge(self, broker: int, proposal: IsrProposal) -> LeaderAndIsr | Error:
         """An error, the present state where it is what is asked for, or the state to write."""
         context = self._controller.context
         present = context.leadership(proposal.partition)
         if present is None:
             return Error.UNKNOWN_TOPIC_OR_PARTITION
-        if proposal.version > present.version or proposal.leader_epoch > present.leader_epoch:
+        strict = self._controller.client.version.judges_isr
+        if strict and (proposal.version > present.version or proposal.leader_epoch > present.leader_epoch):
             return Error.NOT_CONTROLLER
         if proposal.leader_epoch < present.leader_epoch:
             return Error.FENCED_LEADER_EPOCH
         wanted = (broker, proposal.isr, proposal.recovering)
         if wanted == (present.leader, present.isr, present.recovering):
             return present
-        if proposal.version < present.version:
+        if strict and proposal.version < present.version:
             return Error.INVALID_UPDATE_VERSION
         if proposal.recovering and (len(proposal.isr) > 1 or not present.recovering):
             return Error.INVALID_REQUEST
-        if not all(context.is_live(member) for member in proposal.isr):
+        if strict and not all(context.is_live(member) for member in proposal.isr):
             return Error.INELIGIBLE_REPLICA
         return LeaderAndIsr(
             leader=broker,
             leader_epoch=proposal.leader_epoch,
             isr=proposal.isr,
             controller_epoch=context.epoch,
-            version=present.version + 1,
+            version=proposal.version + 1,
             recovering=proposal.recovering,
         )

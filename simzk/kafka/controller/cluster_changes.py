@@ -93,9 +93,7 @@ class ClusterChanges:
         replicas = context.replicas_on(brokers)
         await controller.replicas.handle(list(replicas), ReplicaState.ONLINE)
         await controller.partitions.trigger_online()
-        await controller.reassignments.resume(
-            lambda _partition, assignment: any(broker in assignment.target for broker in brokers)
-        )
+        await controller.reassignments.resume(lambda target: any(broker in target for broker in brokers))
         to_delete = dict.fromkeys(
             r.topic_partition.topic for r in replicas if r.topic_partition.topic in context.to_be_deleted
         )
@@ -159,14 +157,14 @@ class ClusterChanges:
         controller, context = self._controller, self._controller.context
         for name, topic in topics.items():
             topic_id = topic.topic_id
-            if topic_id is None:
+            if topic_id is None and controller.client.version.topic_ids:
                 topic_id = controller.new_topic_id()
                 await controller.client.write_topic(name, topic._replace(topic_id=topic_id), context.epoch_version)
             context.topic_ids[name] = topic_id
             for number, assignment in topic.partitions.items():
                 partition = TopicPartition(name, number)
                 if context.set_assignment(partition, assignment) and assignment.being_reassigned:
-                    context.being_reassigned[partition] = None
+                    context.being_reassigned[partition] = assignment.target
 
     async def process_topic(self, name: str) -> None:
         """A topic's assignment changed: partitions that are not known yet are new."""
@@ -179,7 +177,7 @@ class ClusterChanges:
         new = [p for p in partition_set(partitions, context.scala) if not context.assignment(p).replicas]
         added = partition_set(new, context.scala, hashed=hashed)
         if name in context.to_be_deleted:
-            if added:
+            if added and controller.client.version.restores_assignment:
                 await self._restore(name, found)
             return
         for partition in added:

@@ -20,7 +20,7 @@ from simzk.kafka.controller.scala_set import (
 )
 from simzk.kafka.topic_partition import LeaderAndIsr, PartitionAndReplica, ReplicaAssignment, TopicPartition
 from simzk.partitions.arrays import BoolArray, broker_mask
-from simzk.partitions.scala_order import Scala, mutable_order
+from simzk.partitions.scala_order import SMALL, Scala, mutable_order
 from simzk.partitions.table import PartitionTable
 
 if TYPE_CHECKING:
@@ -42,10 +42,12 @@ class ControllerContext:
 
     Args:
         scala: the Scala line, for the order of collections.
+        flat: assignments stand in one map of partitions (1.1), not in a map of topics to maps of partitions.
     """
 
-    def __init__(self, scala: Scala) -> None:
+    def __init__(self, scala: Scala, *, flat: bool = False) -> None:
         self.scala: Scala = scala
+        self._flat = flat
         self.reset()
 
     def reset(self) -> None:
@@ -58,7 +60,7 @@ class ControllerContext:
         self.table = PartitionTable()
         self.partition_states: dict[TopicPartition, PartitionState] = {}
         self.replica_states: dict[PartitionAndReplica, ReplicaState] = {}
-        self.being_reassigned: dict[TopicPartition, None] = {}
+        self.being_reassigned: dict[TopicPartition, tuple[int, ...]] = {}
         self.to_be_deleted: dict[str, None] = {}
         self.deletion_started: dict[str, None] = {}
         self.ineligible_for_deletion: dict[str, None] = {}
@@ -131,7 +133,7 @@ class ControllerContext:
 
     def partitions_of(self, topic: str) -> ScalaSet[TopicPartition]:
         """The partitions of a topic."""
-        return partition_set(self._mutable_partitions_of(topic), self.scala)
+        return partition_set(self.mutable_partitions_of(topic), self.scala)
 
     def all_partitions(self) -> ScalaSet[TopicPartition]:
         """All partitions."""
@@ -157,7 +159,7 @@ class ControllerContext:
 
     def replicas_of_topic(self, topic: str) -> ScalaSet[PartitionAndReplica]:
         """The replicas of a topic."""
-        partitions = self._mutable_partitions_of(topic)
+        partitions = self.mutable_partitions_of(topic)
         found = [PartitionAndReplica(p, broker) for p in partitions for broker in self.assignment(p).replicas]
         return replica_set(found, self.scala)
 
@@ -179,10 +181,11 @@ class ControllerContext:
             and not self.is_live(state.leader)
         ]
 
-    def partitions_in(self, *wanted: PartitionState) -> ScalaSet[TopicPartition]:
-        """The partitions in some states."""
+    def partitions_in(self, *wanted: PartitionState, hashed: bool = False) -> ScalaSet[TopicPartition]:
+        """The partitions in some states; `hashed` where they come from an immutable map of all (of more than four)."""
         found = [partition for partition, state in self.partition_states.items() if state in wanted]
-        return partition_set(mutable_partitions(found, self.scala), self.scala)
+        hashed = hashed and len(self.partition_states) > SMALL
+        return partition_set(mutable_partitions(found, self.scala), self.scala, hashed=hashed)
 
     def replicas_in(self, topic: str, state: ReplicaState) -> ScalaSet[PartitionAndReplica]:
         """The replicas of a topic that are in a state."""
@@ -193,7 +196,7 @@ class ControllerContext:
         self.to_be_deleted.pop(topic, None)
         self.deletion_started.pop(topic, None)
         self.topic_ids.pop(topic, None)
-        for partition in self._mutable_partitions_of(topic):
+        for partition in self.mutable_partitions_of(topic):
             self.being_reassigned.pop(partition, None)
             self.partition_states.pop(partition, None)
             for broker in self.assignment(partition).replicas:
@@ -206,14 +209,19 @@ class ControllerContext:
         assert self.shutting_down.keys() <= self.brokers.keys() or not self.brokers
         assert all(partition in self.table for partition in self.being_reassigned)
 
-    def _mutable_partitions_of(self, topic: str) -> list[TopicPartition]:
+    def mutable_partitions_of(self, topic: str) -> list[TopicPartition]:
+        """The partitions of a topic as the map of them iterates."""
         rows = self.table.rows_of(topic)
         numbers: Sequence[int] = self.table.partition[rows].tolist()
+        if self._flat:
+            return mutable_partitions([TopicPartition(topic, number) for number in numbers], self.scala)
         return [TopicPartition(topic, number) for number in mutable_order(numbers, self.scala)]
 
     def _in_map_order(self, only_on: int | None = None) -> list[TopicPartition]:
-        """All partitions, or those with a replica on a broker, as a map of topics to maps of partitions iterates."""
+        """All partitions, or those with a replica on a broker, as Kafka's map of them iterates."""
         rows = self.table.rows() if only_on is None else self.table.rows_with_replica(only_on)
+        if self._flat:
+            return mutable_partitions([TopicPartition(*self.table.name(row)) for row in rows.tolist()], self.scala)
         by_topic: dict[str, list[int]] = {}
         for row in rows.tolist():
             topic, number = self.table.name(row)

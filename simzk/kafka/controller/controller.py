@@ -19,16 +19,16 @@ from simzk.kafka.controller.channels import BrokerRequests
 from simzk.kafka.controller.cluster_changes import ClusterChanges
 from simzk.kafka.controller.context import ControllerContext, LiveBroker
 from simzk.kafka.controller.elections import LeaderElections
+from simzk.kafka.controller.legacy_reassignment import LegacyReassignments
 from simzk.kafka.controller.partition_state_machine import UNCLEAN_KEY, PartitionStateMachine
 from simzk.kafka.controller.reassignment import Reassignments
 from simzk.kafka.controller.replica_state_machine import ReplicaStateMachine
 from simzk.kafka.controller.topic_deletion import TopicDeletion
-from simzk.kafka.schemas.cluster import encode_feature_v2
 from simzk.kafka.session import SessionExpiredError, ZooKeeperSession
 from simzk.kafka.zk_client import ControllerMovedError, KafkaZooKeeperClient, ZooKeeperRefused
 from simzk.simulation import Future, History, Process, Queue, Task, Timer
 from simzk.zookeeper.replies import EventType
-from simzk.zookeeper.requests import Check, Delete, Multi
+from simzk.zookeeper.requests import Delete
 
 if TYPE_CHECKING:
     from simzk.kafka.broker_config import BrokerConfig
@@ -89,7 +89,7 @@ class KafkaController:
         self.history = history
         self.new_topic_id = new_topic_id
         self.active_id: int | None = None
-        self.context = ControllerContext(client.version.scala)
+        self.context = ControllerContext(client.version.scala, flat=client.version.flat_assignments)
         self.requests = BrokerRequests(broker_id, process, connections, self.context)
         self.requests.on_deletion_response = self._on_deletion_response
         self.replicas = ReplicaStateMachine(self.context, client, self.requests)
@@ -97,7 +97,7 @@ class KafkaController:
             self.context, client, self.requests, unclean_by_default=config.truth(UNCLEAN_KEY)
         )
         self.deletion = TopicDeletion(self)
-        self.reassignments = Reassignments(self)
+        self.reassignments = Reassignments(self) if client.version.reassigns_in_topic else LegacyReassignments(self)
         self.elections = LeaderElections(self)
         self.isr_changes = IsrChanges(self)
         self.cluster = ClusterChanges(self)
@@ -265,22 +265,22 @@ class KafkaController:
         if was_active and self.active_id == self.broker_id:
             self.active_id = None
             self._resign()
-            check = Check(paths.CONTROLLER_EPOCH, version)
-            await self.session.call(Multi((check, Delete(paths.CONTROLLER, -1))))
+            await self.client.fenced([Delete(paths.CONTROLLER, -1)], version)
 
     # -- failover and resignation
 
     async def _fail_over(self) -> None:
-        """Take over, in the order of Kafka 2.4 and later (§2.3)."""
+        """Take over, in the order of Kafka 1.1 and later (§2.3)."""
         session, context, client = self.session, self.context, self.client
-        if await client.read(paths.FEATURE) is None:
-            await client.create(paths.FEATURE, encode_feature_v2())
+        encode_feature = client.version.encode_feature
+        if encode_feature is not None and await client.read(paths.FEATURE) is None:
+            await client.create(paths.FEATURE, encode_feature())
         children = session.child_handlers
         children[paths.BROKER_IDS] = lambda: self.put_event("broker change", self.cluster.process_brokers)
         children[paths.TOPICS] = lambda: self.put_event("topic change", self.cluster.process_topics)
         children[paths.DELETE_TOPICS] = lambda: self.put_event("topic deletion", self.deletion.process_requests)
         children[paths.LOG_DIR_EVENTS] = lambda: self._drop_notifications(paths.LOG_DIR_EVENTS)
-        children[paths.ISR_CHANGES] = lambda: self._drop_notifications(paths.ISR_CHANGES)
+        children[paths.ISR_CHANGES] = lambda: self.put_event("ISR changes", self.isr_changes.process_notifications)
         self._on_creation(paths.PREFERRED_ELECTION, "preferred election by znode", self.elections.process_znode)
         await client.exists(paths.PREFERRED_ELECTION)
         self._on_creation(paths.REASSIGN_PARTITIONS, "reassignment by znode", self.reassignments.process_znode)
@@ -308,6 +308,7 @@ class KafkaController:
         for path in self.cluster.watch_brokers(sorted(context.brokers)):
             await client.exists(path)
         await self.refresh_leadership(list(context.all_partitions()))
+        await self.reassignments.load()
         for broker in sorted(context.brokers):
             self.requests.add_broker(broker)
 
@@ -318,6 +319,7 @@ class KafkaController:
             self.session.child_handlers.pop(path, None)
         for path in (paths.PREFERRED_ELECTION, paths.REASSIGN_PARTITIONS):
             self.session.data_handlers.pop(path, None)
+        self.reassignments.forget()
         for broker in self.context.brokers:
             self.session.data_handlers.pop(paths.broker(broker), None)
         for topic in self.context.topics:

@@ -3,7 +3,7 @@
 Rules of the module (docs/reference/kafka.md §2.12, §2.14):
   - a preferred election by znode always ends with the znode's deletion;
   - the automatic rebalance looks at partitions by their preferred broker, and acts where more than a tenth of them
-    are led by another; it takes only those that the preferred broker could lead now.
+    are led by another; it takes only those that the preferred broker could lead now (before 2.6: all, while it lives).
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class LeaderElections:
     async def process_znode(self) -> None:
         """`/admin/preferred_replica_election` was created."""
         if await self._controller.client.exists(paths.PREFERRED_ELECTION):
-            await self.elect(await self._requested(), Strategy.PREFERRED)
+            again = self._controller.client.version.rules.preferred_again
+            await self.elect(await self._requested(), Strategy.PREFERRED, again=again)
             await self._delete_znode()
 
     async def process_pending(self) -> None:
@@ -54,9 +55,12 @@ class LeaderElections:
         await self._delete_znode()
 
     async def elect(
-        self, partitions: Sequence[TopicPartition] | None, strategy: Strategy
+        self, partitions: Sequence[TopicPartition] | None, strategy: Strategy, *, again: bool = False
     ) -> dict[TopicPartition, Error]:
-        """Elect leaders of partitions, all where none are named; how it went by partition."""
+        """Elect leaders of partitions, all where none are named; how it went by partition.
+
+        With `again` also of those that are led already as they should be.
+        """
         context = self._controller.context
         everything = context.all_partitions()
         asked: ScalaSet[TopicPartition] = everything if partitions is None else partition_set(partitions, context.scala)
@@ -66,7 +70,7 @@ class LeaderElections:
                 errors[partition] = Error.UNKNOWN_TOPIC_OR_PARTITION
             elif partition.topic in context.to_be_deleted:
                 errors[partition] = Error.INVALID_TOPIC_EXCEPTION
-            elif not self._is_needed(partition, strategy):
+            elif not again and not self._is_needed(partition, strategy):
                 errors[partition] = Error.ELECTION_NOT_NEEDED
         electable = list(asked.filter(lambda partition: partition not in errors))
         elected = await self._controller.partitions.handle(electable, PartitionState.ONLINE, strategy)
@@ -81,11 +85,14 @@ class LeaderElections:
         for partition in context.all_partitions():
             if partition.topic not in context.to_be_deleted:
                 by_head.setdefault(context.assignment(partition).replicas[0], []).append(partition)
+        version = controller.client.version
         percentage = controller.config.integer("leader.imbalance.per.broker.percentage")
         for broker, partitions in sorted(by_head.items()):
             led = {p: s.leader for p in partitions if (s := context.leadership(p)) is not None}
             astray = [partition for partition, leader in led.items() if leader != broker]
             if len(astray) * 100 > percentage * len(partitions):
+                if context.being_reassigned and not version.rebalances_while_reassigning:
+                    continue
                 able = [p for p in astray if p not in context.being_reassigned and self._can_lead(broker, p)]
                 await self.elect(able, Strategy.PREFERRED)
 
@@ -131,7 +138,10 @@ class LeaderElections:
     def _can_lead(self, broker: int, partition: TopicPartition) -> bool:
         context = self._controller.context
         state = context.leadership(partition)
-        return state is not None and context.is_live(broker) and broker in state.isr
+        in_sync = not self._controller.client.version.rebalances_only_able or (
+            state is not None and broker in state.isr
+        )
+        return context.is_live(broker) and in_sync
 
     async def _requested(self) -> list[TopicPartition]:
         found = await self._controller.client.read(paths.PREFERRED_ELECTION)

@@ -89,7 +89,8 @@ class PartitionStateMachine:
 
     async def trigger_online(self, topic: str | None = None) -> None:
         """Try to elect a leader for every partition that has none (of one topic only, where it is named)."""
-        waiting = self._context.partitions_in(PartitionState.OFFLINE, PartitionState.NEW)
+        hashed = self._client.version.waits_hashed
+        waiting = self._context.partitions_in(PartitionState.OFFLINE, PartitionState.NEW, hashed=hashed)
         chosen = waiting.filter(lambda partition: partition.topic not in self._context.to_be_deleted)
         if topic is not None:
             chosen = chosen.filter(lambda partition: partition.topic == topic)
@@ -198,7 +199,7 @@ class PartitionStateMachine:
         rows = list(range(len(partitions)))
         match strategy:
             case Strategy.PREFERRED:
-                return elect_preferred(replicas, before.isr, before.leader, live), rows
+                return elect_preferred(replicas, before.isr, before.leader, live, rules=rules), rows
             case Strategy.REASSIGNMENT:
                 return elect_for_reassignment(replicas, before.isr, live, rules=rules), rows
             case Strategy.CONTROLLED_SHUTDOWN:

@@ -24,7 +24,7 @@ from simzk.kafka.zk_client import ANY_VERSION, create_request
 from simzk.partitions import reassignment as algebra
 from simzk.partitions.arrays import pack, unpack
 from simzk.partitions.states import states_of, written
-from simzk.zookeeper.replies import Code
+from simzk.zookeeper.replies import Code, EventType
 from simzk.zookeeper.requests import Delete, SetData
 
 if TYPE_CHECKING:
@@ -43,10 +43,13 @@ class Reassignments:
 
     # -- how they come
 
+    async def load(self) -> None:
+        """At a failover, before anything is done: the topics say what is under way, and have been read."""
+
     async def initialise(self) -> None:
         """At a failover: what stands in the znode, then what was under way."""
         await self.process_znode()
-        await self.resume(lambda _partition, _assignment: True)
+        await self.resume(lambda _target: True)
 
     async def process_znode(self) -> None:
         """`/admin/reassign_partitions` was created: take up what can be, and take the rest out of it.
@@ -88,12 +91,12 @@ class Reassignments:
         await self._remove_from_znode(lambda partition, _target: partition in to_start)
         return errors | await self._start(to_start)
 
-    async def resume(self, wanted: Callable[[TopicPartition, ReplicaAssignment], bool]) -> None:
+    async def resume(self, wanted: Callable[[Sequence[int]], bool]) -> None:
         """Go on with reassignments that are under way."""
         context = self._controller.context
         for partition in mutable_partitions(context.being_reassigned, context.scala):
             assignment = context.assignment(partition)
-            if wanted(partition, assignment):
+            if wanted(assignment.target):
                 await self._run(partition, assignment)
 
     async def maybe_complete(self, partition: TopicPartition) -> None:
@@ -148,15 +151,16 @@ class Reassignments:
         await self._update_current(partition, assignment)
         if not await self._is_complete(partition, assignment):
             await self._raise_leader_epoch(partition, assignment.replicas)
-            await controller.replicas.handle(_replicas(partition, assignment.adding), ReplicaState.NEW)
+            await controller.replicas.handle(replicas_of(partition, assignment.adding), ReplicaState.NEW)
             return
-        await controller.replicas.handle(_replicas(partition, assignment.adding), ReplicaState.ONLINE)
+        await controller.replicas.handle(replicas_of(partition, assignment.adding), ReplicaState.ONLINE)
         done = ReplicaAssignment(assignment.target)
         context.set_assignment(partition, done)
         await self._move_leader(partition, done)
         await self._stop_removed(partition, assignment.removing)
         await self._write_topic(partition, done)
         if partition in context.being_reassigned:
+            self._unwatch(partition)
             await self._remove_from_znode(lambda other, target: other == partition and target == done.replicas)
             context.being_reassigned.pop(partition, None)
         controller.send_metadata([partition])
@@ -171,14 +175,34 @@ class Reassignments:
             unneeded = [broker for broker in present.replicas if broker not in assignment.replicas]
             if unneeded:
                 await self._stop_removed(partition, unneeded)
-        context.being_reassigned[partition] = None
+        self._watch(partition)
+        context.being_reassigned[partition] = assignment.target
 
     async def _is_complete(self, partition: TopicPartition, assignment: ReplicaAssignment) -> bool:
         """Whether all of the target is in sync, by what stands in ZooKeeper now."""
-        if not assignment.being_reassigned:
-            return True
+        return not assignment.being_reassigned or await self._are_in_sync(partition, assignment.target)
+
+    async def _are_in_sync(self, partition: TopicPartition, target: Sequence[int]) -> bool:
         state = (await self._controller.client.states([partition]))[partition]
-        return state is not None and bool(algebra.in_sync(pack([assignment.target]), pack([state.isr]))[0])
+        return state is not None and bool(algebra.in_sync(pack([target]), pack([state.isr]))[0])
+
+    def _watch(self, partition: TopicPartition) -> None:
+        """Where leaders write ISRs themselves, the state's znode tells of it; reading it sets the watch."""
+        if self._controller.client.version.isr_by_controller:
+            return
+
+        def handle(_kind: EventType) -> None:
+            self._controller.put_event(f"ISR of {partition}", lambda: self.maybe_complete(partition))
+
+        self._controller.session.data_handlers[paths.state(partition)] = handle
+
+    def _unwatch(self, partition: TopicPartition) -> None:
+        self._controller.session.data_handlers.pop(paths.state(partition), None)
+
+    def forget(self) -> None:
+        """The controller resigns."""
+        for partition in self._controller.context.being_reassigned:
+            self._unwatch(partition)
 
     async def _raise_leader_epoch(self, partition: TopicPartition, recipients: Sequence[int]) -> None:
         """One leader epoch more with the same leader and ISR, so that the leader takes the new replicas (A1, B3)."""
@@ -211,7 +235,7 @@ class Reassignments:
 
     async def _stop_removed(self, partition: TopicPartition, removed: Sequence[int]) -> None:
         """Out of the ISR, then off the brokers."""
-        replicas = _replicas(partition, removed)
+        replicas = replicas_of(partition, removed)
         for state in (
             ReplicaState.OFFLINE,
             ReplicaState.DELETION_STARTED,
@@ -222,18 +246,21 @@ class Reassignments:
 
     async def _write_topic(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
         context = self._controller.context
-        present = {p.partition: context.assignment(p) for p in context.partitions_of(partition.topic)}
+        present = {p.partition: context.assignment(p) for p in context.mutable_partitions_of(partition.topic)}
         present[partition.partition] = assignment
         topic = TopicZnode(present, context.topics[partition.topic])
         await self._controller.client.write_topic(partition.topic, topic, context.epoch_version)
 
     async def _remove_from_znode(self, wanted: Callable[[TopicPartition, tuple[int, ...]], bool]) -> None:
         """Take entries out of `/admin/reassign_partitions`; without any the znode goes."""
-        controller, context = self._controller, self._controller.context
+        controller, _context = self._controller, self._controller.context
         if not await controller.client.exists(paths.REASSIGN_PARTITIONS):
             return
         requested = await controller.client.requested_reassignment()
-        left: Requested = {p: target for p, target in requested.items() if not wanted(p, target)}
+        await self._write_znode({p: target for p, target in requested.items() if not wanted(p, target)})
+
+    async def _write_znode(self, left: Requested) -> None:
+        controller, context = self._controller, self._controller.context
         if not left:
             await controller.client.fenced([Delete(paths.REASSIGN_PARTITIONS, ANY_VERSION)], context.epoch_version)
             controller.put_event("reassignment by znode", self.process_znode)
@@ -247,5 +274,6 @@ class Reassignments:
             await controller.client.fenced([create], context.epoch_version)
 
 
-def _replicas(partition: TopicPartition, brokers: Sequence[int]) -> list[PartitionAndReplica]:
+def replicas_of(partition: TopicPartition, brokers: Sequence[int]) -> list[PartitionAndReplica]:
+    """The replicas of a partition on some brokers."""
     return [PartitionAndReplica(partition, broker) for broker in brokers]

@@ -15,7 +15,7 @@ from simzk.kafka.controller.scala_set import mutable_partitions, partition_set
 from simzk.kafka.controller.states import REPLICA_ENTERED_FROM, ReplicaState
 from simzk.kafka.topic_partition import LeaderAndIsr, PartitionAndReplica, TopicPartition
 from simzk.partitions.isr import remove_from_isr
-from simzk.partitions.scala_order import SMALL, hash_order
+from simzk.partitions.scala_order import SMALL, Scala, hash_order, immutable_order, mutable_order
 from simzk.partitions.states import states_of, written
 
 if TYPE_CHECKING:
@@ -24,6 +24,13 @@ if TYPE_CHECKING:
     from simzk.kafka.controller.channels import BrokerRequests
     from simzk.kafka.controller.context import ControllerContext
     from simzk.kafka.zk_client import KafkaZooKeeperClient
+
+
+def _grouped_order(brokers: list[int], scala: Scala) -> list[int]:
+    """The keys of what `groupBy` makes: from 2.13 on a hash map of any size, before an immutable map."""
+    if scala == "2.13":
+        return hash_order(brokers, scala)
+    return immutable_order(mutable_order(brokers, scala), scala)
 
 
 class ReplicaStateMachine:
@@ -58,7 +65,7 @@ class ReplicaStateMachine:
         by_broker: dict[int, list[PartitionAndReplica]] = {}
         for replica in replicas:
             by_broker.setdefault(replica.replica, []).append(replica)
-        for broker in hash_order(list(by_broker), self._context.scala):
+        for broker in _grouped_order(list(by_broker), self._context.scala):
             await self._handle_broker(broker, by_broker[broker], target)
         self._requests.send()
 

@@ -6,6 +6,7 @@ Rule: a set of up to four keeps the order of insertion; a larger one is a hash s
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from simzk.kafka.topic_partition import PartitionAndReplica, TopicPartition, hash_of_partition, hash_of_replica
@@ -56,7 +57,7 @@ class ScalaSet(Generic[Key]):
     def replicas_on(self, broker: int) -> ScalaSet[PartitionAndReplica]:
         """The replicas on a broker of a set of partitions, as mapping the set makes them."""
         replicas = [PartitionAndReplica(key, broker) for key in self if isinstance(key, TopicPartition)]
-        return ScalaSet(replicas, hash_of_replica, self._scala, hashed=self._hashed)
+        return ScalaSet(replicas, _replica_hash(self._scala), self._scala, hashed=self._hashed)
 
 
 def partition_set(
@@ -68,7 +69,11 @@ def partition_set(
 
 def replica_set(replicas: Iterable[PartitionAndReplica], scala: Scala) -> ScalaSet[PartitionAndReplica]:
     """A set of replicas."""
-    return ScalaSet(replicas, hash_of_replica, scala)
+    return ScalaSet(replicas, _replica_hash(scala), scala)
+
+
+def _replica_hash(scala: Scala) -> Callable[[PartitionAndReplica], int]:
+    return partial(hash_of_replica, scala=scala)
 
 
 def mutable_partitions(partitions: Iterable[TopicPartition], scala: Scala) -> list[TopicPartition]:
@@ -78,4 +83,4 @@ def mutable_partitions(partitions: Iterable[TopicPartition], scala: Scala) -> li
 
 def mutable_replicas(replicas: Iterable[PartitionAndReplica], scala: Scala) -> list[PartitionAndReplica]:
     """Replicas in the order of a mutable map or set of them."""
-    return mutable_order(replicas, scala, hash_of_replica)
+    return mutable_order(replicas, scala, _replica_hash(scala))

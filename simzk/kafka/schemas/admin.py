@@ -1,9 +1,12 @@
-"""`/admin/reassign_partitions` and `/admin/preferred_replica_election`: what an operator asks for by a znode."""
+"""Lists of partitions: `/admin/reassign_partitions` and `/admin/preferred_replica_election`, by which an operator asks;
+`/isr_change_notification/isr_change_N`, by which a leader tells.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from simzk.errors import ZnodeError
 from simzk.kafka.schemas.json_text import JsonObject, read_object, write
 from simzk.kafka.topic_partition import TopicPartition
 
@@ -61,6 +64,19 @@ def decode_preferred_election(path: str, data: bytes | None) -> list[TopicPartit
     """
     entries = read_object(path, data).objects("partitions")
     return [TopicPartition(entry.text("topic"), entry.integer("partition")) for entry in entries]
+
+
+def encode_isr_change(partitions: Iterable[TopicPartition]) -> bytes:
+    """What a leader of 0.9 to 2.6 writes after it changed ISRs: the same form."""
+    return encode_preferred_election(partitions)
+
+
+def decode_isr_change(path: str, data: bytes | None) -> list[TopicPartition]:
+    """Read of which partitions the ISRs changed; nothing where it cannot be used, as the real reader takes it."""
+    try:
+        return decode_preferred_election(path, data)
+    except ZnodeError:
+        return []
 
 
 def _refuse_unknown(fields: JsonObject, known: set[str]) -> None:

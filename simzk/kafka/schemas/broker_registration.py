@@ -20,6 +20,26 @@ class BrokerRegistration(NamedTuple):
     timestamp_ms: int = 0
 
 
+def encode_v4_of_2_12(registration: BrokerRegistration) -> bytes:
+    """What Kafka 0.10.2 to 2.5, built with Scala 2.12 or older, writes.
+
+    >>> encode_v4_of_2_12(BrokerRegistration("h", 1, "r", ("PLAINTEXT://h:1",), timestamp_ms=7)).decode()[-73:]
+    '"rack":"r","jmx_port":-1,"host":"h","timestamp":"7","port":1,"version":4}'
+    """
+    fields: dict[str, object] = {
+        "listener_security_protocol_map": dict(registration.protocols),
+        "endpoints": list(registration.endpoints),
+    }
+    if registration.rack is not None:
+        fields["rack"] = registration.rack
+    fields["jmx_port"] = registration.jmx_port
+    fields["host"] = registration.host
+    fields["timestamp"] = str(registration.timestamp_ms)
+    fields["port"] = registration.port
+    fields["version"] = 4
+    return write(fields)
+
+
 def encode_v5(registration: BrokerRegistration) -> bytes:
     """What Kafka 2.7 and later, built with Scala 2.13, writes.
 

@@ -31,6 +31,15 @@ def decode_cluster_id(path: str, data: bytes | None) -> str:
     return read_object(path, data).text("id")
 
 
+def encode_feature_v1() -> bytes:
+    """What 2.7 to 3.2 write: no release had a feature of its own.
+
+    >>> encode_feature_v1().decode()
+    '{"features":{},"version":1,"status":1}'
+    """
+    return write({"features": {}, "version": 1, "status": 1})
+
+
 def encode_feature_v2() -> bytes:
     """What 3.3 and later write at an inter-broker protocol that has no features of its own.
 

@@ -6,6 +6,15 @@ from simzk.errors import ZnodeError
 from simzk.kafka.schemas.json_text import JsonObject, read_value, write
 
 
+def encode_v1(broker_id: int, timestamp_ms: int) -> bytes:
+    """What Kafka 0.8.1 to 3.3 writes.
+
+    >>> encode_v1(1, 5).decode()
+    '{"version":1,"brokerid":1,"timestamp":"5"}'
+    """
+    return write({"version": 1, "brokerid": broker_id, "timestamp": str(timestamp_ms)})
+
+
 def encode_v2(broker_id: int, timestamp_ms: int) -> bytes:
     """What Kafka 3.4 and later writes.
 

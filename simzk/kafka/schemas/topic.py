@@ -1,6 +1,7 @@
 """`/brokers/topics/T`: who holds each partition, and which reassignments are under way (docs/reference/kafka.md §1.5).
 
-Order of the partition keys: a mutable map of Scala keyed by the number as text (§1.2), natural up to ten partitions.
+Order of the partition keys (§1.2): each version copies the map that it was given into one keyed by the number as text:
+an immutable one up to 2.3, a mutable one from 2.4 on. The map that is given is in the order in which Kafka's iterates.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.kafka.schemas.json_text import read_object, write
 from simzk.kafka.topic_partition import ReplicaAssignment
-from simzk.partitions.scala_order import mutable_order
+from simzk.partitions.scala_order import Scala, immutable_order, mutable_order
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,17 +23,51 @@ class TopicZnode(NamedTuple):
     topic_id: str | None = None
 
 
+def encode_v1(topic: TopicZnode) -> bytes:
+    """What Kafka 0.8.1 to 2.3 writes; it knows of no reassignments in this znode.
+
+    >>> encode_v1(TopicZnode({1: ReplicaAssignment((2, 1)), 0: ReplicaAssignment((1, 2))})).decode()
+    '{"version":1,"partitions":{"1":[2,1],"0":[1,2]}}'
+    """
+    lists = {str(number): list(assignment.replicas) for number, assignment in topic.partitions.items()}
+    return write({"version": 1, "partitions": {key: lists[key] for key in immutable_order(lists, "2.12")}})
+
+
+def encode_v2_of_2_12(topic: TopicZnode) -> bytes:
+    """What Kafka 2.4 and 2.5, built with Scala 2.12, writes.
+
+    >>> encode_v2_of_2_12(TopicZnode({0: ReplicaAssignment((1, 2))})).decode()
+    '{"version":2,"partitions":{"0":[1,2]},"adding_replicas":{},"removing_replicas":{}}'
+    """
+    return _encode_v2(topic, "2.12")
+
+
+def encode_v2(topic: TopicZnode) -> bytes:
+    """What Kafka 2.6 and 2.7, built with Scala 2.13, writes."""
+    return _encode_v2(topic, "2.13")
+
+
+def _encode_v2(topic: TopicZnode, scala: Scala) -> bytes:
+    fields: dict[str, object] = {
+        "version": 2,
+        "partitions": _by_partition(topic.partitions, "replicas", scala),
+        "adding_replicas": _by_partition(topic.partitions, "adding", scala),
+        "removing_replicas": _by_partition(topic.partitions, "removing", scala),
+    }
+    return write(fields)
+
+
 def encode_v3(topic: TopicZnode) -> bytes:
     """What Kafka 2.8 and later, built with Scala 2.13, writes.
 
     >>> encode_v3(TopicZnode({0: ReplicaAssignment((1, 2))}, "abc")).decode()
     '{"partitions":{"0":[1,2]},"topic_id":"abc","adding_replicas":{},"removing_replicas":{},"version":3}'
     """
-    fields: dict[str, object] = {"partitions": _by_partition(topic.partitions, "replicas")}
+    fields: dict[str, object] = {"partitions": _by_partition(topic.partitions, "replicas", "2.13")}
     if topic.topic_id is not None:
         fields["topic_id"] = topic.topic_id
-    fields["adding_replicas"] = _by_partition(topic.partitions, "adding")
-    fields["removing_replicas"] = _by_partition(topic.partitions, "removing")
+    fields["adding_replicas"] = _by_partition(topic.partitions, "adding", "2.13")
+    fields["removing_replicas"] = _by_partition(topic.partitions, "removing", "2.13")
     fields["version"] = 3
     return write(fields)
 
@@ -56,8 +91,8 @@ def decode(path: str, data: bytes | None) -> TopicZnode:
     return TopicZnode(partitions, fields.text("topic_id", "") or None)
 
 
-def _by_partition(partitions: Mapping[int, ReplicaAssignment], part: str) -> dict[str, list[int]]:
+def _by_partition(partitions: Mapping[int, ReplicaAssignment], part: str, scala: Scala) -> dict[str, list[int]]:
     """The lists that are not empty (replicas: all of them), keyed and ordered as written."""
-    lists = {str(number): list(getattr(assignment, part)) for number, assignment in sorted(partitions.items())}
+    lists = {str(number): list(getattr(assignment, part)) for number, assignment in partitions.items()}
     kept = {number: ids for number, ids in lists.items() if ids or part == "replicas"}
-    return {number: kept[number] for number in mutable_order(kept)}
+    return {number: kept[number] for number in mutable_order(kept, scala)}

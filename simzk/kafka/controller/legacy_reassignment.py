@@ -1,0 +1,112 @@
+"""Moving partitions up to Kafka 2.3, where only `/admin/reassign_partitions` says what moves (§2.11 Legacy).
+
+Rules of the module (KafkaController.onPartitionReassignment of those releases; docs/reference/kafka.md §2.11):
+  - while the target is not in sync, the topic's znode names target and old replicas together, and does not say which
+    is which: after a failover that is known from the admin znode alone;
+  - the admin znode lists what is under way, and goes with the last of it; deleted by hand it stops nothing;
+  - nothing is validated but that the partition exists; what is assigned so already is dropped; nothing is cancelled.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simzk.kafka import paths
+from simzk.kafka.controller.reassignment import Reassignments, replicas_of
+from simzk.kafka.controller.scala_set import mutable_partitions, partition_set
+from simzk.kafka.controller.states import ReplicaState
+from simzk.kafka.protocol import Error
+from simzk.kafka.topic_partition import PartitionAndReplica, ReplicaAssignment, TopicPartition
+from simzk.partitions.scala_order import immutable_order
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+
+class LegacyReassignments(Reassignments):
+    """Carries out reassignments of before KIP-455; `being_reassigned` holds the targets."""
+
+    async def load(self) -> None:
+        """At a failover, before anything is done: what the znode says is under way."""
+        self._controller.context.being_reassigned.update(await self._controller.client.requested_reassignment())
+
+    async def initialise(self) -> None:
+        """At a failover: go on with it."""
+        context = self._controller.context
+        await self._trigger(mutable_partitions(context.being_reassigned, context.scala))
+
+    async def process_znode(self) -> None:
+        """`/admin/reassign_partitions` was created."""
+        controller, context = self._controller, self._controller.context
+        if not await controller.client.exists(paths.REASSIGN_PARTITIONS):
+            return
+        requested = await controller.client.requested_reassignment()
+        context.being_reassigned.update(requested)
+        await self._trigger(list(partition_set(requested, context.scala)))
+
+    async def process_api(
+        self, targets: Mapping[TopicPartition, tuple[int, ...] | None]
+    ) -> dict[TopicPartition, Error]:
+        """There is no such request yet."""
+        return dict.fromkeys(targets, Error.UNSUPPORTED_VERSION)
+
+    async def resume(self, wanted: Callable[[Sequence[int]], bool]) -> None:
+        """Go on with reassignments that are under way."""
+        context = self._controller.context
+        for partition in mutable_partitions(context.being_reassigned, context.scala):
+            target = context.being_reassigned.get(partition)
+            if target is not None and wanted(target):
+                await self._move(partition, target)
+
+    async def maybe_complete(self, partition: TopicPartition) -> None:
+        """The ISR of a partition under reassignment changed."""
+        target = self._controller.context.being_reassigned.get(partition)
+        if target is not None and await self._are_in_sync(partition, target):
+            await self._move(partition, target)
+
+    async def _trigger(self, partitions: Iterable[TopicPartition]) -> None:
+        """Start each; those that cannot be started, or need not be, leave the list."""
+        controller, context = self._controller, self._controller.context
+        dropped: dict[TopicPartition, None] = {}
+        for partition in partitions:
+            target = context.being_reassigned[partition]
+            known = context.knows(partition) and context.leadership(partition) is not None
+            same = known and context.assignment(partition).replicas == target
+            if not known or same or not target or partition.topic in context.to_be_deleted:
+                dropped[partition] = None
+                continue
+            self._watch(partition)
+            controller.deletion.mark_ineligible([partition.topic])
+            await self._move(partition, target)
+        await self._finish(dropped)
+
+    async def _move(self, partition: TopicPartition, target: tuple[int, ...]) -> None:
+        controller, context = self._controller, self._controller.context
+        present = context.assignment(partition).replicas
+        if not await self._are_in_sync(partition, target):
+            both = tuple(immutable_order((*target, *present), context.scala))
+            await self._write_topic(partition, ReplicaAssignment(both))
+            await self._raise_leader_epoch(partition, both)
+            new = [broker for broker in dict.fromkeys(target) if broker not in present]
+            await controller.replicas.handle(replicas_of(partition, new), ReplicaState.NEW)
+            return
+        for broker in target:
+            await controller.replicas.handle([PartitionAndReplica(partition, broker)], ReplicaState.ONLINE)
+        done = ReplicaAssignment(tuple(dict.fromkeys(target)))
+        context.set_assignment(partition, done)
+        await self._move_leader(partition, done)
+        await self._stop_removed(partition, [broker for broker in present if broker not in target])
+        await self._write_topic(partition, done)
+        await self._finish({partition: None})
+        controller.send_metadata([partition])
+        await controller.deletion.resume_topics([partition.topic])
+
+    async def _finish(self, partitions: Mapping[TopicPartition, None]) -> None:
+        """Partitions leave the list, here and in the znode, which goes with the last."""
+        context = self._controller.context
+        for partition in partitions:
+            self._unwatch(partition)
+        left = {p: target for p, target in context.being_reassigned.items() if p not in partitions}
+        if left or await self._controller.client.exists(paths.REASSIGN_PARTITIONS):
+            await self._write_znode(left)
+        context.being_reassigned = left

@@ -1,0 +1,113 @@
+"""Kafka's own command line tools as far as they work in ZooKeeper: each command in a session of its own.
+
+Rules of the module (TopicCommand, ConfigCommand, PreferredReplicaLeaderElectionCommand, ReassignPartitionsCommand with
+`--zookeeper`; docs/reference/kafka.md §1.3):
+  - topics and configuration are written by the code that brokers use too; whoever lives is read from ZooKeeper, and a
+    topic is made without an id;
+  - an election or a reassignment is asked of the controller by a znode; while one stands there, another is refused;
+  - a command is over once the znode is written: what the controller does about it comes later.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from simzk.kafka import paths
+from simzk.kafka.broker.admin_handlers import AdminHandlers
+from simzk.kafka.controller.scala_set import partition_set
+from simzk.kafka.protocol import (
+    AdminResponse,
+    AlterConfigRequest,
+    AlterReassignmentsRequest,
+    CreatePartitionsRequest,
+    CreateTopicRequest,
+    DeleteTopicRequest,
+    ElectLeadersRequest,
+    Error,
+)
+from simzk.kafka.schemas import admin
+from simzk.kafka.topic_partition import TopicPartition
+from simzk.kafka.zk_client import KafkaZooKeeperClient
+from simzk.partitions.scala_order import immutable_order, json_partition_hash
+from simzk.zookeeper.replies import Code
+
+if TYPE_CHECKING:
+    from simzk.kafka.session import ZooKeeperSession
+    from simzk.kafka.versions import KafkaVersion
+    from simzk.partitions.assignment import Random
+
+SESSION_TIMEOUT_MS = 30_000
+OK = AdminResponse(Error.NONE)
+
+
+def is_by_tool(request: object, version: KafkaVersion) -> bool:
+    """Whether the release's own tool carries it out in ZooKeeper; the configuration of brokers it never does."""
+    if isinstance(request, AlterConfigRequest) and request.entity_path.startswith("brokers/"):
+        return False
+    return type(request) in version.tools_in_zookeeper
+
+
+async def run(
+    request: object, session: ZooKeeperSession, version: KafkaVersion, *, random: Random, defaults: tuple[int, int]
+) -> AdminResponse:
+    """Carry out a request in a session that is opened and closed for it.
+
+    Args:
+        request: one that operators make.
+        session: not yet started.
+        version: of the tool.
+        random: draws placements.
+        defaults: partitions and replicas of a topic that names none.
+    """
+    await session.start()
+    client = KafkaZooKeeperClient(session, version)
+
+    async def racks() -> dict[int, str | None]:
+        return {broker: registration.rack for broker, (registration, _) in (await client.brokers()).items()}
+
+    handlers = AdminHandlers(client, racks, random=random, new_topic_id=None, defaults=defaults)
+    try:
+        match request:
+            case CreateTopicRequest():
+                return await handlers.create_topic(request)
+            case CreatePartitionsRequest():
+                return await handlers.create_partitions(request)
+            case DeleteTopicRequest():
+                return await handlers.delete_topic(request)
+            case AlterConfigRequest():
+                return await handlers.alter_config(request)
+            case ElectLeadersRequest():
+                return await _elect(request, client)
+            case AlterReassignmentsRequest():
+                return await _reassign(request, client)
+        raise AssertionError(f"no tool carries out {request!r}")
+    finally:
+        if session.connected:
+            await session.close()
+
+
+async def _elect(request: ElectLeadersRequest, client: KafkaZooKeeperClient) -> AdminResponse:
+    if request.kind != "preferred":
+        return AdminResponse(Error.UNSUPPORTED_VERSION, f"there is no {request.kind} election by request")
+    partitions = request.partitions
+    if partitions is None:
+        found = await client.topics(await client.children(paths.TOPICS))
+        every = [TopicPartition(name, number) for name, topic in found.items() for number in topic.partitions]
+        partitions = tuple(partition_set(every, client.version.scala))
+    hash_of = partial(json_partition_hash, byteswapped=client.version.byteswapped_maps)
+    listed = immutable_order(partitions, client.version.scala, hash_of)
+    return await _ask(client, paths.PREFERRED_ELECTION, admin.encode_preferred_election(listed))
+
+
+async def _reassign(request: AlterReassignmentsRequest, client: KafkaZooKeeperClient) -> AdminResponse:
+    targets = {partition: target for partition, target in request.targets.items() if target is not None}
+    if len(targets) != len(request.targets):
+        return AdminResponse(Error.UNSUPPORTED_VERSION, "a reassignment cannot be cancelled")
+    return await _ask(client, paths.REASSIGN_PARTITIONS, admin.encode_reassignment(targets))
+
+
+async def _ask(client: KafkaZooKeeperClient, path: str, data: bytes) -> AdminResponse:
+    if await client.create(path, data) == Code.NODE_EXISTS:
+        return AdminResponse(Error.INVALID_REQUEST, f"{path} is there already")
+    return OK
