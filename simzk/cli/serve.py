@@ -69,6 +69,14 @@ def read_settings(asked: argparse.Namespace) -> Settings:
         settings = replace(settings, data_directory=asked.data_dir)
     if asked.admin_port is not None:
         settings = replace(settings, admin_port=asked.admin_port)
+    if asked.jaas is not None:
+        from simzk.serve.jaas import read_jaas
+
+        settings = replace(settings, server=replace(settings.server, sasl_users=read_jaas(asked.jaas)))
+    if settings.server.requires_sasl and settings.server.sasl_users is None:
+        raise ConfigError("sessionRequireClientSASLAuth lets nobody in", right="--jaas FILE, with users")
+    if settings.server.requires_sasl and asked.servers > 1:
+        raise ConfigError("sessionRequireClientSASLAuth holds for one server", where="--servers", right="1")
     if asked.zookeeper_version is not None:
         settings = replace(settings, server=replace(settings.server, version=asked.zookeeper_version))
     if asked.no_fsync:
@@ -102,6 +110,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--config", metavar="FILE", type=Path, help="the real server's own zoo.cfg")
     parser.add_argument("--servers", metavar="N", type=_servers, default=1, help="an ensemble of N, a port each")
     parser.add_argument("--read-only", action="store_true", help="without a majority, serve read-only clients")
+    parser.add_argument("--jaas", metavar="FILE", type=Path, help="users of SASL DIGEST-MD5, as the real server's file")
     parser.add_argument("--zookeeper-version", metavar="V", help="behave as this release, as 3.4 or 3.9.1")
     parser.add_argument("--admin-port", metavar="N", type=_port, help="serve the AdminServer's commands there (HTTP)")
     return parser

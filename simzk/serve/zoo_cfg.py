@@ -153,6 +153,7 @@ KEYS = {
     "ssl.trustStore.location": Key("authorities", Path, "tls"),
     "ssl.trustStore.type": Key("trust_store_type", _pem, "file"),
     "ssl.clientAuth": Key("client_auth", _client_auth, "tls"),
+    "sessionRequireClientSASLAuth": Key("requires_sasl", _boolean, "server"),
     "X509AuthenticationProvider.superUser": Key("x509_super", _text, "server"),
     "clientPortListenBacklog": Key("backlog", _integer),
     "maxClientCnxns": Key("max_connections_per_address", _integer),

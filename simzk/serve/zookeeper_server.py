@@ -20,6 +20,7 @@ from simzk.serve.tcp import TcpServer
 from simzk.zookeeper.config import ServerConfig
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from kazoo.client import KazooClient
@@ -40,6 +41,7 @@ class ZooKeeperServer(Facade):
             "wall" for wall time.
         data_directory: where the tree is kept; None for in memory only.
         tls: how its port is secured (simzk.serve.tls); None for no TLS.
+        sasl_users: name to password of who can log in by SASL DIGEST-MD5; None for no SASL.
         version: the ZooKeeper release whose behaviour it has, as "3.4" or "3.9.1"; no other is taken.
         servers: how many servers there are; more than 1 are an ensemble, with the verbs of `ensemble`. They listen on
             `port` and those that follow it, or each on any free one.
@@ -67,6 +69,7 @@ class ZooKeeperServer(Facade):
         clock: Literal["still", "wall"] = "still",
         data_directory: Path | None = None,
         tls: Tls | None = None,
+        sasl_users: Mapping[str, str] | None = None,
         version: str = ServerConfig.version,
         servers: int = 1,
         read_only: bool = False,
@@ -75,7 +78,9 @@ class ZooKeeperServer(Facade):
             raise ConfigError(f"there is no clock {clock!r}", where="clock", right='"still" or "wall"')
         chosen: Clock = StillClock() if clock == "still" else WallClock()
         settings = Settings(address=host, port=port, data_directory=data_directory, tls=tls)
-        settings = replace(settings, server=replace(settings.server, version=version, x509=tls is not None))
+        settings = replace(
+            settings, server=replace(settings.server, version=version, x509=tls is not None, sasl_users=sasl_users)
+        )
         self._tcp: TcpServer | EnsembleTcp
         if servers == 1 and not read_only:
             self._tcp = TcpServer(settings, chosen)

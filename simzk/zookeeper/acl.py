@@ -20,6 +20,7 @@ from simzk.zookeeper.jute import decode_text
 from simzk.zookeeper.refused import RefusedError
 from simzk.zookeeper.replies import ClientInfo, Code
 from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
+from simzk.zookeeper.sasl import name_is_valid, name_matches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -63,6 +64,7 @@ SCHEMES: dict[str, Scheme] = {
     "digest": Scheme(_digest_is_valid, str.__eq__, is_authenticated=True),
     "ip": Scheme(ip_is_valid, ip_matches, is_authenticated=False),
     "x509": Scheme(_subject_is_valid, str.__eq__, is_authenticated=True),
+    "sasl": Scheme(name_is_valid, name_matches, is_authenticated=True),
 }
 
 DEFAULT_SCHEMES = frozenset({"digest", "ip"})

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from simzk.zookeeper.versions import Rules, rules_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,8 @@ class ServerConfig:
         x509: whether clients can be known by certificates, as where there is a TLS port.
         x509_super: the subject of the certificate of who may do everything, or None
             (X509AuthenticationProvider.superUser).
+        sasl_users: name to password of who can log in by DIGEST-MD5; None for no SASL.
+        requires_sasl: whether a client must log in before anything else (sessionRequireClientSASLAuth).
 
     >>> ServerConfig(tick_time_ms=500).clamp_timeout(1)
     1000
@@ -47,11 +53,14 @@ class ServerConfig:
     version: str = "3.9"
     x509: bool = False
     x509_super: str | None = None
+    sasl_users: Mapping[str, str] | None = field(default=None, hash=False)
+    requires_sasl: bool = False
 
     @cached_property
     def schemes(self) -> frozenset[str]:
         """The schemes of which an id may stand in an ACL, beside world and auth (§4)."""
-        return frozenset({"digest", "ip", *(["x509"] if self.x509 else [])})
+        optional = {"x509": self.x509, "sasl": self.sasl_users is not None}
+        return frozenset({"digest", "ip", *(scheme for scheme, offered in optional.items() if offered)})
 
     @cached_property
     def rules(self) -> Rules:

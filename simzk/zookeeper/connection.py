@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from simzk.zookeeper.config import ServerConfig
     from simzk.zookeeper.quotas import Quotas
     from simzk.zookeeper.replies import Outgoing
+    from simzk.zookeeper.sasl import DigestMd5
     from simzk.zookeeper.sessions import Session
 
 _IDENTITY_BUCKETS = 16
@@ -36,6 +37,7 @@ class Connection:
         address: the client's address, its identity in the ip scheme.
         outgoing: what is to be sent, in order; `Server.take_output` takes it.
         owner: whatever the driver wants to find its way back by; the server never looks at it.
+        sasl: how far it has come in logging in; None before that.
         attended: the driver's word that the client is there though it may be silent: while True, `Server.tick`
             touches the session instead of expiring it.
     """
@@ -48,6 +50,7 @@ class Connection:
         "heard_ms",
         "outgoing",
         "owner",
+        "sasl",
         "session",
         "session_id",
         "timeout_ms",
@@ -62,6 +65,7 @@ class Connection:
         self.address = address
         self.outgoing: list[Outgoing] = []
         self.owner = owner
+        self.sasl: DigestMd5 | None = None
         self.attended = False
         self.asker = Asker((Id("ip", address),), config, quotas)
 

@@ -25,6 +25,7 @@ from simzk.zookeeper.prepare_multi import prepare_multi
 from simzk.zookeeper.reads import READS, Reader
 from simzk.zookeeper.refused import RefusedError
 from simzk.zookeeper.replies import PING_XID, Closed, Code, ConnectResponse, OperationResult, Reply
+from simzk.zookeeper.sasl import DigestMd5, SaslError, nonce_of
 from simzk.zookeeper.sessions import SessionTracker, first_session_id, password_of
 from simzk.zookeeper.sweeper import Sweeper
 from simzk.zookeeper.tree import DataTree
@@ -95,6 +96,8 @@ class Server:
         self._writes = frozenset(_WRITES) - rules.unknown
         self._sweeper = Sweeper(self.tree, self.config.container_check_interval_ms, now_ms)
         self._sweeper.note(now_ms)
+        self._requires_sasl = self.config.requires_sasl
+        self._exchanges = 0
         self._connections: dict[int, Connection] = {}
         self._unsent: dict[Connection, None] = {}
 
@@ -204,10 +207,13 @@ class Server:
         session = connection.session
         if connection.closed or session is None:
             return
+        kind = request.__class__
+        if self._requires_sasl and kind not in (req.Auth, req.Sasl) and not _has_logged_in(connection):
+            self._refuse(connection, xid)
+            return
         if now_ms != connection.heard_ms:
             connection.heard_ms = now_ms
             self.sessions.touch(session, now_ms, connection.timeout_ms)
-        kind = request.__class__
         read = self._reads.get(kind)
         if read is not None:
             try:
@@ -272,8 +278,32 @@ class Server:
         self._send(connection, Reply(xid, 0, 0, None))
 
     def _sasl(self, connection: Connection, xid: int, request: req.Sasl, now_ms: int) -> None:
-        # No SASL is configured: the real server answers with a null token and goes on (§1.5).
-        self._send(connection, Reply(xid, 0, 0, None))
+        """Log in, a token each way; failing that ends the connection (§4)."""
+        if self.config.sasl_users is None:
+            # The real server answers with a null token and goes on (§1.5).
+            self._send(connection, Reply(xid, 0, 0, None))
+            return
+        if request.token is None:
+            self._close(connection)  # there the real server stumbles, and says nothing
+            return
+        if connection.sasl is None:
+            self._exchanges += 1
+            connection.sasl = DigestMd5(self.config.sasl_users, nonce_of(connection.session_id, self._exchanges))
+        try:
+            token = connection.sasl.answer(request.token)
+        except SaslError:
+            self._refuse(connection, xid)
+            return
+        if connection.sasl.user is not None:
+            connection.add_identity(req.Id("sasl", connection.sasl.user))
+        self._send(connection, Reply(xid, 0, 0, token))
+
+    def _refuse(self, connection: Connection, xid: int) -> None:
+        """End the connection of a client that has not shown who it is."""
+        required = self.config.requires_sasl
+        code = Code.SESSION_CLOSED_REQUIRE_SASL_AUTH if required else Code.AUTH_FAILED
+        self._send(connection, Reply(xid, 0, code, None))
+        self._close(connection)
 
     def _close_session(self, connection: Connection, xid: int, request: req.CloseSession, now_ms: int) -> None:
         self._end_session(connection.session_id, xid, now_ms)
@@ -405,6 +435,10 @@ def multi_results(record: txns.Record, bodies: object) -> list[OperationResult] 
         errors = [step.error if isinstance(step, txns.ErrorTxn) else 0 for step in record.records]
         return [OperationResult(failed, None) for failed in errors]
     return None
+
+
+def _has_logged_in(connection: Connection) -> bool:
+    return any(identity.scheme == "sasl" for identity in connection.identities)
 
 
 def _without_stats(request: req.Multi, results: list[OperationResult]) -> list[OperationResult]:

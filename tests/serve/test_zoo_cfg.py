@@ -95,7 +95,7 @@ ENSEMBLE = "server.1=a:1:2\nserver.2=b:1:2"
         ("tickTime=0", ":3: tickTime cannot be '0'; expected more than 0"),
         ("clientPort=70000", ":3: clientPort cannot be '70000'; expected a port, 0 to 65535"),
         ("extendedTypesEnabled=maybe", ":3: extendedTypesEnabled cannot be 'maybe'; expected true or false"),
-        ("secureClientPort=2281", ":3: a secure port needs a key"),
+        ("secureClientPort=2281", ":3: a secure port needs a key; expected ssl.keyStore.location=FILE.pem"),
         (ENSEMBLE, ":4: server.2 asks for an ensemble, which is not served; expected one server"),
         ("minSessionTimeout=9\nmaxSessionTimeout=8", ": minSessionTimeout must not be larger than maxSessionTimeout"),
         ("dataLogDir=/x", ":3: logs and snapshots are kept together; expected dataLogDir as dataDir, or absent"),
