@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 from contextlib import ExitStack
 
+# Plugins of kazoo's own suite, for processes of their own: to import one, as the collection of doctests would, is to
+# make every kazoo client of this process one of that suite's server.
+collect_ignore = ["kazoo_in_memory.py", "kazoo_suite/plugin.py"]
+
 
 @pytest.fixture(scope="session")
 def real_zookeeper() -> Iterator[RealZooKeeper]:
