@@ -159,6 +159,8 @@ class Cluster(list[Member]):
 class Suite:
     """The plugin's state: the cluster, which tests asked for it, and how they ended."""
 
+    skipped: tuple[tuple[str, str], ...] = SKIPPED
+
     def __init__(self, hosts: str) -> None:
         self._hosts = hosts
         self._cluster: Cluster | None = None
@@ -170,13 +172,17 @@ class Suite:
         if test and "(teardown)" not in test:
             self._live.add(test.rpartition(" ")[0])
         if self._cluster is None:
-            places = [host.rpartition(":") for host in self._hosts.split(",")]
-            self._cluster = Cluster(Member(host, int(port)) for host, _, port in places)
+            self._cluster = self.make_cluster()
         return self._cluster
+
+    def make_cluster(self) -> Cluster:
+        """What the harness takes for its cluster."""
+        places = [host.rpartition(":") for host in self._hosts.split(",")]
+        return Cluster(Member(host, int(port)) for host, _, port in places)
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         for item in items:
-            for pattern, reason in SKIPPED:
+            for pattern, reason in self.skipped:
                 if re.search(pattern, item.nodeid):
                     item.add_marker(pytest.mark.skip(reason=reason))
 
@@ -204,12 +210,16 @@ def pytest_configure(config: pytest.Config) -> None:
     if hosts is None:
         raise pytest.UsageError("ZOOKEEPER_HOSTS=HOST:PORT says which server is tested")
     os.environ.setdefault("ZOOKEEPER_VERSION", "3.9.5")
+    take_the_place_of_kazoos_cluster(config, Suite(hosts))
+
+
+def take_the_place_of_kazoos_cluster(config: pytest.Config, suite: Suite) -> None:
+    """From now on kazoo's harness has the suite's cluster."""
     for name in ("OpenSSL", "jks"):  # imported by kazoo.testing for servers of its own only
         if find_spec(name) is None:
             sys.modules[name] = types.ModuleType(name)
     import kazoo.testing.harness as harness
 
-    suite = Suite(hosts)
     replaced: Any = harness
     replaced.get_global_cluster = suite.cluster
     config.pluginmanager.register(suite, "kazoo-suite")
