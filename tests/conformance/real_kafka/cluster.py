@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import time
+import urllib.parse
 import urllib.request
 import zipfile
 from typing import TYPE_CHECKING, Self
@@ -203,23 +204,25 @@ class RealCluster:
         except NoNodeError:
             return None
 
-    def fault(self, verb: str, session: int) -> None:
-        """Do one of `simzk serve`'s faults to a session."""
-        request = urllib.request.Request(f"{self._admin}/faults/{verb}?session={session}", method="POST")
+    def fault(self, verb: str, **query: object) -> dict[str, object]:
+        """Do one of `simzk serve`'s faults by HTTP; what it answers."""
+        asked = urllib.parse.urlencode(query)
+        request = urllib.request.Request(f"{self._admin}/faults/{verb}?{asked}", method="POST")
         with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
-            assert answer.status == 200
+            told: dict[str, object] = json.load(answer)
+        assert told["error"] is None, told
+        return told
 
     @contextlib.contextmanager
-    def deaf(self, brokers: Iterable[int]) -> Iterator[None]:
-        """Neither read nor answer what these brokers ask of ZooKeeper meanwhile; it must be shorter than a session."""
+    def kept_from(self, path: str, brokers: Iterable[int]) -> Iterator[None]:
+        """Answer nothing more to a broker that asks for this path, meanwhile; it must be shorter than a session."""
         sessions = [session for broker in brokers if (session := self.session(broker)) is not None]
-        for session in sessions:
-            self.fault("pause", session)
+        rules = [self.fault("pause_at", session=session, path=path)["rule"] for session in sessions]
         try:
             yield
         finally:
-            for session in sessions:
-                self.fault("resume", session)
+            for rule in rules:
+                self.fault("clear", rule=rule)
 
     def tree(self) -> dict[str, RecordedZnode]:
         """Every znode as a client sees it, by path; one that goes meanwhile is left out."""

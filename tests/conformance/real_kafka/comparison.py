@@ -1,7 +1,8 @@
 """What real brokers left on simzk, beside what they left on a real ZooKeeper: every field of every znode.
 
-What two runs of real brokers never share stands in `CHANCE` and `EXEMPT`, each row with its reason, and in `_rejoined`.
-Who wins an election and where a topic is placed are no chance here: the story takes them from the recording.
+What two runs of real brokers never share stands in `CHANCE` and `EXEMPT`, each row with its reason, and in
+`_less_rejoinings`. Who wins an election and where a topic is placed are no chance here: the story takes them from the
+recording.
 """
 
 from __future__ import annotations
@@ -82,6 +83,7 @@ EXEMPT = (
 # The recorded run drew the placement of these by itself; here it is given, which orders the keys otherwise.
 _PLACED = re.compile(r"/brokers/topics/(t2|t3|__consumer_offsets)")
 _STATE = re.compile(r"/brokers/topics/[^/]+/partitions/\d+/state")
+_EPOCH = re.compile(r'(?<="leader_epoch":)\d+')
 # Since KIP-841 a replica that shuts down is not let into an ISR.
 _NO_REJOINING = (3, 3)
 
@@ -104,20 +106,30 @@ def differences(
             if "exists" not in exempt:
                 told.append(f"{path}: {'absent' if ours is None else 'there'}, and it was not so in the recording")
             continue
+        ours = _less_rejoinings(path, ours, theirs, number)
         fields = {**ours._asdict(), "data": _masked(path, ours.data)}
         wanted = {**theirs._asdict(), "data": _masked(path, theirs.data)}
         told.extend(
             f"{path}: {name} is {fields[name]!r}, recorded was {wanted[name]!r}"
             for name in fields.keys() - exempt
-            if fields[name] != wanted[name] and not (name == "version" and _rejoined(path, ours, theirs, number))
+            if fields[name] != wanted[name]
         )
     return told
 
 
-def _rejoined(path: str, ours: RecordedZnode, theirs: RecordedZnode, number: tuple[int, ...]) -> bool:
-    """Whether the writes more may be a replica that fetched while it shut down: into the ISR once more, and out."""
+def _less_rejoinings(path: str, ours: RecordedZnode, theirs: RecordedZnode, number: tuple[int, ...]) -> RecordedZnode:
+    """Our state without what a replica causes that fetches while it shuts down.
+
+    It is let into the ISR once more, and out again: by the leader, or by the controller with a leader epoch more.
+    """
     more = ours.version - theirs.version
-    return number < _NO_REJOINING and _STATE.fullmatch(path) is not None and more > 0 and more % 2 == 0
+    if number >= _NO_REJOINING or _STATE.fullmatch(path) is None or more <= 0 or more % 2:
+        return ours
+    epoch, recorded = _EPOCH.search(ours.data or ""), _EPOCH.search(theirs.data or "")
+    if epoch is None or recorded is None or not 0 <= int(epoch[0]) - int(recorded[0]) <= more // 2:
+        return ours
+    data = _EPOCH.sub(recorded[0], ours.data or "")
+    return ours._replace(version=theirs.version, data=data, data_length=len(data))
 
 
 def _masked(path: str, data: str | None) -> object:

@@ -1,6 +1,6 @@
 """The recorded story as commands to real brokers and Kafka's own tools, by the names of the recorded steps.
 
-What was chance in the recorded run is an input: which broker won an election (the others are kept from hearing of it
+What was chance in the recorded run is an input: which broker won an election (the others get no answer
 until it has won), and where topics were placed.
 """
 
@@ -58,7 +58,7 @@ class Story:
 
         def end(session: int) -> None:
             self.cluster.end(broker, signal.SIGKILL)
-            self.cluster.fault("expire", session)
+            self.cluster.fault("expire", session=session)
 
         self._succeed(step, end)
 
@@ -74,7 +74,8 @@ class Story:
         successor = json.loads(self.trees[step]["/controller"].data or "")["brokerid"]
         session = self.cluster.session(ended)
         assert session is not None
-        with self.cluster.deaf(broker for broker in BROKERS if broker not in (ended, successor)):
+        losers = [broker for broker in BROKERS if broker not in (ended, successor)]
+        with self.cluster.kept_from("/controller", losers):
             end(session)
             until(
                 lambda: self.cluster.controller() == successor,

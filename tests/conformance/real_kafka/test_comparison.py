@@ -71,7 +71,14 @@ def test_what_is_chance_passes() -> None:
 
 
 def test_a_replica_that_shuts_down_may_rejoin_where_it_was_let_to() -> None:
-    more = ZNODE._replace(version=ZNODE.version + 2)
-    assert differences({STATE: more}, {STATE: ZNODE}, OLDEST) == []
-    assert differences({STATE: ZNODE}, {STATE: more}, OLDEST) != []
-    assert differences({STATE: more}, {STATE: ZNODE}, NEWEST) != []
+    def state(version: int, epoch: int, leader: int = 1) -> dict[str, RecordedZnode]:
+        data = f'{{"leader":{leader},"leader_epoch":{epoch}}}'
+        return {STATE: ZNODE._replace(version=version, data=data, data_length=len(data))}
+
+    recorded = state(3, 9)
+    for rejoined in (state(5, 9), state(5, 10), state(7, 11)):
+        assert differences(rejoined, recorded, OLDEST) == []
+        assert differences(rejoined, recorded, NEWEST) != []
+        assert differences(recorded, rejoined, OLDEST) != []
+    for other in (state(4, 9), state(3, 10), state(5, 11), state(5, 8), state(5, 9, leader=2)):
+        assert differences(other, recorded, OLDEST) != []
