@@ -16,6 +16,7 @@ import pytest
 from tests.cli.test_serve import serving
 
 ROOT = Path(__file__).resolve().parents[2]
+TLS = ROOT / "tests" / "serve" / "data" / "tls"
 SUITE_S = 240
 RECIPES = [f"kazoo.tests.test_{name}" for name in ("barrier", "counter", "party", "partitioner", "queue", "watchers")]
 # These wait for seconds of wall time.
@@ -32,14 +33,37 @@ SHARE = {
 def test_kazoos_own_tests_pass(share: str) -> None:
     arguments, least = SHARE[share]
     with serving("--port", "0") as process:
-        environment = {**os.environ, "ZOOKEEPER_HOSTS": f"127.0.0.1:{process.port}"}
-        options = ["-q", "-p", "no:cacheprovider", "-p", "no:simzk", "-p", "tests.conformance.kazoo_suite.plugin"]
-        # kazoo's tests are run by kazoo's rules: without this project's options.
-        rules = ["-c", os.devnull, "--rootdir", str(ROOT), "--timeout", "120"]
-        command = [sys.executable, "-m", "pytest", *options, *rules, "--pyargs", *arguments]
-        done = subprocess.run(
-            command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=SUITE_S, check=False
-        )
+        play(arguments, least, {"ZOOKEEPER_HOSTS": f"127.0.0.1:{process.port}"})
+
+
+@pytest.mark.timeout(SUITE_S + 30)
+def test_kazoos_own_tests_of_tls_and_sasl_pass(tmp_path: Path) -> None:
+    jaas, config = tmp_path / "jaas.conf", tmp_path / "zoo.cfg"
+    jaas.write_text(
+        'Server { org.apache.zookeeper.server.auth.DigestLoginModule required user_jaasuser="jaas_password"; };'
+    )
+    config.write_text(
+        f"dataDir={tmp_path}/data\nclientPort=0\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n"
+        f"4lw.commands.whitelist=*\nsecureClientPort=0\nssl.keyStore.location={TLS / 'server-and-key.pem'}\n"
+        f"ssl.trustStore.location={TLS / 'authority.pem'}\n"
+    )
+    with serving("--config", str(config), "--jaas", str(jaas)) as process:
+        hosts, secure = process.line.removeprefix("listening on ").strip().split(",")
+        places = {"ZOOKEEPER_HOSTS": hosts, "ZOOKEEPER_SECURE_HOSTS": secure}
+        offers = {**places, "ZOOKEEPER_TLS_FOLDER": str(TLS), "ZOOKEEPER_HAS_SASL": "1"}
+        play(["kazoo.tests.test_sasl", "kazoo.tests.test_client", "-k", "SASLDigest or SSLClient"], 5, offers)
+
+
+def play(arguments: list[str], least: int, where: dict[str, str]) -> None:
+    """Run some of kazoo's tests; so many or more must pass, none fail."""
+    environment = {**os.environ, **where}
+    options = ["-q", "-p", "no:cacheprovider", "-p", "no:simzk", "-p", "tests.conformance.kazoo_suite.plugin"]
+    # kazoo's tests are run by kazoo's rules: without this project's options.
+    rules = ["-c", os.devnull, "--rootdir", str(ROOT), "--timeout", "120"]
+    command = [sys.executable, "-m", "pytest", *options, *rules, "--pyargs", *arguments]
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=SUITE_S, check=False
+    )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-1000:]
     last = done.stdout.strip().splitlines()[-1]
     passed = int(last.partition(": ")[2].split(" ")[0])

@@ -263,6 +263,7 @@ def test_a_connection_that_is_over_is_freed_without_the_garbage_collector(server
     try:
         with TcpClient(server.port) as client:
             client.connect()
+            assert isinstance(server._tcp, TcpServer)
             (connection,) = server._tcp._connections
             gone = weakref.ref(connection)
             del connection
