@@ -410,8 +410,9 @@ class KafkaCluster(Operations):
 
     def allocate_producer_ids(self, broker: int) -> Future[AdminResponse]:
         """Let a broker take a block of producer ids, as it does when the first idempotent producer comes."""
-        epoch = self._running(broker).epoch
-        return self._operator.request("producer ids", AllocateProducerIdsRequest(broker, epoch))
+        asked = self._running(broker)
+        via = None if asked.client.version.ids_by_controller else broker
+        return self._operator.request("producer ids", AllocateProducerIdsRequest(broker, asked.epoch), via)
 
     # -- the end
 

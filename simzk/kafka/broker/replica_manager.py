@@ -300,7 +300,8 @@ class ReplicaManager:
         return result not in given_up
 
     def _expand_any(self, replica: Replica) -> None:
-        """A follower may have caught up while the last proposal was under way."""
+        """A follower may have caught up while the last proposal was under way; one that fetches no more has not."""
         for follower, progress in replica.followers.items():
-            if progress.log_end >= 0:
+            silent_us = self._now_us() - self._last_fetch_us.get(follower, 0)
+            if progress.log_end >= 0 and silent_us <= self._lag_max_us:
                 self._maybe_expand(replica, follower, progress)

@@ -52,6 +52,7 @@ class Services:
     def __init__(self, broker: Broker, admin: AdminHandlers) -> None:
         self._broker = broker
         self._admin = admin
+        self._version = broker.client.version
 
     def serve(self, request: Any, respond: Respond) -> None:
         """Serve a request; `respond` is called with the answer, now or later."""
@@ -64,6 +65,8 @@ class Services:
                 self._serve_alter_partition(request, respond)
             case ControlledShutdownRequest():
                 self._serve_controlled_shutdown(request, respond)
+            case AllocateProducerIdsRequest() if not self._version.ids_by_controller:
+                self._spawn(respond, self._take_producer_ids)
             case AllocateProducerIdsRequest():
                 self._in_queue("producer ids", respond, lambda: self._allocate_producer_ids(request))
             case AlterReassignmentsRequest():
@@ -145,11 +148,19 @@ class Services:
             return AdminResponse(Error.STALE_BROKER_EPOCH)
         return AdminResponse(Error.NONE, str(await controller.client.take_producer_ids(request.broker_id)))
 
+    async def _take_producer_ids(self) -> AdminResponse:
+        """Up to 2.8 a broker takes its next block itself."""
+        return AdminResponse(Error.NONE, str(await self._broker.client.take_producer_ids(self._broker.id)))
+
     async def _reassign(self, request: AlterReassignmentsRequest) -> AdminResponse:
         errors = await self._broker.controller.reassignments.process_api(request.targets)
         return AdminResponse(Error.NONE, "", errors)
 
     async def _elect(self, request: ElectLeadersRequest) -> AdminResponse:
+        if request.kind == "unclean" and not self._version.unclean_by_request:
+            return AdminResponse(
+                Error.UNSUPPORTED_VERSION, f"Kafka {self._version.name} has no unclean election by request"
+            )
         errors = await self._broker.controller.elections.elect(request.partitions, _STRATEGIES[request.kind])
         return AdminResponse(Error.NONE, "", errors)
 

@@ -85,6 +85,7 @@ class LegacyReassignments(Reassignments):
         present = context.assignment(partition).replicas
         if not await self._are_in_sync(partition, target):
             both = tuple(immutable_order((*target, *present), context.scala))
+            context.set_assignment(partition, ReplicaAssignment(both))
             await self._write_topic(partition, ReplicaAssignment(both))
             await self._raise_leader_epoch(partition, both)
             new = [broker for broker in dict.fromkeys(target) if broker not in present]

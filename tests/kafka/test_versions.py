@@ -1,0 +1,166 @@
+"""What tells the release lines apart, beyond the recorded stories (docs/reference/kafka.md §0.1, §2)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+
+import pytest
+
+from simzk.errors import ConfigError
+from simzk.kafka.cluster import KafkaCluster
+from simzk.kafka.protocol import Error
+from simzk.kafka.versions import VERSIONS, KafkaVersion
+from tests.kafka.clusters import QUICK, happened, quiet, told, topic, watch
+
+LINES = list(VERSIONS)
+LEGACY = [line for line, version in VERSIONS.items() if not version.reassigns_in_topic]
+
+
+def cluster(version: str, brokers: int = 4, *, controller: int = 4, **config: str) -> KafkaCluster:
+    """A booted cluster of a line with a known controller."""
+    values = QUICK | {key.replace("_", "."): value for key, value in config.items()}
+    c = KafkaCluster(version, brokers, config=values, boot=False)
+    for broker in (controller, *(b for b in c.brokers if b != controller)):
+        c.restart(broker)
+        quiet(c)
+    assert c.controller == controller
+    return c
+
+
+def partitions_of(c: KafkaCluster, name: str) -> dict[str, list[int]]:
+    node = c.server.tree.get(f"/brokers/topics/{name}")
+    assert node is not None
+    found: dict[str, list[int]] = json.loads(node.data or b"")["partitions"]
+    return found
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_the_golden_trace_is_the_same_in_every_line(line: str) -> None:
+    """§2.16, steps 1 to 6: the rules that did not change from 1.1 to 3.9."""
+    with cluster(line) as c:
+        monitor = watch(c)
+        topic(c, "t", {0: [1, 2, 3]})
+        for act, broker, expected in (
+            (c.kill, 1, (2, (2, 3), 1, 1)),
+            (c.kill, 3, (2, (2,), 2, 2)),
+            (c.kill, 2, (-1, (2,), 3, 3)),
+            (c.restart, 1, (-1, (2,), 3, 3)),
+            (c.restart, 2, (2, (2, 1), 4, 5)),
+        ):
+            act(broker)
+            quiet(c)
+            assert told(c, "t") == expected
+        assert not monitor.violations
+        c.check()
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_dead_follower_found_at_failover_leaves_the_isr_from_2_3_on(line: str) -> None:
+    """§2.3, step 7: before, its leader drops it, in 2.1 and 2.2 only once it is behind."""
+    with cluster(line) as c:
+        topic(c, "t", {0: [1, 2, 4]})
+        c.kill(4)
+        quiet(c)
+        c.run_for(60)
+        if VERSIONS[line].rules.failover_trims_dead:
+            assert told(c, "t") == (1, (1, 2), 1, 1)
+        elif VERSIONS[line].idle_in_sync:
+            assert told(c, "t") == (1, (1, 2, 4), 0, 0)
+        else:
+            assert told(c, "t") == (1, (1, 2), 0, 1)
+
+
+@pytest.mark.parametrize("line", LEGACY)
+def test_a_legacy_reassignment_waits_with_all_replicas_named_in_the_topic(line: str) -> None:
+    with cluster(line) as c:
+        topic(c, "t", {0: [1, 2]})
+        c.kill(3)
+        quiet(c)
+        c.reassign({("t", 0): [3, 2]})
+        c.run_for(5)
+        assert partitions_of(c, "t") == {"0": [3, 2, 1]}
+        assert c.server.tree.get("/admin/reassign_partitions") is not None
+        c.restart(3)
+        quiet(c)
+        assert partitions_of(c, "t") == {"0": [3, 2]}
+        assert c.server.tree.get("/admin/reassign_partitions") is None
+        assert sorted(c.state("t", 0).isr) == [2, 3]
+        c.check()
+
+
+@pytest.mark.parametrize("line", LEGACY)
+def test_the_next_controller_goes_on_with_a_legacy_reassignment(line: str) -> None:
+    with cluster(line) as c:
+        topic(c, "t", {0: [1, 2]})
+        c.kill(3)
+        quiet(c)
+        c.reassign({("t", 0): [2, 3]})
+        c.run_for(5)
+        c.kill(4)
+        quiet(c)
+        c.restart(3)
+        quiet(c)
+        assert partitions_of(c, "t") == {"0": [2, 3]}
+        assert c.server.tree.get("/admin/reassign_partitions") is None
+
+
+@pytest.mark.parametrize("line", LEGACY)
+def test_a_second_file_is_refused_and_nothing_can_be_cancelled(line: str) -> None:
+    with cluster(line) as c:
+        topic(c, "t", {0: [1, 2]})
+        c.kill(3)
+        quiet(c)
+        c.reassign({("t", 0): [3, 2]})
+        c.run_for(2)
+        second, cancelled = c.reassign({("t", 0): [1]}), c.reassign({("t", 0): None})
+        c.run_for(2)
+        assert second.result().error == Error.INVALID_REQUEST
+        assert cancelled.result().error == Error.UNSUPPORTED_VERSION
+
+
+def test_who_writes_an_isr_tells_of_it() -> None:
+    """Up to 2.6 the leader writes it and announces it; from 2.7 on the controller writes it, and tells directly."""
+    for line, version in VERSIONS.items():
+        with cluster(line, 3, controller=3) as c:
+            made: list[str] = []
+            c.server.on_transaction.append(
+                lambda transaction, made=made: made.append(str(getattr(transaction.record, "path", "")))  # type: ignore[misc]
+            )
+            topic(c, "t", {0: [1, 2]})
+            c.kill(2)
+            quiet(c)
+            c.restart(2)
+            quiet(c)
+            announced = any("isr_change_0" in path for path in made)
+            assert announced != version.isr_by_controller, line
+
+
+def test_a_broker_that_comes_back_at_once_is_noticed_from_2_2_on() -> None:
+    """KIP-380: before, it sits there without partitions until something else happens."""
+    for line, version in VERSIONS.items():
+        with cluster(line, 3, controller=3) as c:
+            topic(c, "t", {0: [1, 2]})
+            c.pause(3)
+            c.expire(1)
+            c.run_for(2)
+            c.resume(3)
+            c.run_for(20)
+            assert (c.state("t", 0).leader_epoch > 0) == version.broker_epochs, line
+
+
+def test_what_a_line_does_not_have_is_refused() -> None:
+    with cluster("3.9", 3, controller=3) as c, pytest.raises(ConfigError, match=r"no tool of Kafka 3\.9"):
+        c.create_topic("t", partitions=1, via="zookeeper")
+    with cluster("2.2", 3, controller=3) as c:
+        by_tool, by_request = c.elect("unclean"), c.elect("unclean", via=3)
+        c.run_for(2)
+        assert by_tool.result().error == by_request.result().error == Error.UNSUPPORTED_VERSION
+        assert len(happened(c, "refused")) == 2
+
+
+@pytest.mark.parametrize("field", [field.name for field in fields(KafkaVersion)])
+def test_every_field_of_a_row_tells_some_lines_apart(field: str) -> None:
+    alike = {"encode_state"}  # the state is written in one form from 0.8.1 to 3.9
+    values = [getattr(version, field) for version in VERSIONS.values()]
+    assert all(value == values[0] for value in values) == (field in alike)
