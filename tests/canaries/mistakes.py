@@ -38,7 +38,7 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "a deletion leaves the parent's pzxid": Mistake(
         "zookeeper/tree.py",
-        "        parent.pzxid = max(parent.pzxid, zxid)\n",
+        "        if zxid > parent.pzxid:\n            parent.pzxid = zxid\n",
         "",
         _STORE + "test_2_cversion_and_pzxid_count_births_and_deaths",
     ),
@@ -82,16 +82,15 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "a node with children is deleted": Mistake(
         "zookeeper/prepare.py",
-        "    _next_version(node.version, request.version)\n    if node.child_count:\n"
-        "        raise RefusedError(Code.NOT_EMPTY)\n",
-        "    _next_version(node.version, request.version)\n",
+        "    if node.child_count:\n        raise RefusedError(Code.NOT_EMPTY)\n    return _new(txns.DeleteTxn",
+        "    return _new(txns.DeleteTxn",
         _STORE + "test_37_precedence_of_errors",
     ),
     "a conditional set does not look at the version": Mistake(
         "zookeeper/prepare.py",
         "    if expected not in (-1, current):\n        raise RefusedError(Code.BAD_VERSION)\n",
         "",
-        _STORE + "test_37_precedence_of_errors",
+        _RULES + "test_a_conditional_change_needs_the_version_that_is_there",
     ),
     "a multi that failed is not rolled back": Mistake(
         "zookeeper/tree.py",
@@ -176,8 +175,8 @@ MISTAKES: dict[str, Mistake] = {
     # The wire
     "the rest of a frame is lost between two reads": Mistake(
         "wire/frames.py",
-        "        self._pending = buffer[at:]\n",
-        '        self._pending = b""\n',
+        "        self.pending = buffer[at:]\n",
+        '        self.pending = b""\n',
         _WIRE + "test_a_session_split_at_every_byte_reads_alike",
     ),
     "a length is believed, whatever it is": Mistake(

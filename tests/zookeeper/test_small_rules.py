@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from simzk.zookeeper import requests as req
+from simzk.zookeeper.replies import Code
 from simzk.zookeeper.requests import OPEN_ACL
 from tests.zookeeper.story import Story
 
@@ -26,3 +27,14 @@ def test_a_standard_watch_is_used_up_by_its_event() -> None:
         client.body(req.SetData("/a", b"", -1))
         client.create("/a/n-", flags=2)
     assert client.events() == [("NODE_DATA_CHANGED", "/a"), ("NODE_CHILDREN_CHANGED", "/a")]
+
+
+def test_a_conditional_change_needs_the_version_that_is_there() -> None:
+    client = Story().client()
+    client.create("/a")
+    client.body(req.SetData("/a", b"1", 0))
+    assert client.error(req.SetData("/a", b"2", 0)) == Code.BAD_VERSION
+    assert client.error(req.SetData("/a", b"2", 2)) == Code.BAD_VERSION
+    assert client.error(req.SetACL("/a", OPEN_ACL, 1)) == Code.BAD_VERSION
+    data, stat = client.body(req.GetData("/a", False))
+    assert (data, stat.version, stat.aversion) == (b"1", 1, 0)
