@@ -167,7 +167,7 @@ class KafkaCluster(Operations):
         cluster_id: str | None,
         restored: restoring.Restored,
     ) -> None:
-        profile = kafka_version(version)
+        self._profile = profile = kafka_version(version)
         broker_config = BrokerConfig(profile, config)
         timeout_ms = broker_config.integer("zookeeper.session.timeout.ms")
         self.seed = seed
@@ -312,7 +312,7 @@ class KafkaCluster(Operations):
     @cached_property
     def invariants(self) -> tuple[Invariant, ...]:
         """What must hold in the znodes whatever breaks, watched from the first time it is asked for."""
-        return tuple(invariants_of(self.server))
+        return tuple(invariants_of(self.server, leaders_write=not self._profile.isr_by_controller))
 
     def state(self, topic: str, partition: int) -> LeaderAndIsr:
         """Who leads a partition and who is in sync, as it stands in ZooKeeper.
