@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 
 JAVA_MINIMUM = 17
 
-# Examples are drawn alike in every run under "ci", so that a red run is the change's doing; "thorough" is for a long look.
+# Under "ci" examples are drawn alike in every run, so that a red run is the change's doing; "thorough" looks longer.
 settings.register_profile("dev", max_examples=50, deadline=None)
 settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True, print_blob=True)
 settings.register_profile(
@@ -75,7 +75,8 @@ class JavaCount:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self.did_not_run:
             reason = next(iter(self.did_not_run.values()))
-            terminalreporter.write_line(f"{len(self.did_not_run)} tests that need Java did not run: {reason}", red=IN_CI)
+            missing = len(self.did_not_run)
+            terminalreporter.write_line(f"{missing} tests that need Java did not run: {reason}", red=IN_CI)
         elif self.ran:
             terminalreporter.write_line(f"{len(self.ran)} tests that need Java ran")
 

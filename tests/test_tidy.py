@@ -1,4 +1,4 @@
-"""The project reads its own source: the arrows between rooms, no clock and no unseeded chance in the cores, plain habits.
+"""The project reads its own source: the arrows between rooms, no clock and no unseeded chance in the cores, habits.
 
 The cores decide and never wait. What they may not name is a table here, and each row of it is tried on a planted
 offence, so that the alarm is known to ring.
@@ -10,10 +10,13 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "simzk"
@@ -50,9 +53,7 @@ def offences(text: str, *, may_draw: bool = False, may_read_files: bool = False)
     """What in `text` waits, reads a clock, or draws chance that no seed decides."""
     tree = ast.parse(text)
     forbidden = FORBIDDEN_MODULES - ({"random"} if may_draw else set())
-    found = [
-        f"line {line}: imports {name}" for line, name in imported_modules(tree) if name.split(".")[0] in forbidden
-    ]
+    found = [f"line {line}: imports {name}" for line, name in imported_modules(tree) if name.split(".")[0] in forbidden]
     calls = FORBIDDEN_CALLS - (FILE_READERS if may_read_files else set())
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in calls:

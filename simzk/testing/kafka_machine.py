@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from simzk.simulation.invariants import Invariant, Monitor
 
 HEALED_WITHIN_S = 120
-"""A mended cluster is whole within this virtual time: sessions of 18 s, replica lag of 30 s, reassignments, deletions."""
+"""A mended cluster is whole within this virtual time: sessions of 18 s, a replica lag of 30 s, reassignments."""
 
 SHUT_DOWN_WITHIN_S = 60
 """A controlled shutdown that has begun is over within this, pauses of the broker included."""
@@ -122,7 +122,7 @@ class KafkaClusterMachine(RuleBasedStateMachine):
         self.cluster.run_for(HEALED_WITHIN_S)
 
     def teardown(self) -> None:
-        """Liveness: once all brokers are up, all are registered, one is controller, every partition leads and is whole."""
+        """Liveness: once all brokers are up, all are registered, one is controller, every partition has a leader."""
         if not hasattr(self, "cluster"):
             return
         try:

@@ -118,7 +118,7 @@ def test_min_insync_replicas_is_the_topics_own() -> None:
             "/brokers/topics/t",
             b'{"version":1,"partitions":{"0":[1,99999999999]}}',
             ZnodeError,
-            '/brokers/topics/t: field partitions.0 is {"0": [1, 99999999999]}; expected a list of whole numbers of 32 bits',
+            'topics/t: field partitions.0 is {"0": [1, 99999999999]}; expected a list of whole numbers of 32 bits',
         ),
         ("/brokers/topics/t", b'{"version":1,"partitions":{"0":[-1,1]}}', ZnodeError, "topics/t: -1 is no broker id"),
         (
