@@ -30,6 +30,8 @@ OPEN_ACL: tuple[ACL, ...] = (ACL(31, Id("world", "anyone")),)
 
 
 class Create(NamedTuple):
+    """Make a znode; the reply is its path. `flags`: 0 persistent, 1 ephemeral, 2 and 3 the same in sequence."""
+
     path: str | None
     data: bytes | None
     acl: tuple[ACL, ...] | None
@@ -37,6 +39,8 @@ class Create(NamedTuple):
 
 
 class Create2(NamedTuple):
+    """As `Create`; the reply has the Stat too."""
+
     path: str | None
     data: bytes | None
     acl: tuple[ACL, ...] | None
@@ -44,6 +48,8 @@ class Create2(NamedTuple):
 
 
 class CreateContainer(NamedTuple):
+    """Make a container: it goes when its last child has gone."""
+
     path: str | None
     data: bytes | None
     acl: tuple[ACL, ...] | None
@@ -51,6 +57,8 @@ class CreateContainer(NamedTuple):
 
 
 class CreateTTL(NamedTuple):
+    """Make a znode that goes when it had no child and no set for `ttl_ms`."""
+
     path: str | None
     data: bytes | None
     acl: tuple[ACL, ...] | None
@@ -59,6 +67,8 @@ class CreateTTL(NamedTuple):
 
 
 class Delete(NamedTuple):
+    """Remove a znode without children, if its version is the one named."""
+
     path: str | None
     version: int
 
@@ -68,47 +78,63 @@ class DeleteContainer(NamedTuple):
 
 
 class Exists(NamedTuple):
+    """Ask for the Stat; a watch is left whether the znode is there or not."""
+
     path: str | None
     watch: bool
 
 
 class GetData(NamedTuple):
+    """Ask for data and Stat; a watch is left only if the znode is there."""
+
     path: str | None
     watch: bool
 
 
 class SetData(NamedTuple):
+    """Replace the data, if the version is the one named; the reply is the Stat."""
+
     path: str | None
     data: bytes | None
     version: int
 
 
 class GetACL(NamedTuple):
+    """Ask for the ACL and the Stat."""
+
     path: str | None
 
 
 class SetACL(NamedTuple):
+    """Replace the ACL, if the ACL version is the one named; the reply is the Stat."""
+
     path: str | None
     acl: tuple[ACL, ...] | None
     version: int
 
 
 class GetChildren(NamedTuple):
+    """Ask for the names of the children, in the order of the server."""
+
     path: str | None
     watch: bool
 
 
 class GetChildren2(NamedTuple):
+    """As `GetChildren`, with the Stat."""
+
     path: str | None
     watch: bool
 
 
 class Sync(NamedTuple):
+    """Have the server catch up with the leader; the reply echoes the path."""
+
     path: str | None
 
 
 class Ping(NamedTuple):
-    pass
+    """Say that one is alive; the xid of the reply is -2 whatever was asked with."""
 
 
 class Check(NamedTuple):
@@ -133,12 +159,16 @@ class MultiRead(NamedTuple):
 
 
 class Auth(NamedTuple):
+    """Show who one is; what it adds belongs to the connection."""
+
     auth_type: int
     scheme: str | None
     auth: bytes | None
 
 
 class SetWatches(NamedTuple):
+    """Leave watches again after a reconnection; what changed since `relative_zxid` fires at once."""
+
     relative_zxid: int
     data: tuple[str, ...] | None
     exist: tuple[str, ...] | None
@@ -146,6 +176,8 @@ class SetWatches(NamedTuple):
 
 
 class SetWatches2(NamedTuple):
+    """As `SetWatches`, with persistent watches, which fire nothing at once."""
+
     relative_zxid: int
     data: tuple[str, ...] | None
     exist: tuple[str, ...] | None
@@ -155,33 +187,45 @@ class SetWatches2(NamedTuple):
 
 
 class AddWatch(NamedTuple):
+    """Leave a persistent watch: mode 0 for the znode, 1 for all below it too."""
+
     path: str | None
     mode: int
 
 
 class CheckWatches(NamedTuple):
+    """Ask whether this connection has a watch of a type on a path."""
+
     path: str | None
     watcher_type: int
 
 
 class RemoveWatches(NamedTuple):
+    """Take a watch of a type away; no event tells of it."""
+
     path: str | None
     watcher_type: int
 
 
 class GetEphemerals(NamedTuple):
+    """Ask for this session's ephemerals below a prefix."""
+
     prefix: str | None
 
 
 class GetAllChildrenNumber(NamedTuple):
+    """Ask how many descendants a znode has."""
+
     path: str | None
 
 
 class WhoAmI(NamedTuple):
-    pass
+    """Ask for the identities of the connection."""
 
 
 class Reconfig(NamedTuple):
+    """Change the members of an ensemble."""
+
     joining_servers: str | None
     leaving_servers: str | None
     new_members: str | None
@@ -189,11 +233,13 @@ class Reconfig(NamedTuple):
 
 
 class Sasl(NamedTuple):
+    """One step of a SASL exchange."""
+
     token: bytes | None
 
 
 class CloseSession(NamedTuple):
-    pass
+    """End the session: its ephemerals go, then the connection."""
 
 
 class Undecodable(NamedTuple):
