@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
+"""Only a failure lasts so long; a machine that stands still for a while is not one."""
 
 
 class Reports:

@@ -51,7 +51,7 @@ def test_zkcli_connects_reads_writes_and_watches() -> None:
         "WatchedEvent state:SyncConnected type:NodeChildrenChanged path:/java",
         "dataVersion = 0",
         "dataVersion = 1",
-        "] two\n",
+        "two\n",
         "Created /java/sequential-0000000001",
         "Created /java/sequential-0000000002",
         "[ephemeral, sequential-0000000001]",
