@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from simzk.serve.facade import Facade
     from simzk.simulation.fault_rules import FaultRule
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = 10.0
 
 
 @pytest.fixture(params=["ZooKeeper", "ZooKeeperServer", "ensemble"])
