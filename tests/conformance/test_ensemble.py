@@ -2,8 +2,8 @@
 
     SIMZK_REAL_ENSEMBLE=1 pytest tests/conformance/test_ensemble.py
 
-It is run by hand: on a machine that is busy, what a server of the real ensemble tells of a write just made elsewhere may
-be from before it, so that a difference is not always one of ours.
+It is run by hand: on a machine that is busy, what a server of the real ensemble tells of a write just made elsewhere
+may be from before it, so that a difference is not always one of ours.
 """
 
 from __future__ import annotations
