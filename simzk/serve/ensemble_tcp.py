@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError
+from simzk.serve.alarm import Alarm
 from simzk.serve.clock import WallClock
 from simzk.serve.host import Host
 from simzk.serve.tcp import TcpServer
@@ -140,7 +141,6 @@ class EnsembleTcp:
         self._clock = clock
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread_id = 0
-        self._timer: asyncio.TimerHandle | None = None
         config = EnsembleConfig(
             servers,
             settings.server,
@@ -150,6 +150,7 @@ class EnsembleTcp:
         )
         self.ensemble = Ensemble(config, now_ms=clock.now_ms())
         self.host = EnsembleHost(self.ensemble, clock)
+        self._alarm = Alarm(self.host)
         self.host.on_sent = self._arm_anywhere
         self._tcp: dict[int, MemberTcp] = {}
         try:
@@ -189,14 +190,14 @@ class EnsembleTcp:
     async def start(self) -> None:
         """Begin to accept connections on the running loop."""
         self._loop = asyncio.get_running_loop()
+        self._alarm.start(self._loop)
         self._thread_id = threading.get_ident()
         for tcp in self._tcp.values():
             await tcp.start()
 
     def stop(self) -> None:
         """Refuse new connections and cut those that are open; on the loop."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self._alarm.cancel()
         self.host.on_sent = lambda: None
         self.host.close()
         for tcp in self._tcp.values():
@@ -252,17 +253,4 @@ class EnsembleTcp:
 
     def arm(self) -> None:
         """See to it that the ensemble is woken when it next has something to do by itself; on the loop."""
-        delay_s = self.host.seconds_to_deadline()
-        if delay_s is None or self._loop is None:
-            return
-        due_s = self._loop.time() + max(delay_s, 0)
-        if self._timer is not None:
-            if self._timer.when() <= due_s:
-                return
-            self._timer.cancel()
-        self._timer = self._loop.call_at(due_s, self._wake)
-
-    def _wake(self) -> None:
-        self._timer = None
-        self.host.tick()
-        self.arm()
+        self._alarm.arm()

@@ -23,6 +23,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError
+from simzk.serve.alarm import Alarm
 from simzk.serve.clock import Clock, WallClock
 from simzk.serve.host import Host
 from simzk.serve.tcp_connection import EXPIRY_INTERVAL_MS, TcpConnection
@@ -85,6 +86,7 @@ class TcpServer:
             self._close_listeners()
             raise
         self.host = self._watched(Host(server, clock, pump=self._send_durably if self.directory is not None else None))
+        self._alarm = Alarm(self.host)
         self.name = ",".join(map(name_of, self._listeners))
         self.port: int = self._listener.getsockname()[1]
         self.secure_port: int = self._secure.getsockname()[1] if self._secure is not None else -1
@@ -98,7 +100,6 @@ class TcpServer:
         self._connections: dict[TcpConnection, None] = {}
         self._by_address: Counter[str] = Counter()
         self._after_flush: list[Callable[[], None]] = []
-        self._timer: asyncio.TimerHandle | None = None
         self._started_ns = time.monotonic_ns()
 
     def _watched(self, host: Host) -> Host:
@@ -119,6 +120,7 @@ class TcpServer:
     async def start(self) -> None:
         """Begin to accept connections on the running loop."""
         self._loop = asyncio.get_running_loop()
+        self._alarm.start(self._loop)
         self.thread_id = threading.get_ident()
         for listener in self._listeners:
             # Where there is a secure port beside it, the first is open to all.
@@ -142,8 +144,7 @@ class TcpServer:
         for accepting in self._accepting:
             accepting.close()
         self._close_listeners()
-        if self._timer is not None:
-            self._timer.cancel()
+        self._alarm.cancel()
         self.host.close()
         for connection in list(self._connections):
             connection.abort()
@@ -165,20 +166,7 @@ class TcpServer:
 
     def arm(self) -> None:
         """See to it that the server is woken when it next has something to do by itself."""
-        delay_s = self.host.seconds_to_deadline()
-        if delay_s is None or self._loop is None:
-            return
-        due_s = self._loop.time() + max(delay_s, 0)
-        if self._timer is not None:
-            if self._timer.when() <= due_s:
-                return
-            self._timer.cancel()
-        self._timer = self._loop.call_at(due_s, self._wake)
-
-    def _wake(self) -> None:
-        self._timer = None
-        self.host.tick()
-        self.arm()
+        self._alarm.arm()
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
         """Call back on the loop after some wall time."""

@@ -118,6 +118,8 @@ class TreeResult(NamedTuple):
 
 
 class NodeState(NamedTuple):
+    """A znode as the model compares it: its path and what a reader can tell of it."""
+
     path: str
     data: bytes | None
     acl: tuple[req.ACL, ...]

@@ -10,11 +10,15 @@ from simzk.zookeeper.requests import ConnectRequest
 
 
 class RequestHeader(NamedTuple):
+    """What stands before the body of every request (§1.1)."""
+
     xid: int
     opcode: int
 
 
 class ReplyHeader(NamedTuple):
+    """What stands before the body of every reply (§1.1)."""
+
     xid: int
     zxid: int
     error: int

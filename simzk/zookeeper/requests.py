@@ -74,6 +74,8 @@ class Delete(NamedTuple):
 
 
 class DeleteContainer(NamedTuple):
+    """Remove an empty container; a client may send it, and no ACL is asked (§1.5)."""
+
     path: str | None
 
 

@@ -38,6 +38,8 @@ class Create2Txn(NamedTuple):
 
 
 class CreateContainerTxn(NamedTuple):
+    """A container is made."""
+
     path: str
     data: bytes | None
     acl: tuple[ACL, ...]
@@ -45,6 +47,8 @@ class CreateContainerTxn(NamedTuple):
 
 
 class CreateTTLTxn(NamedTuple):
+    """A TTL node is made."""
+
     path: str
     data: bytes | None
     acl: tuple[ACL, ...]
@@ -53,6 +57,8 @@ class CreateTTLTxn(NamedTuple):
 
 
 class DeleteTxn(NamedTuple):
+    """A znode is removed."""
+
     path: str
 
 
@@ -86,6 +92,8 @@ class CheckTxn(NamedTuple):
 
 
 class CreateSessionTxn(NamedTuple):
+    """A session begins."""
+
     timeout_ms: int
 
 
