@@ -6,14 +6,12 @@ failed, 14 skipped of the tests that talk to a server; so does simzk.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.cli.test_serve import serving
+from tests.conformance.kazoo_suite.play import play_suite
 
 ROOT = Path(__file__).resolve().parents[2]
 TLS = ROOT / "tests" / "serve" / "data" / "tls"
@@ -56,14 +54,7 @@ def test_kazoos_own_tests_of_tls_and_sasl_pass(tmp_path: Path) -> None:
 
 def play(arguments: list[str], least: int, where: dict[str, str]) -> None:
     """Run some of kazoo's tests; so many or more must pass, none fail."""
-    environment = {**os.environ, **where}
-    options = ["-q", "-p", "no:cacheprovider", "-p", "no:simzk", "-p", "tests.conformance.kazoo_suite.plugin"]
-    # kazoo's tests are run by kazoo's rules: without this project's options.
-    rules = ["-c", os.devnull, "--rootdir", str(ROOT), "--timeout", "120"]
-    command = [sys.executable, "-m", "pytest", *options, *rules, "--pyargs", *arguments]
-    done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=SUITE_S, check=False
-    )
+    done = play_suite(arguments, where, SUITE_S)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-1000:]
     last = done.stdout.strip().splitlines()[-1]
     passed = int(last.partition(": ")[2].split(" ")[0])
