@@ -15,7 +15,6 @@ from simzk.zookeeper.server import Server
 from tests.properties import fuzz
 from tests.serve.tcp_client import TcpClient
 
-
 SHARE = 50_000
 
 
