@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 
 from simzk.simulation.fault_point import FaultPoint
 from simzk.simulation.fault_rules import FaultRules
+from simzk.zookeeper.fault_replies import FaultReplies
 from simzk.zookeeper.operation_names import VOCABULARY, operation_and_paths
-from simzk.zookeeper.replies import Closed, Outgoing, Reply
-from simzk.zookeeper.requests import ConnectRequest, Request, Undecodable
+from simzk.zookeeper.replies import Closed, Outgoing
+from simzk.zookeeper.requests import ConnectRequest, Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -64,7 +65,7 @@ class Link:
         self.received_by_client = 0
 
 
-class _Driver:
+class _Driver(FaultReplies[Link]):
     """What a fault point asks of a simulated server's end (`fault_point.Driver`)."""
 
     def __init__(self, host: ZooKeeperHost) -> None:
@@ -83,10 +84,6 @@ class _Driver:
     def pass_on(self, link: Link, xid: int, request: Request) -> None:
         assert link.connection is not None
         self._host.server.handle(link.connection, xid, request, self.now_ms())
-
-    def pass_nothing(self, link: Link, xid: int) -> None:
-        # A body that does not parse is answered in its turn, and changes nothing.
-        self.pass_on(link, xid, Undecodable(0, False))
 
     def is_open(self, link: Link) -> bool:
         return link.connection is not None and not link.connection.closed
@@ -112,13 +109,6 @@ class _Driver:
         self._host.network.release(link.client, ADDRESS)
         self._host.network.release(ADDRESS, link.client)
         self._host.faults.resumed(link)
-
-    def xid_of(self, message: object) -> int | None:
-        return message.xid if isinstance(message, Reply) else None
-
-    def with_error(self, message: object, code: int) -> Reply:
-        assert isinstance(message, Reply)
-        return Reply(message.xid, message.zxid, code, None)
 
     def went_on(self, link: Link) -> None:
         self._host.pump()

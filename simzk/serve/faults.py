@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 from simzk.simulation.fault_rules import FaultRules
 from simzk.simulation.fault_verbs import FaultVerbs
+from simzk.zookeeper.fault_replies import FaultReplies
 from simzk.zookeeper.operation_names import VOCABULARY, operation_and_paths
-from simzk.zookeeper.replies import Reply
-from simzk.zookeeper.requests import Undecodable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -57,7 +56,7 @@ class ClientFaults(FaultVerbs["KazooClient"]):
         return self._host.servers
 
 
-class HostDriver:
+class HostDriver(FaultReplies["Link"]):
     """What a fault point asks of a host (`fault_point.Driver`); all under the host's lock."""
 
     def __init__(self, host: Host) -> None:
@@ -76,10 +75,6 @@ class HostDriver:
         assert link.connection is not None, "the wire lets no request through before the connect request"
         self._host.server.handle(link.connection, xid, request, self.now_ms())
 
-    def pass_nothing(self, link: Link, xid: int) -> None:
-        # A body that does not parse is answered in its turn, and changes nothing.
-        self.pass_on(link, xid, Undecodable(0, False))
-
     def is_open(self, link: Link) -> bool:
         return not link.closed and link.connection is not None and not link.connection.closed
 
@@ -97,13 +92,6 @@ class HostDriver:
 
     def resume(self, link: Link) -> None:
         self._host.whole.resume(link.session_id)
-
-    def xid_of(self, message: object) -> int | None:
-        return message.xid if isinstance(message, Reply) else None
-
-    def with_error(self, message: object, code: int) -> Reply:
-        assert isinstance(message, Reply)
-        return Reply(message.xid, message.zxid, code, None)
 
     def went_on(self, link: Link) -> None:
         self._host.flush()
