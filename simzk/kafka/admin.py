@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from simzk.errors import ConfigError
+from simzk.errors import ConfigError, ZnodeError
+from simzk.kafka.acls import run as run_acls
 from simzk.kafka.protocol import AdminResponse, Error
 from simzk.kafka.rpc import Disconnected
 from simzk.kafka.session import SessionExpiredError, ZooKeeperSession
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simzk.kafka.broker.broker import World
+    from simzk.kafka.protocol import AlterAclsRequest
 
 T = TypeVar("T")
 
@@ -155,6 +157,27 @@ class Operator:
             response = AdminResponse(Error.UNKNOWN_SERVER_ERROR, "the tool's session expired")
         self._tell(what, response)
         return response
+
+    def alter_acls(self, what: str, request: AlterAclsRequest) -> Task[AdminResponse]:
+        """Let the release's tool for authorizations change those of a resource."""
+
+        def open_session() -> ZooKeeperSession:
+            version = self._world.version
+            timeout_ms = int(version.defaults["zookeeper.session.timeout.ms"])
+            self._tool = ZooKeeperSession(self.process, self._world.host, timeout_ms=timeout_ms)
+            return self._tool
+
+        async def alter() -> AdminResponse:
+            try:
+                response = await run_acls(request, open_session, self._world.version)
+            except SessionExpiredError:
+                response = AdminResponse(Error.UNKNOWN_SERVER_ERROR, "the tool's session expired")
+            except ZnodeError as error:
+                response = AdminResponse(Error.UNKNOWN_SERVER_ERROR, str(error))
+            self._tell(what, response)
+            return response
+
+        return self._kept(self.process.spawn(alter(), what))
 
     async def _request(self, what: str, request: object, via: int | str | None) -> AdminResponse:
         deadline_us = self.process.scheduler.now_us + GIVE_UP_US

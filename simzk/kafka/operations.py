@@ -22,19 +22,17 @@ from simzk.kafka.protocol import (
     ElectLeadersRequest,
 )
 from simzk.kafka.schemas import admin as admin_schema
+from simzk.kafka.security_operations import SecurityOperations
 from simzk.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from simzk.kafka.admin import Operator
     from simzk.simulation import Future
 
 
-class Operations:
+class Operations(SecurityOperations):
     """The verbs; `_operator` carries them out."""
-
-    _operator: Operator
 
     consumer = join
 

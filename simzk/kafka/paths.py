@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from simzk.kafka.topic_partition import TopicPartition
 
+if TYPE_CHECKING:
+    from simzk.kafka.schemas.acl import AclResource
+
+ACLS = "/kafka-acl"
+ACL_CHANGES = "/kafka-acl-changes"
+ACL_CHANGE_PREFIX = "/kafka-acl-changes/acl_changes_"
+PREFIXED_ACLS = "/kafka-acl-extended/prefixed"
+EXTENDED_ACL_CHANGES = "/kafka-acl-extended-changes"
+EXTENDED_ACL_CHANGE_PREFIX = "/kafka-acl-extended-changes/acl_changes_"
 ADMIN = "/admin"
 DELETE_TOPICS = "/admin/delete_topics"
 REASSIGN_PARTITIONS = "/admin/reassign_partitions"
@@ -56,6 +67,12 @@ def state(topic_partition: TopicPartition) -> str:
 def delete_topic(name: str) -> str:
     """The request to delete a topic."""
     return f"{DELETE_TOPICS}/{name}"
+
+
+def acl(resource: AclResource) -> str:
+    """The znode of the rules of a resource."""
+    store = ACLS if resource.pattern == "LITERAL" else PREFIXED_ACLS
+    return f"{store}/{resource.kind}/{resource.name}"
 
 
 def config(entity_path: str) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from simzk.kafka.schemas.acl import AclEntry, AclResource
     from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
 
 
@@ -190,6 +191,14 @@ class CreatePartitionsRequest(NamedTuple):
     name: str
     total: int
     assignment: Mapping[int, tuple[int, ...]] | None
+
+
+class AlterAclsRequest(NamedTuple):
+    """Change who may do what with a resource; `removed` None removes all that is not added."""
+
+    resource: AclResource
+    added: tuple[AclEntry, ...]
+    removed: tuple[AclEntry, ...] | None
 
 
 class AlterConfigRequest(NamedTuple):

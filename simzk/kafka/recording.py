@@ -89,10 +89,6 @@ EXEMPTIONS = (
 )
 """All that cannot be equal, and why."""
 
-TOOLS_OWN = re.compile(r"/kafka-acl[a-z-]*(/.*)?")
-"""What the AclCommand tool writes in its own session, and no broker here reads: not compared, nor counted in `/`."""
-
-
 _FIELDS: dict[str, tuple[type, ...]] = {
     "data": (str, type(None)),
     "v": (int,),
@@ -172,7 +168,6 @@ def load(path: Path) -> Recording:
 def differences(tree: DataTree, recorded: dict[str, RecordedZnode]) -> list[Difference]:
     """Return every field in which a tree differs from a recorded one, by path, less what `EXEMPTIONS` covers."""
     simulated = dict(tree.walk())
-    recorded = _without_tools(recorded)
     found: list[Difference] = []
     for path in sorted(simulated.keys() | recorded.keys()):
         ours, theirs = simulated.get(path), recorded.get(path)
@@ -185,15 +180,6 @@ def differences(tree: DataTree, recorded: dict[str, RecordedZnode]) -> list[Diff
         for difference in found
         if not any(exemption.covers(difference.path, difference.field) for exemption in EXEMPTIONS)
     ]
-
-
-def _without_tools(recorded: dict[str, RecordedZnode]) -> dict[str, RecordedZnode]:
-    kept = {path: znode for path, znode in recorded.items() if not TOOLS_OWN.fullmatch(path)}
-    below_root = sum(1 for path in recorded.keys() - kept.keys() if path.count("/") == 1)
-    root = kept["/"]
-    # A creation under a znode adds one to its children and one to the cversion that clients see.
-    kept["/"] = root._replace(children=root.children - below_root, cversion=root.cversion - below_root)
-    return kept
 
 
 def _compare(path: str, ours: Znode, theirs: RecordedZnode) -> list[Difference]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from simzk.kafka import recording
 from simzk.kafka.cluster import KafkaCluster
+from simzk.kafka.schemas.acl import AclEntry
 from simzk.kafka.versions import kafka_version
 from tests.kafka import recorded_transactions
 
@@ -68,8 +69,8 @@ class Story:
 
     @cached_property
     def steps(self) -> list[Step]:
-        """The steps in order; those of the ACL tool, which no broker writes, are left out."""
-        names = [name for name in self.recorded.steps if not name.startswith(("a0", "l"))]
+        """The steps in order, from the first boot on."""
+        names = [name for name in self.recorded.steps if not name.startswith("a0")]
         return [(name, self._act(name)) for name in names]
 
     def empty_cluster(self, seed: int = 0) -> KafkaCluster:
@@ -128,6 +129,15 @@ class Story:
                 return lambda c: self._topic(step, "__consumer_offsets", OFFSETS_CONFIG, via=c.controller)(c)
             case "k":
                 return lambda c: c.delete_topic("t2")
+            case "l1":
+                return lambda c: c.add_acls("topic", "t1", [AclEntry("User:alice", "Read")])
+            case "l2":
+                denied = AclEntry("User:bob", "Write", "Deny", "127.0.0.9")
+                return lambda c: c.add_acls("topic", "t1", [denied])
+            case "l3":
+                return lambda c: c.add_acls("topic", "pre", [AclEntry("User:alice", "All")], prefixed=True)
+            case "l4":
+                return lambda c: c.remove_acls("topic", "t1")
         raise AssertionError(f"nobody plays {step}")
 
     def _assignment(self, step: str, name: str) -> dict[int, list[int]]:

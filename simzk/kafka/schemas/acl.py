@@ -1,0 +1,130 @@
+"""`/kafka-acl/...` and `/kafka-acl-extended/...`: who may do what, and the notices that it changed
+(docs/reference/kafka.md §1.2, §1.3).
+
+Rules of the module:
+  - a literal resource stands under `/kafka-acl/Type/name`, a prefixed one under
+    `/kafka-acl-extended/prefixed/Type/name`;
+  - the notice of a literal one is the text `Type:name`, that of a prefixed one is JSON;
+  - a reader takes the fields in any order and ignores those it does not know.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from simzk.errors import ZnodeError
+from simzk.kafka.schemas.json_text import read_object, write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+LITERAL, PREFIXED = "LITERAL", "PREFIXED"
+VERSION = 1
+
+
+class AclEntry(NamedTuple):
+    """One rule: `principal` such as `User:alice`, `permission` Allow or Deny, `operation` such as Read."""
+
+    principal: str
+    operation: str
+    permission: str = "Allow"
+    host: str = "*"
+
+
+class AclResource(NamedTuple):
+    """What rules are about: its type such as `Topic`, its name, and whether the name is one or begins one."""
+
+    kind: str
+    name: str
+    pattern: str = LITERAL
+
+
+def encode(entries: Iterable[AclEntry]) -> bytes:
+    """What 0.9 to 3.7 write.
+
+    >>> encode([AclEntry("User:alice", "Read")]).decode()
+    '{"version":1,"acls":[{"principal":"User:alice","permissionType":"Allow","operation":"Read","host":"*"}]}'
+    """
+    acls = [
+        {"principal": e.principal, "permissionType": e.permission, "operation": e.operation, "host": e.host}
+        for e in entries
+    ]
+    return write({"version": VERSION, "acls": acls})
+
+
+def encode_in_java_order(entries: Iterable[AclEntry]) -> bytes:
+    """What 3.8 and later write: the fields as a Java HashMap lists them.
+
+    >>> encode_in_java_order([AclEntry("User:alice", "Read")]).decode()
+    '{"acls":[{"principal":"User:alice","permissionType":"Allow","host":"*","operation":"Read"}],"version":1}'
+    """
+    acls = [
+        {"principal": e.principal, "permissionType": e.permission, "host": e.host, "operation": e.operation}
+        for e in entries
+    ]
+    return write({"acls": acls, "version": VERSION})
+
+
+def decode(path: str, data: bytes | None) -> tuple[AclEntry, ...]:
+    """Read the rules of a resource; a znode without data holds none.
+
+    Raises:
+        ZnodeError: it cannot be used; path, field and why.
+    """
+    if not data:
+        return ()
+    fields = read_object(path, data)
+    if fields.integer("version") != VERSION:
+        raise fields.wrong("version", str(VERSION))
+    return tuple(
+        AclEntry(acl.text("principal"), acl.text("operation"), acl.text("permissionType"), acl.text("host"))
+        for acl in fields.objects("acls")
+    )
+
+
+def encode_change(kind: str, name: str) -> bytes:
+    """The notice about a literal resource; from 2.7 on the type stands in capitals.
+
+    >>> encode_change("Topic", "t1")
+    b'Topic:t1'
+    """
+    return f"{kind}:{name}".encode()
+
+
+def decode_change(path: str, data: bytes | None) -> AclResource:
+    """Which literal resource a notice speaks of.
+
+    Raises:
+        ZnodeError: it names none.
+
+    >>> decode_change("/kafka-acl-changes/acl_changes_0", b"TOPIC:a:b")
+    AclResource(kind='TOPIC', name='a:b', pattern='LITERAL')
+    """
+    kind, colon, name = (data or b"").decode(errors="replace").partition(":")
+    if not colon:
+        raise ZnodeError(f"holds {data!r}", where=path, right="Type:name")
+    return AclResource(kind, name)
+
+
+def encode_extended_change(kind: str, name: str, pattern: str) -> bytes:
+    """The notice about a resource that is not literal, from 2.0 on.
+
+    >>> encode_extended_change("Topic", "pre", PREFIXED).decode()
+    '{"version":1,"resourceType":"Topic","name":"pre","patternType":"PREFIXED"}'
+    """
+    return write({"version": VERSION, "resourceType": kind, "name": name, "patternType": pattern})
+
+
+def decode_extended_change(path: str, data: bytes | None) -> AclResource:
+    """Which resource such a notice speaks of.
+
+    Raises:
+        ZnodeError: it cannot be used; path, field and why.
+    """
+    fields = read_object(path, data)
+    if fields.integer("version") > VERSION:
+        raise fields.wrong("version", f"{VERSION} or less")
+    pattern = fields.text("patternType")
+    if pattern == LITERAL:
+        raise fields.wrong("patternType", "another than LITERAL, whose notices stand elsewhere")
+    return AclResource(fields.text("resourceType"), fields.text("name"), pattern)

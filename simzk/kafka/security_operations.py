@@ -1,0 +1,76 @@
+"""What an operator asks for about authorizations and users, as calls on a simulated cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simzk.errors import ConfigError
+from simzk.kafka import paths
+from simzk.kafka.acls import kind_of
+from simzk.kafka.protocol import AdminResponse, AlterAclsRequest
+from simzk.kafka.schemas import acl as acl_schema
+from simzk.kafka.schemas.acl import LITERAL, PREFIXED, AclEntry, AclResource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from simzk.kafka.admin import Operator
+    from simzk.simulation import Future
+    from simzk.zookeeper.server import Server
+
+
+class SecurityOperations:
+    """The verbs; `_operator` carries them out."""
+
+    _operator: Operator
+    server: Server
+
+    def add_acls(
+        self, kind: str, name: str, entries: Iterable[AclEntry], *, prefixed: bool = False
+    ) -> Future[AdminResponse]:
+        """Authorize or deny, as Kafka's AclCommand with `--add` does it in ZooKeeper.
+
+        Args:
+            kind: the type of the resource: cluster, topic, group, transactional id, delegation token or user.
+            name: of the resource, or how the names of resources begin.
+            entries: the rules that are added.
+            prefixed: whether the name is a beginning (2.0 and later).
+
+        Returns:
+            the tool's answer, once time has passed; UNSUPPORTED_VERSION where the release knows no such thing.
+
+        Raises:
+            ConfigError: there is no such type of resource, or no rule is given.
+        """
+        resource, added = _resource(kind, name, prefixed=prefixed), tuple(entries)
+        if not added:
+            raise ConfigError("no rule is given", where="entries", right="one or more")
+        return self._operator.alter_acls(f"authorize {kind} {name}", AlterAclsRequest(resource, added, ()))
+
+    def remove_acls(
+        self, kind: str, name: str, entries: Iterable[AclEntry] | None = None, *, prefixed: bool = False
+    ) -> Future[AdminResponse]:
+        """Take rules away, as AclCommand with `--remove` does; all of the resource where none are given."""
+        resource = _resource(kind, name, prefixed=prefixed)
+        removed = None if entries is None else tuple(entries)
+        return self._operator.alter_acls(f"unauthorize {kind} {name}", AlterAclsRequest(resource, (), removed))
+
+    def acls(self, kind: str, name: str, *, prefixed: bool = False) -> tuple[AclEntry, ...]:
+        """The rules of a resource as they stand in ZooKeeper.
+
+        Raises:
+            ConfigError: there is no such type of resource.
+            ZnodeError: the znode cannot be used.
+        """
+        path = paths.acl(_resource(kind, name, prefixed=prefixed))
+        node = self.server.tree.get(path)
+        return () if node is None else acl_schema.decode(path, node.data)
+
+
+def _resource(kind: str, name: str, *, prefixed: bool) -> AclResource:
+    found = kind_of(kind)
+    if found is None:
+        raise ConfigError(f"there is no resource of type {kind!r}", where="kind", right="such as topic, group, cluster")
+    if not name or "/" in name:
+        raise ConfigError(f"a resource cannot be called {name!r}", where="name", right="a name without a slash")
+    return AclResource(found, name, PREFIXED if prefixed else LITERAL)

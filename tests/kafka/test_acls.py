@@ -1,0 +1,100 @@
+"""Authorizations as the release's tool writes them, beyond what the recorded stories show."""
+
+from __future__ import annotations
+
+import pytest
+
+from simzk.errors import ConfigError, ZnodeError
+from simzk.kafka import paths
+from simzk.kafka.cluster import KafkaCluster
+from simzk.kafka.protocol import Error
+from simzk.kafka.schemas import acl
+from simzk.kafka.schemas.acl import AclEntry
+from tests.kafka.clusters import cluster, happened, quiet
+
+ALICE, BOB = AclEntry("User:alice", "Read"), AclEntry("User:bob", "Write", "Deny", "127.0.0.9")
+RESOURCE = "/kafka-acl/Group/g"
+
+
+def test_rules_are_added_taken_away_one_by_one_and_the_znode_goes_with_the_last() -> None:
+    with cluster(1) as c:
+        c.add_acls("group", "g", [ALICE, BOB])
+        quiet(c)
+        assert c.acls("group", "g") == (ALICE, BOB)
+        c.remove_acls("group", "g", [ALICE])
+        quiet(c)
+        assert c.acls("group", "g") == (BOB,)
+        node = c.server.tree.get(RESOURCE)
+        assert node is not None
+        assert node.version == 1
+        c.remove_acls("group", "g", [BOB])
+        quiet(c)
+        assert c.server.tree.get(RESOURCE) is None
+        assert c.acls("group", "g") == ()
+
+
+def test_where_nothing_changes_nothing_is_written() -> None:
+    with cluster(1) as c:
+        c.add_acls("group", "g", [ALICE])
+        quiet(c)
+        c.add_acls("group", "g", [ALICE])
+        c.remove_acls("group", "g", [BOB])
+        c.remove_acls("topic", "t")
+        quiet(c)
+        node = c.server.tree.get(paths.ACL_CHANGES)
+        assert node is not None
+        assert sorted(node.child_names()) == ["acl_changes_0000000000"]
+
+
+def test_what_stands_there_and_cannot_be_read_is_left_alone() -> None:
+    with cluster(1) as c:
+        c.add_acls("group", "g", [ALICE])
+        quiet(c)
+        c.write_znode(RESOURCE, '{"version":1,"acls":[{"principal":7}]}')
+        quiet(c)
+        answer = c.add_acls("group", "g", [BOB])
+        quiet(c)
+        assert answer.result().error == Error.UNKNOWN_SERVER_ERROR
+        assert RESOURCE in answer.result().message
+        assert "acls[0].principal" in answer.result().message
+        assert happened(c, "refused") == ["authorize group g"]
+        with pytest.raises(ZnodeError, match="principal"):
+            c.acls("group", "g")
+
+
+def test_a_release_without_prefixes_refuses_them() -> None:
+    with KafkaCluster("1.1", brokers=1) as c:
+        answer = c.add_acls("topic", "pre", [ALICE], prefixed=True)
+        quiet(c)
+        assert answer.result().error == Error.UNSUPPORTED_VERSION
+
+
+def test_bad_calls_are_refused() -> None:
+    with cluster(1) as c:
+        with pytest.raises(ConfigError, match="no resource of type 'door'"):
+            c.add_acls("door", "t", [ALICE])
+        with pytest.raises(ConfigError, match="cannot be called"):
+            c.add_acls("topic", "a/b", [ALICE])
+        with pytest.raises(ConfigError, match="no rule"):
+            c.add_acls("topic", "t", [])
+
+
+@pytest.mark.parametrize(
+    ("data", "complaint"),
+    [
+        (b'{"version":2,"acls":[]}', "field version is 2; expected 1"),
+        (b'{"version":1}', "field acls is missing; expected a list of objects"),
+        (b'{"version":1,"acls":[{"principal":"User:a"}]}', "field acls[0].operation is missing; expected a string"),
+    ],
+)
+def test_a_complaint_names_path_field_and_what_is_right(data: bytes, complaint: str) -> None:
+    with pytest.raises(ZnodeError) as raised:
+        acl.decode("/z", data)
+    assert str(raised.value) == f"/z: {complaint}"
+
+
+def test_notices_that_name_nothing_are_refused() -> None:
+    with pytest.raises(ZnodeError, match="Type:name"):
+        acl.decode_change("/z", b"t1")
+    with pytest.raises(ZnodeError, match="patternType"):
+        acl.decode_extended_change("/z", b'{"version":1,"resourceType":"TOPIC","name":"t","patternType":"LITERAL"}')
