@@ -12,7 +12,6 @@ from simzk.errors import ConfigError, ZnodeError
 from simzk.kafka import paths, restoring
 from simzk.kafka.admin import Operator
 from simzk.kafka.broker.broker import Broker, World
-from simzk.kafka.broker_config import BrokerConfig
 from simzk.kafka.invariants import invariants_of
 from simzk.kafka.observer import Observer
 from simzk.kafka.operations import Operations
@@ -20,16 +19,15 @@ from simzk.kafka.protocol import (
     AdminResponse,
     AllocateProducerIdsRequest,
 )
+from simzk.kafka.releases import Releases, broker_ids, local_registration, racks_of
 from simzk.kafka.rpc import Connections
 from simzk.kafka.schemas import controller as controller_schema
 from simzk.kafka.schemas import partition_state
 from simzk.kafka.schemas import topic as topic_schema
-from simzk.kafka.schemas.broker_registration import BrokerRegistration
 from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
-from simzk.kafka.versions import kafka_version
 from simzk.kafka.zookeeper_faults import BrokerFaults
 from simzk.kafka.zookeeper_host import ADDRESS, ZooKeeperHost
-from simzk.partitions.arrays import MAX_BROKER_ID, among, broker_mask, contained
+from simzk.partitions.arrays import among, broker_mask, contained
 from simzk.partitions.table import PartitionTable
 from simzk.simulation import Future, History, Invariant, Network, Process, Scheduler
 from simzk.zookeeper.config import ServerConfig
@@ -39,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from simzk.kafka.recording import RecordedZnode
+    from simzk.kafka.schemas.broker_registration import BrokerRegistration
 
 START_MS = 1_735_689_600_000
 """What the clocks of the simulated world show at its beginning: 2025-01-01, by choice."""
@@ -75,7 +74,7 @@ class KafkaCluster(Operations):
     history.
 
     Args:
-        version: which Kafka the brokers run.
+        version: which Kafka the brokers run, or each broker; the operator has the tools of the oldest.
         brokers: how many (ids from 1), or their ids.
         racks: how many racks the brokers are spread over in turn, or the rack of each broker; none by default.
         seed: decides all chance.
@@ -83,6 +82,7 @@ class KafkaCluster(Operations):
             `{"unclean.leader.election.enable": True}`.
         tick_time_ms: ZooKeeper's tick.
         base_port: broker N listens on this port plus N.
+        inter_broker_protocol: `inter.broker.protocol.version`, of all brokers or of some; else that of the release.
         cluster_id: drawn where it is not given.
         boot: whether the brokers are started, and time runs until all are registered and a controller serves; else
             `restart` starts each.
@@ -99,7 +99,7 @@ class KafkaCluster(Operations):
 
     def __init__(
         self,
-        version: str = "3.9",
+        version: str | Mapping[int, str] = "3.9",
         brokers: int | Sequence[int] = 3,
         racks: int | Mapping[int, str] | None = None,
         seed: int = 0,
@@ -107,13 +107,15 @@ class KafkaCluster(Operations):
         config: Mapping[str, str | int | bool] | None = None,
         tick_time_ms: int = 2000,
         base_port: int = BASE_PORT,
+        inter_broker_protocol: str | Mapping[int, str] | None = None,
         cluster_id: str | None = None,
         boot: bool = True,
     ) -> None:
-        ids = _broker_ids(brokers)
-        rack_of = _racks(ids, racks)
-        registrations = {broker: _registration(base_port + broker, rack_of.get(broker)) for broker in ids}
-        self._build(version, registrations, seed, config, tick_time_ms, cluster_id, restoring.Restored.nothing())
+        ids = broker_ids(brokers)
+        rack_of = racks_of(ids, racks)
+        registrations = {broker: local_registration(base_port + broker, rack_of.get(broker)) for broker in ids}
+        releases = Releases(ids, version, inter_broker_protocol, config)
+        self._build(releases, registrations, seed, tick_time_ms, cluster_id, restoring.Restored.nothing())
         if boot:
             for broker in self.brokers.values():
                 broker.start()
@@ -149,9 +151,10 @@ class KafkaCluster(Operations):
         restored = restoring.restore(tree, START_MS)
         registrations = dict(restored.registrations)
         for broker in sorted({*brokers, *restored.replica_ids} - registrations.keys()):
-            registrations[broker] = _registration(base_port + broker, (racks or {}).get(broker))
+            registrations[broker] = local_registration(base_port + broker, (racks or {}).get(broker))
         cluster = cls.__new__(cls)
-        cluster._build(version, dict(sorted(registrations.items())), seed, config, tick_time_ms, None, restored)
+        releases = Releases(sorted(registrations), version, None, config)
+        cluster._build(releases, dict(sorted(registrations.items())), seed, tick_time_ms, None, restored)
         for broker, live in restored.live.items():
             cluster.brokers[broker].attach(live.session_id, live.epoch)
         cluster.run_until_quiet(_BOOT_LIMIT_SECONDS)
@@ -159,19 +162,18 @@ class KafkaCluster(Operations):
 
     def _build(
         self,
-        version: str,
+        releases: Releases,
         registrations: Mapping[int, BrokerRegistration],
         seed: int,
-        config: Mapping[str, str | int | bool] | None,
         tick_time_ms: int,
         cluster_id: str | None,
         restored: restoring.Restored,
     ) -> None:
-        self._profile = profile = kafka_version(version)
-        broker_config = BrokerConfig(profile, config)
-        timeout_ms = broker_config.integer("zookeeper.session.timeout.ms")
+        self._releases = releases
+        oldest = releases.oldest
+        timeout_ms = oldest.config.integer("zookeeper.session.timeout.ms")
         self.seed = seed
-        self.version = profile.name
+        self.version = oldest.version.name
         self.scheduler = Scheduler(seed)
         self.network = Network(self.scheduler, latency_us=LATENCY_US)
         self.history = History(self.scheduler)
@@ -193,8 +195,9 @@ class KafkaCluster(Operations):
             host=self.zookeeper_host,
             connections=connections,
             history=self.history,
-            version=profile,
-            config=broker_config,
+            version=oldest.version,
+            config=oldest.config,
+            release_of=releases.of,
             cluster_id=cluster_id or self._new_uuid("cluster id"),
             now_ms=lambda: self.now_ms,
             new_topic_id=lambda: self._new_uuid("topic ids"),
@@ -312,7 +315,7 @@ class KafkaCluster(Operations):
     @cached_property
     def invariants(self) -> tuple[Invariant, ...]:
         """What must hold in the znodes whatever breaks, watched from the first time it is asked for."""
-        return tuple(invariants_of(self.server, leaders_write=not self._profile.isr_by_controller))
+        return tuple(invariants_of(self.server, leaders_write=self._releases.leaders_write))
 
     def state(self, topic: str, partition: int) -> LeaderAndIsr:
         """Who leads a partition and who is in sync, as it stands in ZooKeeper.
@@ -352,11 +355,21 @@ class KafkaCluster(Operations):
         """
         self._running(broker).kill()
 
-    def restart(self, broker: int) -> None:
-        """Start a broker that is not running; while its old session stands it cannot register, and tries again."""
+    def restart(self, broker: int, *, version: str | None = None, inter_broker_protocol: str | None = None) -> None:
+        """Start a broker that is not running; while its old session stands it cannot register, and tries again.
+
+        Args:
+            broker: its id.
+            version: the release that it runs from now on, as in a rolling upgrade; as before where not given.
+            inter_broker_protocol: its `inter.broker.protocol.version` from now on; as before where not given.
+
+        Raises:
+            ConfigError: it runs, or cannot run so.
+        """
         found = self._broker(broker)
         if found.alive:
             raise ConfigError(f"broker {broker} is running", right="a broker that is not")
+        self._releases.change(broker, version, inter_broker_protocol)
         found.start()
 
     def pause(self, broker: int, seconds: float | None = None) -> None:
@@ -471,27 +484,3 @@ class KafkaCluster(Operations):
         bits = bits & ~(0xF << 76) | 4 << 76
         bits = bits & ~(0x3 << 62) | 2 << 62
         return base64.urlsafe_b64encode(bits.to_bytes(16, "big")).decode().rstrip("=")
-
-
-def _broker_ids(brokers: int | Sequence[int]) -> list[int]:
-    ids = list(range(1, brokers + 1)) if isinstance(brokers, int) else list(brokers)
-    if not ids or len(dict.fromkeys(ids)) != len(ids) or not all(0 <= broker <= MAX_BROKER_ID for broker in ids):
-        raise ConfigError(f"brokers are {brokers!r}", where="brokers", right="how many, or distinct ids from 0 on")
-    return sorted(ids)
-
-
-def _racks(ids: Sequence[int], racks: int | Mapping[int, str] | None) -> dict[int, str]:
-    if racks is None:
-        return {}
-    if isinstance(racks, int):
-        if racks < 1:
-            raise ConfigError(f"racks are {racks}", where="racks", right="1 or more")
-        return {broker: f"rack{index % racks + 1}" for index, broker in enumerate(ids)}
-    for broker in racks:
-        if broker not in ids:
-            raise ConfigError(f"broker {broker} does not exist", where="racks", right=f"one of {ids}")
-    return dict(racks)
-
-
-def _registration(port: int, rack: str | None) -> BrokerRegistration:
-    return BrokerRegistration("127.0.0.1", port, rack, (f"PLAINTEXT://127.0.0.1:{port}",))

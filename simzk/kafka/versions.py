@@ -36,7 +36,8 @@ class KafkaVersion:
         encode_topic: writes `/brokers/topics/T`.
         encode_state: writes a partition's `state`.
         encode_controller: writes `/controller` from a broker id and a time in ms.
-        encode_feature: writes `/feature`; None where there is no such znode (before 2.7).
+        encode_feature: writes `/feature` from its status; None where there is no such znode (before 2.7).
+        features: features are finalised for the cluster (KIP-584).
         persistent_paths: made at a broker's start, in this order (§1.3).
         defaults: Kafka's configuration keys and what they are by default.
         zookeeper_tools: the release's tools can be told to work in ZooKeeper (`--zookeeper`, gone in 3.0).
@@ -48,6 +49,7 @@ class KafkaVersion:
         rebalances_only_able: it takes only partitions that the preferred broker could lead (KAFKA-9866).
         judges_isr: the controller refuses ISRs by epoch, version and members before it writes (KAFKA-14140, -14154).
         topic_ids: topics have ids (KIP-516).
+        takes_isr_changes: a controller serves leaders that ask it for another ISR, whatever its own broker does.
         isr_by_controller: leaders ask the controller for another ISR (KIP-497); before, they write it, and announce it.
         unclean_by_request: leaders from outside the ISR can be elected by request (KIP-460).
         reassigns_in_topic: a reassignment stands in the topic's znode (KIP-455); before, in memory and in
@@ -69,7 +71,8 @@ class KafkaVersion:
     encode_topic: Callable[[topic.TopicZnode], bytes]
     encode_state: Callable[[LeaderAndIsr], bytes]
     encode_controller: Callable[[int, int], bytes]
-    encode_feature: Callable[[], bytes] | None
+    encode_feature: Callable[[int], bytes] | None
+    features: bool
     persistent_paths: tuple[str, ...]
     defaults: dict[str, str]
     zookeeper_tools: bool
@@ -80,6 +83,7 @@ class KafkaVersion:
     rebalances_only_able: bool
     judges_isr: bool
     topic_ids: bool
+    takes_isr_changes: bool
     isr_by_controller: bool
     unclean_by_request: bool
     reassigns_in_topic: bool
@@ -136,6 +140,7 @@ _3_9: Final = KafkaVersion(
     encode_state=partition_state.encode,
     encode_controller=controller.encode_v2,
     encode_feature=cluster.encode_feature_v2,
+    features=True,
     persistent_paths=_PATHS_3_9,
     defaults=_DEFAULTS_3_9,
     zookeeper_tools=False,
@@ -146,6 +151,7 @@ _3_9: Final = KafkaVersion(
     rebalances_only_able=True,
     judges_isr=True,
     topic_ids=True,
+    takes_isr_changes=True,
     isr_by_controller=True,
     unclean_by_request=True,
     reassigns_in_topic=True,
@@ -188,8 +194,10 @@ _2_4: Final = replace(
     encode_broker=broker_registration.encode_v4_of_2_12,
     encode_topic=topic.encode_v2_of_2_12,
     encode_feature=None,
+    features=False,
     defaults=_DEFAULTS_3_9 | {"zookeeper.session.timeout.ms": "6000", "replica.lag.time.max.ms": "10000"},
     tools_in_zookeeper=frozenset({protocol.AlterConfigRequest, protocol.AlterReassignmentsRequest}),
+    takes_isr_changes=False,
     isr_by_controller=False,
     rebalances_only_able=False,
 )

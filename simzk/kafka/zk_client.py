@@ -22,6 +22,8 @@ from simzk.kafka.schemas.cluster import (
     decode_producer_ids,
     encode_producer_ids,
 )
+from simzk.kafka.schemas.topic import TopicZnode
+from simzk.kafka.topic_partition import ReplicaAssignment
 from simzk.zookeeper.replies import Code, OperationResult, Reply, Stat
 from simzk.zookeeper.requests import OPEN_ACL, Check, Create, Delete, Exists, GetChildren2, GetData, Multi, SetData
 
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from simzk.kafka.schemas.broker_registration import BrokerRegistration
-    from simzk.kafka.schemas.topic import TopicZnode
     from simzk.kafka.session import ZooKeeperSession
     from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
     from simzk.kafka.versions import KafkaVersion
@@ -150,9 +151,10 @@ class KafkaZooKeeperClient:
         for name, reply in zip(names, replies, strict=True):
             if not reply.error:
                 try:
-                    found[name] = topic_schema.decode(paths.topic(name), data_of(reply))
+                    topic = topic_schema.decode(paths.topic(name), data_of(reply))
                 except ZnodeError:
                     continue
+                found[name] = topic if self.version.reassigns_in_topic else _as_read_before_2_4(topic)
         return found
 
     async def entity_config(self, entity_path: str) -> dict[str, str]:
@@ -399,3 +401,9 @@ def _results(reply: Reply) -> list[OperationResult]:
     body = reply.body
     assert isinstance(body, (list, tuple)), f"a multi came back as {reply}"
     return list(body)
+
+
+def _as_read_before_2_4(topic: TopicZnode) -> TopicZnode:
+    """A controller that knows of no reassignments in the znode takes all replicas for assigned (§1.5)."""
+    lists = {number: ReplicaAssignment(assignment.replicas) for number, assignment in topic.partitions.items()}
+    return TopicZnode(lists, topic.topic_id)

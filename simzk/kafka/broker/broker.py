@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simzk.kafka.broker_config import BrokerConfig
+    from simzk.kafka.releases import Release
     from simzk.kafka.schemas.broker_registration import BrokerRegistration
     from simzk.kafka.topic_partition import TopicPartition
     from simzk.kafka.versions import KafkaVersion
@@ -49,7 +50,10 @@ RESTART_PAUSE_US = 1_000_000
 
 @dataclass(frozen=True)
 class World:
-    """What all brokers share: the clock, the network, ZooKeeper, the history, and the chances of the run."""
+    """What all brokers share: the clock, the network, ZooKeeper, the history, and the chances of the run.
+
+    `version` and `config` are those of the operator's tools, `release_of` tells what each broker runs.
+    """
 
     network: Network
     host: ZooKeeperHost
@@ -57,6 +61,7 @@ class World:
     history: History
     version: KafkaVersion
     config: BrokerConfig
+    release_of: Callable[[int], Release]
     cluster_id: str
     now_ms: Callable[[], int]
     new_topic_id: Callable[[], str]
@@ -85,6 +90,7 @@ class Broker:
         self._world = world
         self._name = f"broker {broker_id}"
         self._session_before = 0
+        self.version, self.config = world.release_of(broker_id)
         process.kill()
         world.connections.register(process, self._serve)
 
@@ -115,7 +121,7 @@ class Broker:
         """Take up a life that began before the simulation did: a registered broker with its session."""
         self._begin()
         self.session.adopt(session_id)
-        self.epoch = epoch if self._world.version.broker_epochs else NO_EPOCH
+        self.epoch = epoch if self.version.broker_epochs else NO_EPOCH
         self.process.spawn(self._attach(), "attach")
 
     def kill(self) -> None:
@@ -134,7 +140,8 @@ class Broker:
 
     def _begin(self) -> None:
         """A new process: everything but the logs is made anew."""
-        world, process, config = self._world, self.process, self._world.config
+        world, process = self._world, self.process
+        self.version, self.config = version, config = world.release_of(self.id)
         process.restart()
         self.registered = False
         self.stopping = False
@@ -144,19 +151,19 @@ class Broker:
             timeout_ms=config.integer("zookeeper.session.timeout.ms"),
             max_in_flight=config.integer("zookeeper.max.in.flight.requests"),
         )
-        self.client = KafkaZooKeeperClient(self.session, world.version)
+        self.client = KafkaZooKeeperClient(self.session, version)
         self.metadata = MetadataCache()
         self.fetchers = Fetchers(process, world.connections, self.id)
         self.proposals = self._isr_proposals()
         self.replicas = ReplicaManager(
             self.id,
-            world.version.scala,
+            version.scala,
             now_us=lambda: process.scheduler.now_us,
             propose=self.proposals.propose,
             follows_changed=self.fetchers.update,
-            is_alive=lambda broker: not world.version.judges_isr or broker in self.metadata.live_brokers,
+            is_alive=lambda broker: not version.judges_isr or broker in self.metadata.live_brokers,
             lag_max_us=config.integer("replica.lag.time.max.ms") * 1000,
-            idle_in_sync=world.version.idle_in_sync,
+            idle_in_sync=version.idle_in_sync,
         )
         self.fetchers.replicas = self.proposals.replicas = self.replicas
         wait_us = config.integer("replica.fetch.wait.max.ms") * 1000
@@ -183,14 +190,14 @@ class Broker:
             self.client,
             self._racks,
             random=JavaRandom(process.scheduler.stream(f"placement/{self._name}").bits(48)),
-            new_topic_id=world.new_topic_id if world.version.topic_ids else None,
+            new_topic_id=world.new_topic_id if version.topic_ids else None,
             defaults=(config.integer("num.partitions"), config.integer("default.replication.factor")),
         )
         self._services = Services(self, admin)
 
     def _isr_proposals(self) -> IsrProposals | IsrWrites:
         world = self._world
-        if not world.version.isr_by_controller:
+        if not self.version.isr_by_controller:
             return IsrWrites(self.process, self.client, self.id, world.history)
         return IsrProposals(
             self.process,
@@ -213,14 +220,14 @@ class Broker:
             self._end()
             return
         self.controller.start()
-        if not self._world.version.ids_by_controller:
+        if not self.version.ids_by_controller:
             self.process.spawn(self._take_producer_ids(), "producer ids")
         self._serve_on()
 
     async def _prepare(self) -> None:
         await self.process.sleep(BOOT_US)
         await self.session.start()
-        for path in self._world.version.persistent_paths:
+        for path in self.version.persistent_paths:
             await self.client.create_recursive(path)
         if await self.client.read(paths.CLUSTER_ID) is None:
             await self.client.create_recursive(paths.CLUSTER_ID, encode_cluster_id(self._world.cluster_id))
@@ -268,7 +275,7 @@ class Broker:
         return self.metadata.live_brokers
 
     async def _watch_features(self) -> None:
-        if self._world.version.encode_feature is None:
+        if not self.version.features:
             return
         self.session.data_handlers[paths.FEATURE] = lambda _kind: self._reread_features()
         await self.client.exists(paths.FEATURE)
@@ -295,7 +302,7 @@ class Broker:
         self._reread_features()
 
     async def _shut_down(self) -> None:
-        if self._world.config.truth("controlled.shutdown.enable"):
+        if self.config.truth("controlled.shutdown.enable"):
             await self._controlled_shutdown()
         self.controller.shut_down()
         await self.session.close()
@@ -304,7 +311,7 @@ class Broker:
 
     async def _controlled_shutdown(self) -> None:
         """Ask the controller to move what this broker leads; tried again where that fails (§2.14)."""
-        config = self._world.config
+        config = self.config
         for attempt in range(config.integer("controlled.shutdown.max.retries")):
             if attempt:
                 await self.process.sleep(config.integer("controlled.shutdown.retry.backoff.ms") * 1000)
@@ -334,7 +341,7 @@ class Broker:
 
     def _check_isrs(self) -> None:
         self.replicas.shrink_isrs()
-        period_us = self._world.config.integer("replica.lag.time.max.ms") * 500
+        period_us = self.config.integer("replica.lag.time.max.ms") * 500
         self.process.call_later(period_us, self._check_isrs)
 
     def _on_config(self, entity_path: str, values: dict[str, str]) -> None:

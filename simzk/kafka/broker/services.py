@@ -61,6 +61,8 @@ class Services:
                 self._broker.fetch_sessions.serve(request, respond)
             case LeaderAndIsrRequest() | UpdateMetadataRequest() | StopReplicaRequest():
                 respond(self._serve_controller(request))
+            case AlterPartitionRequest() if not self._version.takes_isr_changes:
+                respond(AlterPartitionResponse(Error.UNSUPPORTED_VERSION, {}))
             case AlterPartitionRequest():
                 self._serve_alter_partition(request, respond)
             case ControlledShutdownRequest():

@@ -58,14 +58,16 @@ class IsrChanges:
         """The children of `/isr_change_notification` changed."""
         controller, client = self._controller, self._controller.client
         names = await client.children(paths.ISR_CHANGES)
-        if not client.version.isr_by_controller:
-            changed: list[TopicPartition] = []
-            for reply in await client.read_all([f"{paths.ISR_CHANGES}/{name}" for name in names]):
-                if not reply.error:
-                    changed += decode_isr_change(paths.ISR_CHANGES, data_of(reply))
-            if changed:
-                await controller.refresh_leadership(changed)
-                controller.send_metadata(changed)
+        changed: list[TopicPartition] = []
+        for reply in await client.read_all([f"{paths.ISR_CHANGES}/{name}" for name in names]):
+            if not reply.error:
+                changed += decode_isr_change(paths.ISR_CHANGES, data_of(reply))
+        if changed:
+            await controller.refresh_leadership(changed)
+            controller.send_metadata(changed)
+        if client.version.isr_by_controller:  # else a watch on the state completes them (§2.11)
+            for partition in [p for p in changed if p in controller.context.being_reassigned]:
+                await controller.reassignments.maybe_complete(partition)
         await client.delete_children(paths.ISR_CHANGES, names, controller.context.epoch_version)
 
     def _judge(self, broker: int, proposal: IsrProposal) -> LeaderAndIsr | Error:

@@ -24,11 +24,12 @@ from simzk.kafka.controller.partition_state_machine import UNCLEAN_KEY, Partitio
 from simzk.kafka.controller.reassignment import Reassignments
 from simzk.kafka.controller.replica_state_machine import ReplicaStateMachine
 from simzk.kafka.controller.topic_deletion import TopicDeletion
+from simzk.kafka.schemas.cluster import DISABLED, ENABLED, decode_feature
 from simzk.kafka.session import SessionExpiredError, ZooKeeperSession
-from simzk.kafka.zk_client import ControllerMovedError, KafkaZooKeeperClient, ZooKeeperRefused
+from simzk.kafka.zk_client import ANY_VERSION, ControllerMovedError, KafkaZooKeeperClient, ZooKeeperRefused
 from simzk.simulation import Future, History, Process, Queue, Task, Timer
 from simzk.zookeeper.replies import EventType
-from simzk.zookeeper.requests import Delete
+from simzk.zookeeper.requests import Delete, SetData
 
 if TYPE_CHECKING:
     from simzk.kafka.broker_config import BrokerConfig
@@ -272,9 +273,7 @@ class KafkaController:
     async def _fail_over(self) -> None:
         """Take over, in the order of Kafka 1.1 and later (§2.3)."""
         session, context, client = self.session, self.context, self.client
-        encode_feature = client.version.encode_feature
-        if encode_feature is not None and await client.read(paths.FEATURE) is None:
-            await client.create(paths.FEATURE, encode_feature())
+        await self._set_up_features()
         children = session.child_handlers
         children[paths.BROKER_IDS] = lambda: self.put_event("broker change", self.cluster.process_brokers)
         children[paths.TOPICS] = lambda: self.put_event("topic change", self.cluster.process_topics)
@@ -298,6 +297,22 @@ class KafkaController:
         self.history.record(f"controller {self.broker_id}", "ready", "", "", f"epoch {context.epoch}")
         if self.config.truth("auto.leader.rebalance.enable"):
             self._rebalance = self.process.call_later(FIRST_REBALANCE_US, self._put_rebalance)
+
+    async def _set_up_features(self) -> None:
+        """A low inter-broker protocol makes no `/feature`, and switches off one that is there (§1.3)."""
+        client, version = self.client, self.client.version
+        if version.encode_feature is None:
+            return
+        found = await client.read(paths.FEATURE)
+        wanted = version.encode_feature(ENABLED if version.features else DISABLED)
+        if found is None:
+            if version.features:
+                await client.create(paths.FEATURE, wanted)
+            return
+        schema, status = decode_feature(paths.FEATURE, found[0])
+        wanted_schema, wanted_status = decode_feature(paths.FEATURE, wanted)
+        if schema < wanted_schema or status != wanted_status:
+            await self.session.call(SetData(paths.FEATURE, wanted, ANY_VERSION))
 
     async def _initialise_context(self) -> None:
         context, client = self.context, self.client

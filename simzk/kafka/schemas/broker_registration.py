@@ -40,23 +40,34 @@ def encode_v4_of_2_12(registration: BrokerRegistration) -> bytes:
     return write(fields)
 
 
+def encode_v4(registration: BrokerRegistration) -> bytes:
+    """What Kafka 2.6, and later at an inter-broker protocol before 2.7, built with Scala 2.13, writes.
+
+    >>> encode_v4(BrokerRegistration("h", 1, None, ("PLAINTEXT://h:1",), timestamp_ms=7)).decode()[-61:]
+    '"jmx_port":-1,"port":1,"host":"h","version":4,"timestamp":"7"}'
+    """
+    return _encode_of_2_13(registration, 4)
+
+
 def encode_v5(registration: BrokerRegistration) -> bytes:
     """What Kafka 2.7 and later, built with Scala 2.13, writes.
 
     >>> encode_v5(BrokerRegistration("h", 1, None, ("PLAINTEXT://h:1",), timestamp_ms=7)).decode()[:60]
     '{"features":{},"listener_security_protocol_map":{"PLAINTEXT"'
     """
-    fields: dict[str, object] = {
-        "features": {},
-        "listener_security_protocol_map": dict(registration.protocols),
-        "endpoints": list(registration.endpoints),
-    }
+    return _encode_of_2_13(registration, 5)
+
+
+def _encode_of_2_13(registration: BrokerRegistration, version: int) -> bytes:
+    fields: dict[str, object] = {"features": {}} if version >= 5 else {}
+    fields["listener_security_protocol_map"] = dict(registration.protocols)
+    fields["endpoints"] = list(registration.endpoints)
     if registration.rack is not None:
         fields["rack"] = registration.rack
     fields["jmx_port"] = registration.jmx_port
     fields["port"] = registration.port
     fields["host"] = registration.host
-    fields["version"] = 5
+    fields["version"] = version
     fields["timestamp"] = str(registration.timestamp_ms)
     return write(fields)
 

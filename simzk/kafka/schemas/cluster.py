@@ -7,6 +7,8 @@ from typing import NamedTuple
 from simzk.kafka.schemas.json_text import read_object, write
 
 PRODUCER_ID_BLOCK_SIZE = 1000
+DISABLED, ENABLED = 0, 1
+"""The statuses of `/feature`."""
 
 
 class ProducerIdBlock(NamedTuple):
@@ -31,22 +33,32 @@ def decode_cluster_id(path: str, data: bytes | None) -> str:
     return read_object(path, data).text("id")
 
 
-def encode_feature_v1() -> bytes:
+def encode_feature_v1(status: int = ENABLED) -> bytes:
     """What 2.7 to 3.2 write: no release had a feature of its own.
 
     >>> encode_feature_v1().decode()
     '{"features":{},"version":1,"status":1}'
     """
-    return write({"features": {}, "version": 1, "status": 1})
+    return write({"features": {}, "version": 1, "status": status})
 
 
-def encode_feature_v2() -> bytes:
+def encode_feature_v2(status: int = ENABLED) -> bytes:
     """What 3.3 and later write at an inter-broker protocol that has no features of its own.
 
     >>> encode_feature_v2().decode()
     '{"features":{},"version":2,"status":1}'
     """
-    return write({"features": {}, "version": 2, "status": 1})
+    return write({"features": {}, "version": 2, "status": status})
+
+
+def decode_feature(path: str, data: bytes | None) -> tuple[int, int]:
+    """The version and the status of `/feature`; no release had features that a simulation would need.
+
+    >>> decode_feature("/feature", encode_feature_v2(DISABLED))
+    (2, 0)
+    """
+    fields = read_object(path, data)
+    return fields.integer("version"), fields.integer("status")
 
 
 def encode_producer_ids(block: ProducerIdBlock) -> bytes:

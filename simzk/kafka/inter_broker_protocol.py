@@ -1,0 +1,86 @@
+"""What `inter.broker.protocol.version` holds back: a release that still speaks as an older one.
+
+Rules of the module (docs/reference/kafka.md §1.3 to §1.6, §2.8; Kafka's `MetadataVersion`, before 3.3 `ApiVersion`):
+  - a rolling upgrade first runs the new code at the old protocol, broker by broker, then raises the protocol, broker by
+    broker; so what others must understand depends on the protocol, and all else on the release;
+  - a name without `-IVn` is the last of its line;
+  - a protocol newer than the release is refused, as Kafka's configuration refuses it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from simzk.errors import ConfigError
+from simzk.kafka.schemas import broker_registration, cluster
+
+if TYPE_CHECKING:
+    from simzk.kafka.versions import KafkaVersion
+
+Protocol = tuple[int, int, int, int]
+
+OLDEST: Final = (0, 10, 1, 0)
+"""Registrations of an older protocol are of version 2, which no simulated release at such a protocol writes."""
+FEATURES: Final = (2, 7, 0, 0)
+ALTER_ISR: Final = (2, 7, 0, 2)
+TOPIC_IDS: Final = (2, 8, 0, 0)
+PRODUCER_IDS: Final = (3, 0, 0, 0)
+LEADER_RECOVERY: Final = (3, 2, 0, 0)
+FEATURES_V2: Final = (3, 3, 0, 0)
+_LAST_IV: Final = 99
+_NAME: Final = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?(?:-IV(\d+))?")
+
+
+def at_protocol(version: KafkaVersion, protocol: str) -> KafkaVersion:
+    """What a release does at an inter-broker protocol.
+
+    Args:
+        version: the release.
+        protocol: such as `2.7` or `2.7-IV1`.
+
+    Raises:
+        ConfigError: no such protocol, or one that the release does not speak.
+
+    >>> from simzk.kafka.versions import kafka_version
+    >>> old = at_protocol(kafka_version("2.8"), "2.4")
+    >>> old.isr_by_controller, old.topic_ids, old.reassigns_in_topic
+    (False, False, True)
+    """
+    spoken = _parse(protocol)
+    line = 2 if version.number >= (1, 0, 0) else 3
+    if spoken < OLDEST or spoken[:line] > version.number[:line]:
+        raise ConfigError(
+            f"Kafka {version.name} does not speak the inter-broker protocol {protocol!r}",
+            where="inter.broker.protocol.version",
+            right=f"0.10.1 to {version.name}",
+        )
+    encode_broker, encode_feature = version.encode_broker, version.encode_feature
+    if spoken < FEATURES and encode_broker is broker_registration.encode_v5:
+        encode_broker = broker_registration.encode_v4
+    if spoken < FEATURES_V2 and encode_feature is not None:
+        encode_feature = cluster.encode_feature_v1
+    return replace(
+        version,
+        encode_broker=encode_broker,
+        encode_feature=encode_feature,
+        features=version.features and spoken >= FEATURES,
+        isr_by_controller=version.isr_by_controller and spoken >= ALTER_ISR,
+        topic_ids=version.topic_ids and spoken >= TOPIC_IDS,
+        ids_by_controller=version.ids_by_controller and spoken >= PRODUCER_IDS,
+        rules=replace(version.rules, recovering=version.rules.recovering and spoken >= LEADER_RECOVERY),
+    )
+
+
+def _parse(protocol: str) -> Protocol:
+    """The numbers of a protocol's name, in an order that compares."""
+    match = _NAME.fullmatch(protocol)
+    if match is None:
+        raise ConfigError(
+            f"{protocol!r} is no inter-broker protocol",
+            where="inter.broker.protocol.version",
+            right="such as 2.7 or 2.7-IV2",
+        )
+    major, minor, patch, step = match.groups()
+    return int(major), int(minor), int(patch or 0), _LAST_IV if step is None else int(step)

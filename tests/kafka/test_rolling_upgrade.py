@@ -1,0 +1,178 @@
+"""Brokers of several releases in one cluster: what each writes follows its own release and inter-broker protocol."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from simzk.errors import ConfigError
+from simzk.kafka.cluster import KafkaCluster
+from simzk.kafka.topic_partition import ReplicaAssignment, TopicPartition
+
+CONFIG = {"auto.leader.rebalance.enable": False}
+OLD, NEW = "2.4", "2.8"
+
+
+def data(cluster: KafkaCluster, path: str) -> dict[str, object] | None:
+    """A znode's JSON; None where there is none."""
+    node = cluster.server.tree.get(path)
+    if node is None:
+        return None
+    found: dict[str, object] = json.loads(node.data or b"")
+    return found
+
+
+def mixed(versions: dict[int, str], protocol: str | dict[int, str] | None = None, *, controller: int) -> KafkaCluster:
+    """A cluster of three brokers, one of which wins the first election, with the topic t."""
+    cluster = KafkaCluster(versions, 3, seed=1, config=CONFIG, inter_broker_protocol=protocol, boot=False)
+    cluster.prefer_controller(controller)
+    cluster.restart(controller)
+    cluster.run_until_quiet()
+    for broker in versions:
+        if broker != controller:
+            cluster.restart(broker)
+    assert cluster.run_until_quiet()
+    cluster.create_topic("t", assignment={0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]})
+    assert cluster.run_until_quiet()
+    assert cluster.controller == controller
+    return cluster
+
+
+def roll(cluster: KafkaCluster, broker: int, **files: str) -> None:
+    """Stop one broker cleanly and start it with other files."""
+    cluster.shutdown(broker)
+    cluster.run_for(20)
+    assert not cluster.brokers[broker].alive
+    cluster.restart(broker, **files)
+    assert cluster.run_until_quiet()
+
+
+def test_each_broker_registers_in_the_form_of_its_own_release_and_protocol() -> None:
+    cluster = mixed({1: OLD, 2: NEW, 3: NEW}, {2: OLD}, controller=1)
+    registrations = [data(cluster, f"/brokers/ids/{broker}") or {} for broker in (1, 2, 3)]
+    assert [found["version"] for found in registrations] == [4, 4, 5]
+    assert list(registrations[0])[-3:] == ["timestamp", "port", "version"]  # Scala 2.12
+    assert list(registrations[1])[-3:] == ["host", "version", "timestamp"]  # Scala 2.13
+    assert "features" in registrations[2]
+
+
+def test_a_rolling_upgrade_changes_what_is_written_only_as_far_as_it_has_come() -> None:
+    cluster = mixed(dict.fromkeys((1, 2, 3), OLD), controller=1)
+    assert data(cluster, "/brokers/topics/t")["version"] == 2  # type: ignore[index]
+    for broker in (3, 2, 1):  # the new code, at the old protocol; the controller last
+        roll(cluster, broker, version=NEW, inter_broker_protocol=OLD)
+        assert data(cluster, "/feature") is None
+    cluster.create_topic("u", assignment={0: [1, 2, 3]})
+    assert cluster.run_until_quiet()
+    topic = data(cluster, "/brokers/topics/u")
+    assert topic is not None
+    assert topic["version"] == 3
+    assert "topic_id" not in topic
+
+    controller = cluster.controller
+    assert controller is not None
+    others = [broker for broker in (1, 2, 3) if broker != controller]
+    for broker in others:  # the new protocol; the controller last
+        roll(cluster, broker, inter_broker_protocol=NEW)
+        assert data(cluster, "/feature") is None
+        assert "topic_id" not in (data(cluster, "/brokers/topics/t") or {})
+    roll(cluster, controller, inter_broker_protocol=NEW)
+    assert data(cluster, "/feature") == {"features": {}, "version": 1, "status": 1}
+    ids = [(data(cluster, f"/brokers/topics/{name}") or {}).get("topic_id") for name in ("t", "u")]
+    assert all(ids)
+    assert len(set(ids)) == 2
+    assert cluster.state("t", 0).isr
+
+
+@pytest.mark.parametrize("protocol", ["2.4", "2.7-IV1", "2.7-IV2"])
+def test_who_writes_an_isr_is_decided_by_the_leaders_protocol(protocol: str) -> None:
+    cluster = mixed(dict.fromkeys((1, 2, 3), NEW), protocol, controller=1)
+    notifications: list[str] = []
+    cluster.server.on_transaction.append(
+        lambda txn: notifications.append("isr") if "/isr_change_notification/isr_change_" in repr(txn.record) else None
+    )
+    cluster.kill(3)
+    cluster.run_for(30)
+    cluster.restart(3)
+    assert cluster.run_until_quiet()
+    assert len(cluster.state("t", 0).isr) == 3
+    assert bool(notifications) == (protocol != "2.7-IV2")
+
+
+def test_a_controller_of_a_low_protocol_switches_features_off_again() -> None:
+    cluster = mixed(dict.fromkeys((1, 2, 3), NEW), controller=1)
+    assert (data(cluster, "/feature") or {})["status"] == 1
+    ids = (data(cluster, "/brokers/topics/t") or {})["topic_id"]
+    cluster.prefer_controller(2)
+    roll(cluster, 2, inter_broker_protocol="2.6")
+    roll(cluster, 1)
+    assert cluster.controller == 2
+    assert (data(cluster, "/feature") or {})["status"] == 0
+    assert (data(cluster, "/brokers/topics/t") or {})["topic_id"] == ids
+
+
+def test_a_downgraded_controller_loses_topic_ids_when_it_writes_a_topic_and_a_new_one_gives_others() -> None:
+    cluster = mixed({1: OLD, 2: NEW, 3: NEW}, {2: OLD, 3: OLD}, controller=1)
+    cluster.prefer_controller(2)
+    roll(cluster, 2, inter_broker_protocol=NEW)
+    roll(cluster, 1)
+    assert cluster.controller == 2
+    first = (data(cluster, "/brokers/topics/t") or {})["topic_id"]
+    cluster.prefer_controller(1)
+    roll(cluster, 2)
+    assert cluster.controller == 1
+    cluster.reassign({("t", 0): [2, 1, 3]})
+    assert cluster.run_until_quiet()
+    assert "topic_id" not in (data(cluster, "/brokers/topics/t") or {})
+    cluster.prefer_controller(2)
+    roll(cluster, 1)
+    assert cluster.controller == 2
+    assert (data(cluster, "/brokers/topics/t") or {})["topic_id"] != first
+
+
+def test_a_leader_that_asks_an_old_controller_for_an_isr_is_refused_until_a_new_one_rules() -> None:
+    """The protocol was raised too early: the release before does not know the request."""
+    cluster = mixed({1: OLD, 2: NEW, 3: NEW}, controller=1)
+    cluster.kill(3)
+    cluster.run_for(30)
+    cluster.restart(3)
+    cluster.run_for(60)
+    assert 3 in cluster.state("t", 0).isr  # led by 1, which writes it itself
+    assert 3 not in cluster.state("t", 1).isr  # led by 2, which asks in vain
+    cluster.prefer_controller(2)
+    roll(cluster, 1, version=NEW)
+    assert cluster.controller == 2
+    assert set(cluster.state("t", 1).isr) == {1, 2, 3}
+
+
+def test_a_controller_before_2_4_takes_all_replicas_of_a_reassignment_for_assigned() -> None:
+    cluster = mixed(dict.fromkeys((1, 2, 3), "2.2"), controller=1)
+    cluster.write_znode(
+        "/brokers/topics/t",
+        '{"version":2,"partitions":{"0":[1,2,3],"1":[2,3,1],"2":[3,1,2]},'
+        '"adding_replicas":{"0":[2]},"removing_replicas":{"0":[3]}}',
+    )
+    cluster.prefer_controller(2)
+    roll(cluster, 1)
+    assert cluster.controller == 2
+    context = cluster.brokers[2].controller.context
+    assert not context.being_reassigned
+    assert context.assignment(TopicPartition("t", 0)) == ReplicaAssignment((1, 2, 3))
+
+
+def test_what_cannot_be_installed_is_refused_and_nothing_changes() -> None:
+    cluster = KafkaCluster("2.4", 1, boot=False)
+    with pytest.raises(ConfigError, match=r"2\.4 does not speak the inter-broker protocol '2\.8'"):
+        cluster.restart(1, inter_broker_protocol="2.8")
+    with pytest.raises(ConfigError, match=r"'7\.0' is not simulated"):
+        cluster.restart(1, version="7.0")
+    with pytest.raises(ConfigError, match="no inter-broker protocol"):
+        cluster.restart(1, inter_broker_protocol="new")
+    with pytest.raises(ConfigError, match="broker 2 has no version"):
+        KafkaCluster({1: "2.4"}, 2)
+    with pytest.raises(ConfigError, match="broker 9 does not exist"):
+        KafkaCluster("2.4", 2, inter_broker_protocol={9: "2.4"})
+    cluster.restart(1)
+    assert cluster.run_until_quiet()
+    assert cluster.brokers[1].version.name == "2.4"
