@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
+import resource
 import signal
 import sys
 from dataclasses import replace
@@ -42,6 +43,7 @@ def main(arguments: list[str]) -> int:
         for loss in server.directory.losses:
             sys.stderr.write(f"simzk: lost: {loss}\n")
     _spare_the_living()
+    _allow_open_files()
     return asyncio.run(_serve(server, admin))
 
 
@@ -133,6 +135,12 @@ def _spare_the_living() -> None:
     """
     gc.freeze()
     gc.set_threshold(100_000, 50, 10)
+
+
+def _allow_open_files() -> None:
+    """Open as many connections as the system lets us, whatever the shell's softer limit; Java does the same."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 async def _serve(server: TcpServer | EnsembleTcp, admin: AdminServer | None) -> int:
