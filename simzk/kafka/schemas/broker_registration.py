@@ -43,7 +43,7 @@ def encode_v4_of_2_12(registration: BrokerRegistration) -> bytes:
 def encode_v4(registration: BrokerRegistration) -> bytes:
     """What Kafka 2.6, and later at an inter-broker protocol before 2.7, built with Scala 2.13, writes.
 
-    >>> encode_v4(BrokerRegistration("h", 1, None, ("PLAINTEXT://h:1",), timestamp_ms=7)).decode()[-61:]
+    >>> encode_v4(BrokerRegistration("h", 1, None, ("PLAINTEXT://h:1",), timestamp_ms=7)).decode()[-62:]
     '"jmx_port":-1,"port":1,"host":"h","version":4,"timestamp":"7"}'
     """
     return _encode_of_2_13(registration, 4)
