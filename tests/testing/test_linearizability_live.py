@@ -131,6 +131,26 @@ def test_histories_of_real_clients_with_drops_are_linearizable(live: Live, seed:
     assert (violation := live.violation()) is None, str(violation)
 
 
+@pytest.mark.parametrize("seed", range(2))
+def test_requests_and_replies_dropped_at_will_leave_histories_linearizable(live: Live, seed: int) -> None:
+    """A quarter of all calls of each client meet a rule that loses the request, or its reply, with the connection."""
+
+    def work(number: int) -> None:
+        random, client = Random(f"dropped {seed} {number}"), live.clients[number]
+        for at in range(CALLS):
+            if random.randrange(4) == 0:
+                drop = random.choice([live.server.faults.drop_request, live.server.faults.drop_reply])
+                drop(random.choice(["set", "create", "get", "delete", "transaction"]), path="/b", below=True)
+            call(client, random, b"%d of %d" % (at, number))
+
+    in_threads(work)
+    history = live.recorder.history()
+    assert len(history) == CLIENTS * CALLS
+    assert {"drop_request", "drop_reply"} == {rule.action.value for rule in live.server.faults.rules if rule.fired}
+    assert sum(operation.returned_at is None for operation in history) >= 3, "drops leave outcomes unknown"
+    assert (violation := live.violation()) is None, str(violation)
+
+
 def test_a_write_whose_reply_was_dropped_is_seen_and_explained(live: Live) -> None:
     writer, reader = live.clients[:2]
     with live.server.lock:
@@ -218,6 +238,39 @@ def test_a_server_that_does_not_compare_versions_is_noticed(live: Live, monkeypa
         for client in live.clients[:2]:
             assert client.set("/a", b"mine", 0).error == 0
     assert live.violation() is not None
+
+
+def test_a_dropped_write_that_is_applied_twice_is_noticed(live: Live) -> None:
+    """As by a server that takes a request up again which it has applied already."""
+    writer, others = live.clients[0], live.clients[1:]
+    live.server.faults.drop_reply("set", client=writer.client)
+    with pytest.raises(ConnectionLoss):
+        writer.set("/a", b"once")
+    for other in others:
+        other.get("/a")
+    assert live.violation() is None
+    writer.client.set("/a", b"once")  # recorded by nobody
+    for other in others:
+        other.get("/a")
+    assert live.violation() is not None
+
+
+def test_a_dropped_request_that_is_said_to_have_been_done_is_noticed(live: Live) -> None:
+    writer, others = live.clients[0], live.clients[1:]
+    told = [client.set("/a", b"done") for client in others][-1]
+    live.server.faults.drop_request("set", client=writer.client)
+    with pytest.raises(ConnectionLoss):
+        writer.set("/a", b"lost")
+    others[1].get("/b")  # time goes by
+    others[0].get("/a")
+    assert live.violation() is None
+    history = live.recorder.history()
+    (at,) = (at for at, operation in enumerate(history) if operation.returned_at is None)
+    assert isinstance(told.body, tuple)
+    claimed = told._replace(body=(told.body[0] + 1, *told.body[1:]))  # of the next version, and as long
+    history[at] = history[at]._replace(returned_at=history[at].called_at + 1, result=claimed)
+    assert find_violation(TreeModel(START), history[:-1]) is None, "until somebody reads"
+    assert find_violation(TreeModel(START), history) is not None
 
 
 def test_a_result_of_a_recorded_history_changed_is_noticed(live: Live) -> None:
