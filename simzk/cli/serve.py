@@ -68,7 +68,7 @@ def read_settings(asked: argparse.Namespace) -> Settings:
     if asked.port is not None:
         settings = replace(settings, port=asked.port)
     if asked.data_dir is not None:
-        settings = replace(settings, data_directory=asked.data_dir)
+        settings = replace(settings, data_directory=asked.data_dir, log_directory=None)
     if asked.admin_port is not None:
         settings = replace(settings, admin_port=asked.admin_port)
     if asked.jaas is not None:

@@ -79,7 +79,7 @@ def _connection_stat_reset(report: Report) -> Answer:
 
 
 def _dirs(report: Report) -> Answer:
-    return {"datadir_size": report.data_bytes, "logdir_size": report.data_bytes}
+    return {"datadir_size": report.data_bytes, "logdir_size": report.log_bytes}
 
 
 def _dump(report: Report) -> Answer:
@@ -145,7 +145,7 @@ def _server_stats(report: Report) -> Answer:
             "packets_sent": statistics.packets_sent,
             "packets_received": statistics.packets_received,
             "data_dir_size": report.data_bytes,
-            "log_dir_size": report.data_bytes,
+            "log_dir_size": report.log_bytes,
             "provider_null": False,
             "last_processed_zxid": report.server.zxid,
             "outstanding_requests": monitoring.outstanding(report),

@@ -3,6 +3,8 @@
 Rules of this module:
   - the formats are those of zookeeper/persistence; here are files, their names, their order, and fsync;
   - a transaction is on disk when `sync` returns, not before; whoever serves clients sends replies after it;
+  - one server at a time has a directory: it is locked by `flock`, which the end of a process lets go of, however it
+    ended, and which leaves no file behind;
   - files are named and laid out as the real server's, so that either can boot from what the other wrote; a snapshot
     takes its name only when it is whole;
   - what is damaged stays for others to look at; only unfinished snapshots of our own are removed.
@@ -12,9 +14,11 @@ Source: FileTxnSnapLog, FileTxnLog, SyncRequestProcessor, ZooKeeperServer.loadDa
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import os
 import random
+import weakref
 import zlib
 from collections import deque
 from contextlib import contextmanager
@@ -37,7 +41,7 @@ from simzk.zookeeper.server import Server
 from simzk.zookeeper.transactions import ErrorTxn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from simzk.zookeeper.config import ServerConfig
@@ -76,11 +80,13 @@ class DataDirectory:
 
     Args:
         path: the server's dataDir; made if it is not there.
+        log_path: where logs are kept if not beside the snapshots, its dataLogDir; made if it is not there.
         fsync: whether what is written is forced to the disk (zookeeper.forceSync).
         snap_count: a snapshot is made every snap_count/2 to snap_count transactions (zookeeper.snapCount).
 
     Attributes:
-        folder: where the files are.
+        folder: where the snapshots are.
+        log_folder: where the logs are.
         losses: what the last `load` found missing.
         digests: zxids and the tree's digest at each, at every 128th zxid, the last 1024 of them (§2.7).
 
@@ -95,12 +101,16 @@ class DataDirectory:
     ['snapshot.0']
     """
 
-    def __init__(self, path: Path, *, fsync: bool = True, snap_count: int = 100_000) -> None:
+    def __init__(
+        self, path: Path, *, log_path: Path | None = None, fsync: bool = True, snap_count: int = 100_000
+    ) -> None:
         if snap_count < 2:
             raise ConfigError(
                 f"a snapshot every {snap_count} transactions is too often", where="snap_count", right=">= 2"
             )
         self.folder = path / _VERSION_FOLDER
+        self.log_folder = (log_path or path) / _VERSION_FOLDER
+        self._unlock: list[Callable[[], object]] = []
         self._fsync = fsync
         self._snap_count = snap_count
         self._unwritten: list[bytes] = []
@@ -127,11 +137,22 @@ class DataDirectory:
             now_ms: the present time, from which each session has its whole timeout again.
 
         Raises:
-            ConfigError: the directory cannot be read or written, or holds what the real server refuses to boot from.
+            ConfigError: the directory cannot be read or written, is another server's, or holds what the real server
+                refuses to boot from.
         """
         assert self._server is None, "a directory is loaded once"
+        try:
+            return self._load(config, now_ms)
+        except BaseException:
+            self._let_go()
+            raise
+
+    def _load(self, config: ServerConfig, now_ms: int) -> Server:
         with _refusing(self.folder):
-            self.folder.mkdir(parents=True, exist_ok=True)
+            for folder in self._folders():
+                folder.mkdir(parents=True, exist_ok=True)
+                self._lock(folder)
+            self._look_for_strays()
             for unfinished in self.folder.glob(f".{_SNAPSHOT}.*.partial"):
                 unfinished.unlink()
             # What the real server reads back is bounded by the same setting (BinaryInputArchive.checkLength).
@@ -149,10 +170,45 @@ class DataDirectory:
             self._finish_snapshot()
         return server
 
-    def _files(self, kind: str) -> list[_File]:
+    def _folders(self) -> list[Path]:
+        return [self.folder] if self._is_one else [self.folder, self.log_folder]
+
+    @property
+    def _is_one(self) -> bool:
+        return self.log_folder == self.folder
+
+    def _lock(self, folder: Path) -> None:
+        """Keep other processes, and other servers of this one, from a folder."""
+        descriptor = os.open(folder, os.O_RDONLY)
+        self._unlock.append(weakref.finalize(self, os.close, descriptor))
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            right = "a directory of its own for each server"
+            raise ConfigError("another server is using it", where=str(folder), right=right) from None
+
+    def _let_go(self) -> None:
+        while self._unlock:
+            self._unlock.pop()()
+
+    def _look_for_strays(self) -> None:
+        """Where logs have a folder of their own, each kind is in its own (FileTxnSnapLog.checkLogDir, checkSnapDir)."""
+        if self._is_one:
+            return
+        for kind, folder, setting in (
+            (_SNAPSHOT, self.log_folder, "dataLogDir"),
+            (_LOG, self.folder, "dataDir"),
+        ):
+            strays = self._files(kind, folder)
+            if strays:
+                right = f"{setting} as the directory was written with"
+                what = f"it holds {strays[0].path.name}, which belongs elsewhere"
+                raise ConfigError(what, where=str(folder), right=right)
+
+    def _files(self, kind: str, folder: Path) -> list[_File]:
         """The logs or the snapshots, oldest first; by their names, as the real server goes (Util.getZxidFromName)."""
         files = []
-        for path in self.folder.iterdir():
+        for path in folder.iterdir():
             prefix, _, rest = path.name.partition(".")
             if prefix == kind:
                 try:
@@ -162,7 +218,7 @@ class DataDirectory:
         return sorted(files)
 
     def _restore(self, max_entry_bytes: int) -> Restoration:
-        snapshots, logs = self._files(_SNAPSHOT), self._files(_LOG)
+        snapshots, logs = self._files(_SNAPSHOT, self.folder), self._files(_LOG, self.log_folder)
         restoration = self._load_newest(snapshots, max_entry_bytes)
         if restoration is None:
             if snapshots or logs:
@@ -221,13 +277,16 @@ class DataDirectory:
 
     # What it holds
 
-    def size_bytes(self) -> int:
-        """The size of all its files together."""
-        return sum(path.stat().st_size for path in self.folder.iterdir())
+    def size_bytes(self) -> tuple[int, int]:
+        """The size of the folder of snapshots, and of that of logs; the same where they share one."""
+        data, logs = (
+            sum(path.stat().st_size for path in folder.iterdir()) for folder in (self.folder, self.log_folder)
+        )
+        return data, logs
 
     def last_snapshot(self) -> tuple[int, int]:
         """The zxid of the newest snapshot, and when it was written, in seconds since 1970."""
-        zxid, path = self._files(_SNAPSHOT)[-1]
+        zxid, path = self._files(_SNAPSHOT, self.folder)[-1]
         return zxid, int(path.stat().st_mtime)
 
     # Logging
@@ -289,6 +348,7 @@ class DataDirectory:
                 self._finish_snapshot()
         finally:
             self._close_log()
+            self._let_go()
             if self._server is not None:
                 self._server.on_transaction.remove(self._append)
                 self._server = None
@@ -298,6 +358,7 @@ class DataDirectory:
         self._unwritten.clear()
         self._snapshot = None
         self._close_log()
+        self._let_go()
 
     def _open_log(self) -> FileIO:
         """The log to write to; a new one is named after the first transaction that it will hold.
@@ -305,10 +366,10 @@ class DataDirectory:
         There can be a file of that name, if its first entry is torn already: it gives way, as with the real server.
         """
         if self._log is None:
-            path = self.folder / f"{_LOG}.{self._first_unwritten:x}"
+            path = self.log_folder / f"{_LOG}.{self._first_unwritten:x}"
             self._log = FileIO(path, "w")
             self._log.write(LOG_HEADER)
-            self._sync_folder()
+            self._sync_folder(self.log_folder)
         return self._log
 
     def _close_log(self) -> None:
@@ -316,10 +377,10 @@ class DataDirectory:
             self._log.close()
             self._log = None
 
-    def _sync_folder(self) -> None:
+    def _sync_folder(self, folder: Path) -> None:
         """Make names of files last, as their contents do."""
         if self._fsync:
-            descriptor = os.open(self.folder, os.O_RDONLY)
+            descriptor = os.open(folder, os.O_RDONLY)
             try:
                 os.fsync(descriptor)
             finally:
@@ -357,7 +418,7 @@ class DataDirectory:
             if self._fsync:
                 os.fsync(stream.fileno())
         partial.replace(whole)
-        self._sync_folder()
+        self._sync_folder(self.folder)
 
 
 _DONE = object()

@@ -30,6 +30,7 @@ class Settings:
         max_connections_per_address: of one client's address; 0 for any number (maxClientCnxns).
         whitelist: the four-letter words that are answered (4lw.commands.whitelist).
         data_directory: where the tree is kept; None for in memory only (dataDir).
+        log_directory: where its logs are kept if not there too (dataLogDir).
         fsync: whether what is acknowledged is forced to the disk (forceSync).
         snap_count: a snapshot is written about every so many transactions (snapCount).
         secure_port: a port beside `port` that TLS secures (secureClientPort); without it `tls` secures `port` itself.
@@ -47,6 +48,7 @@ class Settings:
     max_connections_per_address: int = 0
     whitelist: frozenset[str] = ALL_WORDS
     data_directory: Path | None = None
+    log_directory: Path | None = None
     fsync: bool = True
     snap_count: int = 100_000
     admin_address: str = "127.0.0.1"

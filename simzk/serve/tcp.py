@@ -114,7 +114,12 @@ class TcpServer:
             return Server(settings.server, now_ms=now_ms)
         from simzk.serve.data_directory import DataDirectory
 
-        self.directory = DataDirectory(settings.data_directory, fsync=settings.fsync, snap_count=settings.snap_count)
+        self.directory = DataDirectory(
+            settings.data_directory,
+            log_path=settings.log_directory,
+            fsync=settings.fsync,
+            snap_count=settings.snap_count,
+        )
         return self.directory.load(settings.server, now_ms)
 
     async def start(self) -> None:
@@ -266,13 +271,15 @@ class TcpServer:
         from simzk.serve.environment import environment, java_date, open_files
 
         settings, directory = self.settings, self.directory
+        data_bytes, log_bytes = self._sizes_bytes()
         return Report(
             server=self.host.server,
             statistics=self.statistics,
             connections=[connection.report() for connection in self._connections],
             settings=self._conf(),
             environment=environment(self.host.server.config.rules.build),
-            data_bytes=directory.size_bytes() if directory is not None else 0,
+            data_bytes=data_bytes,
+            log_bytes=log_bytes,
             digests=tuple(directory.digests) if directory is not None else (),
             last_snapshot=directory.last_snapshot() if directory is not None else (-1, -1),
             initial_configuration=settings.text,
@@ -283,17 +290,20 @@ class TcpServer:
             open_files=open_files(),
         )
 
+    def _sizes_bytes(self) -> tuple[int, int]:
+        return self.directory.size_bytes() if self.directory is not None else (0, 0)
+
     def _conf(self) -> dict[str, str | int]:
         config, directory = self.settings.server, self.directory
         where = str(directory.folder) if directory is not None else ""
-        size_bytes = directory.size_bytes() if directory is not None else 0
+        data_bytes, log_bytes = self._sizes_bytes()
         return {
             "clientPort": self.port,
             "secureClientPort": self.secure_port,
             "dataDir": where,
-            "dataDirSize": size_bytes,
-            "dataLogDir": where,
-            "dataLogSize": size_bytes,
+            "dataDirSize": data_bytes,
+            "dataLogDir": str(directory.log_folder) if directory is not None else "",
+            "dataLogSize": log_bytes,
             "tickTime": config.tick_time_ms,
             "maxClientCnxns": self.settings.max_connections_per_address,
             "minSessionTimeout": config.clamp_timeout(0),

@@ -159,7 +159,7 @@ KEYS = {
     "maxClientCnxns": Key("max_connections_per_address", _integer),
     "4lw.commands.whitelist": Key("whitelist", _words),
     "dataDir": Key("data_directory", Path),
-    "dataLogDir": Key("log_directory", Path, "file"),
+    "dataLogDir": Key("log_directory", Path),
     "forceSync": Key("fsync", _not_no),
     "snapCount": Key("snap_count", _positive),
     "admin.enableServer": Key("admin_enabled", _boolean, "file"),
@@ -249,9 +249,6 @@ def _settings(read: dict[str, dict[str, Any]], entries: dict[str, Entry], text: 
             raise ConfigError("both ports are on one interface", where=where, right="clientPortAddress, or absent")
     if "port" not in settings:
         raise ConfigError("clientPort is not set", where=name, right="clientPort=PORT")
-    if file.get("log_directory", settings["data_directory"]) != settings["data_directory"]:
-        where = f"{name}:{entries['dataLogDir'].line}"
-        raise ConfigError("logs and snapshots are kept together", where=where, right="dataLogDir as dataDir, or absent")
     x509 = settings.get("tls") is not None
     server = ServerConfig(**{"tick_time_ms": DEFAULT_TICK_MS, "x509": x509, **read["server"]})
     longest = server.max_session_timeout_ms

@@ -117,7 +117,7 @@ def _envi(report: Report) -> str:
 
 
 def _dirs(report: Report) -> str:
-    return f"datadir_size: {report.data_bytes}\nlogdir_size: {report.data_bytes}\n"
+    return f"datadir_size: {report.data_bytes}\nlogdir_size: {report.log_bytes}\n"
 
 
 def _hash(report: Report) -> str:

@@ -167,7 +167,8 @@ class Report(NamedTuple):
         connections: the open ones, oldest first.
         settings: what zoo.cfg calls its settings, in the order of the word conf.
         environment: name to value, in the order of the word envi.
-        data_bytes: size of the data directory, logs and snapshots.
+        data_bytes: size of the data directory, snapshots and the logs that are beside them.
+        log_bytes: size of the directory that the logs are in; the same one by default.
         digests: zxids and the tree's digest at each (§2.7); kept by servers that write their log to disk.
         last_snapshot: zxid of the newest snapshot and when it was written, in seconds; -1 where there is none.
         initial_configuration: the configuration file as it was read; None where there was none.
@@ -184,6 +185,7 @@ class Report(NamedTuple):
     settings: Mapping[str, str | int]
     environment: Mapping[str, str]
     data_bytes: int
+    log_bytes: int
     digests: Sequence[tuple[int, int]]
     last_snapshot: tuple[int, int]
     initial_configuration: str | None

@@ -106,6 +106,18 @@ def test_a_damaged_log_is_said_and_the_rest_is_served(tmp_path: Path) -> None:
         assert process.end(signal.SIGTERM)[1].startswith("simzk: lost: ")
 
 
+def test_a_data_directory_is_one_process_at_a_time(tmp_path: Path) -> None:
+    arguments = ("--port", "0", "--data-dir", str(tmp_path))
+    with serving(*arguments) as process:
+        assert refused(*arguments) == (
+            f"simzk: error: {tmp_path}/version-2: another server is using it;"
+            " expected a directory of its own for each server\n"
+        )
+        process.end(signal.SIGKILL)
+    with serving(*arguments) as process:
+        assert process.end(signal.SIGTERM) == (0, "")
+
+
 def test_what_cannot_be_is_one_line_and_exit_2(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

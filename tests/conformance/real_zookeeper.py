@@ -61,6 +61,7 @@ class RealZooKeeper:
 
     Args:
         tick_time_ms: the server's tick; sessions may be from 2 ticks to 40 s long.
+        settings: lines of zoo.cfg beside its own, by key.
         properties: Java system properties beside those that make it quick (no fsync) and complete (extended types).
         boot_from: a data directory that it gets a copy of; an empty one where None.
     """
@@ -69,11 +70,13 @@ class RealZooKeeper:
         self,
         *,
         tick_time_ms: int = 500,
+        settings: Mapping[str, str] | None = None,
         properties: Mapping[str, str] | None = None,
         boot_from: Path | None = None,
     ) -> None:
         self._tick_time_ms = tick_time_ms
         self._boot_from = boot_from
+        self._settings = settings or {}
         self._log = Path()
         self._properties = {
             "zookeeper.forceSync": "no",
@@ -127,7 +130,7 @@ class RealZooKeeper:
             "maxClientCnxns=0\n"
             "maxSessionTimeout=40000\n"
             "4lw.commands.whitelist=*\n"
-            "reconfigEnabled=true\n"
+            "reconfigEnabled=true\n" + "".join(f"{key}={value}\n" for key, value in self._settings.items())
         )
         settings = [f"-D{name}={value}" for name, value in self._properties.items()]
         main = ["-cp", f"{jars()}/*", "org.apache.zookeeper.server.ZooKeeperServerMain", str(config)]

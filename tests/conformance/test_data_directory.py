@@ -10,6 +10,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
+from kazoo.client import KazooClient
 
 from simzk.errors import ConfigError
 from simzk.serve.data_directory import DataDirectory, Loss
@@ -181,3 +182,45 @@ def test_both_servers_refuse_what_no_crash_leaves(tmp_path: Path, what: str) -> 
     with pytest.raises(ConfigError) as refused:
         DataDirectory(tmp_path / "data").load(CONFIG, NOW_MS)
     assert refused.value.where == str(log)
+
+
+def split(place: Path) -> tuple[Path, Path]:
+    """A directory of both kinds of file as two, of snapshots and of logs."""
+    data, logs = place.with_name("snapshots"), place.with_name("logs")
+    for target, kind in ((data, "snapshot"), (logs, "log")):
+        (target / "version-2").mkdir(parents=True)
+        for path in (place / "version-2").glob(f"{kind}.*"):
+            shutil.copy(path, target / "version-2")
+    return data, logs
+
+
+def test_both_servers_keep_logs_in_a_directory_of_their_own(tmp_path: Path) -> None:
+    server = written_by_simzk(tmp_path / "data")
+    data, logs = split(tmp_path / "data")
+    with RealZooKeeper(boot_from=data, settings={"dataLogDir": str(logs)}) as real:
+        assert digest_mismatches(real) == 0
+        client = KazooClient(real.hosts)
+        client.start()
+        client.create("/of-the-real-server", b"")
+        expected = dump_by_kazoo(real.hosts)
+        client.stop()
+        client.close()
+        shutil.copytree(real.data_directory, tmp_path / "later")
+    assert expected.keys() == dump_of(server.tree).keys() | {"/of-the-real-server"}
+    assert not list((tmp_path / "later" / "version-2").glob("log.*"))
+    with closing(DataDirectory(tmp_path / "later", log_path=logs, fsync=False)) as directory:
+        assert dump_of(directory.load(CONFIG, NOW_MS).tree) == expected
+        assert directory.losses == []
+
+
+@pytest.mark.parametrize("strayed", ["log", "snapshot"])
+def test_both_servers_refuse_a_file_in_the_other_directory(tmp_path: Path, strayed: str) -> None:
+    written_by_simzk(tmp_path / "data")
+    data, logs = split(tmp_path / "data")
+    wrong = data if strayed == "log" else logs
+    shutil.copy(newest(tmp_path / "data", strayed), wrong / "version-2")
+    with pytest.raises(RuntimeError, match=f"directory has {strayed} files"):
+        RealZooKeeper(boot_from=data, settings={"dataLogDir": str(logs)}).start()
+    with pytest.raises(ConfigError, match="which belongs elsewhere") as refused:
+        DataDirectory(data, log_path=logs).load(CONFIG, NOW_MS)
+    assert refused.value.where == str(wrong / "version-2")

@@ -280,6 +280,48 @@ def test_snappy_is_refused(tmp_path: Path) -> None:
     assert "snappy" in str(refusal(tmp_path))
 
 
+def test_logs_can_have_a_folder_of_their_own(tmp_path: Path) -> None:
+    data, logs = tmp_path / "data", tmp_path / "logs"
+    for name in ("/a", "/b"):
+        with closing(DataDirectory(data, log_path=logs, fsync=False)) as directory:
+            server = directory.load(CONFIG, 1000)
+            connection = server.connect(NEW_SESSION, 1000)
+            server.handle(connection, 1, req.Create(name, b"x", OPEN_ACL, 0), 1000)
+            directory.sync()
+            sizes = tuple(
+                sum(file.stat().st_size for file in (place / "version-2").iterdir()) for place in (data, logs)
+            )
+            assert directory.size_bytes() == sizes
+    assert {"/a", "/b"} <= {path for path, _ in server.tree.walk()}
+    assert {path.name.partition(".")[0] for path in (data / "version-2").iterdir()} == {"snapshot"}
+    assert {path.name.partition(".")[0] for path in (logs / "version-2").iterdir()} == {"log"}
+
+
+def test_a_directory_is_one_servers_at_a_time(tmp_path: Path) -> None:
+    data, logs, others = tmp_path / "data", tmp_path / "logs", tmp_path / "others"
+    with closing(DataDirectory(data, log_path=logs, fsync=False)) as directory:
+        directory.load(CONFIG, 1000)
+        for second in (DataDirectory(data), DataDirectory(others, log_path=logs)):
+            with pytest.raises(ConfigError, match="another server is using it"):
+                second.load(CONFIG, 1000)
+    with closing(DataDirectory(data, log_path=logs, fsync=False)) as directory:
+        directory.load(CONFIG, 1000)
+
+
+def test_a_server_that_was_refused_leaves_no_lock(place: Path) -> None:
+    Life(place).do(req.Create("/a", b"", OPEN_ACL, 0))
+    copy = place.with_name("copy")
+    shutil.copytree(place, copy)
+    snapshot = copy / "version-2" / "snapshot.0"
+    whole = snapshot.read_bytes()
+    snapshot.write_bytes(b"")
+    with pytest.raises(ConfigError, match="a damaged snapshot only"):
+        DataDirectory(copy).load(CONFIG, 1000)
+    snapshot.write_bytes(whole)
+    with closing(DataDirectory(copy, fsync=False)) as directory:
+        directory.load(CONFIG, 1000)
+
+
 def test_a_snapshot_count_that_cannot_be_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="snap_count"):
         DataDirectory(tmp_path, snap_count=1)
