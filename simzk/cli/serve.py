@@ -39,9 +39,8 @@ def main(arguments: list[str]) -> int:
     settings = read_settings(asked)
     server = _server(settings, asked)
     admin = _admin(server) if isinstance(server, TcpServer) else None
-    if server.directory is not None:
-        for loss in server.directory.losses:
-            sys.stderr.write(f"simzk: lost: {loss}\n")
+    for loss in server.losses:
+        sys.stderr.write(f"simzk: lost: {loss}\n")
     _spare_the_living()
     _allow_open_files()
     return asyncio.run(_serve(server, admin))
@@ -107,7 +106,12 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="simzk serve", description=DESCRIPTION, allow_abbrev=False)
     parser.add_argument("--host", metavar="H", help="interface to listen on (default 127.0.0.1, or what zoo.cfg says)")
     parser.add_argument("--port", metavar="N", type=_port, help=f"port, 0 for any free one (default {DEFAULT_PORT})")
-    parser.add_argument("--data-dir", metavar="DIR", type=Path, help="load this data directory, and write to it")
+    parser.add_argument(
+        "--data-dir",
+        metavar="DIR",
+        type=Path,
+        help="load this data directory, and write to it; an ensemble its DIR/N",
+    )
     parser.add_argument("--no-fsync", action="store_true", help="do not force what is written to the disk")
     parser.add_argument("--config", metavar="FILE", type=Path, help="the real server's own zoo.cfg")
     parser.add_argument("--servers", metavar="N", type=_servers, default=1, help="an ensemble of N, a port each")

@@ -15,18 +15,17 @@ Source: FileTxnSnapLog, FileTxnLog, SyncRequestProcessor, ZooKeeperServer.loadDa
 from __future__ import annotations
 
 import fcntl
-import gzip
 import os
 import random
 import weakref
-import zlib
 from collections import deque
 from contextlib import contextmanager
 from io import FileIO
 from itertools import islice
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.errors import ConfigError
+from simzk.serve.snapshot_file import open_snapshot
 from simzk.zookeeper.persistence import (
     LOG_HEADER,
     Restoration,
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from simzk.zookeeper.config import ServerConfig
-    from simzk.zookeeper.persistence import Readable
     from simzk.zookeeper.transactions import Transaction
 
 _VERSION_FOLDER = "version-2"
@@ -76,7 +74,7 @@ class _File(NamedTuple):
 
 
 class DataDirectory:
-    """The data directory of one standalone server.
+    """The data directory of one server.
 
     Args:
         path: the server's dataDir; made if it is not there.
@@ -140,35 +138,84 @@ class DataDirectory:
             ConfigError: the directory cannot be read or written, is another server's, or holds what the real server
                 refuses to boot from.
         """
+        restoration = self.restore(config)
+        server = Server(
+            config,
+            now_ms=now_ms,
+            tree=restoration.tree,
+            sessions=restoration.sessions.items(),
+            zxid=restoration.zxid,
+        )
+        self.keep(server, restoration)
+        return server
+
+    def restore(self, config: ServerConfig) -> Restoration:
+        """What this directory holds, for a server that somebody else makes of it; an empty one holds a new tree.
+
+        From now on it is nobody else's.
+
+        Raises:
+            ConfigError: as `load`.
+        """
         assert self._server is None, "a directory is loaded once"
         try:
-            return self._load(config, now_ms)
+            with refusing(self.folder):
+                return self._read(config)
         except BaseException:
             self._let_go()
             raise
 
-    def _load(self, config: ServerConfig, now_ms: int) -> Server:
-        with _refusing(self.folder):
+    def _read(self, config: ServerConfig) -> Restoration:
+        if not self._unlock:
             for folder in self._folders():
                 folder.mkdir(parents=True, exist_ok=True)
                 self._lock(folder)
-            self._look_for_strays()
-            for unfinished in self.folder.glob(f".{_SNAPSHOT}.*.partial"):
-                unfinished.unlink()
-            # What the real server reads back is bounded by the same setting (BinaryInputArchive.checkLength).
-            restoration = self._restore(2 * config.max_buffer_bytes)
-            self._digest = restoration.finish()
-            server = self._server = Server(
-                config,
-                now_ms=now_ms,
-                tree=restoration.tree,
-                sessions=restoration.sessions.items(),
-                zxid=restoration.zxid,
-            )
-            server.on_transaction.append(self._append)
-            self._begin_snapshot()
-            self._finish_snapshot()
-        return server
+        self._look_for_strays()
+        for unfinished in self.folder.glob(f".{_SNAPSHOT}.*.partial"):
+            unfinished.unlink()
+        self.losses.clear()
+        # What the real server reads back is bounded by the same setting (BinaryInputArchive.checkLength).
+        restoration = self._restore(2 * config.max_buffer_bytes)
+        restoration.finish()
+        return restoration
+
+    def keep(self, server: Server, restoration: Restoration) -> None:
+        """Write a snapshot of a server at once, and from now on each of its transactions to the log.
+
+        Args:
+            server: made of `restoration`, and still what that is.
+            restoration: of this directory, or of one whose history this one is to have.
+
+        Raises:
+            ConfigError: the directory cannot be written.
+        """
+        assert self._server is None, "a directory is of one server"
+        self._server, self._digest = server, restoration.finish()
+        server.on_transaction.append(self._append)
+        try:
+            with refusing(self.folder):
+                self._begin_snapshot()
+                self._finish_snapshot()
+        except BaseException:
+            self._let_go()
+            raise
+
+    def truncate(self, zxid: int) -> None:
+        """Forget what came after a transaction, that others have not: a snapshot of theirs will follow.
+
+        Logs go first, so that what is left can be booted from whenever the process is killed.
+
+        Raises:
+            ConfigError: the directory cannot be written.
+        """
+        with refusing(self.folder):
+            for _, path in reversed(self._files(_LOG, self.log_folder)):
+                path.unlink()
+            for later, path in self._files(_SNAPSHOT, self.folder):
+                if later > zxid:
+                    path.unlink()
+            for folder in self._folders():
+                self._sync_folder(folder)
 
     def _folders(self) -> list[Path]:
         return [self.folder] if self._is_one else [self.folder, self.log_folder]
@@ -240,7 +287,7 @@ class DataDirectory:
         """The newest snapshot that is whole; those that are not are told as losses."""
         for zxid, path in reversed(snapshots):
             restoration = Restoration()
-            with _open_snapshot(path) as stream:
+            with open_snapshot(path) as stream:
                 damage = restoration.load(SnapshotReader(stream, max_item_bytes=max_item_bytes), zxid)
             if damage is None:
                 return restoration
@@ -425,32 +472,10 @@ _DONE = object()
 
 
 @contextmanager
-def _refusing(folder: Path) -> Iterator[None]:
+def refusing(folder: Path) -> Iterator[None]:
     """What the file system refuses, and what only looks like a directory of ours, as one clear error."""
     try:
         yield
     except OSError as error:
         where = str(error.filename or folder)
         raise ConfigError(f"the data directory cannot be used: {error.strerror or error}", where=where) from error
-
-
-@contextmanager
-def _open_snapshot(path: Path) -> Iterator[Readable]:
-    """A snapshot's bytes, unpacked (zookeeper.snapshot.compression.method)."""
-    if path.suffix == ".snappy":
-        raise ConfigError("snapshots compressed by snappy cannot be read", where=str(path), right="gzip, or none")
-    with path.open("rb") as stream:
-        yield _Unzipped(stream) if path.suffix == ".gz" else stream
-
-
-class _Unzipped:
-    """A gzip stream that just ends where it is broken: the snapshot within says what is missing."""
-
-    def __init__(self, stream: IO[bytes]) -> None:
-        self._stream = gzip.GzipFile(fileobj=stream)
-
-    def read(self, size: int, /) -> bytes:
-        try:
-            return self._stream.read(size)
-        except (EOFError, gzip.BadGzipFile, zlib.error):
-            return b""

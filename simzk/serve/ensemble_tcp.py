@@ -4,6 +4,7 @@ Rules of this module:
   - each server is served as a lone one is (tcp.py), by a host of its own; what one of them does may leave output in
     all, so whoever flushes one flushes all;
   - a stopped server's port is closed, and opened again when it starts;
+  - with a data directory nothing is sent before all servers that follow have it on disk;
   - one timer stands for all of them, on wall time.
 """
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simzk.serve.clock import Clock
+    from simzk.serve.data_directory import Loss
+    from simzk.serve.ensemble_directory import EnsembleDirectory
     from simzk.serve.settings import Settings
     from simzk.zookeeper.ensemble import Member
     from simzk.zookeeper.server import Server
@@ -48,10 +51,15 @@ class MemberTcp(TcpServer):
         self._group = group
         self._member = member
         super().__init__(settings, clock)
+        if group.directory is not None:
+            self.directory = group.directory.of(member.server_id)
         self.host = self._watched(group.host.host_of(member))
 
     def _load(self, settings: Settings) -> Server:
         return self._member
+
+    def _close_directory(self) -> None:
+        pass  # it is kept as long as the ensemble is: a server that starts again goes on with it
 
     def arm(self) -> None:
         self._group.arm()
@@ -63,11 +71,13 @@ class EnsembleHost(Host):
     Args:
         ensemble: the servers.
         clock: what they are told as time.
+        persist: puts on disk what is to be acknowledged; whether it could.
     """
 
-    def __init__(self, ensemble: Ensemble, clock: Clock) -> None:
+    def __init__(self, ensemble: Ensemble, clock: Clock, persist: Callable[[], bool]) -> None:
         super().__init__(ensemble.members[1], clock, pump=self._send_all)
         self.ensemble = ensemble
+        self._persist = persist
         self.servers = tuple(ensemble.members)
         self.hosts: dict[int, Host] = {}
         self.on_sent: Callable[[], None] = lambda: None
@@ -81,6 +91,8 @@ class EnsembleHost(Host):
         return host
 
     def _send_all(self) -> None:
+        if not self._persist():
+            return
         for server_id, host in self.hosts.items():
             for connection, outgoing in self.ensemble.members[server_id].take_output():
                 host.deliver(connection, outgoing)
@@ -126,17 +138,15 @@ class EnsembleTcp:
         read_only: whether a server without a majority serves read-only clients.
 
     Raises:
-        ConfigError: it cannot listen, or it was asked for what ensembles have not got.
+        ConfigError: it cannot listen, its data directories cannot be used, or an AdminServer was asked for.
     """
 
     def __init__(self, settings: Settings, servers: int, clock: Clock, *, read_only: bool = False) -> None:
-        if settings.data_directory is not None:
-            raise ConfigError("an ensemble keeps its trees in memory only", where="data directory", right="one server")
         if settings.admin_port is not None:
             raise ConfigError("an ensemble has no AdminServer", where="admin port", right="one server")
         self.settings = settings
-        self.directory = None
-        self.failure = None
+        self.directory: EnsembleDirectory | None = None
+        self.failure: OSError | None = None
         self.on_failure: Callable[[], None] = lambda: None
         self._clock = clock
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -148,8 +158,8 @@ class EnsembleTcp:
             read_only=read_only,
             read_only_after_ms=READ_ONLY_AFTER_MS,
         )
-        self.ensemble = Ensemble(config, now_ms=clock.now_ms())
-        self.host = EnsembleHost(self.ensemble, clock)
+        self.ensemble = self._load(config)
+        self.host = EnsembleHost(self.ensemble, clock, self._persist)
         self._alarm = Alarm(self.host)
         self.host.on_sent = self._arm_anywhere
         self._tcp: dict[int, MemberTcp] = {}
@@ -160,6 +170,7 @@ class EnsembleTcp:
         except BaseException:
             for tcp in self._tcp.values():
                 tcp.stop()
+            self._close_directory()
             raise
         self.names = {server_id: tcp.name for server_id, tcp in self._tcp.items()}
         self.ports = {server_id: tcp.port for server_id, tcp in self._tcp.items()}
@@ -172,6 +183,41 @@ class EnsembleTcp:
             ),
             clock.now_ms(),
         )
+
+    def _load(self, config: EnsembleConfig) -> Ensemble:
+        settings, now_ms = self.settings, self._clock.now_ms()
+        if settings.data_directory is None:
+            return Ensemble(config, now_ms=now_ms)
+        from simzk.serve.ensemble_directory import EnsembleDirectory
+
+        self.directory = EnsembleDirectory(
+            settings.data_directory,
+            config.servers,
+            log_path=settings.log_directory,
+            fsync=settings.fsync,
+            snap_count=settings.snap_count,
+        )
+        return self.directory.load(config, now_ms)
+
+    def _persist(self) -> bool:
+        """What is acknowledged is on disk before it is sent. Where a disk refuses, nothing is sent any more."""
+        try:
+            if self.directory is not None and self.failure is None:
+                self.directory.sync()
+        except OSError as error:
+            self.failure = error
+            if self._loop is not None and not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(self._fail)
+        return self.failure is None
+
+    def _fail(self) -> None:
+        self.host.close()
+        self.on_failure()
+
+    @property
+    def losses(self) -> list[Loss]:
+        """What the servers' data directories once held and do not."""
+        return [] if self.directory is None else self.directory.losses
 
     def _bind(self, server_id: int, port: int) -> None:
         settings = replace(self.settings, port=port)
@@ -202,6 +248,14 @@ class EnsembleTcp:
         self.host.close()
         for tcp in self._tcp.values():
             tcp.stop()
+        self._close_directory()
+
+    def _close_directory(self) -> None:
+        if self.directory is not None:
+            if self.failure is None:
+                self.directory.close()
+            else:
+                self.directory.abandon()
 
     def resume(self, session_id: int) -> None:
         """End a session's pause; from any thread."""

@@ -35,7 +35,7 @@ from simzk.zookeeper.server import Server
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simzk.serve.data_directory import DataDirectory
+    from simzk.serve.data_directory import DataDirectory, Loss
     from simzk.serve.settings import Settings
 
 
@@ -153,11 +153,19 @@ class TcpServer:
         self.host.close()
         for connection in list(self._connections):
             connection.abort()
+        self._close_directory()
+
+    def _close_directory(self) -> None:
         if self.directory is not None:
             if self.failure is None:
                 self.directory.close()
             else:
                 self.directory.abandon()
+
+    @property
+    def losses(self) -> list[Loss]:
+        """What its data directory once held and does not."""
+        return [] if self.directory is None else self.directory.losses
 
     # Time
 

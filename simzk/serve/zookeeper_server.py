@@ -39,7 +39,8 @@ class ZooKeeperServer(Facade):
         host: the interface to listen on.
         clock: "still" for virtual time that moves by `advance` only, so that nothing expires while somebody debugs;
             "wall" for wall time.
-        data_directory: where the tree is kept; None for in memory only.
+        data_directory: where the tree is kept, an ensemble's in a directory a server, `1`, `2` and so on, within it;
+            None for in memory only.
         tls: how its port is secured (simzk.serve.tls); None for no TLS.
         sasl_users: name to password of who can log in by SASL DIGEST-MD5; None for no SASL.
         version: the ZooKeeper release whose behaviour it has, as "3.4" or "3.9.1"; no other is taken.
@@ -49,8 +50,7 @@ class ZooKeeperServer(Facade):
             it has lost it.
 
     Raises:
-        ConfigError: an unknown clock, a port that is taken, a data directory that cannot be used, or is asked for an
-            ensemble, which has none.
+        ConfigError: an unknown clock, a port that is taken, a data directory that cannot be used.
 
     >>> with ZooKeeperServer() as server:
     ...     client = server.client()

@@ -9,6 +9,7 @@ Rules of this module:
 from __future__ import annotations
 
 import contextlib
+import shutil
 import socket
 import subprocess
 import tempfile
@@ -38,9 +39,14 @@ def _free_ports(count: int) -> list[int]:
 
 
 class RealEnsemble:
-    """Three servers that turn read-only when they lose their quorum; started by `start` or as a context manager."""
+    """Three servers that turn read-only when they lose their quorum; started by `start` or as a context manager.
 
-    def __init__(self) -> None:
+    Args:
+        boot_from: a directory with the servers' data directories, by their numbers, to get copies of; new where None.
+    """
+
+    def __init__(self, *, boot_from: Path | None = None) -> None:
+        self._boot_from = boot_from
         self._stack = contextlib.ExitStack()
         self._directory = Path()
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
@@ -51,6 +57,8 @@ class RealEnsemble:
         """Start all three and wait until each of them serves."""
         for _ in range(3):
             self._directory = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="real-ensemble-")))
+            if self._boot_from is not None:
+                shutil.copytree(self._boot_from, self._directory, dirs_exist_ok=True)
             ports = _free_ports(9)
             self.ports = dict(zip(SERVERS, ports[:3], strict=True))
             self.members = "".join(
@@ -73,7 +81,8 @@ class RealEnsemble:
         """Start the process of one server, on the data that it has; only with local sessions can it serve read-only."""
         data = self._directory / str(server)
         data.mkdir(exist_ok=True)
-        (data / "myid").write_text(str(server))
+        if not (data / "myid").exists():
+            (data / "myid").write_text(str(server))
         config = self._directory / f"{server}.cfg"
         config.write_text(
             f"tickTime={TICK_MS}\ndataDir={data}\ninitLimit=20\nsyncLimit=20\nadmin.enableServer=false\n"
@@ -95,6 +104,16 @@ class RealEnsemble:
         process = self._processes.pop(server)
         process.kill()
         process.wait()
+
+    @property
+    def hosts(self) -> str:
+        """Where all of them listen, as a client's hosts."""
+        return ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
+
+    def copy_data(self, target: Path) -> None:
+        """What the servers have on their disks now, each in a directory by its number."""
+        for server in SERVERS:
+            shutil.copytree(self._directory / str(server), target / str(server))
 
     def word(self, server: int, word: bytes) -> str:
         """What a server answers to a four-letter word; nothing where it refuses the connection."""

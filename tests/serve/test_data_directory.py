@@ -309,7 +309,7 @@ def test_a_directory_is_one_servers_at_a_time(tmp_path: Path) -> None:
 
 
 def test_a_server_that_was_refused_leaves_no_lock(place: Path) -> None:
-    Life(place).do(req.Create("/a", b"", OPEN_ACL, 0))
+    live(place).do(req.Create("/a", b"", OPEN_ACL, 0))
     copy = place.with_name("copy")
     shutil.copytree(place, copy)
     snapshot = copy / "version-2" / "snapshot.0"

@@ -26,7 +26,10 @@ from simzk.zookeeper.ensemble.role import Role
 from simzk.zookeeper.transactions import CloseSessionTxn
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from simzk.zookeeper.connection import Connection
+    from simzk.zookeeper.persistence import Restoration
     from simzk.zookeeper.transactions import Transaction
 
 FORGET_AT = 1024
@@ -42,6 +45,8 @@ class Ensemble:
     Args:
         config: how the ensemble behaves.
         now_ms: the time at which all servers start. The one with the greatest id leads first.
+        past: what each server has on its disk, the same history each; None for new servers.
+        epoch: of the last leader there was.
 
     Attributes:
         members: the servers by id, from 1.
@@ -62,13 +67,24 @@ class Ensemble:
     [True, True, True]
     """
 
-    def __init__(self, config: EnsembleConfig | None = None, *, now_ms: int = 0) -> None:
+    def __init__(
+        self,
+        config: EnsembleConfig | None = None,
+        *,
+        now_ms: int = 0,
+        past: Mapping[int, Restoration] | None = None,
+        epoch: int = 0,
+    ) -> None:
         self.config = config or EnsembleConfig()
         self.history = History()
-        self.epoch = 0
+        self.epoch = epoch
         self.leading: Member | None = None
         self.owners: dict[int, int] = {}
-        self.members = {server_id: Member(self, server_id, now_ms) for server_id in range(1, self.config.servers + 1)}
+        self.members = {
+            server_id: Member(self, server_id, now_ms, None if past is None else past[server_id])
+            for server_id in range(1, self.config.servers + 1)
+        }
+        assert len({member.zxid for member in self.members.values()}) == 1, "one history"
         self._sides = dict.fromkeys(self.members, 0)
         self._sides_made = 0
         self._election_at_ms: int | None = now_ms

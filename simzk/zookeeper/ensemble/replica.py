@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from simzk.zookeeper.connection import Connection
     from simzk.zookeeper.ensemble.ensemble import Ensemble
+    from simzk.zookeeper.persistence import Restoration
 
     Answer = Callable[[txns.Transaction, object], None]
 
@@ -39,24 +40,30 @@ class Replica(Server):
         server_id: its number, the first byte of the ids of sessions that begin here.
         role: what it is doing.
         since_ms: since when.
+        epoch: of the leader that it last was or followed; 0 before the first (currentEpoch).
         position: up to where it has applied the history.
         logged: up to where it has the history on its disk.
         lag_ms: how much later than the leader it applies a transaction.
         lag_transactions: by how many transactions it may be behind as long as nobody here waits for them.
     """
 
-    def __init__(self, ensemble: Ensemble, server_id: int, now_ms: int) -> None:
-        super().__init__(replace(ensemble.config.server, server_id=server_id), now_ms=now_ms)
+    def __init__(self, ensemble: Ensemble, server_id: int, now_ms: int, past: Restoration | None = None) -> None:
+        config = replace(ensemble.config.server, server_id=server_id)
+        zxid = 0 if past is None else past.zxid
+        super().__init__(config, now_ms=now_ms, tree=None if past is None else past.tree, zxid=zxid)
         first_id = first_session_id(server_id, now_ms)
         self.sessions: MemberSessions = MemberSessions(self.config.tick_time_ms, first_id, self._tell_leader)
+        for session_id, timeout_ms in () if past is None else past.sessions.items():
+            self.sessions.add(session_id, timeout_ms, now_ms)
         self.server_id = server_id
         self.role = Role.LOOKING
         self.since_ms = now_ms
+        self.epoch = 0
         self.position = self.logged = 0
         self.lag_ms = self.lag_transactions = 0
         self._ensemble = ensemble
         self._demanded = 0
-        self._applied_zxid = 0
+        self._applied_zxid = zxid
         self._awaited: dict[int, list[tuple[MemberConnection, Answer]]] = {}
         self._local: dict[int, None] = {}  # the sessions of a read-only server, which nobody else knows of
         self.configure(now_ms)
@@ -90,6 +97,7 @@ class Replica(Server):
         """Lead from now on: sessions have their whole timeouts again, and the next transaction follows `zxid`."""
         self.take(Role.LEADING, now_ms)
         self.zxid = zxid
+        self.epoch = zxid >> 32
         for session_id, timeout_ms in self.sessions.timeouts_ms():
             self.sessions.touch_as_told(session_id, now_ms, timeout_ms)
         self._sweeper = Sweeper(self.tree, self.config.container_check_interval_ms, now_ms)
@@ -98,6 +106,7 @@ class Replica(Server):
     def join(self, now_ms: int) -> None:
         """Follow from now on, beginning with all that is committed."""
         self.take(Role.FOLLOWING, now_ms)
+        self.epoch = self._ensemble.epoch
         self.logged = self._ensemble.history.end
         self.catch_up(now_ms)
         self.configure(now_ms)
