@@ -4,11 +4,14 @@ Rules of this module:
   - an arm has clients by number; each has one connection at a time, and one stream of all that it was ever sent;
   - `send` puts requests on a connection at once and returns when all are answered or the connection is closed, so that
     writes of different clients happen in the order of the calls;
+  - a real server can be sent the requests of many clients at once (`volley`), in an order that is its own; the
+    simulated one is then asked one by one (`ask`) in the order that the replies tell;
   - both ends speak through the same `ClientConnection`, hence nothing is compared that did not cross the wire.
 """
 
 from __future__ import annotations
 
+import selectors
 import socket
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -21,7 +24,7 @@ from simzk.zookeeper.replies import Closed, ConnectResponse, Outgoing, Reply, Wa
 from simzk.zookeeper.server import Server
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from simzk.zookeeper.config import ServerConfig
     from simzk.zookeeper.connection import Connection
@@ -102,6 +105,42 @@ class RealArm:
         if batch and self.is_open(client) and ends_connection(stream[-1], batch[-1][1]):
             self._read_until_closed(self._links.pop(client), stream)
 
+    def volley(self, batches: Mapping[int, list[tuple[int, Asked]]]) -> None:
+        """Requests of many clients at once; back when all are answered, or their connection is closed.
+
+        A `CloseSession` comes last in its batch: the end of the connection is then waited for. Events that others
+        cause between its reply and that end are left out: how many there are is a matter of the server's threads.
+        """
+        awaited = {}
+        with selectors.DefaultSelector() as selector:
+            for client, batch in batches.items():
+                ends = isinstance(batch[-1][1], req.CloseSession)
+                awaited[client] = len(batch) + ends
+                selector.register(self._links[client].socket, selectors.EVENT_READ, client)
+            for client, batch in batches.items():
+                link = self._links[client]
+                link.socket.sendall(b"".join(encode(link.wire, xid, asked) for xid, asked in batch))
+            while awaited:
+                ready = selector.select(REPLY_TIMEOUT_S)
+                if not ready:
+                    raise TimeoutError(f"the real server owes so many answers to its clients: {awaited}")
+                for key, _ in ready:
+                    client = key.data
+                    link, stream = self._links[client], self.streams[client]
+                    data = link.socket.recv(1 << 18)
+                    messages = link.wire.receive_data(data)
+                    stream.extend(messages)
+                    awaited[client] -= sum(isinstance(message, Reply) for message in messages)
+                    if awaited[client] == 0 or not data:
+                        del awaited[client]
+                        selector.unregister(link.socket)
+                    if not data:
+                        while isinstance(batches[client][-1][1], req.CloseSession) and isinstance(
+                            stream[-1], WatchedEvent
+                        ):
+                            del stream[-1]
+                        self._end(self._links.pop(client), stream)
+
     def drop(self, client: int) -> None:
         self._links.pop(client).socket.close()
 
@@ -167,11 +206,19 @@ class SimulatedArm:
         self.streams.setdefault(client, [])
         self._links[client] = link = _SimulatedLink()
         self._deliver(client, link, link.client_wire.connect(request))
+        self.server.check()
 
     def send(self, client: int, batch: list[tuple[int, Asked]]) -> None:
         link = self._links[client]
         data = b"".join(encode(link.client_wire, xid, asked) for xid, asked in batch)
         self._deliver(client, link, data)
+        self.server.check()
+
+    def ask(self, client: int, xid: int, asked: Asked) -> None:
+        """One request, if the connection is still there; `check` of the server is left to the caller."""
+        link = self._links.get(client)
+        if link is not None:
+            self._deliver(client, link, encode(link.client_wire, xid, asked))
 
     def drop(self, client: int) -> None:
         link = self._links.pop(client)
@@ -206,7 +253,6 @@ class SimulatedArm:
                         self.server.disconnect(link.connection)
                     self._hand_over(client, link, [Closed()])
             self._flush()
-        self.server.check()
 
     def _flush(self) -> None:
         for connection, messages in self.server.take_output():

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sortedcontainers import SortedDict
+
 from simzk.zookeeper.replies import ConnectResponse, Stat
 from simzk.zookeeper.sessions import password_of
 
@@ -29,7 +31,7 @@ class Normaliser:
 
     def __init__(self, times_ms: Mapping[int, int] | None = None) -> None:
         self._known_ms = times_ms
-        self._learned_ms: dict[int, int] = {0: 0}
+        self._learned_ms: SortedDict[int, int] = SortedDict({0: 0})
         self._sessions: dict[int, int] = {0: 0}
 
     def __call__(self, value: Any) -> Any:
@@ -53,10 +55,17 @@ class Normaliser:
     def _time(self, zxid: int, time_ms: int) -> str:
         if self._known_ms is not None:
             return "right" if self._known_ms.get(zxid) == time_ms else f"{time_ms}, not {self._known_ms.get(zxid)}"
-        if self._learned_ms.setdefault(zxid, time_ms) != time_ms:
-            return f"{time_ms}, which was {self._learned_ms[zxid]}"
-        before = max((time for earlier, time in self._learned_ms.items() if earlier < zxid), default=0)
-        return "right" if before <= time_ms else f"{time_ms}, though {before} was before it"
+        learned = self._learned_ms
+        known = learned.get(zxid)
+        if known is not None:
+            return "right" if known == time_ms else f"{time_ms}, which was {known}"
+        at = learned.bisect_left(zxid)
+        before = learned.peekitem(at - 1)[1] if at else 0
+        after = learned.peekitem(at)[1] if at < len(learned) else time_ms
+        if not before <= time_ms <= after:
+            return f"{time_ms}, though {before} was before it and {after} after it"
+        learned[zxid] = time_ms
+        return "right"
 
 
 def differences(ours: Any, theirs: Any, place: str = "") -> list[str]:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections import Counter
+from itertools import zip_longest
+from typing import Any, Never
 
 import pytest
 
+from simzk.wire.operations import BY_OPCODE, BY_REQUEST
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.config import ServerConfig
-from simzk.zookeeper.replies import ConnectResponse, WatchedEvent
+from simzk.zookeeper.replies import Code, ConnectResponse, Reply, WatchedEvent
 from simzk.zookeeper.requests import OPEN_ACL
 from simzk.zookeeper.sessions import password_of
-from tests.conformance.arms import Arm, Asked, RealArm, SimulatedArm
+from tests.conformance.arms import Arm, Asked, Raw, RealArm, SimulatedArm
 from tests.conformance.comparison import Normaliser, differences
 from tests.conformance.real_zookeeper import SUPER_DIGEST
 from tests.conformance.traffic import Traffic
 
-STEPS = 130
-CLIENTS = (1, 2, 3)
+VOLLEYS = 8
+QUIET_STEPS = 12
+HISTORY = 60
+CLIENTS = tuple(range(1, 13))
 CLEANER = 0
 TICK_MS = 2000
 
@@ -35,9 +40,34 @@ CONFIG = ServerConfig(
 )
 
 
-def last_answer(stream: list[Any]) -> int:
-    """The offset behind the last message of a stream that is no watch event."""
-    return max((index + 1 for index, said in enumerate(stream) if not isinstance(said, WatchedEvent)), default=0)
+def last_answer(stream: list[Any], begin: int) -> int:
+    """The offset behind the last message of a stream that is no watch event; at least `begin`."""
+    end = len(stream)
+    while end > begin and isinstance(stream[end - 1], WatchedEvent):
+        end -= 1
+    return max(end, begin)
+
+
+def name_of(asked: Asked) -> str:
+    """A request's kind, as the table of what was met has it."""
+    if not isinstance(asked, Raw):
+        return type(asked).__name__
+    known = BY_OPCODE.get(asked.opcode)
+    return "Unknown" if known is None else f"{known.request.__name__} as bytes"
+
+
+def place_of(asked: Asked, reply: Reply) -> tuple[int, int]:
+    """Where a request stands in the order in which the real server did what it was asked.
+
+    Its threads do one request after the other. A write's reply has the zxid that the write took, a read's that of the
+    write before it; what two reads of different clients do between the same writes is the same in either order.
+    """
+    if isinstance(asked, Raw):
+        return reply.zxid, 1
+    takes_zxid = BY_REQUEST[type(asked)].is_write and not (
+        isinstance(asked, req.DeleteContainer) and reply.error == Code.MARSHALLING_ERROR
+    )
+    return reply.zxid, 0 if takes_zxid else 1
 
 
 class Pair:
@@ -52,14 +82,17 @@ class Pair:
         self.sessions: dict[int, tuple[int, int]] = {}
         # Sessions whose client went on with another: they must be ended before the real server's clock does it.
         self._forsaken: list[tuple[int, int]] = []
-        self.log: list[str] = []
+        self.log: list[tuple[object, ...]] = []
+        self.met: Counter[tuple[str, int]] = Counter()
+        self.connects: Counter[str] = Counter()
         self.failed = False
+        self.seed: int | None = None
 
     def connect(
         self, client: int, timeout_ms: int, *, resume: bool = False, password: str = "right", ahead: int = 0
     ) -> None:
         """Open a connection on both sides: for a new session, or for the one that the client had."""
-        self.log.append(f"client {client}: connect timeout={timeout_ms} resume={resume} {password} ahead={ahead}")
+        self.log.append((client, "connect", timeout_ms, resume, password, ahead))
         seen = self.simulated.server.zxid + ahead
         ids = self.sessions.get(client, (0, 0)) if resume else (0, 0)
         arms: tuple[Arm, Arm] = (self.simulated, self.real)
@@ -72,6 +105,8 @@ class Pair:
         if answers[0] and answers[1] and (answers[0], answers[1]) != self.sessions.get(client):
             self._forsaken.append(self.sessions.get(client, (0, 0)))
             self.sessions[client] = answers[0], answers[1]
+        outcome = "new" if ids[1] == 0 else "taken up" if self.is_open(client) else "refused"
+        self.connects[outcome if answers[1] or outcome != "new" else "closed"] += 1
 
     @staticmethod
     def _connected(stream: list[Any]) -> int:
@@ -83,15 +118,56 @@ class Pair:
         for asked in batch:
             self._xids[client] = self._xids.get(client, 0) + 1
             numbered.append((self._xids[client], asked))
-            self.log.append(f"client {client}: {asked}")
+            self.log.append((client, self._xids[client], asked))
+        begin = len(self.real.streams[client])
         self.simulated.send(client, numbered)
         self.real.send(client, numbered)
         self.compare(client)
+        self._note(batch, [said for said in self.real.streams[client][begin:] if isinstance(said, Reply)])
+
+    def volley(self, batches: dict[int, list[Asked]]) -> None:
+        """Requests of many clients, all under way at once on the real server; simzk is asked in the order that the
+        replies tell."""
+        numbered: dict[int, list[tuple[int, Asked]]] = {}
+        begins = {client: len(self.real.streams[client]) for client in batches}
+        for client, batch in batches.items():
+            first = self._xids.get(client, 0) + 1
+            self._xids[client] = first + len(batch)
+            numbered[client] = list(enumerate(batch, first))
+        self.real.volley(numbered)
+        ordered = []
+        for client, requests in numbered.items():
+            replies = [said for said in self.real.streams[client][begins[client] :] if isinstance(said, Reply)]
+            for (xid, asked), reply in zip_longest(requests, replies):
+                place = (2**63, 1) if reply is None else place_of(asked, reply)
+                ordered.append((*place, client, xid, asked))
+        ordered.sort(key=lambda entry: entry[:4])
+        for _, _, client, xid, asked in ordered:
+            self.log.append((client, xid, asked))
+            self.simulated.ask(client, xid, asked)
+        self.simulated.server.check()
+        for client in batches:
+            self.compare(client)
+            replies = [said for said in self.real.streams[client][begins[client] :] if isinstance(said, Reply)]
+            self._note(batches[client], replies)
+
+    def _note(self, asked: list[Asked], replies: list[Reply]) -> None:
+        """Remember which kinds of request met which codes, those in multis too."""
+        for request, reply in zip(asked, replies, strict=False):
+            self.met[name_of(request), reply.error] += 1
+            if isinstance(request, req.Multi | req.MultiRead) and isinstance(reply.body, list):
+                for operation, result in zip(request.operations, reply.body, strict=False):
+                    self.met[f"{name_of(operation)} in {name_of(request)}", result.error] += 1
+
+    @property
+    def requests(self) -> int:
+        """How many requests were answered and compared."""
+        return sum(number for (name, _), number in self.met.items() if " in " not in name)
 
     def drop(self, client: int) -> None:
         """Cut the client's connection on both sides; a ping before it tells that all was read until then."""
         self.send(client, [req.Ping()])
-        self.log.append(f"client {client}: dropped")
+        self.log.append((client, "dropped"))
         self.simulated.drop(client)
         self.real.drop(client)
 
@@ -101,7 +177,7 @@ class Pair:
         The real server queues the events that the end of the session makes, and closes the socket without waiting
         for its sending thread: any number of the last of them may be lost. The rest must be ours.
         """
-        self.log.append(f"client {client}: silent until it expires")
+        self.log.append((client, "silent until it expires"))
         self.simulated.let_expire(client)
         self.real.let_expire(client)
         ours, theirs = self.simulated.streams[client], self.real.streams[client]
@@ -116,34 +192,68 @@ class Pair:
         their way."""
         begin = self._compared.get(client, 0)
         ours, theirs = self.simulated.streams[client], self.real.streams[client]
-        end = max(map(last_answer, (ours, theirs)))
+        end = max(last_answer(ours, begin), last_answer(theirs, begin))
         simulated = tuple(self._normalise["simulated"](said) for said in ours[begin:end])
         real = tuple(self._normalise["real"](said) for said in theirs[begin:end])
-        found = differences(simulated, real)
-        if found or self.simulated.is_open(client) != self.real.is_open(client):
-            self.failed = True
-            history = "\n  ".join(self.log[-12:])
-            pytest.fail(
-                f"simulated | real differ:\n  {chr(10).join(found) or 'one of them closed the connection'}"
-                f"\nafter\n  {history}\nsimulated: {ours[begin:end]}\nreal:      {theirs[begin:end]}"
-            )
+        if simulated != real or self.simulated.is_open(client) != self.real.is_open(client):
+            self._fail(client, differences(simulated, real))
         self._compared[client] = end
+
+    def _fail(self, client: int, found: list[str]) -> Never:
+        """Say what differs, what had been asked until then, and how to see it again."""
+        self.failed = True
+        at, first = self._first_unlike()
+        history = "\n  ".join(map(str, self.log[max(0, at - HISTORY) : at + 1]))
+        pytest.fail(
+            f"seed {self.seed}, client {client}: simulated | real differ:\n  "
+            f"{chr(10).join(found[:20]) or 'one of them closed the connection'}\n"
+            f"the first reply that differs:\n  {first[0]}\n  {first[1]}\n"
+            f"after (client, xid, request), in the order of the real server\n  {history}\nplay it again by\n  "
+            f"SIMZK_DIFFERENTIAL_FIRST_SEED={self.seed} SIMZK_DIFFERENTIAL_REQUESTS=1 "
+            "pytest tests/conformance/test_differential.py -k traffic"
+        )
+
+    def _first_unlike(self) -> tuple[int, tuple[object, object]]:
+        """Where in the log the first request stands that was answered differently, and both replies."""
+        nothing = (None, None)
+        replies: list[dict[tuple[object, object], tuple[object, object]]] = []
+        for arm, normalise in ((self.simulated, self._normalise["simulated"]), (self.real, self._normalise["real"])):
+            told = [(client, said) for client, stream in arm.streams.items() for said in stream]
+            replies.append(
+                {(client, said.xid): (said, normalise(said)) for client, said in told if isinstance(said, Reply)}
+            )
+        for at, entry in enumerate(self.log):
+            ours, theirs = (told.get((entry[0], entry[1]), nothing) for told in replies)
+            if ours[1] != theirs[1]:
+                return at, (ours[0], theirs[0])
+        return len(self.log) - 1, nothing
 
     def play(self, seed: int) -> None:
         """All of one seed's traffic, and then everything removed."""
+        self.seed = seed
+        self.log.clear()
         traffic = Traffic(seed, self.simulated.server.tree)
-        for _ in range(STEPS):
-            client = traffic.pick(CLIENTS)
-            if not self.is_open(client):
-                self._open(client, traffic)
-            elif traffic.chance(0.01):
-                self.drop(client)
-            elif traffic.chance(0.01):
-                # Taken up from elsewhere while the connection is still there, with the right password or not.
-                self.connect(client, 30_000, resume=True, password="right" if traffic.chance(0.7) else "wrong")
-            else:
-                self.send(client, traffic.batch(self.simulated.server.zxid))
+        for _ in range(VOLLEYS):
+            for _ in range(QUIET_STEPS):
+                self._quiet_step(traffic)
+            open_clients = [client for client in CLIENTS if self.is_open(client)]
+            self.volley(traffic.volley(open_clients, self.simulated.server.zxid))
         self.clean()
+        self.seed = None
+
+    def _quiet_step(self, traffic: Traffic) -> None:
+        """Something of one client while no other asks: what the real server answers out of order, or by chance."""
+        closed = [client for client in CLIENTS if not self.is_open(client)]
+        client = traffic.pick(closed) if closed and traffic.chance(0.8) else traffic.pick(CLIENTS)
+        if not self.is_open(client):
+            self._open(client, traffic)
+        elif traffic.chance(0.05):
+            self.drop(client)
+        elif traffic.chance(0.05):
+            # Taken up from elsewhere while the connection is still there, with the right password or not.
+            self.connect(client, 30_000, resume=True, password="right" if traffic.chance(0.7) else "wrong")
+        else:
+            self.send(client, traffic.batch(self.simulated.server.zxid))
 
     def _open(self, client: int, traffic: Traffic) -> None:
         timeout_ms = traffic.pick((30_000, 30_001, 39_999, 40_001, 2**31 - 1))

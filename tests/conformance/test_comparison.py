@@ -29,6 +29,12 @@ STREAM: tuple[Any, ...] = (
     Reply(4, 7, 0, [OperationResult(0, STAT), OperationResult(0, "/path"), OperationResult(-110, None)]),
     Reply(5, 7, 0, [ClientInfo("ip", "127.0.0.1")]),
     Reply(6, 7, -101, None),
+    Reply(7, 7, 0, "/created"),
+    Reply(8, 7, 0, ("/created", STAT)),
+    Reply(9, 7, 0, STAT),
+    Reply(10, 7, 0, ["a", "b"]),
+    Reply(11, 7, 0, 5),
+    Reply(12, 7, 0, [OperationResult(0, (b"data", STAT)), OperationResult(0, ["a"]), OperationResult(0, ("/p", STAT))]),
     Closed(),
 )
 

@@ -3,13 +3,15 @@
 Rules of this module:
   - a step is drawn from the generator's own `random.Random` and from what the simulated tree looks like now, so that
     most requests have something to do; if the trees differ the comparison has already failed;
-  - what must come alone (because the real server answers it out of order, or closes behind it) comes alone.
+  - what must come alone (because the real server answers it out of order, or closes behind it) comes alone;
+  - what a real server does by chance while other requests are under way is kept apart: docs/reference/zookeeper.md
+    §10 lists it, each with its reason.
 """
 
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from simzk.wire.operations import BY_REQUEST, OPERATIONS
 from simzk.zookeeper import requests as req
@@ -18,7 +20,7 @@ from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
 from tests.conformance.arms import Asked, Raw
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from simzk.zookeeper.tree import DataTree
 
@@ -62,11 +64,7 @@ SCHEMES = ("digest", "digest", "digest", "digest", "digest", "ip", "none such", 
 BAD_OPCODES = (0, 10, 13, 23, 99, 108, -1, -2, 2**31 - 1)
 
 
-class Batch(NamedTuple):
-    """Requests that go out together."""
-
-    client: int
-    requests: list[Asked]
+MultiOperation = req.Create | req.Create2 | req.CreateContainer | req.CreateTTL | req.Delete | req.SetData | req.Check
 
 
 class Traffic:
@@ -80,6 +78,12 @@ class Traffic:
     def __init__(self, seed: int, tree: DataTree) -> None:
         self._random = random.Random(seed)
         self._tree = tree
+        self._existing: list[str] = []
+        self.look()
+
+    def look(self) -> None:
+        """From here on paths are drawn from what the tree holds now."""
+        self._existing = [path for path, _ in self._tree.walk()]
 
     def chance(self, probability: float) -> bool:
         return self._random.random() < probability
@@ -95,13 +99,12 @@ class Traffic:
         if draw < 0.09:
             return self._random.choice(sorted(SPECIAL_PATHS))
         if draw < 0.65:
-            existing = [path for path, _ in self._tree.walk()]
-            return self._random.choice(existing)
+            return self._random.choice(self._existing)
         return self.new_path()
 
     def new_path(self) -> str:
         """A path to make a node at: its parent mostly exists."""
-        parents = [path for path, _ in self._tree.walk() if path.count("/") < 4]
+        parents = [path for path in self._existing if path.count("/") < 4]
         parent = self._random.choice(parents)
         if parent in ("/", "/zookeeper/config", "/zookeeper/quota"):
             parent = "" if self.chance(0.9) or parent == "/" else parent
@@ -126,6 +129,7 @@ class Traffic:
         if make is req.CreateTTL:
             ttl_ms = self._random.choice((10**9, 10**9, 2**40 - 1, 2**40, 0, -1))
             # A TTL of -1 beside flags of another kind passes the real server's check, and kills it when applied.
+            flags = self._random.choice((5, 6, 5, 6, flags))
             return req.CreateTTL(*fields[:3], flags if flags in (5, 6) or ttl_ms >= 0 else 5, ttl_ms)
         made: req.Request = make(*fields)
         return made
@@ -193,6 +197,7 @@ class Traffic:
 
     def batch(self, zxid: int) -> list[Asked]:
         """One to five requests that go out together."""
+        self.look()
         draw = self._random.random()
         if draw < 0.012:
             return [req.CloseSession()]
@@ -203,7 +208,7 @@ class Traffic:
         if draw < 0.04:
             return [Raw(self._random.choice(BAD_OPCODES), b"")]
         if draw < 0.06:
-            return [self._mangled(zxid)]
+            return [self._mangled(zxid, list(WEIGHTS))]
         kinds = [kind for kind, weight in WEIGHTS.items() for _ in range(weight)]
         count = self._random.choice((1, 1, 2, 3, 5))
         requests: list[Asked] = []
@@ -213,9 +218,51 @@ class Traffic:
             requests.append(self.request(self._random.choice(kinds), zxid))
         return requests
 
-    def _mangled(self, zxid: int) -> Raw:
+    def volley(self, clients: Sequence[int], zxid: int) -> dict[int, list[Asked]]:
+        """Many requests of each client, all to be under way at once."""
+        self.look()
+        draw = self._random.random()
+        if draw < 0.1:
+            return self._acl_volley(clients, zxid)
+        if draw < 0.2:
+            return self._closing_volley(clients, zxid)
+        return {client: [self._any_of(MIXED, zxid) for _ in range(self._length())] for client in clients}
+
+    def _length(self) -> int:
+        return self._random.randrange(1, LONGEST_BATCH)
+
+    def _any_of(self, kinds: Sequence[type], zxid: int) -> Asked:
+        if self.chance(0.02):
+            return self._mangled(zxid, READ_KINDS)
+        return calm(self.request(self._random.choice(kinds), zxid))
+
+    def _acl_volley(self, clients: Sequence[int], zxid: int) -> dict[int, list[Asked]]:
+        """Reads, and changes of ACLs, of each node one: a second would be checked against the first one's old ACL."""
+        paths = self._random.sample(self._existing, min(len(self._existing), len(clients)))
+        batches: dict[int, list[Asked]] = {}
+        for client, path in zip(clients, paths, strict=False):
+            change = self.request(req.SetACL, zxid)
+            assert isinstance(change, req.SetACL)
+            reads = [self._any_of(READ_KINDS, zxid) for _ in range(self._length())]
+            reads.insert(self._random.randrange(len(reads) + 1), change._replace(path=path))
+            batches[client] = reads
+        return batches
+
+    def _closing_volley(self, clients: Sequence[int], zxid: int) -> dict[int, list[Asked]]:
+        """Some clients read and close their session while the others do all but remove nodes."""
+        batches: dict[int, list[Asked]] = {}
+        for client in clients:
+            closes = self.chance(0.3)
+            batches[client] = [
+                self._any_of(READ_KINDS if closes else NOT_REMOVING, zxid) for _ in range(self._length())
+            ]
+            if closes:
+                batches[client].append(req.CloseSession())
+        return batches
+
+    def _mangled(self, zxid: int, kinds: Sequence[type]) -> Raw:
         """A request whose body is cut short, or has bytes too many, which the server does not mind."""
-        kind = self._random.choice([kind for kind in WEIGHTS if kind not in (req.WhoAmI, req.Ping)])
+        kind = self._random.choice([kind for kind in kinds if kind not in (req.WhoAmI, req.Ping)])
         operation = BY_REQUEST[kind]
         body = operation.codec.encode(self.request(kind, zxid))
         cut = self._random.randrange(len(body) + 4)
@@ -229,3 +276,34 @@ WEIGHTS: dict[type, int] = {
     for operation in OPERATIONS
     if _RARE.get(operation.request, 1)
 }
+
+LONGEST_BATCH = 80
+_REMOVING = (req.Delete, req.DeleteContainer, req.Multi)
+MIXED: list[type] = [kind for kind, weight in WEIGHTS.items() for _ in range(weight) if kind is not req.SetACL]
+READ_KINDS: list[type] = [kind for kind in MIXED if not BY_REQUEST[kind].is_write]
+NOT_REMOVING: list[type] = [kind for kind in MIXED if kind not in _REMOVING]
+
+
+def calm(asked: req.Request) -> req.Request:
+    """The request without what a real server does by chance while others are under way.
+
+    - A container made with the flags of an ephemeral is one to what is checked before it is applied, and none later.
+    - A multi that stumbles over a null after some of its operations were checked (-5) does not take those back: what
+      is checked before it is passed over sees their effects, sequence numbers that are never used among them.
+    """
+    if isinstance(asked, req.CreateContainer) and asked.flags in (1, 3):
+        return asked._replace(flags=asked.flags - 1)
+    if isinstance(asked, req.Multi):
+        return req.Multi(tuple(_calm_operation(operation) for operation in asked.operations))
+    return asked
+
+
+def _calm_operation(operation: MultiOperation) -> MultiOperation:
+    if operation.path is None:
+        operation = operation._replace(path="/a")
+    if isinstance(operation, req.Create | req.Create2 | req.CreateContainer | req.CreateTTL):
+        nulls = operation.acl is None or any(None in entry.id for entry in operation.acl)
+        operation = operation._replace(acl=OPEN_ACL if nulls else operation.acl)
+    calmed = calm(operation)
+    assert isinstance(calmed, type(operation))
+    return calmed
