@@ -144,6 +144,12 @@ class RealArm:
     def drop(self, client: int) -> None:
         self._links.pop(client).socket.close()
 
+    def break_off(self, client: int, data: bytes) -> None:
+        """Send bytes over which the server ends the connection, and wait until it does."""
+        link = self._links.pop(client)
+        link.socket.sendall(data)
+        self._read_until_closed(link, self.streams[client])
+
     def let_expire(self, client: int) -> None:
         """Wait until the server ends the silent client's session, and its connection with it."""
         self._read_until_closed(self._links.pop(client), self.streams[client])
@@ -224,6 +230,11 @@ class SimulatedArm:
         link = self._links.pop(client)
         assert link.connection is not None
         self.server.disconnect(link.connection)
+
+    def break_off(self, client: int, data: bytes) -> None:
+        """Bytes over which the server ends the connection."""
+        self._deliver(client, self._links[client], data)
+        self.server.check()
 
     def let_expire(self, client: int) -> None:
         """Let time run until the silent client's session ends; others have longer ones."""

@@ -171,6 +171,13 @@ class Pair:
         self.simulated.drop(client)
         self.real.drop(client)
 
+    def break_off(self, client: int, data: bytes) -> None:
+        """Bytes that are no request, over which both sides must end the connection."""
+        self.log.append((client, "bytes", data[:40]))
+        self.simulated.break_off(client, data)
+        self.real.break_off(client, data)
+        self.compare(client)
+
     def let_expire(self, client: int) -> None:
         """Say nothing for a client until its session has expired on both sides.
 

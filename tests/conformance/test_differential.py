@@ -13,6 +13,7 @@ a seed played again is alike, not equal.
 from __future__ import annotations
 
 import os
+from struct import pack
 from typing import TYPE_CHECKING
 
 import pytest
@@ -169,6 +170,33 @@ def test_identities_in_the_order_of_the_real_set(pair: Pair) -> None:
         pair.send(ONE, [req.WhoAmI()])
     pair.send(ONE, [req.Create("/auth", b"", (ACL(31, Id("auth", "")),), 0), req.GetACL("/auth")])
     pair.send(TWO, [req.GetACL("/auth"), req.GetData("/auth", False)])
+    pair.clean()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pack(">i", -1),
+        pack(">i", -(2**31)),
+        pack(">i", 2**31 - 1),
+        pack(">i", 0x100000),
+        pack(">i", 0),
+        pack(">ii", 4, 1),
+        pack(">i", 7) + bytes(7),
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"ruok",
+    ],
+    ids=lambda data: data[:12].hex(),
+)
+def test_broken_frames_end_a_connection_alike(pair: Pair, data: bytes) -> None:
+    both_connected(pair)
+    pair.send(ONE, [req.Create("/held", b"", OPEN_ACL, 1), req.AddWatch("/", 1)])
+    pair.break_off(ONE, data)
+    assert not pair.is_open(ONE)
+    # Its session is still there.
+    pair.send(TWO, [req.Exists("/held", False), req.Create("/other", b"", OPEN_ACL, 0)])
+    pair.connect(ONE, 30_000, resume=True)
+    pair.send(ONE, [req.GetEphemerals(None)])
     pair.clean()
 
 
