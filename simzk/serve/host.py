@@ -20,7 +20,7 @@ from simzk.serve.clock import Clock, StillClock, WallClock
 from simzk.serve.faults import HostDriver, new_rules
 from simzk.simulation.fault_point import FaultPoint
 from simzk.wire.server_connection import Incoming, ProtocolProblem, Received, ServerConnection
-from simzk.zookeeper.replies import Closed, Outgoing
+from simzk.zookeeper.replies import Closed, Outgoing, Reply
 from simzk.zookeeper.requests import ConnectRequest, Request
 
 if TYPE_CHECKING:
@@ -111,6 +111,7 @@ class Host:
     ) -> None:
         self.server = server
         self.clock = clock
+        self._on_wall_time = isinstance(clock, WallClock)
         self.lock = threading.RLock()
         self._shares_rules = rules is not None
         if rules is None:
@@ -148,7 +149,7 @@ class Host:
     def process(self, link: Link, received: Sequence[Received]) -> None:
         """Handle what a link's wire has decoded; under the lock. What is to be sent waits for `flush`, but where order
         demands it."""
-        if isinstance(self.clock, WallClock):
+        if self._on_wall_time:
             self.tick()  # what is due comes first, whichever client's thread wakes first
         connection = link.connection
         if connection is None or link.paused or link.closed or self.faults.active:
@@ -227,14 +228,16 @@ class Host:
     def deliver(self, connection: Connection, outgoing: list[Outgoing]) -> None:
         """What the server sends on a connection of ours; under the lock."""
         link = connection.owner
-        if isinstance(link, Link):
-            if link.unsent:
-                link.unsent.extend(outgoing)
-            else:
-                link.unsent = outgoing
+        if not isinstance(link, Link):
+            return
+        if link.paused or link.unsent or self.faults.active:
+            link.unsent.extend(outgoing)
             self._write(link)
+        else:
+            self._transmit(link, outgoing)
 
     def _write(self, link: Link) -> None:
+        """Send what has been waiting on a link, as far as it is not paused and faults let it through."""
         if link.paused or not link.unsent:
             return
         outgoing, link.unsent = link.unsent, []
@@ -244,10 +247,15 @@ class Host:
                 self._write(link)
             self._drop(link)
             return
-        link.sent += len(outgoing)
-        link.last_zxid = getattr(outgoing[-1], "zxid", link.last_zxid)
-        link.transport.deliver(link.wire.encode(*outgoing))
-        if isinstance(outgoing[-1], Closed):
+        self._transmit(link, outgoing)
+
+    def _transmit(self, link: Link, outgoing: list[Outgoing]) -> None:
+        """Hand messages to a link's transport."""
+        count, last = len(outgoing), outgoing[-1]
+        link.sent += count
+        link.last_zxid = last.zxid if last.__class__ is Reply else getattr(last, "zxid", link.last_zxid)
+        link.transport.deliver(link.wire.encode_one(last) if count == 1 else link.wire.encode(*outgoing))
+        if last.__class__ is Closed:
             self._drop(link)
 
     def cut(self, link: Link) -> None:
@@ -273,7 +281,7 @@ class Host:
 
     def _attend(self, connection: Connection) -> None:
         """From now on the session is alive whenever time moves; on wall time its client sees to that itself."""
-        connection.attended = not isinstance(self.clock, WallClock)
+        connection.attended = not self._on_wall_time
 
     def _neglect(self, connection: Connection) -> None:
         """From now on the session has its timeout to live, unless its client is heard."""
@@ -364,7 +372,7 @@ class Host:
 
     def seconds_to_deadline(self) -> float | None:
         """How long a client may sleep before the server has something to do by itself; None: time stands still."""
-        if not isinstance(self.clock, WallClock):
+        if not self._on_wall_time:
             return None
         with self.lock:
             deadline_ms = self._next_deadline_ms()

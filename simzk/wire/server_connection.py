@@ -44,6 +44,9 @@ _PREFIX_BYTES, _unpack_prefix = _PREFIX.size, _PREFIX.unpack_from
 _FRAMED_REPLY = struct.Struct(">iiqi")
 _pack_reply = _FRAMED_REPLY.pack
 _MULTI_OPCODE = BY_REQUEST[req.Multi].opcode
+# Two columns of the table, since every request passes here.
+_READERS = {opcode: operation.codec.read for opcode, operation in BY_OPCODE.items()}
+_WRITERS = {kind: operation.reply.write for kind, operation in BY_REQUEST.items() if operation.reply is not None}
 
 
 class Incoming(NamedTuple):
@@ -123,13 +126,13 @@ class ServerConnection:
         return self._request(xid, opcode, frame, _REQUEST_HEADER_BYTES)
 
     def _request(self, xid: int, opcode: int, data: bytes, at: int) -> Incoming:
-        operation = BY_OPCODE.get(opcode)
+        read = _READERS.get(opcode)
         body: req.Request
-        if operation is None:
+        if read is None:
             body = req.Unimplemented(opcode)
         else:
             try:
-                body, _ = operation.codec.read(data, at)
+                body, _ = read(data, at)
             except MalformedError as malformed:
                 broke_off = opcode == _MULTI_OPCODE and not isinstance(malformed, NullACLError)
                 body = req.Undecodable(opcode, takes_zxid=broke_off)
@@ -139,14 +142,31 @@ class ServerConnection:
 
     def encode(self, *messages: Outgoing) -> bytes:
         """The bytes of what the server sends; of `Closed` there are none, the transport is simply closed."""
-        if len(messages) == 1:
-            only = messages[0]
-            return self._encode_reply(only) if only.__class__ is Reply else self._encode(only)
-        return b"".join(map(self._encode, messages))
+        return b"".join(map(self.encode_one, messages))
 
-    def _encode(self, message: Outgoing) -> bytes:
-        if message.__class__ is Reply:
-            return self._encode_reply(message)
+    def encode_one(self, message: Outgoing) -> bytes:
+        """The bytes of one message."""
+        if message.__class__ is not Reply:
+            return self._encode_other(message)
+        xid, zxid, error, body = message
+        unanswered = self._unanswered
+        if unanswered and unanswered[0][0] == xid:
+            _, request = unanswered.popleft()
+        else:
+            request = self._answered(xid)
+        if error and body is None:
+            return _pack_reply(_REPLY_HEADER_BYTES, xid, zxid, error)
+        out = bytearray()
+        write = _WRITERS.get(request.__class__)
+        if write is not None:
+            write(out, body)
+        else:
+            assert isinstance(request, req.Multi | req.MultiRead)
+            assert isinstance(body, list)
+            write_results(out, request, body)
+        return _pack_reply(_REPLY_HEADER_BYTES + len(out), xid, zxid, error) + out
+
+    def _encode_other(self, message: Outgoing) -> bytes:
         out = new_frame()
         match message:
             case WatchedEvent(kind, path, zxid):
@@ -157,25 +177,6 @@ class ServerConnection:
             case Closed():
                 return b""
         return framed(out)
-
-    def _encode_reply(self, reply: Reply) -> bytes:
-        xid, zxid, error, body = reply
-        unanswered = self._unanswered
-        if unanswered and unanswered[0][0] == xid:
-            _, request = unanswered.popleft()
-        else:
-            request = self._answered(xid)
-        if error and body is None:
-            return _pack_reply(_REPLY_HEADER_BYTES, xid, zxid, error)
-        out = bytearray()
-        codec = BY_REQUEST[request.__class__].reply
-        if codec is not None:
-            codec.write(out, body)
-        else:
-            assert isinstance(request, req.Multi | req.MultiRead)
-            assert isinstance(body, list)
-            write_results(out, request, body)
-        return _pack_reply(_REPLY_HEADER_BYTES + len(out), xid, zxid, error) + out
 
     def _answered(self, xid: int) -> req.Request:
         """The request that a reply of this xid answers."""

@@ -12,10 +12,12 @@ from __future__ import annotations
 import codecs
 import re
 import struct
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import CodeType
 
 T = TypeVar("T")
 
@@ -192,29 +194,75 @@ def vector(item: Codec[T]) -> Codec[tuple[T, ...] | None]:
     return Codec(read, write)
 
 
+_WRITTEN_OUT: dict[Codec[Any], tuple[str, ...]] = {
+    TEXT: (
+        "(length,) = unpack_int(data, at)",
+        "end = at + 4 + length",
+        "if length < 0 or end > size: return read_any(data, begin)",
+        "{value} = data[at + 4 : end].decode()",
+        "at = end",
+    ),
+    BUFFER: (
+        "(length,) = unpack_int(data, at)",
+        "end = at + 4 + length",
+        "if length < 0 or end > size: return read_any(data, begin)",
+        "{value} = data[at + 4 : end]",
+        "at = end",
+    ),
+    INT: ("({value},) = unpack_int(data, at)", "at += 4"),
+    BOOLEAN: ("{value} = data[at] != 0", "at += 1"),
+}
+"""How a field is read in place where it is neither null nor malformed; other codecs are called."""
+
+
 def record(make: Callable[..., T], *fields: Codec[Any]) -> Codec[T]:
     """A record: its fields in order, without framing. A value of it is a tuple of them.
 
-    Its reader and its writer are written out field by field and compiled, as `namedtuple` does with its methods.
+    Its reader and its writer are compiled, as `namedtuple` does with its methods. The reader takes ordinary fields in
+    place; what has a null or is malformed is read anew, field by field.
 
     >>> pair = record(lambda *values: values, TEXT, INT)
-    >>> pair.decode(pair.encode(("a", 7)))
-    ('a', 7)
+    >>> pair.decode(pair.encode(("a", 7))), pair.decode(pair.encode((None, 7)))
+    (('a', 7), (None, 7))
     """
-    numbers = range(len(fields))
-    values = "".join(f"v{number}, " for number in numbers)
     is_tuple = isinstance(make, type) and issubclass(make, tuple)
-    lines = ["def read(data, at):"]
-    lines += [f"    v{number}, at = read{number}(data, at)" for number in numbers]
-    lines += [f"    return {f'new(make, ({values}))' if is_tuple else f'make({values})'}, at"]
-    lines += ["def write(out, value):"]
-    lines += [f"    ({values}) = value"]
-    lines += [f"    write{number}(out, v{number})" for number in numbers]
+    kinds = tuple(field if field in _WRITTEN_OUT else None for field in fields)
     scope: dict[str, Any] = {"make": make, "new": tuple.__new__}
+    scope |= {"unpack_int": _unpack_int, "not_ordinary": _NOT_ORDINARY}
     for number, field in enumerate(fields):
         scope[f"read{number}"], scope[f"write{number}"] = field
-    exec("\n".join(lines), scope)
+    exec(_compiled(kinds, is_tuple), scope)
     return Codec(scope["read"], scope["write"])
+
+
+_NOT_ORDINARY = (struct.error, IndexError, UnicodeDecodeError)
+
+
+@lru_cache
+def _compiled(kinds: tuple[Codec[Any] | None, ...], is_tuple: bool) -> CodeType:
+    """What defines the reader and the writer of records with such fields; None is a field whose codec is called."""
+    numbers = range(len(kinds))
+    values = "".join(f"v{number}, " for number in numbers)
+    made = f"return {f'new(make, ({values}))' if is_tuple else f'make({values})'}, at"
+    called = [f"v{number}, at = read{number}(data, at)" for number in numbers]
+    in_place: list[str] = []
+    for number, kind in enumerate(kinds):
+        steps = (called[number],) if kind is None else _WRITTEN_OUT[kind]
+        in_place += [line.format(value=f"v{number}") for line in steps]
+    lines = [
+        "def read_any(data, at):",
+        *(f"    {line}" for line in (*called, made)),
+        "def read(data, at):",
+        "    begin, size = at, len(data)",
+        "    try:",
+        *(f"        {line}" for line in (*in_place, made)),
+        "    except not_ordinary:",
+        "        return read_any(data, begin)",
+        "def write(out, value):",
+        f"    ({values}) = value",
+        *(f"    write{number}(out, v{number})" for number in numbers),
+    ]
+    return compile("\n".join(lines), "<record>", "exec")
 
 
 def packed(make: Callable[..., T], layout: str) -> Codec[T]:

@@ -155,22 +155,25 @@ def _check_flags(flags: int, ttl_ms: int, asker: Asker) -> Flags:
 
 
 def _prepare_create(request: CreateRequest, asker: Asker, find: Find) -> txns.CreateRecord:
-    ttl_ms = request.ttl_ms if isinstance(request, req.CreateTTL) else NO_TTL
-    rules = asker.config.rules
-    kind = _check_flags(request.flags, ttl_ms, asker) if rules.flags_come_first else FLAGS[0]
-    if isinstance(request, req.CreateTTL) and not kind.ttl:
+    path, data, asked_acl, flags = request[:4]
+    identities, config, quotas = asker
+    rules = config.rules
+    ttl_ms = request.ttl_ms if request.__class__ is req.CreateTTL else NO_TTL
+    kind = _check_flags(flags, ttl_ms, asker) if flags and rules.flags_come_first else _PLAIN
+    if request.__class__ is req.CreateTTL and not kind.ttl:
         raise RefusedError(Code.BAD_ARGUMENTS)
-    path = _text(request.path)
+    if path is None:
+        path = _text(path)
     slash = path.rfind("/")
     if slash == -1 or "\0" in path:
         raise RefusedError(Code.BAD_ARGUMENTS)
     parent_path = path[:slash]
-    acl = expand_acl(request.acl, asker.identities, asker.config.schemes)
+    acl = OPEN_ACL if asked_acl is OPEN_ACL else expand_acl(asked_acl, identities, config.schemes)
     parent = _existing(find, parent_path)
     if parent.acl is not OPEN_ACL:
         asker.need(parent, acls.CREATE)
     if not rules.flags_come_first:
-        kind = _check_flags(request.flags, ttl_ms, asker)
+        kind = _check_flags(flags, ttl_ms, asker)
     if kind.sequential:
         path += f"{parent.cversion:010d}"
     # The parent exists, so its own path is known to be good; but the root stands in the tree as "/" and as "".
@@ -180,8 +183,7 @@ def _prepare_create(request: CreateRequest, asker: Asker, find: Find) -> txns.Cr
         raise RefusedError(Code.NODE_EXISTS)
     if parent.ephemeral_owner and is_session(parent.ephemeral_owner):
         raise RefusedError(Code.NO_CHILDREN_FOR_EPHEMERALS)
-    data = request.data
-    if asker.config.enforce_quota and rules.enforces_quotas and asker.quotas.would_exceed(path, 1, len(data or b"")):
+    if config.enforce_quota and rules.enforces_quotas and quotas.would_exceed(path, 1, len(data or b"")):
         raise RefusedError(Code.QUOTA_EXCEEDED)
     cversion = parent.cversion + 1 if parent.cversion != MAX_INT32 else MIN_INT32
     # The kind of node comes from the request, not from its flags, for containers and TTL nodes (§1.5).

@@ -331,9 +331,9 @@ class Server:
         session_id, _, zxid, time_ms, record = transaction
         assert zxid > self.zxid, "history only grows"
         self.zxid = zxid
-        if isinstance(record, txns.CreateSessionTxn):
+        if record.__class__ is txns.CreateSessionTxn:
             self.sessions.add(session_id, record.timeout_ms, time_ms)
-        elif isinstance(record, txns.CloseSessionTxn):
+        elif record.__class__ is txns.CloseSessionTxn:
             self.sessions.remove(session_id)
         tree, watches = self.tree, self.watches
         body, changes = tree.apply(transaction)

@@ -160,13 +160,13 @@ class DataTree:
 
     def _create(self, transaction: txns.Transaction, record: txns.CreateRecord, owner: int) -> tuple[Znode, Change]:
         path, data, acl = record[:3]
+        _, _, zxid, time_ms, _ = transaction
         parent_path, _, name = path.rpartition("/")
         nodes = self._nodes
         parent = nodes[parent_path]
         assert path not in nodes, "a node is created once"
         if acl is not OPEN_ACL:
             acl = self.acls.keep(acl)
-        zxid = transaction.zxid
         cversion = record.parent_cversion
         if cversion == UNKNOWN_CVERSION:
             cversion = parent.cversion + 1
@@ -174,7 +174,7 @@ class DataTree:
             # Where the counter has wrapped it sticks, and so does pzxid (§2.2).
             parent.cversion = cversion
             parent.pzxid = zxid
-        nodes[path] = node = Znode(data, acl, owner, zxid, transaction.time_ms)
+        nodes[path] = node = Znode(data, acl, owner, zxid, time_ms)
         parent.add_child(name)
         if owner:
             self._own(path, owner)
@@ -244,13 +244,14 @@ class DataTree:
 
     def _apply_set_data(self, transaction: txns.Transaction, record: txns.SetDataTxn) -> Applied:
         path, data, version = record
+        _, _, zxid, time_ms, _ = transaction
         node = self._nodes[path]
         if self.quotas.armed:
             self.quotas.count(path, 0, len(data or b"") - len(node.data or b""))
         node.data = data
         node.version = version
-        node.mzxid = transaction.zxid
-        node.mtime_ms = transaction.time_ms
+        node.mzxid = zxid
+        node.mtime_ms = time_ms
         return _new(Applied, (node.stat(), (_new(Change, (_DATA_CHANGED, path, node.acl, "", ())),)))
 
     def _apply_set_acl(self, transaction: txns.Transaction, record: txns.SetACLTxn) -> Applied:
