@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING
 from simzk.errors import ConfigError
 from simzk.kafka import paths
 from simzk.kafka.acls import kind_of
-from simzk.kafka.protocol import AdminResponse, AlterAclsRequest
+from simzk.kafka.protocol import AdminResponse, AlterAclsRequest, AlterConfigRequest
 from simzk.kafka.schemas import acl as acl_schema
+from simzk.kafka.schemas import scram
 from simzk.kafka.schemas.acl import LITERAL, PREFIXED, AclEntry, AclResource
+from simzk.kafka.schemas.config import sanitize
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from simzk.kafka.admin import Operator
-    from simzk.simulation import Future
+    from simzk.simulation import Future, Scheduler
     from simzk.zookeeper.server import Server
 
 
@@ -24,6 +26,7 @@ class SecurityOperations:
 
     _operator: Operator
     server: Server
+    scheduler: Scheduler
 
     def add_acls(
         self, kind: str, name: str, entries: Iterable[AclEntry], *, prefixed: bool = False
@@ -65,6 +68,41 @@ class SecurityOperations:
         path = paths.acl(_resource(kind, name, prefixed=prefixed))
         node = self.server.tree.get(path)
         return () if node is None else acl_schema.decode(path, node.data)
+
+    def add_user(
+        self,
+        name: str,
+        password: str,
+        *,
+        mechanism: str = "SCRAM-SHA-256",
+        iterations: int = scram.LEAST_ITERATIONS,
+        salt: bytes | None = None,
+        via: int | str | None = None,
+    ) -> Future[AdminResponse]:
+        """Let a user log in by SCRAM: its credential is a configuration of the user (0.10.2 and later).
+
+        Args:
+            name: the user's.
+            password: the user's; what is kept of it is computed from it.
+            mechanism: SCRAM-SHA-256 or SCRAM-SHA-512.
+            iterations: rounds of hashing.
+            salt: drawn where it is not given.
+            via: as for `alter_config`.
+
+        Raises:
+            ConfigError: there is no such mechanism, or the rounds are too few.
+        """
+        drawn = scram.salt_of(self.scheduler.stream("scram salts").bits(scram.SALT_BITS)) if salt is None else salt
+        value = scram.encode(scram.credential(mechanism, password, drawn, iterations))
+        request = AlterConfigRequest(f"users/{sanitize(name)}", {mechanism: value})
+        return self._operator.request(f"add user {name}", request, via)
+
+    def remove_user(
+        self, name: str, *, mechanism: str = "SCRAM-SHA-256", via: int | str | None = None
+    ) -> Future[AdminResponse]:
+        """Take a user's credential away; what else is configured for the user stays."""
+        request = AlterConfigRequest(f"users/{sanitize(name)}", {mechanism: None})
+        return self._operator.request(f"remove user {name}", request, via)
 
 
 def _resource(kind: str, name: str, *, prefixed: bool) -> AclResource:

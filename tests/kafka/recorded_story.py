@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from simzk.kafka import recording
 from simzk.kafka.cluster import KafkaCluster
+from simzk.kafka.schemas import config, scram
 from simzk.kafka.schemas.acl import AclEntry
 from simzk.kafka.versions import kafka_version
 from tests.kafka import recorded_transactions
@@ -155,15 +156,19 @@ class Story:
 
     def _configure(self, step: str) -> Act:
         code = step.partition("-")[0]
+        (writer,) = {who for entry in self.transactions[step] if (who := str(entry["who"])).startswith("b")} or {""}
+        via = int(writer[1]) if writer else None
         if code in CONFIGURED:
             entity, changes = CONFIGURED[code]
-        else:  # what the client made of a number (50 or 50.0), and of a password
-            entity = "users/<default>" if code == "c5" else "users/alice"
+        elif code == "c8":
+            (value,) = config.decode("", (self.recorded.tree(step)["/config/users/alice"].data or "").encode()).values()
+            salt = scram.decode("/config/users/alice", "SCRAM-SHA-256", value).salt
+            return lambda c: c.add_user("alice", "secret", salt=salt, via=via)
+        else:  # what the client made of a number (50 or 50.0)
+            entity = "users/<default>"
             values = _json(self.recorded.tree(step)[f"/config/{entity}"])["config"]
             assert isinstance(values, dict)
             changes = values
-        (writer,) = {who for entry in self.transactions[step] if (who := str(entry["who"])).startswith("b")} or {""}
-        via = int(writer[1]) if writer else None
         return lambda c: c.alter_config(entity, changes, via=via)
 
     def _broker(self, step: str, what: str, broker: int) -> Act:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -11,65 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simzk.errors import ZnodeError
-from simzk.kafka import paths
-from simzk.kafka.acls import acl_rules_of
-from simzk.kafka.schemas import acl, admin, broker_registration, cluster, config, controller, partition_state, topic
+from simzk.kafka.schemas import admin, broker_registration, config, controller, partition_state, topic
 from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
-from simzk.kafka.versions import kafka_version
 from tests.kafka import recorded_story
+from tests.kafka.znode_codecs import written_again
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-RECORDED = recorded_story.Story("3.9.1").recorded
-ALL = sorted(
-    {(path, znode.data) for step in RECORDED.steps for path, znode in RECORDED.tree(step).items() if znode.data}
-)
-V39 = kafka_version("3.9")
 
-
-def _again(path: str, data: bytes) -> bytes:
-    """What we would write for a recorded znode."""
-    parent = paths.parent(path)
-    if paths.state_partition(path):
-        return V39.encode_state(partition_state.decode(path, data))
-    if parent == paths.TOPICS:
-        return V39.encode_topic(topic.decode(path, data))
-    if parent == paths.BROKER_IDS:
-        return V39.encode_broker(broker_registration.decode(path, data))
-    if path == paths.CONTROLLER:
-        stamp = re.search(rb'"timestamp":"(\d+)"', data)
-        assert stamp is not None
-        return V39.encode_controller(controller.decode(path, data), int(stamp[1]))
-    if path == paths.CONTROLLER_EPOCH:
-        return controller.encode_epoch(controller.decode_epoch(path, data))
-    if parent == paths.CONFIG_CHANGES:
-        return config.encode_change(config.decode_change(path, data))
-    if path.startswith("/config/"):
-        return config.encode(config.in_properties_order(config.decode(path, data)))
-    if path == paths.CLUSTER_ID:
-        return cluster.encode_cluster_id(cluster.decode_cluster_id(path, data))
-    if path == paths.FEATURE:
-        return cluster.encode_feature_v2()
-    if path == paths.PRODUCER_IDS:
-        block = cluster.decode_producer_ids(path, data)
-        assert block is not None
-        return cluster.encode_producer_ids(block)
-    if parent == paths.ACL_CHANGES:
-        notice = acl.decode_change(path, data)
-        return acl.encode_change(notice.kind, notice.name)
-    if parent == paths.EXTENDED_ACL_CHANGES:
-        return acl.encode_extended_change(*acl.decode_extended_change(path, data))
-    if path.startswith("/kafka-acl"):
-        rules = acl_rules_of(V39.number)
-        assert rules is not None
-        return rules.encode(acl.decode(path, data))
-    raise AssertionError(f"nobody writes {path}")
-
-
-@pytest.mark.parametrize(("path", "data"), ALL, ids=[path for path, _ in ALL])
-def test_every_recorded_znode_is_written_again_byte_for_byte(path: str, data: str) -> None:
-    assert _again(path, data.encode()).decode() == data
+@pytest.mark.parametrize("release", recorded_story.RELEASES)
+def test_every_recorded_znode_is_written_again_byte_for_byte(release: str) -> None:
+    recorded = recorded_story.Story(release).recorded
+    znodes = {(path, znode.data) for step in recorded.steps for path, znode in recorded.tree(step).items()}
+    for path, data in sorted((path, data) for path, data in znodes if data):
+        assert written_again(release, path, data.encode()).decode() == data, path
 
 
 def test_registrations_of_every_version() -> None:

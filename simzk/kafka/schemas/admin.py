@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simzk.errors import ZnodeError
-from simzk.kafka.schemas.json_text import JsonObject, read_object, write
+from simzk.kafka.schemas.json_text import JsonObject, read_object, write, write_spaced
 from simzk.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -23,11 +23,24 @@ def encode_reassignment(assignments: Mapping[TopicPartition, Iterable[int]]) -> 
     >>> encode_reassignment({TopicPartition("t", 0): [2, 3]}).decode()
     '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[2,3]}]}'
     """
+    return write(_reassignment(assignments))
+
+
+def encode_reassignment_spaced(assignments: Mapping[TopicPartition, Iterable[int]]) -> bytes:
+    """What Kafka 0.8.0 writes.
+
+    >>> encode_reassignment_spaced({TopicPartition("t", 0): [2, 3]}).decode()
+    '{ "partitions":[ { "partition":0, "replicas":[ 2, 3 ], "topic":"t" } ], "version":1 }'
+    """
+    return write_spaced(_reassignment(assignments))
+
+
+def _reassignment(assignments: Mapping[TopicPartition, Iterable[int]]) -> dict[str, object]:
     partitions = [
         {"topic": partition.topic, "partition": partition.partition, "replicas": list(replicas)}
         for partition, replicas in assignments.items()
     ]
-    return write({"version": 1, "partitions": partitions})
+    return {"version": 1, "partitions": partitions}
 
 
 def decode_reassignment(path: str, data: bytes | None) -> dict[TopicPartition, tuple[int, ...]]:
@@ -52,8 +65,21 @@ def encode_preferred_election(partitions: Iterable[TopicPartition]) -> bytes:
     >>> encode_preferred_election([TopicPartition("t", 1)]).decode()
     '{"version":1,"partitions":[{"topic":"t","partition":1}]}'
     """
+    return write(_preferred_election(partitions))
+
+
+def encode_preferred_election_spaced(partitions: Iterable[TopicPartition]) -> bytes:
+    """What Kafka 0.8.0 writes.
+
+    >>> encode_preferred_election_spaced([TopicPartition("t", 1)]).decode()
+    '{ "partitions":[ { "partition":1, "topic":"t" } ], "version":1 }'
+    """
+    return write_spaced(_preferred_election(partitions))
+
+
+def _preferred_election(partitions: Iterable[TopicPartition]) -> dict[str, object]:
     entries = [{"topic": partition.topic, "partition": partition.partition} for partition in partitions]
-    return write({"version": 1, "partitions": entries})
+    return {"version": 1, "partitions": entries}
 
 
 def decode_preferred_election(path: str, data: bytes | None) -> list[TopicPartition]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from simzk.errors import ZnodeError
-from simzk.kafka.schemas.json_text import JsonObject, read_object, write
+from simzk.kafka.schemas.json_text import JsonObject, read_object, write, write_spaced
 
 
 class BrokerRegistration(NamedTuple):
-    """What a broker says of itself. `rack` is None without one; `host`, `port` are its first plaintext endpoint."""
+    """What a broker says of itself.
+
+    `rack` is None without one; `host`, `port` are its first plaintext endpoint, empty and -1 without any.
+    """
 
     host: str
     port: int
@@ -18,6 +21,66 @@ class BrokerRegistration(NamedTuple):
     protocols: tuple[tuple[str, str], ...] = (("PLAINTEXT", "PLAINTEXT"),)
     jmx_port: int = -1
     timestamp_ms: int = 0
+
+
+def encode_v1_spaced(registration: BrokerRegistration) -> bytes:
+    """What Kafka 0.8.0 writes.
+
+    >>> encode_v1_spaced(BrokerRegistration("h", 1, timestamp_ms=7)).decode()
+    '{ "host":"h", "jmx_port":-1, "port":1, "timestamp":"7", "version":1 }'
+    """
+    return write_spaced(_of_0_8(registration))
+
+
+def encode_v1(registration: BrokerRegistration) -> bytes:
+    """What Kafka 0.8.1 and 0.8.2 write.
+
+    >>> encode_v1(BrokerRegistration("h", 1, timestamp_ms=7)).decode()
+    '{"jmx_port":-1,"timestamp":"7","host":"h","version":1,"port":1}'
+    """
+    return write(_of_0_8(registration))
+
+
+def encode_v2(registration: BrokerRegistration) -> bytes:
+    """What Kafka 0.9 writes.
+
+    >>> encode_v2(BrokerRegistration("h", 1, None, ("PLAINTEXT://h:1",), timestamp_ms=7)).decode()
+    '{"jmx_port":-1,"timestamp":"7","endpoints":["PLAINTEXT://h:1"],"host":"h","version":2,"port":1}'
+    """
+    return write(_of_0_9(registration, 2))
+
+
+def encode_v3(registration: BrokerRegistration) -> bytes:
+    """What Kafka 0.10.0 and 0.10.1 write.
+
+    >>> encode_v3(BrokerRegistration("h", 1, "r", ("PLAINTEXT://h:1",), timestamp_ms=7)).decode()[-44:]
+    ',"host":"h","version":3,"port":1,"rack":"r"}'
+    """
+    fields = _of_0_9(registration, 3)
+    if registration.rack is not None:
+        fields["rack"] = registration.rack
+    return write(fields)
+
+
+def _of_0_8(registration: BrokerRegistration) -> dict[str, object]:
+    return {
+        "jmx_port": registration.jmx_port,
+        "timestamp": str(registration.timestamp_ms),
+        "host": registration.host,
+        "version": 1,
+        "port": registration.port,
+    }
+
+
+def _of_0_9(registration: BrokerRegistration, version: int) -> dict[str, object]:
+    return {
+        "jmx_port": registration.jmx_port,
+        "timestamp": str(registration.timestamp_ms),
+        "endpoints": list(registration.endpoints),
+        "host": registration.host or None,
+        "version": version,
+        "port": registration.port,
+    }
 
 
 def encode_v4_of_2_12(registration: BrokerRegistration) -> bytes:
@@ -33,7 +96,7 @@ def encode_v4_of_2_12(registration: BrokerRegistration) -> bytes:
     if registration.rack is not None:
         fields["rack"] = registration.rack
     fields["jmx_port"] = registration.jmx_port
-    fields["host"] = registration.host
+    fields["host"] = registration.host or None
     fields["timestamp"] = str(registration.timestamp_ms)
     fields["port"] = registration.port
     fields["version"] = 4
@@ -66,7 +129,7 @@ def _encode_of_2_13(registration: BrokerRegistration, version: int) -> bytes:
         fields["rack"] = registration.rack
     fields["jmx_port"] = registration.jmx_port
     fields["port"] = registration.port
-    fields["host"] = registration.host
+    fields["host"] = registration.host or None
     fields["version"] = version
     fields["timestamp"] = str(registration.timestamp_ms)
     return write(fields)

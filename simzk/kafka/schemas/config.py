@@ -75,6 +75,25 @@ def encode_change(entity_path: str) -> bytes:
     return write({"version": 2, "entity_path": entity_path})
 
 
+def encode_change_v1(entity_path: str) -> bytes:
+    """The notification as 0.9 and 0.10.0 write it.
+
+    >>> encode_change_v1("clients/c").decode()
+    '{"version":1,"entity_type":"clients","entity_name":"c"}'
+    """
+    kind, _, name = entity_path.partition("/")
+    return write({"version": 1, "entity_type": kind, "entity_name": name})
+
+
+def encode_change_of_topic(entity_path: str) -> bytes:
+    """The notification as 0.8.1 and 0.8.2 write it: there are topics alone.
+
+    >>> encode_change_of_topic("topics/t1").decode()
+    '"t1"'
+    """
+    return write(entity_path.removeprefix("topics/"))
+
+
 def decode_change(path: str, data: bytes | None) -> str:
     """Which entity a notification of any version speaks of, as a path below `/config`.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simzk.errors import ZnodeError
-from simzk.kafka.schemas.json_text import JsonObject, read_value, write
+from simzk.kafka.schemas.json_text import JsonObject, read_value, write, write_spaced
 
 
 def encode_v1(broker_id: int, timestamp_ms: int) -> bytes:
@@ -22,6 +22,15 @@ def encode_v2(broker_id: int, timestamp_ms: int) -> bytes:
     '{"version":2,"brokerid":1,"timestamp":"5","kraftControllerEpoch":-1}'
     """
     return write({"version": 2, "brokerid": broker_id, "timestamp": str(timestamp_ms), "kraftControllerEpoch": -1})
+
+
+def encode_v1_spaced(broker_id: int, timestamp_ms: int) -> bytes:
+    """What Kafka 0.8.0 writes.
+
+    >>> encode_v1_spaced(1, 5).decode()
+    '{ "brokerid":1, "timestamp":"5", "version":1 }'
+    """
+    return write_spaced({"version": 1, "brokerid": broker_id, "timestamp": str(timestamp_ms)})
 
 
 def decode(path: str, data: bytes | None) -> int:

@@ -5,7 +5,7 @@ Unchanged from 0.8.1 to 3.9, but for `leader_recovery_state`, which 3.2 and late
 
 from __future__ import annotations
 
-from simzk.kafka.schemas.json_text import read_object, write
+from simzk.kafka.schemas.json_text import read_object, write, write_spaced
 from simzk.kafka.topic_partition import LeaderAndIsr
 
 RECOVERING = 1
@@ -23,6 +23,16 @@ def encode(state: LeaderAndIsr) -> bytes:
     fields["leader_epoch"] = state.leader_epoch
     fields["isr"] = list(state.isr)
     return write(fields)
+
+
+def encode_spaced(state: LeaderAndIsr) -> bytes:
+    """What Kafka 0.8.0 writes.
+
+    >>> encode_spaced(LeaderAndIsr(1, 0, (1, 2), controller_epoch=3)).decode()
+    '{ "controller_epoch":3, "isr":[ 1, 2 ], "leader":1, "leader_epoch":0, "version":1 }'
+    """
+    fields = {"controller_epoch": state.controller_epoch, "leader": state.leader, "version": 1}
+    return write_spaced(fields | {"leader_epoch": state.leader_epoch, "isr": list(state.isr)})
 
 
 def decode(path: str, data: bytes | None, version: int = 0) -> LeaderAndIsr:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from simzk.kafka.schemas.json_text import read_object, write
+from simzk.kafka.schemas.json_text import read_object, write, write_spaced
 from simzk.kafka.topic_partition import ReplicaAssignment
 from simzk.partitions.scala_order import Scala, immutable_order, mutable_order
 
@@ -21,6 +21,16 @@ class TopicZnode(NamedTuple):
 
     partitions: dict[int, ReplicaAssignment]
     topic_id: str | None = None
+
+
+def encode_v1_spaced(topic: TopicZnode) -> bytes:
+    """What Kafka 0.8.0 writes.
+
+    >>> encode_v1_spaced(TopicZnode({1: ReplicaAssignment((2, 1)), 0: ReplicaAssignment((1, 2))})).decode()
+    '{ "partitions":{ "0":[ 1, 2 ], "1":[ 2, 1 ] }, "version":1 }'
+    """
+    lists = {str(number): list(assignment.replicas) for number, assignment in topic.partitions.items()}
+    return write_spaced({"version": 1, "partitions": lists})
 
 
 def encode_v1(topic: TopicZnode) -> bytes:

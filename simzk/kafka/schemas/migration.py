@@ -1,0 +1,53 @@
+"""`/migration`: how far the metadata have gone over to KRaft (docs/reference/kafka.md §1.3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from simzk.kafka.schemas.json_text import read_object, write
+from simzk.partitions.scala_order import immutable_order
+
+if TYPE_CHECKING:
+    from simzk.partitions.scala_order import Scala
+
+
+class Migration(NamedTuple):
+    """The KRaft controller that migrates, its epochs, and the offset it has come to."""
+
+    controller_id: int
+    controller_epoch: int
+    metadata_epoch: int
+    metadata_offset: int
+
+
+def encode(migration: Migration, scala: Scala) -> bytes:
+    """What the KRaft controller of 3.4 and later writes.
+
+    >>> encode(Migration(1, 2, 3, 4), "2.13").decode()[:67]
+    '{"version":0,"kraft_metadata_offset":4,"kraft_controller_id":1,"kra'
+    """
+    fields: dict[str, object] = {
+        "version": 0,
+        "kraft_controller_id": migration.controller_id,
+        "kraft_controller_epoch": migration.controller_epoch,
+        "kraft_metadata_epoch": migration.metadata_epoch,
+        "kraft_metadata_offset": migration.metadata_offset,
+    }
+    return write({field: fields[field] for field in immutable_order(fields, scala)})
+
+
+def decode(path: str, data: bytes | None) -> Migration:
+    """Read how far it has come.
+
+    Raises:
+        ZnodeError: it cannot be used; path, field and why.
+    """
+    fields = read_object(path, data)
+    if fields.integer("version") < 0:
+        raise fields.wrong("version", "0 or more")
+    return Migration(
+        fields.integer("kraft_controller_id"),
+        fields.integer("kraft_controller_epoch"),
+        fields.integer("kraft_metadata_epoch"),
+        fields.long("kraft_metadata_offset"),
+    )

@@ -1,0 +1,116 @@
+"""SCRAM users, delegation tokens, and the znodes that no recorded story shows."""
+
+from __future__ import annotations
+
+import base64
+import hmac
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simzk.errors import ConfigError, ZnodeError
+from simzk.kafka.schemas import config, delegation_token, log_dir_event, migration, scram
+from simzk.kafka.schemas.delegation_token import DelegationToken
+from tests.kafka.clusters import cluster, quiet
+
+PATH = "/config/users/a%40b"
+TOKEN = DelegationToken("abc", "User:a@b", "User:c", ("User:d", "User:e"), 2**40, 2**41, 2**42)
+
+NAMES, TIMES = st.text(), st.integers(0, 2**63 - 1)
+
+
+def test_a_user_is_added_with_a_drawn_salt_beside_its_quota_and_taken_away() -> None:
+    with cluster(1) as c:
+        c.alter_config("users/a%40b", {"producer_byte_rate": "7"})
+        quiet(c)
+        c.add_user("a@b", "p", mechanism="SCRAM-SHA-512", iterations=5000)
+        quiet(c)
+        node = c.server.tree.get(PATH)
+        assert node is not None
+        values = config.decode(PATH, node.data)
+        kept = scram.decode(PATH, "SCRAM-SHA-512", values.pop("SCRAM-SHA-512"))
+        assert values == {"producer_byte_rate": "7"}
+        assert kept == scram.credential("SCRAM-SHA-512", "p", kept.salt, 5000)
+        assert len(kept.stored_key) == 64
+        c.remove_user("a@b", mechanism="SCRAM-SHA-512")
+        quiet(c)
+        assert config.decode(PATH, node.data) == {"producer_byte_rate": "7"}
+
+
+def test_the_keys_are_those_of_the_standard() -> None:
+    # The example of RFC 7677, §3: the server signs what was said with its key.
+    nonce = "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
+    said = f"n=user,r=rOprNGfwEbeRWgbNEkqO,{nonce},s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096,c=biws,{nonce}"
+    kept = scram.credential("SCRAM-SHA-256", "pencil", base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ=="))
+    signature = hmac.digest(kept.server_key, said.encode(), "sha256")
+    assert base64.b64encode(signature) == b"6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
+
+
+@pytest.mark.parametrize(("mechanism", "iterations"), [("MD5", 4096), ("SCRAM-SHA-256", 4095)])
+def test_a_credential_that_kafka_refuses_is_refused(mechanism: str, iterations: int) -> None:
+    with cluster(1) as c, pytest.raises(ConfigError):
+        c.add_user("a", "p", mechanism=mechanism, iterations=iterations)
+
+
+@pytest.mark.parametrize(
+    ("value", "complaint"),
+    [
+        ("x", "field S is 'x'"),
+        ("salt=cw==,stored_key=YQ==,server_key=Yg==,iterations=x", "field S.iterations is 'x'; expected a decimal"),
+        ("salt=!,stored_key=YQ==,server_key=Yg==,iterations=4096", "field S.salt is '!'; expected base64"),
+    ],
+)
+def test_a_credential_that_cannot_be_read_is_told(value: str, complaint: str) -> None:
+    with pytest.raises(ZnodeError, match=complaint):
+        scram.decode("/z", "S", value)
+
+
+def test_the_fields_of_a_token_stand_in_the_order_of_scalas_maps() -> None:
+    def fields(text: bytes) -> str:
+        return ", ".join(part.split('"')[-1] for part in text.decode().split('":')[:-1])
+
+    v1_of_2_12 = "issueTimestamp, renewers, maxTimestamp, version, tokenId, owner, expiryTimestamp"
+    v1_of_2_13 = "issueTimestamp, renewers, tokenId, owner, expiryTimestamp, maxTimestamp, version"
+    v3_of_2_13 = "issueTimestamp, renewers, tokenRequester, tokenId, owner, expiryTimestamp, maxTimestamp, version"
+    v3_of_2_12 = "issueTimestamp, renewers, tokenRequester, maxTimestamp, version, tokenId, owner, expiryTimestamp"
+    assert fields(delegation_token.encode_v1(TOKEN, "2.12")) == v1_of_2_12
+    assert fields(delegation_token.encode_v1(TOKEN, "2.13")) == v1_of_2_13
+    assert fields(delegation_token.encode_v3(TOKEN, "2.13")) == v3_of_2_13
+    assert fields(delegation_token.encode_v3(TOKEN, "2.12")) == v3_of_2_12
+
+
+def test_a_token_of_either_version_reads() -> None:
+    assert delegation_token.decode("/t", delegation_token.encode_v3(TOKEN, "2.13")) == TOKEN
+    old = delegation_token.decode("/t", delegation_token.encode_v1(TOKEN, "2.12"))
+    assert old == TOKEN._replace(requester=TOKEN.owner)
+    assert delegation_token.decode("/t", b"") is None
+    assert b'"owner":"User%3Aa%40b"' in delegation_token.encode_v1(TOKEN, "2.12")
+    with pytest.raises(ZnodeError, match="field version is 4; expected 1 to 3"):
+        delegation_token.decode("/t", delegation_token.encode_v3(TOKEN, "2.13").replace(b'"version":3', b'"version":4'))
+    with pytest.raises(ZnodeError, match=r"field expiryTimestamp is .*; expected a whole number of 64 bits"):
+        delegation_token.decode("/t", delegation_token.encode_v1(TOKEN._replace(expires_ms=2**63), "2.13"))
+
+
+@given(st.builds(DelegationToken, NAMES, NAMES, NAMES, st.lists(NAMES).map(tuple), TIMES, TIMES, TIMES))
+def test_a_token_comes_back_as_it_was_written(token: DelegationToken) -> None:
+    assert delegation_token.decode("/t", delegation_token.encode_v3(token, "2.13")) == token
+
+
+def test_a_log_directory_event_names_its_broker() -> None:
+    assert log_dir_event.decode("/e", log_dir_event.encode(7)) == 7
+    with pytest.raises(ZnodeError, match="/e: field broker is missing"):
+        log_dir_event.decode("/e", b'{"version":1,"event":1}')
+
+
+def test_a_migration_comes_back_and_its_fields_stand_in_the_order_of_scalas_maps() -> None:
+    state = migration.Migration(3000, 5, 6, 2**40)
+    text = (
+        '{"version":0,"kraft_metadata_offset":1099511627776,"kraft_controller_id":3000,'
+        '"kraft_metadata_epoch":6,"kraft_controller_epoch":5}'
+    )
+    assert migration.encode(state, "2.13").decode() == text
+    assert migration.encode(state, "2.12").decode().startswith('{"kraft_metadata_epoch":6,"kraft_controller_epoch":5,')
+    assert migration.decode("/migration", text.encode()) == state
+    with pytest.raises(ZnodeError, match="/migration: field version is -1; expected 0 or more"):
+        migration.decode("/migration", text.replace(":0,", ":-1,", 1).encode())
