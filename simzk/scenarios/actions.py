@@ -41,7 +41,11 @@ def act(cluster: KafkaCluster, step: schema.Action) -> None:
         case schema.Kill():
             cluster.kill(step.broker)
         case schema.Restart():
-            cluster.restart(step.broker)
+            cluster.restart(
+                step.broker,
+                version=step.version or None,
+                inter_broker_protocol=step.inter_broker_protocol or None,
+            )
         case schema.Pause():
             cluster.pause(step.broker, (parse_duration(step.duration) or 0) / 1_000_000)
         case schema.Expire():

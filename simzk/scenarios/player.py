@@ -12,6 +12,8 @@ import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import structs
+
 from simzk.errors import ScenarioError, SimzkError
 from simzk.kafka.cluster import KafkaCluster
 from simzk.scenarios import actions, expectations, schema
@@ -21,7 +23,7 @@ from simzk.simulation.faults import CUT, EXPIRE, KILL, PAUSE
 from simzk.simulation.history import format_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from simzk.scenarios.reader import FaultTimes, PlannedStep, Scenario
     from simzk.simulation import Event, Violation
@@ -62,7 +64,7 @@ class Play:
     Args:
         scenario: as read.
         seed: decides all chance that the scenario does not fix.
-        version: the Kafka version; empty for the scenario's own.
+        version: the Kafka version of all brokers from beginning to end; empty for what the scenario says.
 
     Raises:
         ConfigError: a version that is not known.
@@ -72,8 +74,10 @@ class Play:
         self.scenario = scenario
         self.seed = seed
         self.verdicts: list[Verdict] = []
-        self.version = version or scenario.version
-        self.cluster = _make_cluster(scenario, seed, self.version)
+        self._one_release = bool(version)
+        self.version = version or _told(scenario.version)
+        self._outcome = None if scenario.bug is None else scenario.bug.outcome(self.version)
+        self.cluster = _make_cluster(scenario, seed, version)
         self._scheduler = self.cluster.scheduler
         self.history = self.cluster.history
         self._monitor = Monitor(self.history, self.cluster.invariants, seed=seed)
@@ -139,8 +143,12 @@ class Play:
         self._scheduler.run_until(at_us)
         step = planned.step
         if isinstance(step, schema.Expectation):
+            if step.bug and step.bug != self._outcome:
+                return
             self._judge(step, planned.line, planned.within_us, planned.topics)
             return
+        if isinstance(step, schema.Restart) and self._one_release:
+            step = structs.replace(step, version="", inter_broker_protocol="")
         self.history.record(OPERATOR, actions.describe(step))
         try:
             actions.act(self.cluster, step)
@@ -228,9 +236,24 @@ def _make_cluster(scenario: Scenario, seed: int, version: str) -> KafkaCluster:
     """Return a recorded cluster as it was, or a new one whose brokers start at this instant."""
     if scenario.recording is not None:
         tree = scenario.recording.tree(scenario.start_step)
-        return KafkaCluster.from_tree(tree, version=version, seed=seed, config=scenario.config)
-    racks = scenario.racks or None
-    return KafkaCluster(version, scenario.brokers, racks, seed, config=scenario.config, boot=False)
+        own = version or _told(scenario.version)
+        return KafkaCluster.from_tree(tree, version=own, seed=seed, config=scenario.config)
+    return KafkaCluster(
+        version or scenario.version,
+        scenario.brokers,
+        scenario.racks or None,
+        seed,
+        config=scenario.config,
+        inter_broker_protocol=None if version else scenario.protocol or None,
+        boot=False,
+    )
+
+
+def _told(version: str | Mapping[int, str]) -> str:
+    """The releases of a cluster in words: `3.9`, or `1: 2.4, 2: 2.8`."""
+    if isinstance(version, str):
+        return version
+    return ", ".join(f"{broker}: {line}" for broker, line in version.items())
 
 
 def is_told_by_scenario(event: Event) -> bool:

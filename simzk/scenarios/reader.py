@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from simzk.scenarios.bugs import Bug, read_bug
 from simzk.scenarios.durations import FORM, format_duration, parse_duration
 from simzk.scenarios.schema import ACTIONS, EXPECTATIONS, Action, Expectation, ScenarioTable, Step
 from simzk.scenarios.source import Source, did_you_mean
-from simzk.scenarios.world import World, start_world
+from simzk.scenarios.world import World, by_broker, start_world
 
 if TYPE_CHECKING:
     from simzk.kafka.recording import Recording
@@ -57,7 +58,8 @@ class Scenario:
 
     Args:
         path: its file, as the user named it.
-        version: the Kafka version it is played with unless another is asked for.
+        version: the Kafka version it is played with unless another is asked for; or that of each broker.
+        protocol: the inter-broker protocol of all brokers or of some; empty where that is the release's own.
         brokers: ids.
         controller: who wins the first election; None leaves it to the seed.
         racks: a rack a broker; empty for none.
@@ -67,13 +69,15 @@ class Scenario:
         steps: in order.
         faults: when whatever the seed draws breaks, after the steps; None for nothing.
         faults_line: where that stands.
+        bug: the known bug it shows; None for none.
     """
 
     path: Path
     title: str
     why: str
     seed: int
-    version: str
+    version: str | dict[int, str]
+    protocol: str | dict[int, str]
     brokers: tuple[int, ...]
     controller: int | None
     racks: dict[int, str]
@@ -83,6 +87,7 @@ class Scenario:
     steps: tuple[PlannedStep, ...]
     faults: FaultTimes | None
     faults_line: int
+    bug: Bug | None
 
 
 def read_scenario(path: str | Path) -> Scenario:
@@ -110,7 +115,8 @@ def read_scenario(path: str | Path) -> Scenario:
         title=table.title,
         why=table.why.strip(),
         seed=table.seed,
-        version=table.cluster.version,
+        version=by_broker(table.cluster.version),
+        protocol=by_broker(table.cluster.inter_broker_protocol),
         brokers=world.brokers,
         controller=table.cluster.controller,
         racks=world.racks,
@@ -120,6 +126,7 @@ def read_scenario(path: str | Path) -> Scenario:
         steps=steps,
         faults=faults,
         faults_line=source.line(("faults",)),
+        bug=read_bug(source, table, [planned.step for planned in steps]),
     )
 
 

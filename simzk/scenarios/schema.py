@@ -25,7 +25,8 @@ class Table(Struct, forbid_unknown_fields=True, kw_only=True):
 class ClusterTable(Table, kw_only=True):
     """`[cluster]`: brokers to start with, or a recorded tree to start from."""
 
-    version: str = "3.9"
+    version: str | dict[str, str] = "3.9"
+    inter_broker_protocol: str | dict[str, str] = ""
     controller: BrokerId | None = None
     brokers: Count | list[BrokerId] | None = None
     racks: Count | dict[str, str] | None = None
@@ -41,6 +42,14 @@ class FaultsTable(Table, kw_only=True):
     liveness: str
 
 
+class BugTable(Table, kw_only=True):
+    """`[bug]`: a known bug of Kafka, and releases that have it and that have it no more."""
+
+    id: str
+    shown_in: list[str]
+    mended_in: list[str]
+
+
 class ScenarioTable(Table, kw_only=True):
     """The whole file; its steps are read one by one."""
 
@@ -49,6 +58,7 @@ class ScenarioTable(Table, kw_only=True):
     cluster: ClusterTable
     seed: int = 1
     faults: FaultsTable | None = None
+    bug: BugTable | None = None
     step: list[dict[str, object]] = []
 
 
@@ -98,9 +108,11 @@ class Kill(Action, kw_only=True):
 
 
 class Restart(Action, kw_only=True):
-    """Start a broker that was killed or shut down."""
+    """Start a broker that was killed or shut down, as it was or of another release."""
 
     broker: BrokerId
+    version: str = ""
+    inter_broker_protocol: str = ""
 
 
 class Pause(Action, kw_only=True):
@@ -185,6 +197,7 @@ class Expectation(Step, kw_only=True):
     expect: str
     within: str = ""
     name: str = ""
+    bug: str = ""
 
 
 class ExpectPartition(Expectation, kw_only=True):

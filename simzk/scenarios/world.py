@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from simzk.errors import SimzkError
+from simzk.errors import ConfigError, SimzkError
+from simzk.kafka.releases import Releases
 from simzk.scenarios import schema
 from simzk.scenarios.source import did_you_mean
 from simzk.zookeeper.paths import is_valid_path
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 ZOOKEEPER = "zookeeper"
 
 
+NO_BROKER = -1
+"""Whom a key names that is no number."""
+
+
 @dataclass(slots=True)
 class World:
     """The cluster as the steps so far must have left it, as far as a file can tell.
@@ -30,6 +35,7 @@ class World:
         racks: a rack a broker, or empty.
         recording: that the cluster starts from, or None.
         topics: how many partitions each has; a topic that only an operator's znode makes is not known here.
+        releases: what each broker runs.
         down: brokers that were killed or shut down.
     """
 
@@ -38,6 +44,7 @@ class World:
     racks: dict[int, str]
     recording: Recording | None
     topics: dict[str, int]
+    releases: Releases
     down: set[int] = field(default_factory=set)
 
     def check_step(self, step: schema.Action | schema.Expectation, at: KeyPath) -> None:
@@ -65,6 +72,7 @@ class World:
                 if step.broker not in self.down:
                     self.source.fail((*at, "broker"), f"broker {step.broker} is running", "one that is down")
                 self.down.discard(step.broker)
+                self._install(step, at)
             case schema.Reassign():
                 for name, replicas in step.replicas.items():
                     self._check_partition_name(name, (*at, "replicas"))
@@ -94,6 +102,14 @@ class World:
                 self._check_recorded(step.step, (*at, "step"))
             case _:
                 pass
+
+    def _install(self, step: schema.Restart, at: KeyPath) -> None:
+        if self.recording is not None and (step.version or step.inter_broker_protocol):
+            self.source.fail(at, "the brokers of a recording are of one release", "no version, no protocol")
+        try:
+            self.releases.change(step.broker, step.version or None, step.inter_broker_protocol or None)
+        except ConfigError as error:
+            self.source.fail((*at, "version" if step.version else "inter_broker_protocol"), error.what, error.right)
 
     def check_broker(self, broker: object, at: KeyPath) -> None:
         """Check that a broker is one of the cluster's, where one is named."""
@@ -214,7 +230,8 @@ def start_world(source: Source, cluster: schema.ClusterTable) -> World:
     brokers = tuple(range(1, cluster.brokers + 1)) if isinstance(cluster.brokers, int) else tuple(cluster.brokers)
     if len(set(brokers)) != len(brokers) or not brokers:
         source.fail(("cluster", "brokers"), f"{list(brokers)} are no distinct brokers", "each id once, and one or more")
-    world = World(source, brokers, _racks(source, cluster, brokers), None, {})
+    releases = _releases(source, cluster, brokers)
+    world = World(source, brokers, _racks(source, cluster, brokers), None, {}, releases)
     world.check_broker(cluster.controller, ("cluster", "controller"))
     return world
 
@@ -233,6 +250,21 @@ def _racks(source: Source, cluster: schema.ClusterTable, brokers: tuple[int, ...
         if broker not in racks:
             source.fail(at, f"broker {broker} has no rack", "a rack for each broker, or for none")
     return racks
+
+
+def _releases(source: Source, cluster: schema.ClusterTable, brokers: tuple[int, ...]) -> Releases:
+    try:
+        return Releases(brokers, by_broker(cluster.version), by_broker(cluster.inter_broker_protocol) or None)
+    except ConfigError as error:
+        key = "version" if error.where == "version" else "inter_broker_protocol"
+        source.fail(("cluster", key), error.what, error.right)
+
+
+def by_broker(given: str | dict[str, str]) -> str | dict[int, str]:
+    """What is said of all brokers at once, or by the number of each; a key that is no number names no broker."""
+    if isinstance(given, str):
+        return given
+    return {int(broker) if broker.isdigit() else NO_BROKER: said for broker, said in given.items()}
 
 
 def _numbers(source: Source, table: dict[str, object] | dict[str, int] | dict[str, str], at: KeyPath) -> list[int]:
@@ -261,4 +293,7 @@ def _recorded_world(source: Source, cluster: schema.ClusterTable) -> World:
         if error.where.startswith(str(source.path)):
             raise
         source.fail(("cluster", "from"), str(error))
-    return World(source, summary.brokers, summary.racks, recorded, dict(summary.topics))
+    if not isinstance(cluster.version, str) or cluster.inter_broker_protocol:
+        source.fail(("cluster", "version"), "the brokers of a recording are of one release", "one version, no protocol")
+    releases = _releases(source, cluster, summary.brokers)
+    return World(source, summary.brokers, summary.racks, recorded, dict(summary.topics), releases)

@@ -290,7 +290,7 @@ def test_a_file_that_is_no_recording_is_said(tmp_path: Path, text: str) -> None:
 def test_the_page_on_scenarios_tells_of_every_word_and_key() -> None:
     page = (ROOT / "docs" / "scenarios.md").read_text(encoding="utf-8")
     rows = {line.split("`")[1]: line for line in page.splitlines() if line.startswith("| `")}
-    everywhere = {"at", "after", "action", "expect", "within", "name"}
+    everywhere = {"at", "after", "action", "expect", "within", "name", "bug"}
     for word, table in {**ACTIONS, **EXPECTATIONS}.items():
         for key in {*table.__struct_encode_fields__} - everywhere:
             assert f"`{key}`" in rows[word] or f"`{key} = " in rows[word], f"{key} of {word}"

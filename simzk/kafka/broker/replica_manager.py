@@ -177,7 +177,10 @@ class ReplicaManager:
 
     def note_follower(self, follower: int) -> None:
         """A follower fetches; whoever could not join an ISR when it had caught up may try again."""
+        silent_us = self._now_us() - self._last_fetch_us.get(follower, 0)
         self._last_fetch_us[follower] = self._now_us()
+        if not self._idle_in_sync and silent_us > self._lag_max_us:
+            self._expand_all(follower)
         waiting = [key for key in self._left_out if key[1] == follower]
         for key in waiting:
             del self._left_out[key]
@@ -256,6 +259,13 @@ class ReplicaManager:
         else:
             wider = expand_isr(pack([state.isr]), np.array([follower], dtype=np.int32), self._scala)
             self._ask(replica, unpack(wider)[0])
+
+    def _expand_all(self, follower: int) -> None:
+        """Before 2.1 one was dropped for its silence alone; each fetch asks again, also for what is not written to."""
+        for replica in list(self.replicas.values()):
+            progress = replica.followers.get(follower)
+            if progress is not None and progress.log_end >= replica.log_end:
+                self._maybe_expand(replica, follower, progress)
 
     def _finish_recovery(self, replica: Replica) -> None:
         """An unclean leader says that it has recovered; the log is a number here, so at once (KIP-704)."""

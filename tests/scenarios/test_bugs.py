@@ -1,0 +1,156 @@
+"""Scenarios of known bugs: each is shown where it is said to show, and mended where it is said to be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from simzk.errors import ConfigError, ScenarioError
+from simzk.scenarios.bugs import Bug
+from simzk.scenarios.player import Play
+from simzk.scenarios.reader import Scenario, read_scenario
+
+BUGS = sorted((Path(__file__).parents[2] / "scenarios" / "bugs").glob("*.toml"))
+
+
+def bug_of(scenario: Scenario) -> Bug:
+    assert scenario.bug is not None
+    return scenario.bug
+
+
+CASES = [
+    pytest.param(path, version, id=f"{path.stem}-{version}")
+    for path in BUGS
+    for bug in (bug_of(read_scenario(path)),)
+    for version in (*bug.shown_in, *bug.mended_in)
+]
+
+
+def played(scenario: Scenario, version: str) -> Play:
+    play = Play(scenario, seed=scenario.seed, version=version)
+    play.run()
+    play.close()
+    return play
+
+
+@pytest.mark.parametrize(("path", "version"), CASES)
+def test_each_release_has_the_outcome_that_is_said_and_not_the_other(path: Path, version: str) -> None:
+    scenario = read_scenario(path)
+    assert played(scenario, version).held
+    bug = bug_of(scenario)
+    other = replace(scenario, bug=Bug(bug.id, shown_in=bug.mended_in, mended_in=bug.shown_in))
+    wronged = played(other, version)
+    assert not wronged.crash
+    assert not wronged.held
+
+
+def test_a_release_of_which_nothing_is_said_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"neither to show in Kafka 3\.9 nor to be mended"):
+        Bug("KAFKA-1", ("1.1",), ("2.2",)).outcome("3.9")
+
+
+GOOD = """
+title = "t"
+why = "w"
+
+[bug]
+id = "KAFKA-1"
+shown_in = ["1.1"]
+mended_in = ["2.2"]
+
+[cluster]
+version = "2.2"
+brokers = 1
+
+[[step]]
+at = "5s"
+expect = "whole"
+bug = "shown"
+
+[[step]]
+expect = "whole"
+bug = "mended"
+"""
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "said"),
+    [
+        ('mended_in = ["2.2"]', 'mended_in = ["1.1.1"]', "the releases do not tell them apart"),
+        ('mended_in = ["2.2"]', "mended_in = []", "the releases do not tell them apart"),
+        ('shown_in = ["1.1"]', 'shown_in = ["7.1"]', "Kafka '7.1' is not simulated"),
+        ('bug = "mended"', 'bug = "fixed"', "a bug is not 'fixed'; expected shown or mended"),
+        ('bug = "mended"', "", "no expectation depends on it"),
+        ('[bug]\nid = "KAFKA-1"\nshown_in = ["1.1"]\nmended_in = ["2.2"]\n', "", "which bug?"),
+        ('version = "2.2"', 'version = { 1 = "2.2" }', "a bug is shown by brokers of one release"),
+    ],
+)
+def test_what_is_wrong_with_a_bug_is_said(tmp_path: Path, good: str, bad: str, said: str) -> None:
+    path = tmp_path / "scenario.toml"
+    path.write_text(GOOD)
+    assert read_scenario(path).bug == Bug("KAFKA-1", ("1.1",), ("2.2",))
+    assert good in GOOD
+    path.write_text(GOOD.replace(good, bad, 1))
+    with pytest.raises(ScenarioError) as caught:
+        read_scenario(path)
+    assert said in str(caught.value)
+
+
+MIXED = """
+title = "t"
+why = "w"
+
+[cluster]
+version = { 1 = "2.4", 2 = "2.8" }
+inter_broker_protocol = { 2 = "2.4" }
+brokers = 2
+
+[[step]]
+at = "5s"
+action = "shutdown"
+broker = 1
+
+[[step]]
+at = "10s"
+action = "restart"
+broker = 1
+version = "2.8"
+inter_broker_protocol = "2.7"
+
+[[step]]
+at = "20s"
+expect = "brokers"
+registered = [1, 2]
+"""
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "said"),
+    [
+        ('{ 1 = "2.4", 2 = "2.8" }', '{ 1 = "2.4" }', "version: broker 2 has no version"),
+        ('{ 1 = "2.4", 2 = "2.8" }', '{ one = "2.4", 2 = "2.8" }', "version: broker -1 does not exist"),
+        ('{ 2 = "2.4" }', '{ 2 = "3.0" }', "inter_broker_protocol: Kafka 2.8 does not speak"),
+        ('version = "2.8"\n', 'version = "2.88"\n', "version: Kafka '2.88' is not simulated"),
+        ('inter_broker_protocol = "2.7"', 'inter_broker_protocol = "3.9"', "Kafka 2.8 does not speak"),
+    ],
+)
+def test_releases_that_cannot_be_are_said_before_anything_is_played(
+    tmp_path: Path, good: str, bad: str, said: str
+) -> None:
+    path = tmp_path / "scenario.toml"
+    path.write_text(MIXED)
+    scenario = read_scenario(path)
+    own, one = played(scenario, ""), played(scenario, "3.9")
+    assert own.held
+    assert one.held
+    assert own.version == "1: 2.4, 2: 2.8"
+    assert own.cluster.brokers[1].version.name == "2.8"
+    assert not own.cluster.brokers[1].version.topic_ids
+    assert {broker.version.name for broker in one.cluster.brokers.values()} == {"3.9"}
+    assert good in MIXED
+    path.write_text(MIXED.replace(good, bad, 1))
+    with pytest.raises(ScenarioError) as caught:
+        read_scenario(path)
+    assert said in str(caught.value)
