@@ -147,12 +147,21 @@ class Operator:
         return self._session
 
     async def _by_tool(self, what: str, request: object) -> AdminResponse:
-        session = ZooKeeperSession(self.process, self._world.host, timeout_ms=SESSION_TIMEOUT_MS)
-        self._tool = session
+        def open_session() -> ZooKeeperSession:
+            self._tool = ZooKeeperSession(self.process, self._world.host, timeout_ms=SESSION_TIMEOUT_MS)
+            return self._tool
+
         config = self._world.config
         defaults = (config.integer("num.partitions"), config.integer("default.replication.factor"))
         try:
-            response = await run_tool(request, session, self._world.version, random=self._placement, defaults=defaults)
+            response = await run_tool(
+                request,
+                open_session(),
+                self._world.version,
+                random=self._placement,
+                defaults=defaults,
+                second=open_session,
+            )
         except SessionExpiredError:
             response = AdminResponse(Error.UNKNOWN_SERVER_ERROR, "the tool's session expired")
         self._tell(what, response)

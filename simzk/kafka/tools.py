@@ -10,7 +10,6 @@ Rules of the module (TopicCommand, ConfigCommand, PreferredReplicaLeaderElection
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from simzk.kafka import paths
@@ -29,10 +28,12 @@ from simzk.kafka.protocol import (
 from simzk.kafka.schemas import admin
 from simzk.kafka.topic_partition import TopicPartition
 from simzk.kafka.zk_client import KafkaZooKeeperClient
-from simzk.partitions.scala_order import immutable_order, json_partition_hash
+from simzk.partitions.scala_order import immutable_order
 from simzk.zookeeper.replies import Code
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from simzk.kafka.session import ZooKeeperSession
     from simzk.kafka.versions import KafkaVersion
     from simzk.partitions.assignment import Random
@@ -42,14 +43,20 @@ OK = AdminResponse(Error.NONE)
 
 
 def is_by_tool(request: object, version: KafkaVersion) -> bool:
-    """Whether the release's own tool carries it out in ZooKeeper; the configuration of brokers it never does."""
+    """Whether the release's own tool carries it out in ZooKeeper; the configuration of brokers only up to 1.0."""
     if isinstance(request, AlterConfigRequest) and request.entity_path.startswith("brokers/"):
-        return False
+        return version.broker_configs_by_tool
     return type(request) in version.tools_in_zookeeper
 
 
 async def run(
-    request: object, session: ZooKeeperSession, version: KafkaVersion, *, random: Random, defaults: tuple[int, int]
+    request: object,
+    session: ZooKeeperSession,
+    version: KafkaVersion,
+    *,
+    random: Random,
+    defaults: tuple[int, int],
+    second: Callable[[], ZooKeeperSession],
 ) -> AdminResponse:
     """Carry out a request in a session that is opened and closed for it.
 
@@ -59,6 +66,7 @@ async def run(
         version: of the tool.
         random: draws placements.
         defaults: partitions and replicas of a topic that names none.
+        second: another session, of the tool that opens two.
     """
     await session.start()
     client = KafkaZooKeeperClient(session, version)
@@ -78,7 +86,13 @@ async def run(
             case AlterConfigRequest():
                 return await handlers.alter_config(request)
             case ElectLeadersRequest():
-                return await _elect(request, client)
+                if not version.election_tool_leaves_session:
+                    return await _elect(request, client)
+                left = second()
+                await left.start()
+                response = await _elect(request, KafkaZooKeeperClient(left, version))
+                left.drop_connection()
+                return response
             case AlterReassignmentsRequest():
                 return await _reassign(request, client)
         raise AssertionError(f"no tool carries out {request!r}")
@@ -94,9 +108,8 @@ async def _elect(request: ElectLeadersRequest, client: KafkaZooKeeperClient) -> 
     if partitions is None:
         found = await client.topics(await client.children(paths.TOPICS))
         every = [TopicPartition(name, number) for name, topic in found.items() for number in topic.partitions]
-        partitions = tuple(partition_set(every, client.version.scala))
-    hash_of = partial(json_partition_hash, byteswapped=client.version.byteswapped_maps)
-    listed = immutable_order(partitions, client.version.scala, hash_of)
+        partitions = tuple(partition_set(every, client.version.collections))
+    listed = immutable_order(partitions, client.version.scala, client.version.json_hash)
     return await _ask(client, paths.PREFERRED_ELECTION, admin.encode_preferred_election(listed))
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from simzk.partitions.scala_order import Scala, product_hash, topic_partition_hash
+from simzk.partitions.scala_order import Scala, product_hash, string_hash, topic_partition_hash
 from simzk.partitions.states import LeaderAndIsr
 
 NO_LEADER = -1
 
 __all__ = [
+    "Collections",
     "NO_LEADER",
     "LeaderAndIsr",
     "PartitionAndReplica",
@@ -70,6 +71,32 @@ class ReplicaAssignment(NamedTuple):
 def hash_of_partition(partition: TopicPartition) -> int:
     """The JVM's hash of `org.apache.kafka.common.TopicPartition`."""
     return topic_partition_hash(partition.topic, partition.partition)
+
+
+class Collections(NamedTuple):
+    """What decides the order in which a release's maps and sets of partitions and replicas iterate.
+
+    Args:
+        scala: the Scala line.
+        case_classes: the controller's key is the case class `TopicAndPartition(topic, partition)`, and a replica is
+            `PartitionAndReplica(topic, partition, replica)`: up to 1.0. Later the key is the clients' TopicPartition.
+    """
+
+    scala: Scala
+    case_classes: bool = False
+
+    def partition_hash(self, partition: TopicPartition) -> int:
+        """The JVM's hash of a partition as the controller names it."""
+        if self.case_classes:
+            return product_hash(string_hash(partition.topic), partition.partition)
+        return hash_of_partition(partition)
+
+    def replica_hash(self, replica: PartitionAndReplica) -> int:
+        """The JVM's hash of a replica."""
+        if self.case_classes:
+            topic, partition = replica.topic_partition
+            return product_hash(string_hash(topic), partition, replica.replica)
+        return hash_of_replica(replica, self.scala)
 
 
 def hash_of_replica(replica: PartitionAndReplica, scala: Scala = "2.13") -> int:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final
 from simzk.errors import ConfigError
 from simzk.kafka import protocol
 from simzk.kafka.schemas import broker_registration, cluster, controller, partition_state, topic
+from simzk.kafka.topic_partition import Collections
+from simzk.partitions.scala_order import json_partition_hash, scala_map_hash
 from simzk.partitions.rules import ElectionRules, rules_of
 
 if TYPE_CHECKING:
@@ -61,6 +63,17 @@ class KafkaVersion:
         waits_hashed: partitions that wait for a leader are taken in the order of an immutable hash map of all.
         byteswapped_maps: JSON maps hash as Scala before 2.12.8 does it; it decides the order of partitions in lists.
         flat_assignments: the controller keeps one map of partitions, not one for each topic; it decides orders.
+        registers_first: a broker registers before it stands for election (1.1 and later); before, it is the last thing
+            that it does at its start.
+        asks_first: a path is made only where asking shows that it is not there, and parents are made by name before
+            what they hold: the client up to 1.0 (zkclient).
+        makes_parents_of_ids: a registration is made from the top down, parents tried too (ZKCheckedEphemeral, 0.9-1.0).
+        one_at_a_time: the controller takes partitions and replicas one after another, not in batches (up to 1.0).
+        case_classes: its key is the case class TopicAndPartition (up to 1.0); it decides orders.
+        clears_isr_changes: a new controller takes the announcements away that it finds (1.1 and later).
+        deletion_mark: what `/admin/delete_topics/T` holds.
+        broker_configs_by_tool: the tool writes the configuration of brokers in ZooKeeper too.
+        election_tool_leaves_session: the tool for preferred elections never closes its second session (0.9-1.0).
     """
 
     name: str
@@ -94,6 +107,26 @@ class KafkaVersion:
     waits_hashed: bool
     byteswapped_maps: bool
     flat_assignments: bool
+    registers_first: bool
+    asks_first: bool
+    makes_parents_of_ids: bool
+    one_at_a_time: bool
+    case_classes: bool
+    clears_isr_changes: bool
+    deletion_mark: bytes | None
+    broker_configs_by_tool: bool
+    election_tool_leaves_session: bool
+
+    @property
+    def collections(self) -> Collections:
+        """What decides the order of the controller's maps and sets."""
+        return Collections(self.scala, self.case_classes)
+
+    def json_hash(self, partition: tuple[str, int]) -> int:
+        """The hash of the map that stands for a partition in a list, which decides the list's order."""
+        if self.case_classes:
+            return scala_map_hash(partition)
+        return json_partition_hash(partition, byteswapped=self.byteswapped_maps)
 
 
 _PATHS_3_9: Final = (
@@ -111,6 +144,20 @@ _PATHS_3_9: Final = (
     "/config/users",
     "/config/brokers",
     "/config/ips",
+)
+
+_PATHS_1_0: Final = (
+    "/consumers",
+    "/brokers/ids",
+    "/brokers/topics",
+    "/config/changes",
+    "/config/topics",
+    "/config/clients",
+    "/admin/delete_topics",
+    "/brokers/seqid",
+    "/isr_change_notification",
+    "/latest_producer_id_block",
+    "/log_dir_event_notification",
 )
 
 _DEFAULTS_3_9: Final = {
@@ -162,6 +209,15 @@ _3_9: Final = KafkaVersion(
     waits_hashed=False,
     byteswapped_maps=False,
     flat_assignments=False,
+    registers_first=True,
+    asks_first=False,
+    makes_parents_of_ids=False,
+    one_at_a_time=False,
+    case_classes=False,
+    clears_isr_changes=True,
+    deletion_mark=None,
+    broker_configs_by_tool=False,
+    election_tool_leaves_session=False,
 )
 _3_4: Final = replace(_3_9, name="3.4", number=(3, 4, 0), rules=rules_of((3, 4, 0)), config_checks_controller=False)
 _2_8: Final = replace(
@@ -227,7 +283,24 @@ _1_1: Final = replace(
     byteswapped_maps=True,
     flat_assignments=True,
 )
-VERSIONS: Final = {version.name: version for version in (_3_9, _3_4, _2_8, _2_7, _2_4, _2_2, _1_1)}
+_1_0: Final = replace(
+    _1_1,
+    name="1.0",
+    number=(1, 0, 0),
+    scala="2.11",
+    rules=rules_of((1, 0, 0)),
+    persistent_paths=_PATHS_1_0,
+    registers_first=False,
+    asks_first=True,
+    makes_parents_of_ids=True,
+    one_at_a_time=True,
+    case_classes=True,
+    clears_isr_changes=False,
+    deletion_mark=b"",
+    broker_configs_by_tool=True,
+    election_tool_leaves_session=True,
+)
+VERSIONS: Final = {version.name: version for version in (_3_9, _3_4, _2_8, _2_7, _2_4, _2_2, _1_1, _1_0)}
 
 
 def kafka_version(name: str) -> KafkaVersion:

@@ -120,6 +120,18 @@ class KafkaZooKeeperClient:
             code = await self.create(path, data)
         return code
 
+    async def ensure(self, path: str) -> None:
+        """Make a znode without data, and its parents, where it is not there."""
+        if not self.version.asks_first or not await self.exists(path):
+            await self.create_recursive(path)
+
+    async def create_below(self, path: str, data: bytes | None) -> Code:
+        """Create a znode whose parent may be missing; up to 1.0 the parent is made first (ZkUtils)."""
+        if self.version.asks_first:
+            await self.create_recursive(paths.parent(path))
+            return await self.create(path, data)
+        return await self.create_recursive(path, data)
+
     async def children(self, path: str) -> list[str]:
         """The names of a znode's children, in the order in which the server lists them."""
         return children_of(await self.session.get_children(path))
@@ -219,6 +231,9 @@ class KafkaZooKeeperClient:
     async def _create_registration(self, path: str, data: bytes) -> tuple[int, int]:
         """Create the znode; from 2.2 on in a multi whose last reply holds the Stat, and so the epoch."""
         if not self.version.broker_epochs:
+            if self.version.makes_parents_of_ids:
+                await self.create(paths.parent(paths.BROKER_IDS), b"")
+                await self.create(paths.BROKER_IDS, b"")
             return await self.create(path, data, EPHEMERAL), NO_EPOCH
         reply = await self.session.call(Multi((create_request(path, None, EPHEMERAL), SetData(path, data, 0))))
         created, written = _results(reply)
@@ -329,7 +344,15 @@ class KafkaZooKeeperClient:
     async def create_states(
         self, states: Mapping[TopicPartition, LeaderAndIsr], epoch_version: int
     ) -> dict[TopicPartition, Code]:
-        """Create the znodes of new partitions: of each topic `partitions`, then the partitions, then their states."""
+        """Create the znodes of new partitions: of each topic `partitions`, then the partitions, then their states.
+
+        Up to 1.0 one partition after another: its state is tried first, what is missing above it made then.
+        """
+        if self.version.one_at_a_time:
+            return {
+                partition: await self.create_recursive(paths.state(partition), self.version.encode_state(state))
+                for partition, state in states.items()
+            }
         topics = dict.fromkeys(partition.topic for partition in states)
         await self.fenced([create_request(paths.partitions(topic), None) for topic in topics], epoch_version)
         await self.fenced([create_request(paths.partition(partition), None) for partition in states], epoch_version)

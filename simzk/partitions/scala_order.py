@@ -62,9 +62,19 @@ def product_hash(*element_hashes: int, class_name: str = "") -> int:
     value = 0xCAFE_BABE
     mixed_in = (string_hash(class_name), *element_hashes) if class_name else element_hashes
     for element in mixed_in:
-        mixed = _rotate_left(element * 0xCC9E_2D51, 15) * 0x1B87_3593
-        value = (_rotate_left(value ^ (mixed & _MASK), 13) * 5 + 0xE654_6B64) & _MASK
-    value ^= len(element_hashes)
+        value = _mix(value, element)
+    return _finished(value, len(element_hashes))
+
+
+def _mix(value: int, element: int) -> int:
+    """A step of MurmurHash3."""
+    mixed = _rotate_left(element * 0xCC9E_2D51, 15) * 0x1B87_3593
+    return (_rotate_left(value ^ (mixed & _MASK), 13) * 5 + 0xE654_6B64) & _MASK
+
+
+def _finished(value: int, length: int) -> int:
+    """The end of MurmurHash3, signed."""
+    value ^= length
     value = ((value ^ value >> 16) * 0x85EB_CA6B) & _MASK
     value = ((value ^ value >> 13) * 0xC2B2_AE35) & _MASK
     return _signed(value ^ value >> 16)
@@ -147,6 +157,23 @@ def json_partition_hash(partition: tuple[str, int], *, byteswapped: bool = False
     if byteswapped:
         return _signed(sum(_mixed(string_hash(name)) + (_mixed(value) << 16) for name, value in fields))
     return _signed(sum(string_hash(name) ^ value for name, value in fields))
+
+
+def scala_map_hash(partition: tuple[str, int]) -> int:
+    """`hashCode` of the Scala map `Map("topic" -> t, "partition" -> p)` that Kafka up to 1.0 makes for JSON, signed.
+
+    The unordered MurmurHash3 of its entries, which are pairs.
+    """
+    entries = (
+        product_hash(string_hash("topic"), string_hash(partition[0])) & _MASK,
+        product_hash(string_hash("partition"), partition[1]) & _MASK,
+    )
+    total, either, product = sum(entries) & _MASK, entries[0] ^ entries[1], 1
+    for entry in entries:
+        product = product * (entry or 1) & _MASK
+    value = _mix(_mix(string_hash("Map") & _MASK, total), either)
+    value ^= _rotate_left(product * 0xCC9E_2D51, 15) * 0x1B87_3593 & _MASK
+    return _finished(value, len(entries))
 
 
 def _rotate_left(value: int, bits: int) -> int:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Step = tuple[str, Act]
 
 LAYOUTS = Path(__file__).resolve().parents[2] / "scenarios" / "layouts"
-RELEASES = ("3.9.1", "3.4.1", "2.8.2", "2.7.2", "2.4.1", "2.2.2", "1.1.1")
+RELEASES = ("3.9.1", "3.4.1", "2.8.2", "2.7.2", "2.4.1", "2.2.2", "1.1.1", "1.0.2")
 CONFIG = {"zookeeper.session.timeout.ms": 6000, "auto.leader.rebalance.enable": False}
 TICK_TIME_MS = 500
 BASE_PORT = 23090
@@ -127,7 +127,8 @@ class Story:
             case "h1":
                 return self._produce(step)
             case "h2":
-                return lambda c: self._topic(step, "__consumer_offsets", OFFSETS_CONFIG, via=c.controller)(c)
+                asked = self._writer(step)
+                return lambda c: self._topic(step, "__consumer_offsets", OFFSETS_CONFIG, via=asked)(c)
             case "k":
                 return lambda c: c.delete_topic("t2")
             case "l1":
@@ -170,6 +171,11 @@ class Story:
             assert isinstance(values, dict)
             changes = values
         return lambda c: c.alter_config(entity, changes, via=via)
+
+    def _writer(self, step: str) -> int | None:
+        """The broker that wrote first in a step: the one that was asked."""
+        writers = [who for entry in self.transactions[step] if (who := str(entry["who"])).startswith("b")]
+        return int(writers[0][1]) if writers else None
 
     def _broker(self, step: str, what: str, broker: int) -> Act:
         def next_controller() -> int:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simzk.kafka.controller.scala_set import mutable_partitions, mutable_replicas, partition_set, replica_set
-from simzk.kafka.topic_partition import PartitionAndReplica, TopicPartition
+from simzk.kafka.controller.scala_set import mutable_partitions, mutable_replicas, partition_set, replica_set, replicas_on
+from simzk.kafka.topic_partition import Collections, PartitionAndReplica, TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+COLLECTIONS = Collections("2.13")
 NAMES = {"t1": "t1", "t2": "t2", "co": "__consumer_offsets"}
 
 
@@ -23,27 +24,27 @@ def _partitions(text: str) -> list[TopicPartition]:
 
 
 def _replicas_in_set(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-    return [r.topic_partition for r in replica_set([PartitionAndReplica(p, 3) for p in partitions], "2.13")]
+    return [r.topic_partition for r in replica_set([PartitionAndReplica(p, 3) for p in partitions], COLLECTIONS)]
 
 
 def _replicas_in_mutable_set(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-    return [r.topic_partition for r in mutable_replicas([PartitionAndReplica(p, 1) for p in partitions], "2.13")]
+    return [r.topic_partition for r in mutable_replicas([PartitionAndReplica(p, 1) for p in partitions], COLLECTIONS)]
 
 
 def _replicas_mapped(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-    return [r.topic_partition for r in partition_set(partitions, "2.13").replicas_on(3)]
+    return [r.topic_partition for r in replicas_on(partition_set(partitions, COLLECTIONS), 3, COLLECTIONS)]
 
 
 def _in_set(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-    return list(partition_set(partitions, "2.13"))
+    return list(partition_set(partitions, COLLECTIONS))
 
 
 def _filtered(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-    return list(partition_set(partitions, "2.13", hashed=True))
+    return list(partition_set(partitions, COLLECTIONS, hashed=True))
 
 
 def _in_mutable_map(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-    return mutable_partitions(partitions, "2.13")
+    return mutable_partitions(partitions, COLLECTIONS)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +74,7 @@ def test_the_order_of_the_wire(order_of: Callable[[Iterable[TopicPartition]], li
 
 def test_a_set_of_up_to_four_keeps_the_order_of_insertion_and_is_a_set() -> None:
     keys = _partitions("t2-3 t1-0 t2-3 t1-1")
-    small = partition_set(keys, "2.13")
+    small = partition_set(keys, COLLECTIONS)
     assert list(small) == _partitions("t2-3 t1-0 t1-1")
     assert len(small) == 3
     assert keys[1] in small

@@ -162,7 +162,7 @@ class AdminHandlers:
         """Ask for the deletion of a topic."""
         if not await self._client.exists(paths.topic(request.name)):
             return AdminResponse(Error.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {request.name}")
-        code = await self._client.create(paths.delete_topic(request.name), None)
+        code = await self._client.create(paths.delete_topic(request.name), self._client.version.deletion_mark)
         if code == Code.NODE_EXISTS:
             return AdminResponse(Error.INVALID_REQUEST, f"topic {request.name} is being deleted already")
         return OK
@@ -179,7 +179,7 @@ class AdminHandlers:
             else:
                 values[key] = value
         await self._write_config(request.entity_path, config.in_properties_order(values))
-        await self._client.create_recursive(paths.CONFIG_CHANGES)
+        await self._client.ensure(paths.CONFIG_CHANGES)
         change = config.encode_change(request.entity_path)
         await self._client.create(paths.CONFIG_CHANGE_PREFIX, change, PERSISTENT_SEQUENTIAL)
         return OK
@@ -191,7 +191,7 @@ class AdminHandlers:
         if not self._client.version.config_checks_controller:
             reply = await self._client.session.call(write)
             if reply.error:
-                await self._client.create_recursive(path, data)
+                await self._client.create_below(path, data)
             return
         controller = await self._client.session.call(
             GetData(paths.CONTROLLER, paths.CONTROLLER in self._client.session.data_handlers)

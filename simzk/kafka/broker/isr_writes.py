@@ -10,16 +10,15 @@ Rules of the module (docs/reference/kafka.md §2.8):
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from simzk.kafka import paths
 from simzk.kafka.protocol import Error, IsrProposal
 from simzk.kafka.schemas.admin import encode_isr_change
 from simzk.kafka.session import SessionExpiredError
-from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition, hash_of_partition
+from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
 from simzk.kafka.zk_client import PERSISTENT_SEQUENTIAL
-from simzk.partitions.scala_order import json_partition_hash, mutable_set_order
+from simzk.partitions.scala_order import mutable_set_order
 from simzk.simulation import History, Process, Queue
 from simzk.zookeeper.replies import Code
 from simzk.zookeeper.requests import SetData
@@ -91,9 +90,8 @@ class IsrWrites:
     def _in_set_order(self) -> list[TopicPartition]:
         """The changed partitions as a mutable Set of them is made one of JSON maps."""
         version = self._client.version
-        partitions = mutable_set_order(self._changed, version.scala, hash_of_partition)
-        hash_of = partial(json_partition_hash, byteswapped=version.byteswapped_maps)
-        return mutable_set_order(partitions, version.scala, hash_of)
+        partitions = mutable_set_order(self._changed, version.scala, version.collections.partition_hash)
+        return mutable_set_order(partitions, version.scala, version.json_hash)
 
     async def _announce(self) -> None:
         while True:

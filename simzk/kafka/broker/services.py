@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 NOT_CONTROLLER = AdminResponse(Error.NOT_CONTROLLER)
 _STRATEGIES = {"preferred": Strategy.PREFERRED, "unclean": Strategy.UNCLEAN}
 
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+"""Topics that a broker makes by itself when a client first needs one, whoever is controller."""
+
 
 class Services:
     """Serves requests on one broker."""
@@ -75,6 +78,8 @@ class Services:
                 self._in_queue("reassignment", respond, lambda: self._reassign(request))
             case ElectLeadersRequest():
                 self._in_queue("leader election", respond, lambda: self._elect(request))
+            case CreateTopicRequest() if request.name in INTERNAL_TOPICS:  # by the broker that is asked (recorded)
+                self._spawn(respond, lambda: self._admin.create_topic(request))
             case CreateTopicRequest():
                 self._as_controller(respond, lambda: self._admin.create_topic(request))
             case CreatePartitionsRequest():

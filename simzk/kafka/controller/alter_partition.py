@@ -39,18 +39,18 @@ class IsrChanges:
         results: dict[TopicPartition, LeaderAndIsr | Error] = {}
         accepted: dict[TopicPartition, LeaderAndIsr] = {}
         proposals = {proposal.partition: proposal for proposal in request.proposals}
-        for partition in mutable_partitions(proposals, context.scala):
+        for partition in mutable_partitions(proposals, context.collections):
             verdict = self._judge(request.broker_id, proposals[partition])
             if isinstance(verdict, Error) or verdict == context.leadership(partition):
                 results[partition] = verdict
             else:
                 accepted[partition] = verdict
-        ordered = {p: accepted[p] for p in mutable_partitions(accepted, context.scala)}
+        ordered = {p: accepted[p] for p in mutable_partitions(accepted, context.collections)}
         outcome = await controller.client.write_states(ordered, context.epoch_version)
         results |= outcome.written
         results |= dict.fromkeys(outcome.retry, Error.INVALID_UPDATE_VERSION)
         results |= dict.fromkeys(outcome.failed, Error.UNKNOWN_SERVER_ERROR)
-        await controller.refresh_leadership(list(partition_set(outcome.written, context.scala)))
+        await controller.refresh_leadership(list(partition_set(outcome.written, context.collections)))
         controller.send_metadata(list(proposals))
         return AlterPartitionResponse(Error.NONE, results)
 

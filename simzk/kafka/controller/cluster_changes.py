@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from simzk.kafka import paths
 from simzk.kafka.controller.context import LiveBroker
-from simzk.kafka.controller.scala_set import ScalaSet, partition_set
+from simzk.kafka.controller.scala_set import ScalaSet, mutable_partitions, partition_set
 from simzk.kafka.controller.states import PartitionState, ReplicaState
 from simzk.kafka.schemas.topic import TopicZnode
 from simzk.kafka.topic_partition import PartitionAndReplica, ReplicaAssignment, TopicPartition
@@ -138,7 +138,10 @@ class ClusterChanges:
             controller.session.data_handlers.pop(paths.topic(name), None)
         await self.note_topics(found)
         partitions = [TopicPartition(name, number) for name, topic in found.items() for number in topic.partitions]
-        await self._new_partitions(partition_set([p for p in partitions if context.knows(p)], context.scala))
+        known = [partition for partition in partitions if context.knows(partition)]
+        if context.collections.case_classes:
+            known = mutable_partitions(known, context.collections)
+        await self._new_partitions(partition_set(known, context.collections))
 
     def watch_topics(self, names: Sequence[str]) -> None:
         """Register for changes of topics' assignments; the watches are set by the reads that follow."""
@@ -174,8 +177,10 @@ class ClusterChanges:
             return
         partitions = {TopicPartition(name, number): assignment for number, assignment in found.partitions.items()}
         hashed = len(partitions) > SMALL
-        new = [p for p in partition_set(partitions, context.scala) if not context.assignment(p).replicas]
-        added = partition_set(new, context.scala, hashed=hashed)
+        new = [p for p in partition_set(partitions, context.collections) if not context.assignment(p).replicas]
+        if context.collections.case_classes:  # a mutable map, filtered
+            new, hashed = mutable_partitions(new, context.collections), False
+        added = partition_set(new, context.collections, hashed=hashed)
         if name in context.to_be_deleted:
             if added and controller.client.version.restores_assignment:
                 await self._restore(name, found)

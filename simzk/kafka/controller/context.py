@@ -18,7 +18,7 @@ from simzk.kafka.controller.scala_set import (
     partition_set,
     replica_set,
 )
-from simzk.kafka.topic_partition import LeaderAndIsr, PartitionAndReplica, ReplicaAssignment, TopicPartition
+from simzk.kafka.topic_partition import Collections, LeaderAndIsr, PartitionAndReplica, ReplicaAssignment, TopicPartition
 from simzk.partitions.arrays import BoolArray, broker_mask
 from simzk.partitions.scala_order import SMALL, Scala, mutable_order
 from simzk.partitions.table import PartitionTable
@@ -41,12 +41,13 @@ class ControllerContext:
     """The controller's view. Empty while a broker is not controller.
 
     Args:
-        scala: the Scala line, for the order of collections.
+        collections: decide the order of what is handed out.
         flat: assignments stand in one map of partitions (1.1), not in a map of topics to maps of partitions.
     """
 
-    def __init__(self, scala: Scala, *, flat: bool = False) -> None:
-        self.scala: Scala = scala
+    def __init__(self, collections: Collections, *, flat: bool = False) -> None:
+        self.collections = collections
+        self.scala: Scala = collections.scala
         self._flat = flat
         self.reset()
 
@@ -133,15 +134,15 @@ class ControllerContext:
 
     def partitions_of(self, topic: str) -> ScalaSet[TopicPartition]:
         """The partitions of a topic."""
-        return partition_set(self.mutable_partitions_of(topic), self.scala)
+        return partition_set(self.mutable_partitions_of(topic), self.collections)
 
     def all_partitions(self) -> ScalaSet[TopicPartition]:
         """All partitions."""
-        return partition_set(self._in_map_order(), self.scala)
+        return partition_set(self._in_map_order(), self.collections)
 
     def partitions_on(self, broker: int) -> ScalaSet[TopicPartition]:
         """The partitions with a replica on a broker."""
-        return partition_set(self._in_map_order(only_on=broker), self.scala)
+        return partition_set(self._in_map_order(only_on=broker), self.collections)
 
     def replicas_on(self, brokers: Iterable[int]) -> ScalaSet[PartitionAndReplica]:
         """The replicas on some brokers."""
@@ -150,18 +151,18 @@ class ControllerContext:
             for broker in brokers
             for partition in self._in_map_order(only_on=broker)
         ]
-        return replica_set(found, self.scala)
+        return replica_set(found, self.collections)
 
     def replicas_of(self, partitions: Iterable[TopicPartition]) -> list[PartitionAndReplica]:
         """The replicas of some partitions, partition by partition."""
         found = [PartitionAndReplica(p, broker) for p in partitions for broker in self.assignment(p).replicas]
-        return list(replica_set(found, self.scala))
+        return list(replica_set(found, self.collections))
 
     def replicas_of_topic(self, topic: str) -> ScalaSet[PartitionAndReplica]:
         """The replicas of a topic."""
         partitions = self.mutable_partitions_of(topic)
         found = [PartitionAndReplica(p, broker) for p in partitions for broker in self.assignment(p).replicas]
-        return replica_set(found, self.scala)
+        return replica_set(found, self.collections)
 
     def online_and_offline_replicas(self) -> tuple[list[PartitionAndReplica], list[PartitionAndReplica]]:
         """All replicas, on live brokers and on others."""
@@ -169,7 +170,7 @@ class ControllerContext:
         for partition in self._in_map_order():
             for broker in self.assignment(partition).replicas:
                 found[0 if self.is_live(broker) else 1].append(PartitionAndReplica(partition, broker))
-        return mutable_replicas(found[0], self.scala), mutable_replicas(found[1], self.scala)
+        return mutable_replicas(found[0], self.collections), mutable_replicas(found[1], self.collections)
 
     def partitions_with_offline_leader(self) -> list[TopicPartition]:
         """The partitions whose leader is not live, topics that are to be deleted left out."""
@@ -185,7 +186,7 @@ class ControllerContext:
         """The partitions in some states; `hashed` where they come from an immutable map of all (of more than four)."""
         found = [partition for partition, state in self.partition_states.items() if state in wanted]
         hashed = hashed and len(self.partition_states) > SMALL
-        return partition_set(mutable_partitions(found, self.scala), self.scala, hashed=hashed)
+        return partition_set(mutable_partitions(found, self.collections), self.collections, hashed=hashed)
 
     def replicas_in(self, topic: str, state: ReplicaState) -> ScalaSet[PartitionAndReplica]:
         """The replicas of a topic that are in a state."""
@@ -214,14 +215,14 @@ class ControllerContext:
         rows = self.table.rows_of(topic)
         numbers: Sequence[int] = self.table.partition[rows].tolist()
         if self._flat:
-            return mutable_partitions([TopicPartition(topic, number) for number in numbers], self.scala)
+            return mutable_partitions([TopicPartition(topic, number) for number in numbers], self.collections)
         return [TopicPartition(topic, number) for number in mutable_order(numbers, self.scala)]
 
     def _in_map_order(self, only_on: int | None = None) -> list[TopicPartition]:
         """All partitions, or those with a replica on a broker, as Kafka's map of them iterates."""
         rows = self.table.rows() if only_on is None else self.table.rows_with_replica(only_on)
         if self._flat:
-            return mutable_partitions([TopicPartition(*self.table.name(row)) for row in rows.tolist()], self.scala)
+            return mutable_partitions([TopicPartition(*self.table.name(row)) for row in rows.tolist()], self.collections)
         by_topic: dict[str, list[int]] = {}
         for row in rows.tolist():
             topic, number = self.table.name(row)

@@ -90,7 +90,7 @@ class KafkaController:
         self.history = history
         self.new_topic_id = new_topic_id
         self.active_id: int | None = None
-        self.context = ControllerContext(client.version.scala, flat=client.version.flat_assignments)
+        self.context = ControllerContext(client.version.collections, flat=client.version.flat_assignments)
         self.requests = BrokerRequests(broker_id, process, connections, self.context)
         self.requests.on_deletion_response = self._on_deletion_response
         self.replicas = ReplicaStateMachine(self.context, client, self.requests)
@@ -285,7 +285,9 @@ class KafkaController:
         self._on_creation(paths.REASSIGN_PARTITIONS, "reassignment by znode", self.reassignments.process_znode)
         await client.exists(paths.REASSIGN_PARTITIONS)
         for path in (paths.LOG_DIR_EVENTS, paths.ISR_CHANGES):
-            await client.delete_children(path, await client.children(path), context.epoch_version)
+            found = await client.children(path)
+            if path == paths.LOG_DIR_EVENTS or client.version.clears_isr_changes:
+                await client.delete_children(path, found, context.epoch_version)
         await self._initialise_context()
         await self.deletion.init()
         self.send_metadata([])

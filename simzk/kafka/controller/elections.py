@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.controller.partition_state_machine import Strategy
-from simzk.kafka.controller.scala_set import ScalaSet, partition_set
+from simzk.kafka.controller.scala_set import ScalaSet, partition_set, replicas_on
 from simzk.kafka.controller.states import PartitionState, ReplicaState
 from simzk.kafka.protocol import ControlledShutdownRequest, ControlledShutdownResponse, Error
 from simzk.kafka.schemas import admin
+from simzk.kafka.topic_partition import PartitionAndReplica
 from simzk.kafka.zk_client import ANY_VERSION
+from simzk.partitions.scala_order import immutable_order, product_hash
 from simzk.zookeeper.requests import Delete
 
 if TYPE_CHECKING:
@@ -63,7 +65,7 @@ class LeaderElections:
         """
         context = self._controller.context
         everything = context.all_partitions()
-        asked: ScalaSet[TopicPartition] = everything if partitions is None else partition_set(partitions, context.scala)
+        asked: ScalaSet[TopicPartition] = everything if partitions is None else partition_set(partitions, context.collections)
         errors: dict[TopicPartition, Error] = {}
         for partition in asked:
             if partition not in everything:
@@ -113,6 +115,10 @@ class LeaderElections:
                 and p.topic not in context.to_be_deleted
             )
         )
+        if controller.client.version.one_at_a_time:
+            for partition in self._with_factors(concerned):
+                await self._take_from(broker, partition)
+            return ControlledShutdownResponse(Error.NONE, tuple(concerned.filter(lambda p: self._leader(p) == broker)))
         led = concerned.filter(lambda p: self._leader(p) == broker)
         followed = concerned.filter(lambda p: self._leader(p) != broker)
         await controller.partitions.handle(list(led), PartitionState.ONLINE, Strategy.CONTROLLED_SHUTDOWN)
@@ -120,9 +126,30 @@ class LeaderElections:
         for partition in followed:
             controller.requests.add_stop(broker, partition, delete=False)
         controller.requests.send()
-        await controller.replicas.handle(list(followed.replicas_on(broker)), ReplicaState.OFFLINE)
+        await controller.replicas.handle(list(replicas_on(followed, broker, context.collections)), ReplicaState.OFFLINE)
         still_led = concerned.filter(lambda p: self._leader(p) == broker)
         return ControlledShutdownResponse(Error.NONE, tuple(still_led))
+
+    async def _take_from(self, broker: int, partition: TopicPartition) -> None:
+        """Move the lead of one partition from a broker that stops, or take the broker out of its ISR (up to 1.0)."""
+        controller = self._controller
+        if self._leader(partition) == broker:
+            await controller.partitions.handle([partition], PartitionState.ONLINE, Strategy.CONTROLLED_SHUTDOWN)
+            return
+        controller.requests.new_batch()
+        controller.requests.add_stop(broker, partition, delete=False)
+        controller.requests.send()
+        await controller.replicas.handle([PartitionAndReplica(partition, broker)], ReplicaState.OFFLINE)
+
+    def _with_factors(self, partitions: ScalaSet[TopicPartition]) -> list[TopicPartition]:
+        """The order of a set of pairs of a partition and its replication factor (up to 1.0)."""
+        context = self._controller.context
+        pairs = [(partition, len(context.assignment(partition).replicas)) for partition in partitions]
+
+        def hash_of(pair: tuple[TopicPartition, int]) -> int:
+            return product_hash(context.collections.partition_hash(pair[0]), pair[1])
+
+        return [partition for partition, _ in immutable_order(pairs, context.scala, hash_of)]
 
     def _leader(self, partition: TopicPartition) -> int | None:
         state = self._controller.context.leadership(partition)

@@ -33,7 +33,7 @@ class LegacyReassignments(Reassignments):
     async def initialise(self) -> None:
         """At a failover: go on with it."""
         context = self._controller.context
-        await self._trigger(mutable_partitions(context.being_reassigned, context.scala))
+        await self._trigger(mutable_partitions(context.being_reassigned, context.collections))
 
     async def process_znode(self) -> None:
         """`/admin/reassign_partitions` was created."""
@@ -42,7 +42,7 @@ class LegacyReassignments(Reassignments):
             return
         requested = await controller.client.requested_reassignment()
         context.being_reassigned.update(requested)
-        await self._trigger(list(partition_set(requested, context.scala)))
+        await self._trigger(list(partition_set(requested, context.collections)))
 
     async def process_api(
         self, targets: Mapping[TopicPartition, tuple[int, ...] | None]
@@ -53,7 +53,7 @@ class LegacyReassignments(Reassignments):
     async def resume(self, wanted: Callable[[Sequence[int]], bool]) -> None:
         """Go on with reassignments that are under way."""
         context = self._controller.context
-        for partition in mutable_partitions(context.being_reassigned, context.scala):
+        for partition in mutable_partitions(context.being_reassigned, context.collections):
             target = context.being_reassigned.get(partition)
             if target is not None and wanted(target):
                 await self._move(partition, target)

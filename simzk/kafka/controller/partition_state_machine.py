@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simzk.kafka.controller.scala_set import partition_set
+from simzk.kafka.controller.scala_set import mutable_partitions, partition_set
 from simzk.kafka.controller.states import PARTITION_ENTERED_FROM, PartitionState
 from simzk.partitions.arrays import BoolArray, IntArray, pack
 from simzk.partitions.elections import (
@@ -94,7 +94,11 @@ class PartitionStateMachine:
         chosen = waiting.filter(lambda partition: partition.topic not in self._context.to_be_deleted)
         if topic is not None:
             chosen = chosen.filter(lambda partition: partition.topic == topic)
-        await self.handle(list(chosen), PartitionState.ONLINE, Strategy.OFFLINE)
+        ordered = list(chosen)
+        if self._client.version.one_at_a_time:
+            every = mutable_partitions(self._context.partition_states, self._context.collections)
+            ordered = [partition for partition in every if partition in chosen]
+        await self.handle(ordered, PartitionState.ONLINE, Strategy.OFFLINE)
 
     async def handle(
         self, partitions: Sequence[TopicPartition], target: PartitionState, strategy: Strategy = Strategy.OFFLINE
@@ -113,15 +117,22 @@ class PartitionStateMachine:
             states.update(dict.fromkeys(valid, target))
             return {}
         self._requests.new_batch()
-        new = [partition for partition in valid if states[partition] == PartitionState.NEW]
+        elected: dict[TopicPartition, LeaderAndIsr] = {}
+        for batch in [[p] for p in valid] if self._client.version.one_at_a_time else [valid]:
+            elected |= await self._bring_online(batch, strategy)
+        self._requests.send()
+        return elected
+
+    async def _bring_online(
+        self, partitions: list[TopicPartition], strategy: Strategy
+    ) -> dict[TopicPartition, LeaderAndIsr]:
+        states = self._context.partition_states
+        new = [partition for partition in partitions if states[partition] == PartitionState.NEW]
         elected = await self._initialise(new) if new else {}
-        others = [
-            partition for partition in valid if states[partition] != PartitionState.NEW and partition not in elected
-        ]
+        others = [p for p in partitions if states[p] != PartitionState.NEW and p not in elected]
         if others:
             elected |= await self._elect(others, strategy)
         states.update(dict.fromkeys(elected, PartitionState.ONLINE))
-        self._requests.send()
         return elected
 
     async def _initialise(self, partitions: list[TopicPartition]) -> dict[TopicPartition, LeaderAndIsr]:
@@ -138,7 +149,7 @@ class PartitionStateMachine:
             recovering=np.zeros(len(partitions), dtype=np.bool_),
         )
         decided = {p: columns.one(row) for row, p in enumerate(partitions) if election.elected[row]}
-        ordered = {partition: decided[partition] for partition in partition_set(decided, context.scala)}
+        ordered = {partition: decided[partition] for partition in partition_set(decided, context.collections)}
         if not ordered:
             return {}
         codes = await self._client.create_states(ordered, context.epoch_version)
@@ -158,7 +169,7 @@ class PartitionStateMachine:
             valid = {p: state for p, state in found.items() if state is not None}
             valid = {p: state for p, state in valid.items() if state.controller_epoch <= self._context.epoch}
             decided, recipients = await self._decide(valid, strategy)
-            ordered = {partition: decided[partition] for partition in partition_set(decided, self._context.scala)}
+            ordered = {partition: decided[partition] for partition in partition_set(decided, self._context.collections)}
             outcome = await self._client.write_states(ordered, self._context.epoch_version)
             for partition, state in outcome.written.items():
                 self._context.put_leadership(partition, state)

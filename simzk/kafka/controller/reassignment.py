@@ -94,7 +94,7 @@ class Reassignments:
     async def resume(self, wanted: Callable[[Sequence[int]], bool]) -> None:
         """Go on with reassignments that are under way."""
         context = self._controller.context
-        for partition in mutable_partitions(context.being_reassigned, context.scala):
+        for partition in mutable_partitions(context.being_reassigned, context.collections):
             assignment = context.assignment(partition)
             if wanted(assignment.target):
                 await self._run(partition, assignment)
@@ -135,7 +135,7 @@ class Reassignments:
     async def _start(self, to_start: Mapping[TopicPartition, ReplicaAssignment]) -> dict[TopicPartition, Error]:
         context = self._controller.context
         errors = {}
-        for partition in mutable_partitions(to_start, context.scala):
+        for partition in mutable_partitions(to_start, context.collections):
             if partition.topic in context.to_be_deleted or not context.knows(partition):
                 errors[partition] = Error.UNKNOWN_TOPIC_OR_PARTITION
             elif context.leadership(partition) is None:

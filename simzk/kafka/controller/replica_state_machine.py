@@ -62,6 +62,11 @@ class ReplicaStateMachine:
         if not replicas:
             return
         self._requests.new_batch()
+        if self._client.version.one_at_a_time:
+            for replica in replicas:
+                await self._handle_broker(replica.replica, [replica], target)
+            self._requests.send()
+            return
         by_broker: dict[int, list[PartitionAndReplica]] = {}
         for replica in replicas:
             by_broker.setdefault(replica.replica, []).append(replica)
@@ -133,7 +138,7 @@ class ReplicaStateMachine:
         while remaining:
             found = await self._client.states(remaining)
             present = {partition: state for partition, state in found.items() if state is not None}
-            ordered = partition_set(mutable_partitions(present, self._context.scala), self._context.scala)
+            ordered = partition_set(mutable_partitions(present, self._context.collections), self._context.collections)
             members = {p: present[p] for p in ordered if broker in present[p].isr}
             done += [p for p in ordered if p not in members]
             for partition in done:
@@ -141,7 +146,7 @@ class ReplicaStateMachine:
                     self._context.put_leadership(partition, present[partition])
             new = self._without(broker, members)
             hashed = len(present) > SMALL
-            order = partition_set(new, self._context.scala, hashed=hashed)
+            order = partition_set(new, self._context.collections, hashed=hashed)
             outcome = await self._client.write_states({p: new[p] for p in order}, self._context.epoch_version)
             for partition, state in outcome.written.items():
                 self._context.put_leadership(partition, state)

@@ -6,10 +6,9 @@ Rule: a set of up to four keeps the order of insertion; a larger one is a hash s
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from simzk.kafka.topic_partition import PartitionAndReplica, TopicPartition, hash_of_partition, hash_of_replica
+from simzk.kafka.topic_partition import Collections, PartitionAndReplica, TopicPartition
 from simzk.partitions.scala_order import SMALL, Scala, hash_order, mutable_order
 
 if TYPE_CHECKING:
@@ -54,33 +53,39 @@ class ScalaSet(Generic[Key]):
         """The keys that are wanted, in a set of the same kind."""
         return ScalaSet((key for key in self if wanted(key)), self._hash_of, self._scala, hashed=self._hashed)
 
-    def replicas_on(self, broker: int) -> ScalaSet[PartitionAndReplica]:
-        """The replicas on a broker of a set of partitions, as mapping the set makes them."""
-        replicas = [PartitionAndReplica(key, broker) for key in self if isinstance(key, TopicPartition)]
-        return ScalaSet(replicas, _replica_hash(self._scala), self._scala, hashed=self._hashed)
+    @property
+    def hashed(self) -> bool:
+        """Whether it is a hash set."""
+        return self._hashed
 
 
 def partition_set(
-    partitions: Iterable[TopicPartition], scala: Scala, *, hashed: bool = False
+    partitions: Iterable[TopicPartition], collections: Collections, *, hashed: bool = False
 ) -> ScalaSet[TopicPartition]:
     """A set of partitions."""
-    return ScalaSet(partitions, hash_of_partition, scala, hashed=hashed)
+    return ScalaSet(partitions, collections.partition_hash, collections.scala, hashed=hashed)
 
 
-def replica_set(replicas: Iterable[PartitionAndReplica], scala: Scala) -> ScalaSet[PartitionAndReplica]:
+def replica_set(
+    replicas: Iterable[PartitionAndReplica], collections: Collections, *, hashed: bool = False
+) -> ScalaSet[PartitionAndReplica]:
     """A set of replicas."""
-    return ScalaSet(replicas, _replica_hash(scala), scala)
+    return ScalaSet(replicas, collections.replica_hash, collections.scala, hashed=hashed)
 
 
-def _replica_hash(scala: Scala) -> Callable[[PartitionAndReplica], int]:
-    return partial(hash_of_replica, scala=scala)
+def replicas_on(
+    partitions: ScalaSet[TopicPartition], broker: int, collections: Collections
+) -> ScalaSet[PartitionAndReplica]:
+    """The replicas on a broker of a set of partitions, as mapping the set makes them."""
+    replicas = [PartitionAndReplica(partition, broker) for partition in partitions]
+    return replica_set(replicas, collections, hashed=partitions.hashed)
 
 
-def mutable_partitions(partitions: Iterable[TopicPartition], scala: Scala) -> list[TopicPartition]:
+def mutable_partitions(partitions: Iterable[TopicPartition], collections: Collections) -> list[TopicPartition]:
     """Partitions in the order of a mutable map or set of them."""
-    return mutable_order(partitions, scala, hash_of_partition)
+    return mutable_order(partitions, collections.scala, collections.partition_hash)
 
 
-def mutable_replicas(replicas: Iterable[PartitionAndReplica], scala: Scala) -> list[PartitionAndReplica]:
+def mutable_replicas(replicas: Iterable[PartitionAndReplica], collections: Collections) -> list[PartitionAndReplica]:
     """Replicas in the order of a mutable map or set of them."""
-    return mutable_order(replicas, scala, _replica_hash(scala))
+    return mutable_order(replicas, collections.scala, collections.replica_hash)
