@@ -109,7 +109,7 @@ async def _elect(request: ElectLeadersRequest, client: KafkaZooKeeperClient) -> 
         found = await client.topics(await client.children(paths.TOPICS))
         every = [TopicPartition(name, number) for name, topic in found.items() for number in topic.partitions]
         partitions = tuple(partition_set(every, client.version.collections))
-    listed = immutable_order(partitions, client.version.scala, client.version.json_hash)
+    listed = immutable_order(partitions, client.version.scala, client.version.requested_hash)
     return await _ask(client, paths.PREFERRED_ELECTION, admin.encode_preferred_election(listed))
 
 

@@ -10,8 +10,8 @@ from simzk.partitions.states import LeaderAndIsr
 NO_LEADER = -1
 
 __all__ = [
-    "Collections",
     "NO_LEADER",
+    "Collections",
     "LeaderAndIsr",
     "PartitionAndReplica",
     "ReplicaAssignment",

@@ -15,8 +15,8 @@ from simzk.errors import ConfigError
 from simzk.kafka import protocol
 from simzk.kafka.schemas import broker_registration, cluster, controller, partition_state, topic
 from simzk.kafka.topic_partition import Collections
-from simzk.partitions.scala_order import json_partition_hash, scala_map_hash
 from simzk.partitions.rules import ElectionRules, rules_of
+from simzk.partitions.scala_order import json_partition_hash, scala_map_hash, string_hash
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -123,10 +123,16 @@ class KafkaVersion:
         return Collections(self.scala, self.case_classes)
 
     def json_hash(self, partition: tuple[str, int]) -> int:
-        """The hash of the map that stands for a partition in a list, which decides the list's order."""
+        """The hash of the map that stands for a partition in an announcement, which decides the order there."""
         if self.case_classes:
             return scala_map_hash(partition)
         return json_partition_hash(partition, byteswapped=self.byteswapped_maps)
+
+    def requested_hash(self, partition: tuple[str, int]) -> int:
+        """The same for a request of preferred elections; up to 1.0 a set of texts is written there (`Json.encode`)."""
+        if self.case_classes:
+            return string_hash(f'{{"topic":"{partition[0]}","partition":{partition[1]}}}')
+        return self.json_hash(partition)
 
 
 _PATHS_3_9: Final = (

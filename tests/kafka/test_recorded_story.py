@@ -21,8 +21,14 @@ STEPS = [(release, step) for release in RELEASES for step, _ in STORIES[release]
 
 CHANCE_IN_TREES = {
     ("2.8.2", "/brokers/topics/t3: topic_id"): "the tool makes the topic without an id, and the controller draws one",
+    ("1.0.2", "/brokers/topics/t1/partitions/0/state"): "see REJOINED",
+    ("1.0.2", "/brokers/topics/__consumer_offsets/partitions/0/state"): "see REJOINED",
 }
 """Fields of the trees that are chance and no input, by release, and why."""
+
+REJOINED = {("1.0.2", "n"): ("t1/partitions/0/state", "__consumer_offsets/partitions/0/state")}
+"""A broker that stops leaves an ISR while a fetch of its is on the way, which lets it in again until its session ends:
+by release and step, the states whose writes are compared up to the first."""
 
 EVERY = frozenset(RELEASES)
 UNORDERED = {
@@ -75,8 +81,11 @@ def is_chance(release: str, difference: str) -> bool:
     return any(of == release and difference.startswith(start) for of, start in CHANCE_IN_TREES)
 
 
-def comparable(transactions: list[str], code: str) -> list[str]:
+def comparable(transactions: list[str], code: str, release: str) -> list[str]:
     """The transactions without what is chance."""
+    for state in REJOINED.get((release, code), ()):
+        writes = [index for index, told in enumerate(transactions) if f"/{state} " in told]
+        transactions = [told for index, told in enumerate(transactions) if index not in writes[1:]]
     if code in STEPS_WITH_ELECTIONS:
         transactions = [told for told in transactions if told not in LATE_TRIES]
     # Which leader is the first to announce ISR changes is a race; its number is then another.
@@ -101,8 +110,8 @@ def test_each_step_writes_the_recorded_transactions(release: str, step: str) -> 
     entries = STORIES[release].transactions.get(step, [])
     begun = {entry["who"] for entry in entries if entry["op"] == "createSession"}
     told = [(entry["who"], recorded_transactions.recorded(entry)) for entry in entries]
-    expected = comparable([text for who, text in told if text != LEFT or who in begun], code)
-    written = comparable(whole_story(release, 0)[1][step], code)
+    expected = comparable([text for who, text in told if text != LEFT or who in begun], code, release)
+    written = comparable(whole_story(release, 0)[1][step], code, release)
     if release in UNORDERED.get(code, (frozenset(), ""))[0]:
         assert sorted(written) == sorted(expected)
     else:

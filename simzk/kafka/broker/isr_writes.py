@@ -16,7 +16,7 @@ from simzk.kafka import paths
 from simzk.kafka.protocol import Error, IsrProposal
 from simzk.kafka.schemas.admin import encode_isr_change
 from simzk.kafka.session import SessionExpiredError
-from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
+from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition, hash_of_partition
 from simzk.kafka.zk_client import PERSISTENT_SEQUENTIAL
 from simzk.partitions.scala_order import mutable_set_order
 from simzk.simulation import History, Process, Queue
@@ -90,7 +90,7 @@ class IsrWrites:
     def _in_set_order(self) -> list[TopicPartition]:
         """The changed partitions as a mutable Set of them is made one of JSON maps."""
         version = self._client.version
-        partitions = mutable_set_order(self._changed, version.scala, version.collections.partition_hash)
+        partitions = mutable_set_order(self._changed, version.scala, hash_of_partition)
         return mutable_set_order(partitions, version.scala, version.json_hash)
 
     async def _announce(self) -> None:

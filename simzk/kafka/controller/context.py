@@ -18,7 +18,13 @@ from simzk.kafka.controller.scala_set import (
     partition_set,
     replica_set,
 )
-from simzk.kafka.topic_partition import Collections, LeaderAndIsr, PartitionAndReplica, ReplicaAssignment, TopicPartition
+from simzk.kafka.topic_partition import (
+    Collections,
+    LeaderAndIsr,
+    PartitionAndReplica,
+    ReplicaAssignment,
+    TopicPartition,
+)
 from simzk.partitions.arrays import BoolArray, broker_mask
 from simzk.partitions.scala_order import SMALL, Scala, mutable_order
 from simzk.partitions.table import PartitionTable
@@ -138,18 +144,18 @@ class ControllerContext:
 
     def all_partitions(self) -> ScalaSet[TopicPartition]:
         """All partitions."""
-        return partition_set(self._in_map_order(), self.collections)
+        return partition_set(self.in_map_order(), self.collections)
 
     def partitions_on(self, broker: int) -> ScalaSet[TopicPartition]:
         """The partitions with a replica on a broker."""
-        return partition_set(self._in_map_order(only_on=broker), self.collections)
+        return partition_set(self.in_map_order(only_on=broker), self.collections)
 
     def replicas_on(self, brokers: Iterable[int]) -> ScalaSet[PartitionAndReplica]:
         """The replicas on some brokers."""
         found = [
             PartitionAndReplica(partition, broker)
             for broker in brokers
-            for partition in self._in_map_order(only_on=broker)
+            for partition in self.in_map_order(only_on=broker)
         ]
         return replica_set(found, self.collections)
 
@@ -167,7 +173,7 @@ class ControllerContext:
     def online_and_offline_replicas(self) -> tuple[list[PartitionAndReplica], list[PartitionAndReplica]]:
         """All replicas, on live brokers and on others."""
         found: tuple[list[PartitionAndReplica], list[PartitionAndReplica]] = ([], [])
-        for partition in self._in_map_order():
+        for partition in self.in_map_order():
             for broker in self.assignment(partition).replicas:
                 found[0 if self.is_live(broker) else 1].append(PartitionAndReplica(partition, broker))
         return mutable_replicas(found[0], self.collections), mutable_replicas(found[1], self.collections)
@@ -176,7 +182,7 @@ class ControllerContext:
         """The partitions whose leader is not live, topics that are to be deleted left out."""
         return [
             partition
-            for partition in self._in_map_order()
+            for partition in self.in_map_order()
             if partition.topic not in self.to_be_deleted
             and (state := self.leadership(partition)) is not None
             and not self.is_live(state.leader)
@@ -218,11 +224,13 @@ class ControllerContext:
             return mutable_partitions([TopicPartition(topic, number) for number in numbers], self.collections)
         return [TopicPartition(topic, number) for number in mutable_order(numbers, self.scala)]
 
-    def _in_map_order(self, only_on: int | None = None) -> list[TopicPartition]:
+    def in_map_order(self, only_on: int | None = None) -> list[TopicPartition]:
         """All partitions, or those with a replica on a broker, as Kafka's map of them iterates."""
         rows = self.table.rows() if only_on is None else self.table.rows_with_replica(only_on)
         if self._flat:
-            return mutable_partitions([TopicPartition(*self.table.name(row)) for row in rows.tolist()], self.collections)
+            return mutable_partitions(
+                [TopicPartition(*self.table.name(row)) for row in rows.tolist()], self.collections
+            )
         by_topic: dict[str, list[int]] = {}
         for row in rows.tolist():
             topic, number = self.table.name(row)

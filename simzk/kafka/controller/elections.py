@@ -65,7 +65,9 @@ class LeaderElections:
         """
         context = self._controller.context
         everything = context.all_partitions()
-        asked: ScalaSet[TopicPartition] = everything if partitions is None else partition_set(partitions, context.collections)
+        asked: ScalaSet[TopicPartition] = (
+            everything if partitions is None else partition_set(partitions, context.collections)
+        )
         errors: dict[TopicPartition, Error] = {}
         for partition in asked:
             if partition not in everything:

@@ -77,7 +77,8 @@ class PartitionStateMachine:
         """Give each partition its first state, and try to bring all of them online."""
         context = self._context
         context.partition_states = {}
-        for partition in context.all_partitions():
+        one_at_a_time = self._client.version.one_at_a_time
+        for partition in context.in_map_order() if one_at_a_time else context.all_partitions():
             state = context.leadership(partition)
             if state is None:
                 context.partition_states[partition] = PartitionState.NEW
