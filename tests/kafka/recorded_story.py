@@ -127,8 +127,7 @@ class Story:
             case "h1":
                 return self._produce(step)
             case "h2":
-                asked = self._writer(step)
-                return lambda c: self._topic(step, "__consumer_offsets", OFFSETS_CONFIG, via=asked)(c)
+                return self._topic(step, "__consumer_offsets", OFFSETS_CONFIG, via=self._writer(step))
             case "k":
                 return lambda c: c.delete_topic("t2")
             case "l1":
@@ -157,8 +156,7 @@ class Story:
 
     def _configure(self, step: str) -> Act:
         code = step.partition("-")[0]
-        (writer,) = {who for entry in self.transactions[step] if (who := str(entry["who"])).startswith("b")} or {""}
-        via = int(writer[1]) if writer else None
+        via = self._writer(step)
         if code in CONFIGURED:
             entity, changes = CONFIGURED[code]
         elif code == "c8":

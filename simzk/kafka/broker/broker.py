@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 BOOT_US = 500_000
 """From the start of the process to its first word to ZooKeeper."""
 LATE_REGISTRATION_US = 300_000
-"""Between the election and the registration, up to 1.0: the other parts of the broker start (0.05 to 0.4 s recorded)."""
+"""Between the election and the registration, up to 1.0: the other parts of the broker start (0.1 to 0.4 s)."""
 RESTART_PAUSE_US = 1_000_000
 """How long a supervisor waits before it starts a broker again that has exited."""
 
