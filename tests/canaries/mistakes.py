@@ -21,6 +21,7 @@ class Mistake(NamedTuple):
 _STORE = "zookeeper/test_reference_assertions.py::"
 _RULES = "zookeeper/test_small_rules.py::"
 _WIRE = "wire/test_connections.py::"
+_TCP = "serve/test_tcp.py::"
 _SCHEDULER = "simulation/test_scheduler.py::"
 _STREAMS = "simulation/test_streams.py::"
 _ELECTIONS = "partitions/test_elections.py::"
@@ -190,6 +191,13 @@ MISTAKES: dict[str, Mistake] = {
         "        read_only = None if request.read_only is None else False\n        self._send(\n",
         "        read_only = False\n        self._send(\n",
         _STORE + "test_14_an_old_client_gets_no_read_only_byte",
+    ),
+    # The sockets
+    "who does not read its replies is read on": Mistake(
+        "serve/tcp_connection.py",
+        "not (self._clogged or self._flushing or link.paused)",
+        "not (self._flushing or link.paused)",
+        _TCP + "test_a_client_that_does_not_read_is_not_read_either",
     ),
     # The simulation
     "events of equal time run in the order of their scheduling": Mistake(
