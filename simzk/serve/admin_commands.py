@@ -138,12 +138,19 @@ def _observers(report: Report) -> Answer:
 def _server_stats(report: Report) -> Answer:
     statistics = report.statistics
     latency = statistics.latency
+    sizes = {
+        "last_buffer_size": statistics.last_response_bytes,
+        "min_buffer_size": statistics.least_response_bytes,
+        "max_buffer_size": statistics.greatest_response_bytes,
+    }
     return {
         "version": report.server.config.rules.build,
         "read_only": report.server.mode == monitoring.READ_ONLY,
         "server_stats": {
             "packets_sent": statistics.packets_sent,
             "packets_received": statistics.packets_received,
+            "fsync_threshold_exceed_count": monitoring.slow_fsyncs(report),
+            "client_response_stats": sizes,
             "data_dir_size": report.data_bytes,
             "log_dir_size": report.log_bytes,
             "provider_null": False,
@@ -154,8 +161,12 @@ def _server_stats(report: Report) -> Answer:
             "max_latency": latency.maximum_ms,
             "min_latency": latency.minimum_ms,
             "num_alive_client_connections": len(report.connections),
+            "auth_failed_count": 0,
+            "non_mtlsremote_conn_count": 0,
+            "non_mtlslocal_conn_count": 0,
             "uptime": report.uptime_ms,
         },
+        "client_response": sizes,
         "node_count": len(report.server.tree),
     }
 
@@ -166,7 +177,7 @@ def _stats(report: Report) -> Answer:
 
 
 def _stat_reset(report: Report) -> Answer:
-    report.statistics.reset()
+    monitoring.reset(report)
     return {}
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import fcntl
 import os
 import random
+import time
 import weakref
 from collections import deque
 from contextlib import contextmanager
@@ -37,6 +38,7 @@ from simzk.zookeeper.persistence import (
     touched_paths,
 )
 from simzk.zookeeper.server import Server
+from simzk.zookeeper.summary import Summary
 from simzk.zookeeper.transactions import ErrorTxn
 
 if TYPE_CHECKING:
@@ -85,6 +87,8 @@ class DataDirectory:
     Attributes:
         folder: where the snapshots are.
         log_folder: where the logs are.
+        measured: times in ms of its fsyncs and snapshots, and how many transactions it wrote at once, by the names
+            that the real server tells them by.
         losses: what the last `load` found missing.
         digests: zxids and the tree's digest at each, at every 128th zxid, the last 1024 of them (§2.7).
 
@@ -121,6 +125,7 @@ class DataDirectory:
         self._server: Server | None = None
         self._digest: TreeDigest | None = None
         self.losses: list[Loss] = []
+        self.measured = {"fsynctime": Summary(), "snapshottime": Summary(), "sync_processor_batch_size": Summary()}
         self.digests: deque[tuple[int, int]] = deque(maxlen=_DIGESTS_KEPT)
 
     # Booting
@@ -374,7 +379,10 @@ class DataDirectory:
             while left:
                 left = left[log.write(left) :]
             if self._fsync:
+                begin_ns = time.monotonic_ns()
                 os.fdatasync(log.fileno())
+                self.measured["fsynctime"].note((time.monotonic_ns() - begin_ns) // 1_000_000)
+            self.measured["sync_processor_batch_size"].note(len(self._unwritten))
             self._since_snapshot += len(self._unwritten)
             self._unwritten.clear()
             if self._since_snapshot > self._snapshot_after and self._snapshot is None:
@@ -453,6 +461,7 @@ class DataDirectory:
         server, digest = self._server, self._digest
         assert server is not None
         assert digest is not None
+        begin_ns = time.monotonic_ns()
         pieces = encode_snapshot(server.tree, server.sessions.timeouts_ms(), lambda: (server.zxid, digest.value))
         whole = self.folder / f"{_SNAPSHOT}.{server.zxid:x}"
         # The real server does not take a file of this name for a snapshot.
@@ -465,6 +474,7 @@ class DataDirectory:
             if self._fsync:
                 os.fsync(stream.fileno())
         partial.replace(whole)
+        self.measured["snapshottime"].note((time.monotonic_ns() - begin_ns) // 1_000_000)
         self._sync_folder(self.folder)
 
 

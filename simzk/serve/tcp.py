@@ -295,6 +295,7 @@ class TcpServer:
             now_ms=self.now_ms(),
             uptime_ms=self.uptime_ms(),
             date_of=java_date,
+            disk=directory.measured if directory is not None else {},
             open_files=open_files(),
         )
 

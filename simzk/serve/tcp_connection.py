@@ -76,6 +76,7 @@ class TcpConnection(asyncio.Protocol):
         self._transport = transport
         self.peer = transport.get_extra_info("peername")[:2]
         if not self._server.admit(self):
+            self._server.statistics.rejected += 1
             transport.abort()
             return
         self._link = self._host.open(self, address=self.peer[0])
@@ -98,6 +99,9 @@ class TcpConnection(asyncio.Protocol):
             self._link = None
         self._queue.clear()
 
+    def eof_received(self) -> None:
+        self._server.statistics.dropped += 1
+
     def pause_writing(self) -> None:
         self._clogged, self._clogged_bytes = True, 0
 
@@ -113,6 +117,7 @@ class TcpConnection(asyncio.Protocol):
         link = self._link
         assert link is not None, "asyncio hands no data to a connection that was refused"
         self._heard_ms = self._server.now_ms()
+        self._server.statistics.bytes_received += len(data)
         with self._host.lock:
             self._queue.extend(link.wire.receive_data(data))
             self.go_on()
@@ -130,6 +135,7 @@ class TcpConnection(asyncio.Protocol):
         if word != SET_TRACE_MASK or len(rest) >= TRACE_MASK_BYTES or not self._server.is_allowed(word.decode()):
             self._stop_waiting()
             self.statistics.packets_received += 1
+            self._server.statistics.bytes_received += len(self._begun)
             assert self._transport is not None
             self._transport.pause_reading()
             self._reading = False
@@ -140,6 +146,7 @@ class TcpConnection(asyncio.Protocol):
     def _expire(self) -> None:
         """No session was asked for in time."""
         if self._transport is not None:
+            self._server.statistics.expired_silent += 1
             self._transport.abort()
 
     def _stop_waiting(self) -> None:
@@ -200,10 +207,12 @@ class TcpConnection(asyncio.Protocol):
     def _note(self, link: Link, batch: Sequence[Received], latency_ms: int) -> None:
         """Count a batch that was handled."""
         first, last = batch[0], batch[-1]
+        total, own, count = self._server.statistics, self.statistics, len(batch)
         if isinstance(first, ConnectRequest):
             self._stop_waiting()
             self._server.arm()
-        total, own, count = self._server.statistics, self.statistics, len(batch)
+            total.note_connect(first, latency_ms)
+        total.note_requests([one.request.__class__ for one in batch if one.__class__ is Incoming], latency_ms)
         total.packets_received += count
         total.latency.note(latency_ms, count)
         own.packets_received += count
@@ -220,6 +229,8 @@ class TcpConnection(asyncio.Protocol):
         count, self._counted = link.sent - self._counted, link.sent
         self.statistics.packets_sent += count
         self._server.statistics.packets_sent += count
+        begin = 0 if count < self._counted else 4 + int.from_bytes(data[:4])  # what begins with who we are
+        self._server.statistics.note_sent(data, begin)
         self._send(data)
 
     def end(self) -> None:

@@ -104,7 +104,7 @@ def _crst(report: Report) -> str:
 
 
 def _srst(report: Report) -> str:
-    report.statistics.reset()
+    monitoring.reset(report)
     return "Server stats reset.\n"
 
 

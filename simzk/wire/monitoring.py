@@ -1,8 +1,8 @@
 """What both the four-letter words and the AdminServer tell: the numbers under their real names, worked out once (§5).
 
 Rules of this module:
-  - keys are the real server's without their prefix; only what this server truly knows is told, so that the counters of
-    parts it has not got (learners, proposals, processors' queues) are absent instead of wrong;
+  - keys are the real server's without their prefix, in its order (metrics.py); what counts parts that this server has
+    not got (queues between threads, learners, caches) is 0, for nothing happens there;
   - watches are told of the data table only where the real server does so.
 
 Source: ZooKeeperServer.dumpMonitorValues, DataTree, WatchManager.
@@ -12,11 +12,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from simzk.wire.metrics import COUNTERS, PERCENTILES, SUMMARIES
+from simzk.zookeeper.replies import EventType
+from simzk.zookeeper.summary import Summary
+
 if TYPE_CHECKING:
     from simzk.wire.statistics import Report
 
 READ_ONLY = "read-only"
 DEFAULT_TRACE_MASK = 306
+_SLOW_FSYNC_MS = 1000
+_SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
+_TRIGGERED = {
+    "node_created_watch_count": EventType.NODE_CREATED,
+    "node_deleted_watch_count": EventType.NODE_DELETED,
+    "node_changed_watch_count": EventType.NODE_DATA_CHANGED,
+    "node_children_watch_count": EventType.NODE_CHILDREN_CHANGED,
+}
 
 
 def rounded(average: float) -> float:
@@ -68,8 +80,70 @@ def ephemeral_paths(report: Report) -> dict[int, list[str]]:
     return {session_id: tree.ephemerals_of(session_id) for session_id in tree.ephemerals}
 
 
+def _counters(report: Report) -> dict[str, int]:
+    """All counts of things that happened; 0 where they cannot."""
+    statistics = report.statistics
+    counted = {
+        "bytes_received_count": statistics.bytes_received,
+        "connection_drop_count": statistics.dropped,
+        "connection_rejected": statistics.rejected,
+        "connection_request_count": statistics.connection_requests,
+        "connection_revalidate_count": statistics.revalidations,
+        "prep_processor_request_queued": statistics.requests,
+        "response_bytes": statistics.response_bytes,
+        "sessionless_connections_expired": statistics.expired_silent,
+        "stale_sessions_expired": report.server.expired,
+        "sync_processor_request_queued": statistics.requests,
+        "watch_bytes": statistics.event_bytes,
+    }
+    assert counted.keys() <= set(COUNTERS)
+    return {name: counted.get(name, 0) for name in COUNTERS}
+
+
+def _summaries(report: Report) -> dict[str, Summary]:
+    """All summaries by name; those of what cannot happen are empty."""
+    triggered = report.server.watches.triggered
+    known = {
+        "readlatency": report.statistics.read_latency,
+        "updatelatency": report.statistics.update_latency,
+        **{name: triggered[kind] for name, kind in _TRIGGERED.items() if kind in triggered},
+        **report.disk,
+    }
+    empty = Summary()
+    return {name: known.get(name, empty) for name in (*SUMMARIES, *PERCENTILES)}
+
+
+def slow_fsyncs(report: Report) -> int:
+    """How many fsyncs took longer than the real server warns of (fsync.warningthresholdms)."""
+    return report.disk["fsynctime"].above(_SLOW_FSYNC_MS) if report.disk else 0
+
+
+def reset(report: Report) -> None:
+    """What srst and stat_reset ask for: all counts begin anew."""
+    report.statistics.reset()
+    report.server.expired = 0
+    for summary in _summaries(report).values():
+        summary.reset()
+
+
 def values(report: Report) -> dict[str, str | int | float]:
-    """Everything that mntr, the monitor command and the metrics page tell, by key."""
+    """Everything that mntr and the monitor command tell, by key."""
+    told: dict[str, str | int | float] = {**_gauges(report), **_counters(report)}
+    for name, summary in _summaries(report).items():
+        told |= {
+            f"avg_{name}": rounded(summary.mean),
+            f"min_{name}": summary.least,
+            f"max_{name}": summary.greatest,
+            f"cnt_{name}": summary.count,
+            f"sum_{name}": summary.total,
+        }
+        if name in PERCENTILES:
+            told |= {f"{label}_{name}": summary.percentile(share) for label, share in _SHARES.items()}
+    return told
+
+
+def _gauges(report: Report) -> dict[str, str | int | float]:
+    """How things stand at this moment, and what the whole server counts."""
     tree, statistics = report.server.tree, report.statistics
     open_files, max_files = report.open_files
     return {
@@ -81,10 +155,14 @@ def values(report: Report) -> dict[str, str | int | float]:
         "outstanding_requests": outstanding(report),
         "znode_count": len(tree),
         "global_sessions": len(report.server.sessions),
+        "non_mtls_remote_conn_count": 0,
+        "last_client_response_size": statistics.last_response_bytes,
         "packets_sent": statistics.packets_sent,
         "packets_received": statistics.packets_received,
+        "max_client_response_size": statistics.greatest_response_bytes,
         "connection_drop_probability": 0.0,
         "watch_count": watch_count(report),
+        "auth_failed_count": 0,
         "min_latency": statistics.latency.minimum_ms,
         "max_file_descriptor_count": max_files,
         "approximate_data_size": sum(len(path) + len(node.data or b"") for path, node in tree.walk()),
@@ -92,13 +170,22 @@ def values(report: Report) -> dict[str, str | int | float]:
         "local_sessions": 0,
         "uptime": report.uptime_ms,
         "max_latency": statistics.latency.maximum_ms,
+        "outstanding_tls_handshake": 0,
+        "min_client_response_size": statistics.least_response_bytes,
+        "non_mtls_local_conn_count": 0,
     }
 
 
 def prometheus(report: Report) -> str:
     """The numbers in the text form that Prometheus reads, named as the real server's metrics provider names them."""
     lines = []
-    for key, value in values(report).items():
-        if not isinstance(value, str):
-            lines += [f"# HELP {key} {key}", f"# TYPE {key} gauge", f"{key} {value}"]
+    for kind, told in (("gauge", _gauges(report)), ("counter", _counters(report))):
+        for key, value in told.items():
+            if not isinstance(value, str):
+                lines += [f"# HELP {key} {key}", f"# TYPE {key} {kind}", f"{key} {value}"]
+    for name, summary in _summaries(report).items():
+        lines += [f"# HELP {name} {name}", f"# TYPE {name} summary"]
+        shares = (0.5, 0.9, 0.99) if name in PERCENTILES else (0.5,)
+        lines += [f'{name}{{quantile="{share}"}} {summary.percentile(share)}' for share in shares]
+        lines += [f"{name}_count {summary.count}", f"{name}_sum {summary.total}"]
     return "\n".join([*lines, ""])

@@ -2,6 +2,7 @@
 
 Rules of this module:
   - counters only: nothing here formats, measures time or knows a socket; whoever moves the bytes notes them;
+  - a reply is known by its frame: what is sent is looked through once, its heads only;
   - a batch of requests that are handled together shares one latency.
 
 Source: ServerStats, ServerCnxn, AvgMinMaxCounter.
@@ -9,12 +10,17 @@ Source: ServerStats, ServerCnxn, AvgMinMaxCounter.
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING, NamedTuple
 
+from simzk.wire.operations import BY_REQUEST
+from simzk.wire.records import NOTIFICATION_XID
 from simzk.zookeeper import requests as req
+from simzk.zookeeper.replies import PING_XID
+from simzk.zookeeper.summary import Summary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from simzk.zookeeper.server import Server
 
@@ -84,19 +90,110 @@ class Latency:
         return self._total_ms / self._count if self._count else 0.0
 
 
-class ServerStatistics:
-    """The counters of a whole server."""
+_HEAD = struct.Struct(">ii").unpack_from
+_WRITES = frozenset(request for request, operation in BY_REQUEST.items() if operation.is_write) | {req.CloseSession}
+_UNCOUNTED = (PING_XID, -4)  # the latter is clients' for auth (§1.2)
+_NO_RESPONSE = -1  # what is told of sizes before the first one
 
-    __slots__ = ("latency", "packets_received", "packets_sent")
+
+class ServerStatistics:
+    """The counters of a whole server.
+
+    Attributes:
+        latency: of all that was asked, in ms.
+        read_latency: of requests that change nothing, pings too.
+        update_latency: of the others, the making and the end of sessions too.
+        last_response_bytes, least_response_bytes, greatest_response_bytes: of replies to requests, without their
+            length; -1 before the first.
+        response_bytes: of all of them together, but for answers to pings and auth.
+        event_bytes: of all watch events.
+        bytes_received: all that clients sent.
+        connection_requests: how often a session was asked for, and of these
+        revalidations: how often one that was there already.
+        dropped: connections that their clients ended.
+        rejected: connections beyond maxClientCnxns.
+        expired_silent: connections that asked for nothing in time.
+    """
+
+    __slots__ = (
+        "bytes_received",
+        "connection_requests",
+        "dropped",
+        "event_bytes",
+        "expired_silent",
+        "greatest_response_bytes",
+        "last_response_bytes",
+        "latency",
+        "least_response_bytes",
+        "packets_received",
+        "packets_sent",
+        "read_latency",
+        "rejected",
+        "response_bytes",
+        "revalidations",
+        "update_latency",
+    )
 
     def __init__(self) -> None:
         self.latency = Latency()
-        self.packets_received = self.packets_sent = 0
+        self.read_latency, self.update_latency = Summary(), Summary()
+        self.reset()
 
     def reset(self) -> None:
         """What the words srst and stat_reset ask for."""
         self.packets_received = self.packets_sent = 0
-        self.latency.reset()
+        self.last_response_bytes = self.least_response_bytes = self.greatest_response_bytes = _NO_RESPONSE
+        self.response_bytes = self.event_bytes = self.bytes_received = 0
+        self.connection_requests = self.revalidations = 0
+        self.dropped = self.rejected = self.expired_silent = 0
+        for latency in (self.latency, self.read_latency, self.update_latency):
+            latency.reset()
+
+    def note_connect(self, request: req.ConnectRequest, latency_ms: int) -> None:
+        """A session was asked for: a new one is an update."""
+        self.connection_requests += 1
+        if request.session_id:
+            self.revalidations += 1
+        else:
+            self.update_latency.note(latency_ms)
+
+    def note_requests(self, kinds: Iterable[type], latency_ms: int) -> None:
+        """Requests of these kinds took so long together."""
+        updates = reads = 0
+        for kind in kinds:
+            if kind in _WRITES:
+                updates += 1
+            elif kind is not req.Auth:
+                reads += 1
+        if updates:
+            self.update_latency.note(latency_ms, updates)
+        if reads:
+            self.read_latency.note(latency_ms, reads)
+
+    def note_sent(self, data: bytes, begin: int) -> None:
+        """What is sent to a client from a position on: whole frames of replies and events, none of a new connection."""
+        least, greatest, total = self.least_response_bytes, self.greatest_response_bytes, 0
+        end = len(data)
+        while begin < end:
+            size, xid = _HEAD(data, begin)
+            begin += size + 4
+            if xid == NOTIFICATION_XID:
+                self.event_bytes += size
+            else:
+                self.last_response_bytes = size
+                if size > greatest:
+                    greatest = size
+                if size < least or least < 0:
+                    least = size
+                if xid not in _UNCOUNTED:
+                    total += size
+        self.least_response_bytes, self.greatest_response_bytes = least, greatest
+        self.response_bytes += total
+
+    @property
+    def requests(self) -> int:
+        """How many were prepared and applied: all but what only concerns the connection."""
+        return self.read_latency.count + self.update_latency.count
 
 
 class ConnectionStatistics:
@@ -176,6 +273,7 @@ class Report(NamedTuple):
         now_ms: the present time.
         uptime_ms: how long it has been serving.
         date_of: a time as Java's `Date` is written.
+        disk: what the data directory measures, by the real server's names; nothing where there is none.
         open_files: file descriptors in use, and how many there may be; -1 where the platform does not tell.
     """
 
@@ -193,4 +291,5 @@ class Report(NamedTuple):
     now_ms: int
     uptime_ms: int
     date_of: Callable[[int], str]
+    disk: Mapping[str, Summary]
     open_files: tuple[int, int]

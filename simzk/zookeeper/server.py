@@ -56,6 +56,7 @@ class Server:
         watches: which connection watches what.
         zxid: of the last transaction applied.
         mode: what the word srvr calls its mode; empty for a server of an ensemble that does not serve.
+        expired: how many sessions ended by `expire`.
         on_transaction: called with each transaction as it is applied, failed writes (`ErrorTxn`) included.
 
     >>> server = Server()
@@ -90,6 +91,7 @@ class Server:
             self.sessions.add(session_id, timeout_ms, now_ms)
         self.watches: WatchManager[Connection] = WatchManager() if rules.watches_have_modes else OldWatchManager()
         self.zxid = zxid
+        self.expired = 0
         self.on_transaction: list[Callable[[txns.Transaction], None]] = []
         self._reader = Reader(self.tree, self.watches)
         self._reads = {kind: read for kind, read in READS.items() if kind not in rules.unknown}
@@ -382,6 +384,7 @@ class Server:
         if session_id not in self.sessions:
             return False
         connection = self._connections.get(session_id)
+        self.expired += 1
         self._end_session(session_id, 0, now_ms)
         if connection is not None:
             self._close(connection)

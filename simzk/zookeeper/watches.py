@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from simzk.zookeeper.paths import ancestors_of
 from simzk.zookeeper.replies import EventType, WatchedEvent
+from simzk.zookeeper.summary import Summary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -136,11 +137,13 @@ _EVERY_MODE = int(Mode.STANDARD | Mode.PERSISTENT | Mode.RECURSIVE)
 class WatchManager(Generic[Watcher]):
     """All watches of one server."""
 
-    __slots__ = ("child", "data")
+    __slots__ = ("child", "data", "triggered")
 
     def __init__(self) -> None:
         self.data: WatchTable[Watcher] = WatchTable()
         self.child: WatchTable[Watcher] = WatchTable()
+        # By kind of event, how many watchers a change had, where it had any (WatchManager.triggerWatch).
+        self.triggered: dict[EventType, Summary] = {}
 
     def add_persistent(self, path: str | None, watcher: Watcher, *, recursive: bool) -> None:
         """What `AddWatch` asks for. A recursive watch sees children by their own changes: it is in one table only."""
@@ -178,14 +181,26 @@ class WatchManager(Generic[Watcher]):
         event = WatchedEvent(kind, path, zxid)
         told = self.data.trigger(path) if self.data else {}
         notices.extend(Notice(watcher, event, acl) for watcher in told)
+        if told:
+            self._count(kind, len(told))
         if not self.child or kind == EventType.NODE_DATA_CHANGED:
             return notices
         if kind == EventType.NODE_DELETED:
             gone = self.child.trigger(path)
             notices.extend(Notice(watcher, event, acl) for watcher in gone if watcher not in told)
+            if gone:
+                self._count(kind, len(gone))
         parent_event = WatchedEvent(EventType.NODE_CHILDREN_CHANGED, parent_path, zxid)
-        notices.extend(Notice(watcher, parent_event, parent_acl) for watcher in self.child.trigger(parent_path))
+        above = self.child.trigger(parent_path)
+        notices.extend(Notice(watcher, parent_event, parent_acl) for watcher in above)
+        if above:
+            self._count(EventType.NODE_CHILDREN_CHANGED, len(above))
         return notices
+
+    def _count(self, kind: EventType, watchers: int) -> None:
+        if kind not in self.triggered:
+            self.triggered[kind] = Summary()
+        self.triggered[kind].note(watchers)
 
     def check(self) -> None:
         """Assert all invariants of both tables."""

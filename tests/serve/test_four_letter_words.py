@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +12,7 @@ from simzk.serve.settings import Settings
 from simzk.zookeeper import requests as req
 from tests.serve.served import Served, served
 from tests.serve.tcp_client import Clients, TcpClient, word
+from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,3 +77,21 @@ def test_a_word_is_answered_while_a_client_does_not_read(told: Served) -> None:
         deaf.connect()
         deaf.send(*[req.GetChildren2("/", False)] * 20_000)
         assert word(told.port, b"ruok") == "imok"
+
+
+def test_responses_and_connections_that_clients_end_are_counted() -> None:
+    with served(Settings()) as server:
+
+        def counted(key: str) -> int:
+            return int(dict(line.split("\t") for line in word(server.port, b"mntr").splitlines())[f"zk_{key}"])
+
+        with TcpClient(server.port) as client:
+            client.connect()
+            assert counted("response_bytes") == 0
+            client.ask(req.Exists("/none", False))
+            client.ask(req.Ping())
+            assert counted("response_bytes") == 16  # a header only, and none for the ping
+            assert counted("connection_drop_count") == 0
+        deadline_s = time.monotonic() + PATIENCE_S
+        while counted("connection_drop_count") == 0:
+            assert time.monotonic() < deadline_s
