@@ -7,6 +7,7 @@ Rules of this room:
 
 from __future__ import annotations
 
+import gc
 import sys
 from importlib import import_module
 
@@ -62,7 +63,10 @@ def load(name: str) -> object:
 def run_plain(name: str, arguments: list[str]) -> int:
     """Run a command that parses its own arguments; return its exit status."""
     module, attribute = PLAIN_COMMANDS[name]
-    status: int = getattr(import_module(module), attribute)(arguments)
+    gc.disable()  # what is being loaded stays: nothing to be found there
+    command = getattr(import_module(module), attribute)
+    gc.enable()
+    status: int = command(arguments)
     return status
 
 

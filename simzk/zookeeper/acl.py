@@ -10,8 +10,6 @@ Source: ZooKeeperServer.checkACL, PrepRequestProcessor.fixupACL, org.apache.zook
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -52,12 +50,12 @@ _KEYWORDS = (
 )
 _ATTRIBUTE = rf"(?:{_KEYWORDS}|[0-9]+(?:\.[0-9]+)+)"
 _PART = rf" *{_ATTRIBUTE} *= *(?:\\.|[^,+;\\=<>\"])*"
-_NAME = re.compile(rf"(?:{_PART}(?:[,+;]{_PART})*)?", re.IGNORECASE)
+_NAME = rf"(?:{_PART}(?:[,+;]{_PART})*)?"
 
 
 def _subject_is_valid(text: str) -> bool:
     """Whether Java's `X500Principal` takes it for a name, as far as names are written without quotes."""
-    return _NAME.fullmatch(text) is not None
+    return re.fullmatch(_NAME, text, re.IGNORECASE) is not None
 
 
 SCHEMES: dict[str, Scheme] = {
@@ -77,6 +75,10 @@ def digest_id(credentials: bytes) -> str:
     >>> digest_id(b"super:test")
     'super:D/InIHSb7yEEbrWz8b9l71RjZJU='
     """
+    # Not loaded by a server that nobody shows a password.
+    import base64
+    import hashlib
+
     # `new String(bytes)`: what is not UTF-8 becomes U+FFFD before it is digested.
     text = decode_text(credentials)
     digest = hashlib.sha1(text.encode("utf-8")).digest()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-_DECIMAL = re.compile(r"[+-]?[0-9]+")
-_HEX_GROUP = re.compile(r"[+-]?[0-9a-fA-F]{1,4}")
+_DECIMAL = r"[+-]?[0-9]+"
+_HEX_GROUP = r"[+-]?[0-9a-fA-F]{1,4}"
 
 
 def _java_int(text: str) -> int | None:
     """`Integer.parseInt`, None where it throws."""
-    if _DECIMAL.fullmatch(text) is None:
+    if re.fullmatch(_DECIMAL, text) is None:
         return None
     number = int(text)
     return number if -(1 << 31) <= number < 1 << 31 else None
@@ -25,7 +25,7 @@ def _v4_bytes(text: str) -> bytes | None:
 
 def _v6_groups(text: str) -> list[int] | None:
     groups = text.split(":") if text else []
-    if any(len(group) > 4 or _HEX_GROUP.fullmatch(group) is None for group in groups):
+    if any(len(group) > 4 or re.fullmatch(_HEX_GROUP, group) is None for group in groups):
         return None
     return [int(group, 16) & 0xFFFF for group in groups]
 

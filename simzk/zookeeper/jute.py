@@ -107,11 +107,11 @@ def _replace_as_java(error: UnicodeError) -> tuple[str, int]:
     """What Java's decoder puts in place of bytes that are not UTF-8: U+FFFD, and one only for an encoded surrogate."""
     assert isinstance(error, UnicodeDecodeError)
     start = error.start
-    surrogate = _SURROGATE.match(error.object, start)
-    return "\ufffd", error.end if surrogate is None else surrogate.end()
+    surrogate = re.match(_SURROGATE, error.object[start : start + 3])
+    return "\ufffd", error.end if surrogate is None else start + surrogate.end()
 
 
-_SURROGATE = re.compile(b"\xed[\xa0-\xbf][\x80-\xbf]")
+_SURROGATE = b"\xed[\xa0-\xbf][\x80-\xbf]"
 _ERRORS = "simzk-java"
 codecs.register_error(_ERRORS, _replace_as_java)
 
@@ -227,7 +227,15 @@ def record(make: Callable[..., T], *fields: Codec[Any]) -> Codec[T]:
     """
     is_tuple = isinstance(make, type) and issubclass(make, tuple)
     kinds = tuple(field if field in _WRITTEN_OUT else None for field in fields)
-    scope: dict[str, Any] = {"make": make, "new": tuple.__new__}
+
+    def read_any(data: bytes, at: int) -> tuple[T, int]:
+        values = []
+        for field in fields:
+            value, at = field.read(data, at)
+            values.append(value)
+        return make(*values), at
+
+    scope: dict[str, Any] = {"make": make, "new": tuple.__new__, "read_any": read_any}
     scope |= {"unpack_int": _unpack_int, "not_ordinary": _NOT_ORDINARY}
     for number, field in enumerate(fields):
         scope[f"read{number}"], scope[f"write{number}"] = field
@@ -241,26 +249,22 @@ _NOT_ORDINARY = (struct.error, IndexError, UnicodeDecodeError)
 @lru_cache
 def _compiled(kinds: tuple[Codec[Any] | None, ...], is_tuple: bool) -> CodeType:
     """What defines the reader and the writer of records with such fields; None is a field whose codec is called."""
-    numbers = range(len(kinds))
-    values = "".join(f"v{number}, " for number in numbers)
-    made = f"return {f'new(make, ({values}))' if is_tuple else f'make({values})'}, at"
-    called = [f"v{number}, at = read{number}(data, at)" for number in numbers]
-    in_place: list[str] = []
+    values = "".join(f"v{number}, " for number in range(len(kinds)))
+    steps: list[str] = []
     for number, kind in enumerate(kinds):
-        steps = (called[number],) if kind is None else _WRITTEN_OUT[kind]
-        in_place += [line.format(value=f"v{number}") for line in steps]
+        called = (f"{{value}}, at = read{number}(data, at)",)
+        steps += [step.format(value=f"v{number}") for step in (called if kind is None else _WRITTEN_OUT[kind])]
     lines = [
-        "def read_any(data, at):",
-        *(f"    {line}" for line in (*called, made)),
         "def read(data, at):",
         "    begin, size = at, len(data)",
         "    try:",
-        *(f"        {line}" for line in (*in_place, made)),
+        *(f"        {step}" for step in steps),
+        f"        return {f'new(make, ({values}))' if is_tuple else f'make({values})'}, at",
         "    except not_ordinary:",
         "        return read_any(data, begin)",
         "def write(out, value):",
         f"    ({values}) = value",
-        *(f"    write{number}(out, v{number})" for number in numbers),
+        *(f"    write{number}(out, v{number})" for number in range(len(kinds))),
     ]
     return compile("\n".join(lines), "<record>", "exec")
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import re
 
-_BAD_CHARACTER = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff\U00010000-\U0010ffff]")
+# Compiled when first used, as all patterns of this room are: most servers need none of them.
+_BAD_CHARACTER = "[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff\U00010000-\U0010ffff]"
 
 SPECIAL_PATHS = frozenset(("/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"))
 """Nodes that no client may delete (DataTree.isSpecialPath)."""
@@ -26,7 +27,7 @@ def is_valid_name(name: str) -> bool:
     if not name or name in (".", ".."):
         return False
     # Printable ASCII is the common case, and a few times cheaper to see than to search for what is bad.
-    return (name.isascii() and name.isprintable()) or _BAD_CHARACTER.search(name) is None
+    return (name.isascii() and name.isprintable()) or re.search(_BAD_CHARACTER, name) is None
 
 
 def is_valid_path(path: str) -> bool:

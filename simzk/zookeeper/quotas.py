@@ -26,8 +26,8 @@ QUOTA_ROOT = "/zookeeper/quota"
 LIMITS_NAME = "zookeeper_limits"
 STATS_NAME = "zookeeper_stats"
 
-_PAIRS = re.compile("[,;]+")
-_NUMBER = re.compile("[+-]?[0-9]+")
+_PAIRS = "[,;]+"
+_NUMBER = "[+-]?[0-9]+"
 
 
 def read_totals(data: bytes | None) -> dict[str, int]:
@@ -37,12 +37,12 @@ def read_totals(data: bytes | None) -> dict[str, int]:
     {'count': -1, 'bytes': -1, 'byteHardLimit': 20, 'countHardLimit': 4}
     """
     totals: dict[str, int] = {}
-    for pair in _PAIRS.split((data or b"").decode("utf-8", "replace")):
+    for pair in re.split(_PAIRS, (data or b"").decode("utf-8", "replace")):
         key, _, number = pair.partition("=")
         # "bytes=-1=" is how the real server keeps old readers from the hard limits behind it.
         number = number.split("=")[0]
         if key:
-            totals[key] = int(number) if _NUMBER.fullmatch(number) else -1
+            totals[key] = int(number) if re.fullmatch(_NUMBER, number) else -1
     return totals
 
 

@@ -10,8 +10,6 @@ Source: RFC 2831; SaslServerCallbackHandler and SASLAuthenticationProvider of 3.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
 from typing import TYPE_CHECKING
 
@@ -19,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 REALM = "zk-sasl-md5"
-_PAIR = re.compile(r'\s*([A-Za-z-]+)\s*=\s*(?:"((?:\\.|[^"\\])*)"|([^",\s]*))\s*(?:,|$)')
-_KERBEROS_NAME = re.compile("[^/@]*(/[^/@]*)?@[^/@]*")
+_PAIR = r'\s*([A-Za-z-]+)\s*=\s*(?:"((?:\\.|[^"\\])*)"|([^",\s]*))\s*(?:,|$)'
+_KERBEROS_NAME = "[^/@]*(/[^/@]*)?@[^/@]*"
 
 
 class SaslError(Exception):
@@ -77,10 +75,11 @@ def read_directives(token: bytes) -> dict[str, str]:
     {'qop': 'auth', 'username': 'a"b'}
     """
     text = token.decode("utf-8", "replace")
+    pair = re.compile(_PAIR)
     said: dict[str, str] = {}
     at = 0
     while at < len(text):
-        found = _PAIR.match(text, at)
+        found = pair.match(text, at)
         if found is None or found[1].lower() in said:
             raise SaslError("the token is malformed")
         quoted = found[2]
@@ -90,6 +89,8 @@ def read_directives(token: bytes) -> dict[str, str]:
 
 
 def _hash(data: bytes) -> bytes:
+    import hashlib  # what only a login needs is loaded by the first
+
     return hashlib.md5(data, usedforsecurity=False).digest()
 
 
@@ -112,6 +113,9 @@ def _response(said: Mapping[str, str], password: str, nonce: str, method: str) -
 
 def nonce_of(session_id: int, exchange: int) -> str:
     """A nonce for a server's so manieth exchange: 30 bytes that look like chance, the same in every run."""
+    import base64
+    import hashlib
+
     return base64.b64encode(hashlib.sha256(b"%d %d" % (session_id, exchange)).digest()[:30]).decode()
 
 
@@ -121,7 +125,7 @@ def name_is_valid(name: str) -> bool:
     >>> name_is_valid("user"), name_is_valid("a/b@C"), name_is_valid("a@b@c")
     (True, True, False)
     """
-    return "@" not in name or _KERBEROS_NAME.fullmatch(name) is not None
+    return "@" not in name or re.fullmatch(_KERBEROS_NAME, name) is not None
 
 
 def name_matches(name: str, allowed: str) -> bool:

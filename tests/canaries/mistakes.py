@@ -180,6 +180,12 @@ MISTAKES: dict[str, Mistake] = {
         '        self.pending = b""\n',
         _WIRE + "test_a_session_split_at_every_byte_reads_alike",
     ),
+    "a text is read beyond the end of its frame": Mistake(
+        "zookeeper/jute.py",
+        '"if length < 0 or end > size: return read_any(data, begin)",\n        "{value} = data[at + 4 : end].decode()"',
+        '"if length < 0: return read_any(data, begin)",\n        "{value} = data[at + 4 : end].decode()"',
+        _WIRE + "test_a_body_cut_short_is_answered_and_never_escapes",
+    ),
     "a length is believed, whatever it is": Mistake(
         "wire/frames.py",
         "if not 0 <= length <= self._max_bytes:",
