@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from simzk.kafka.schemas.acl import AclEntry
 from simzk.kafka.topic_partition import TopicPartition
 from simzk.scenarios import schema
 from simzk.scenarios.durations import parse_duration
@@ -75,6 +76,11 @@ def act(cluster: KafkaCluster, step: schema.Action) -> None:
             cluster.write_znode(step.path, step.data)
         case schema.DeleteZnode():
             cluster.delete_znode(step.path)
+        case schema.AddAcl():
+            entry = AclEntry(step.principal, step.operation, step.permission, step.host)
+            cluster.add_acls(step.resource, step.name, [entry], prefixed=step.prefixed)
+        case schema.RemoveAcls():
+            cluster.remove_acls(step.resource, step.name, prefixed=step.prefixed)
         case schema.Wait():
             pass
         case _:
@@ -140,6 +146,11 @@ def describe(step: schema.Action) -> str:
             told = f"write {step.path} {step.data}"
         case schema.DeleteZnode():
             told = f"delete {step.path}"
+        case schema.AddAcl():
+            rule = f"{step.permission} {step.principal} {step.operation}"
+            told = f"{rule} on {step.resource} {step.name}{'*' * step.prefixed} from {step.host}"
+        case schema.RemoveAcls():
+            told = f"{words} of {step.resource} {step.name}{'*' * step.prefixed}"
         case schema.Wait():
             told = f"wait {step.duration}"
         case _:

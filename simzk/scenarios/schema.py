@@ -9,13 +9,15 @@ Rules of this module:
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
 BrokerId = Annotated[int, Meta(ge=0, le=1_000_000)]
 Count = Annotated[int, Meta(ge=1, le=1_000_000)]
 Index = Annotated[int, Meta(ge=0, le=1_000_000)]
+AclResource = Literal["cluster", "topic", "group", "transactional_id", "delegation_token", "user"]
+ResourceName = Annotated[str, Meta(pattern="^[^/]+$")]
 
 
 class Table(Struct, forbid_unknown_fields=True, kw_only=True):
@@ -185,6 +187,26 @@ class DeleteZnode(Action, kw_only=True):
     path: str
 
 
+class AddAcl(Action, kw_only=True):
+    """One rule for a resource, as Kafka's tool for authorizations writes it."""
+
+    resource: AclResource
+    name: ResourceName
+    prefixed: bool = False
+    principal: str
+    operation: str
+    permission: Literal["Allow", "Deny"] = "Allow"
+    host: str = "*"
+
+
+class RemoveAcls(Action, kw_only=True):
+    """All rules of a resource, taken away."""
+
+    resource: AclResource
+    name: ResourceName
+    prefixed: bool = False
+
+
 class Wait(Action, kw_only=True):
     """Let time pass."""
 
@@ -293,6 +315,8 @@ ACTIONS: dict[str, type[Action]] = {
     "heal": Heal,
     "write_znode": WriteZnode,
     "delete_znode": DeleteZnode,
+    "add_acl": AddAcl,
+    "remove_acls": RemoveAcls,
     "wait": Wait,
 }
 
