@@ -1,7 +1,8 @@
 """The AdminServer: the monitoring commands, metrics and faults over HTTP (§5).
 
 Rules of this module:
-  - GET and HEAD of `/commands/<name>` answer as the real server's; `/metrics` is Prometheus's text;
+  - `/commands/<name>` answers as the real server's, where nothing of what is here is a POST; `/metrics` is
+    Prometheus's text;
   - POST of `/faults/<verb>?...`, and GET of `/faults`, are simzk's own: a test's verbs for those who have only HTTP
     (admin_faults.py);
   - one request a connection, its body is not looked at, at most `REQUEST_BYTES` of it are read;
@@ -20,8 +21,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from simzk.errors import SimzkError
-from simzk.serve.admin_commands import BY_NAME, COMMANDS, SET_TRACE_MASK
+from simzk.serve.admin_commands import BY_NAME, COMMANDS, SET_TRACE_MASK, SNAPSHOT
 from simzk.serve.admin_faults import FAULTS
+from simzk.serve.admin_snapshot import Refusal, Snapshots
 from simzk.serve.tcp import bind, name_of
 from simzk.wire.monitoring import prometheus
 
@@ -30,7 +32,8 @@ if TYPE_CHECKING:
 
 REQUEST_BYTES = 16 * 1024
 BACKLOG = 100
-_JSON, _HTML, _TEXT = "application/json", "text/html;charset=iso-8859-1", "text/plain; version=0.0.4; charset=utf-8"
+_JSON, _HTML, _TEXT = "application/json", "", "text/plain; version=0.0.4; charset=utf-8"
+_BYTES = "application/octet-stream"
 
 
 class Response(NamedTuple):
@@ -38,7 +41,8 @@ class Response(NamedTuple):
 
     status: HTTPStatus
     kind: str
-    body: str
+    body: str | bytes
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 def pretty(value: Any, indent: str = "") -> str:
@@ -80,6 +84,7 @@ class AdminServer:
         self._listener = bind(address, port, BACKLOG)
         self._path = path
         self._accepting: asyncio.Server | None = None
+        self._snapshots = Snapshots(server, server.settings.snapshot_interval_ms)
         self.name = name_of(self._listener)
 
     async def start(self) -> None:
@@ -94,8 +99,8 @@ class AdminServer:
             self._accepting.close()
         self._listener.close()
 
-    def answer(self, method: str, target: str) -> Response:
-        """What a request is answered."""
+    def answer(self, method: str, target: str, authorization: str | None, address: str) -> Response:
+        """What a request is answered that comes from an address, with that header or without it."""
         parts = urlsplit(target)
         path, query = unquote(parts.path).rstrip("/"), dict(parse_qsl(parts.query))
         if path == "/faults" and method in ("GET", "HEAD"):
@@ -104,14 +109,25 @@ class AdminServer:
             if method != "POST":
                 return Response(HTTPStatus.METHOD_NOT_ALLOWED, _TEXT, "a fault is a POST\n")
             return self._inject(path.removeprefix("/faults/"), query)
-        if method not in ("GET", "HEAD"):
+        is_command = f"{path}/".startswith(f"{self._path}/")
+        if method == "OPTIONS":
+            allowed = "GET, HEAD, POST, TRACE, OPTIONS" if is_command else "GET, HEAD, TRACE, OPTIONS"
+            return Response(HTTPStatus.OK, _HTML, "", (("Allow", allowed),))
+        if method == "TRACE":
+            return Response(HTTPStatus.FORBIDDEN, _HTML, "")
+        if method not in ("GET", "HEAD") and not (method == "POST" and is_command):
             return Response(HTTPStatus.METHOD_NOT_ALLOWED, _TEXT, f"{method} is not answered here\n")
         if path == self._path:
             names = sorted(command.names[0] for command in COMMANDS)
             links = "".join(f'<a href="{self._path}/{name}">{name}</a>\n<br/>\n' for name in names)
             return Response(HTTPStatus.OK, _HTML, links)
         if path.startswith(f"{self._path}/"):
-            return self._tell(path.removeprefix(f"{self._path}/"), query)
+            name = path.removeprefix(f"{self._path}/")
+            if name in SNAPSHOT:
+                return self._snapshot(method, query, authorization, address)
+            if method == "POST" and name in BY_NAME:
+                return _no_post(name)
+            return self._tell(name, query)
         if path == "/metrics":
             with self._server.host.lock:
                 return Response(HTTPStatus.OK, _TEXT, prometheus(self._server.report()))
@@ -130,6 +146,17 @@ class AdminServer:
             told = command.tell(self._server.report())
         told["command"] = primary
         return _json(told if "error" in told else {**told, "error": None})
+
+    def _snapshot(self, method: str, query: dict[str, str], authorization: str | None, address: str) -> Response:
+        taken = self._snapshots.take(authorization, address) if method != "POST" or authorization is None else None
+        if taken is None:
+            return _no_post(SNAPSHOT[0])
+        if isinstance(taken, Refusal):
+            return _json({"command": SNAPSHOT[0], "error": taken.error}, taken.status)
+        headers = (("last_zxid", f"0x{taken.zxid:x}"), ("snapshot_size", str(len(taken.data))))
+        if query.get("streaming", "true").lower() == "true":
+            return Response(HTTPStatus.OK, _BYTES, taken.data, headers)
+        return _json({"command": SNAPSHOT[0], "error": None})._replace(headers=headers)
 
     def _set_trace_mask(self, query: dict[str, str]) -> str | None:
         """Keep the mask that is asked for, or say what is wrong with it."""
@@ -159,8 +186,22 @@ class AdminServer:
             return [rule.as_dict() for rule in self._server.host.rules.list()]
 
 
+def _no_post(name: str) -> Response:
+    """What is no command of POST: there the real server stumbles, with this status."""
+    return Response(HTTPStatus.INTERNAL_SERVER_ERROR, _TEXT, f"{name} is not a POST\n")
+
+
 def _json(told: dict[str, Any], status: HTTPStatus = HTTPStatus.OK) -> Response:
     return Response(status, _JSON, pretty(told))
+
+
+def _header(head: bytes, name: bytes) -> str | None:
+    """A header's value, without the blanks round it; None where there is none of this name."""
+    for line in head.split(b"\r\n")[1:]:
+        key, _, value = line.partition(b":")
+        if key.lower() == name:
+            return value.strip().decode("latin-1")
+    return None
 
 
 class _Request(asyncio.Protocol):
@@ -184,15 +225,19 @@ class _Request(asyncio.Protocol):
         if not blank or len(words) != 3 or not words[2].startswith("HTTP/1."):
             self._send("GET", Response(HTTPStatus.BAD_REQUEST, _TEXT, "this is no request of HTTP/1.1\n"))
         else:
-            self._send(words[0], self._admin.answer(words[0], words[1]))
+            assert self._transport is not None
+            address = self._transport.get_extra_info("peername")[0]
+            self._send(words[0], self._admin.answer(words[0], words[1], _header(head, b"authorization"), address))
 
     def _send(self, method: str, response: Response) -> None:
         assert self._transport is not None
-        body = response.body.encode()
+        body = response.body if isinstance(response.body, bytes) else response.body.encode()
+        named = (*((("Content-Type", response.kind),) if response.kind else ()), *response.headers)
+        headers = "".join(f"{name}: {value}\r\n" for name, value in named)
         head = (
             f"HTTP/1.1 {response.status.value} {response.status.phrase}\r\n"
             f"Date: {formatdate(usegmt=True)}\r\n"
-            f"Content-Type: {response.kind}\r\n"
+            f"{headers}"
             f"Content-Length: {len(body)}\r\n"
             "Connection: close\r\n\r\n"
         )

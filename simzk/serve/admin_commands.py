@@ -181,6 +181,10 @@ def _stat_reset(report: Report) -> Answer:
     return {}
 
 
+def _system_properties(report: Report) -> Answer:
+    return dict(report.properties)
+
+
 def _voting_view(report: Report) -> Answer:
     return {"current_config": {}}
 
@@ -213,6 +217,7 @@ class Command(NamedTuple):
     tell: Callable[[Report], Answer]
 
 
+SNAPSHOT = ("snapshot", "snap")
 SET_TRACE_MASK = ("set_trace_mask", "stmk")
 COMMANDS = (
     Command(("configuration", "conf", "config"), _configuration),
@@ -233,8 +238,10 @@ COMMANDS = (
     Command(("ruok",), _nothing),
     Command(("server_stats", "srvr"), _server_stats),
     Command(SET_TRACE_MASK, _get_trace_mask),  # told once it is set
+    Command(SNAPSHOT, _nothing),  # what it says beside the bytes
     Command(("stat_reset", "srst"), _stat_reset),
     Command(("stats", "stat"), _stats),
+    Command(("system_properties", "sysp"), _system_properties),
     Command(("voting_view",), _voting_view),
     Command(("watch_summary", "wchs"), _watch_summary),
     Command(("watches", "wchc"), _watches),

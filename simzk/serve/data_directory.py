@@ -3,8 +3,7 @@
 Rules of this module:
   - the formats are those of zookeeper/persistence; here are files, their names, their order, and fsync;
   - a transaction is on disk when `sync` returns, not before; whoever serves clients sends replies after it;
-  - one server at a time has a directory: it is locked by `flock`, which the end of a process lets go of, however it
-    ended, and which leaves no file behind;
+  - one server at a time has a directory: it is locked (folder_locks.py);
   - files are named and laid out as the real server's, so that either can boot from what the other wrote; a snapshot
     takes its name only when it is whole;
   - what is damaged stays for others to look at; only unfinished snapshots of our own are removed.
@@ -14,11 +13,9 @@ Source: FileTxnSnapLog, FileTxnLog, SyncRequestProcessor, ZooKeeperServer.loadDa
 
 from __future__ import annotations
 
-import fcntl
 import os
 import random
 import time
-import weakref
 from collections import deque
 from contextlib import contextmanager
 from io import FileIO
@@ -26,6 +23,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.errors import ConfigError
+from simzk.serve.folder_locks import FolderLocks
 from simzk.serve.snapshot_file import open_snapshot
 from simzk.zookeeper.persistence import (
     LOG_HEADER,
@@ -42,7 +40,7 @@ from simzk.zookeeper.summary import Summary
 from simzk.zookeeper.transactions import ErrorTxn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from simzk.zookeeper.config import ServerConfig
@@ -112,7 +110,7 @@ class DataDirectory:
             )
         self.folder = path / _VERSION_FOLDER
         self.log_folder = (log_path or path) / _VERSION_FOLDER
-        self._unlock: list[Callable[[], object]] = []
+        self._locks = FolderLocks()
         self._fsync = fsync
         self._snap_count = snap_count
         self._unwritten: list[bytes] = []
@@ -167,14 +165,14 @@ class DataDirectory:
             with refusing(self.folder):
                 return self._read(config)
         except BaseException:
-            self._let_go()
+            self._locks.let_go()
             raise
 
     def _read(self, config: ServerConfig) -> Restoration:
-        if not self._unlock:
+        if not self._locks:
             for folder in self._folders():
                 folder.mkdir(parents=True, exist_ok=True)
-                self._lock(folder)
+                self._locks.take(folder)
         self._look_for_strays()
         for unfinished in self.folder.glob(f".{_SNAPSHOT}.*.partial"):
             unfinished.unlink()
@@ -202,7 +200,7 @@ class DataDirectory:
                 self._begin_snapshot()
                 self._finish_snapshot()
         except BaseException:
-            self._let_go()
+            self._locks.let_go()
             raise
 
     def truncate(self, zxid: int) -> None:
@@ -228,20 +226,6 @@ class DataDirectory:
     @property
     def _is_one(self) -> bool:
         return self.log_folder == self.folder
-
-    def _lock(self, folder: Path) -> None:
-        """Keep other processes, and other servers of this one, from a folder."""
-        descriptor = os.open(folder, os.O_RDONLY)
-        self._unlock.append(weakref.finalize(self, os.close, descriptor))
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            right = "a directory of its own for each server"
-            raise ConfigError("another server is using it", where=str(folder), right=right) from None
-
-    def _let_go(self) -> None:
-        while self._unlock:
-            self._unlock.pop()()
 
     def _look_for_strays(self) -> None:
         """Where logs have a folder of their own, each kind is in its own (FileTxnSnapLog.checkLogDir, checkSnapDir)."""
@@ -403,7 +387,7 @@ class DataDirectory:
                 self._finish_snapshot()
         finally:
             self._close_log()
-            self._let_go()
+            self._locks.let_go()
             if self._server is not None:
                 self._server.on_transaction.remove(self._append)
                 self._server = None
@@ -413,7 +397,7 @@ class DataDirectory:
         self._unwritten.clear()
         self._snapshot = None
         self._close_log()
-        self._let_go()
+        self._locks.let_go()
 
     def _open_log(self) -> FileIO:
         """The log to write to; a new one is named after the first transaction that it will hold.
@@ -442,6 +426,20 @@ class DataDirectory:
                 os.close(descriptor)
 
     # Snapshots
+
+    def snapshot(self) -> Path:
+        """Write a snapshot of the server as it is, with what it applied; its file.
+
+        Raises:
+            OSError: as `sync`.
+        """
+        assert self._server is not None
+        self.sync()
+        self._finish_snapshot()
+        self._close_log()
+        self._begin_snapshot()
+        self._finish_snapshot()
+        return self.folder / f"{_SNAPSHOT}.{self._server.zxid:x}"
 
     def _begin_snapshot(self) -> None:
         self._since_snapshot = 0

@@ -33,6 +33,72 @@ def environment(version: str) -> dict[str, str]:
     }
 
 
+# What QuorumPeerConfig.parseProperties knows by itself; of any other key it makes a system property.
+_KNOWN = frozenset(
+    [
+        "dataDir",
+        "dataLogDir",
+        "clientPort",
+        "localSessionsEnabled",
+        "localSessionsUpgradingEnabled",
+        "clientPortAddress",
+        "secureClientPort",
+        "secureClientPortAddress",
+        "observerMasterPort",
+        "clientPortListenBacklog",
+        "tickTime",
+        "maxClientCnxns",
+        "minSessionTimeout",
+        "maxSessionTimeout",
+        "initLimit",
+        "syncLimit",
+        "connectToLearnerMasterLimit",
+        "electionAlg",
+        "quorumListenOnAllIPs",
+        "peerType",
+        "syncEnabled",
+        "dynamicConfigFile",
+        "autopurge.snapRetainCount",
+        "autopurge.purgeInterval",
+        "standaloneEnabled",
+        "reconfigEnabled",
+        "sslQuorum",
+        "portUnification",
+        "sslQuorumReloadCertFiles",
+        "quorum.auth.enableSasl",
+        "quorum.auth.serverRequireSasl",
+        "quorum.auth.learnerRequireSasl",
+        "quorum.auth.learner.saslLoginContext",
+        "quorum.auth.server.saslLoginContext",
+        "quorum.auth.kerberos.servicePrincipal",
+        "quorum.cnxn.threads.size",
+        "jvm.pause.info-threshold.ms",
+        "jvm.pause.warn-threshold.ms",
+        "jvm.pause.sleep.time.ms",
+        "jvm.pause.monitor",
+        "metricsProvider.className",
+        "multiAddress.enabled",
+        "multiAddress.reachabilityCheckTimeoutMs",
+        "multiAddress.reachabilityCheckEnabled",
+        "oraclePath",
+        "sslQuorumReloadCertFiles",
+    ]
+)
+
+
+def system_properties(text: str) -> dict[str, str]:
+    """Name to value, sorted by name: what is Java's is Python's here, and what a zoo.cfg's text makes of itself."""
+    told = {name: value for name, value in environment("").items() if name.startswith(("java.", "os.", "user."))}
+    told |= {"file.separator": os.sep, "line.separator": os.linesep, "path.separator": os.pathsep}
+    if text:
+        from simzk.serve.zoo_cfg import read_properties
+
+        for key, entry in read_properties(text).items():
+            if key not in _KNOWN and not key.startswith(("server.", "group", "weight", "metricsProvider.")):
+                told[key if key.startswith("zookeeper.") else f"zookeeper.{key}"] = entry.value
+    return dict(sorted(told.items()))
+
+
 def open_files() -> tuple[int, int]:
     """File descriptors in use (-1 where the platform does not tell), and how many there may be."""
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]

@@ -38,6 +38,7 @@ class Settings:
         admin_address: the interface of the AdminServer.
         admin_port: its port, 0 for any free one; None for no AdminServer.
         admin_path: where its commands are found (admin.commandURL).
+        snapshot_interval_ms: how long the AdminServer gives nobody another snapshot (admin.rateLimiterIntervalInMS).
         server: how the server itself behaves.
         text: the configuration file as it was read; None where there was none.
     """
@@ -54,6 +55,7 @@ class Settings:
     admin_address: str = "127.0.0.1"
     admin_port: int | None = None
     admin_path: str = "/commands"
+    snapshot_interval_ms: int = 0
     secure_port: int | None = None
     tls: Tls | None = None
     server: ServerConfig = field(default_factory=lambda: ServerConfig(extended_types=True))

@@ -276,7 +276,7 @@ class TcpServer:
     def report(self) -> Report:
         """Everything that monitoring commands tell; hold the host's lock while it is read."""
         # What only a report needs is not loaded by a server that nobody asks for one.
-        from simzk.serve.environment import environment, java_date, open_files
+        from simzk.serve.environment import environment, java_date, open_files, system_properties
 
         settings, directory = self.settings, self.directory
         data_bytes, log_bytes = self._sizes_bytes()
@@ -286,6 +286,7 @@ class TcpServer:
             connections=[connection.report() for connection in self._connections],
             settings=self._conf(),
             environment=environment(self.host.server.config.rules.build),
+            properties=system_properties(settings.text or ""),
             data_bytes=data_bytes,
             log_bytes=log_bytes,
             digests=tuple(directory.digests) if directory is not None else (),

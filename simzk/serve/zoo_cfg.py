@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 DEFAULT_MAX_CONNECTIONS = 60
 DEFAULT_ADMIN_PORT = 8080
 DEFAULT_TICK_MS = 3000
+DEFAULT_SNAPSHOT_INTERVAL_MS = 300_000
 _LINE = re.compile(r"\s*(?P<key>(?:\\.|[^\\\s=:])+)\s*[=:]?\s*(?P<value>.*)", re.DOTALL)
 
 
@@ -166,6 +167,7 @@ KEYS = {
     "admin.serverAddress": Key("admin_address", _text),
     "admin.serverPort": Key("admin_port", _port),
     "admin.commandURL": Key("admin_path", _text),
+    "admin.rateLimiterIntervalInMS": Key("snapshot_interval_ms", _integer),
     "tickTime": Key("tick_time_ms", _positive, "server"),
     "minSessionTimeout": Key("min_session_timeout_ms", _integer, "server"),
     "maxSessionTimeout": Key("max_session_timeout_ms", _integer, "server"),
@@ -262,5 +264,6 @@ def _settings(read: dict[str, dict[str, Any]], entries: dict[str, Entry], text: 
         "max_connections_per_address": DEFAULT_MAX_CONNECTIONS,
         "whitelist": DEFAULT_WHITELIST,
         "admin_address": "",
+        "snapshot_interval_ms": DEFAULT_SNAPSHOT_INTERVAL_MS,
     }
     return Settings(**{**defaults, **settings}, server=server, text=text)

@@ -264,6 +264,7 @@ class Report(NamedTuple):
         connections: the open ones, oldest first.
         settings: what zoo.cfg calls its settings, in the order of the word conf.
         environment: name to value, in the order of the word envi.
+        properties: name to value, as the real server's system properties, in the order of their names.
         data_bytes: size of the data directory, snapshots and the logs that are beside them.
         log_bytes: size of the directory that the logs are in; the same one by default.
         digests: zxids and the tree's digest at each (§2.7); kept by servers that write their log to disk.
@@ -282,6 +283,7 @@ class Report(NamedTuple):
     connections: Sequence[ConnectionReport]
     settings: Mapping[str, str | int]
     environment: Mapping[str, str]
+    properties: Mapping[str, str]
     data_bytes: int
     log_bytes: int
     digests: Sequence[tuple[int, int]]
