@@ -63,6 +63,8 @@ class KafkaVersion:
         waits_hashed: partitions that wait for a leader are taken in the order of an immutable hash map of all.
         byteswapped_maps: JSON maps hash as Scala before 2.12.8 does it; it decides the order of partitions in lists.
         flat_assignments: the controller keeps one map of partitions, not one for each topic; it decides orders.
+        producer_ids: brokers take blocks of producer ids (KIP-98, 0.11 and later).
+        plain_client_ids: the tool takes client ids of letters, digits, '.', '_' and '-' only (0.10 and 0.11).
         registers_first: a broker registers before it stands for election (1.1 and later); before, it is the last thing
             that it does at its start.
         asks_first: a path is made only where asking shows that it is not there, and parents are made by name before
@@ -107,6 +109,8 @@ class KafkaVersion:
     waits_hashed: bool
     byteswapped_maps: bool
     flat_assignments: bool
+    producer_ids: bool
+    plain_client_ids: bool
     registers_first: bool
     asks_first: bool
     makes_parents_of_ids: bool
@@ -215,6 +219,8 @@ _3_9: Final = KafkaVersion(
     waits_hashed=False,
     byteswapped_maps=False,
     flat_assignments=False,
+    producer_ids=True,
+    plain_client_ids=False,
     registers_first=True,
     asks_first=False,
     makes_parents_of_ids=False,
@@ -306,7 +312,27 @@ _1_0: Final = replace(
     broker_configs_by_tool=True,
     election_tool_leaves_session=True,
 )
-VERSIONS: Final = {version.name: version for version in (_3_9, _3_4, _2_8, _2_7, _2_4, _2_2, _1_1, _1_0)}
+_0_11: Final = replace(
+    _1_0,
+    name="0.11",
+    number=(0, 11, 0),
+    rules=rules_of((0, 11, 0)),
+    persistent_paths=tuple(path for path in _PATHS_1_0 if path != "/log_dir_event_notification"),
+    defaults=_1_0.defaults | {"delete.topic.enable": "false"},
+    plain_client_ids=True,
+)
+_0_10_2: Final = replace(
+    _0_11,
+    name="0.10.2",
+    number=(0, 10, 2),
+    rules=rules_of((0, 10, 2)),
+    persistent_paths=tuple(path for path in _0_11.persistent_paths if path != "/latest_producer_id_block"),
+    defaults=_0_11.defaults | {"unclean.leader.election.enable": "true"},
+    producer_ids=False,
+)
+VERSIONS: Final = {
+    version.name: version for version in (_3_9, _3_4, _2_8, _2_7, _2_4, _2_2, _1_1, _1_0, _0_11, _0_10_2)
+}
 
 
 def kafka_version(name: str) -> KafkaVersion:

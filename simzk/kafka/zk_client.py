@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 PERSISTENT, EPHEMERAL, PERSISTENT_SEQUENTIAL = 0, 1, 2
 ANY_VERSION = -1
+UNCLEAN_KEY = "unclean.leader.election.enable"
 NO_EPOCH = -1
 """The broker epoch of releases that have none: such a request is never stale."""
 
@@ -178,6 +179,14 @@ class KafkaZooKeeperClient:
             return config.decode(paths.config(entity_path), found[0])
         except ZnodeError:
             return {}
+
+    async def unclean_allowed(self, topics: Iterable[str], by_default: bool) -> dict[str, bool]:
+        """By topic, whether a leader from outside the ISR may be elected."""
+        allowed = {}
+        for topic in topics:
+            value = (await self.entity_config(f"topics/{topic}")).get(UNCLEAN_KEY)
+            allowed[topic] = by_default if value is None else value == "true"
+        return allowed
 
     async def controller_id(self) -> int | None:
         """The broker in `/controller`."""

@@ -11,6 +11,7 @@ from simzk.errors import ConfigError
 from simzk.kafka.cluster import KafkaCluster
 from simzk.kafka.protocol import Error
 from simzk.kafka.versions import VERSIONS, KafkaVersion
+from simzk.partitions.rules import LastMember
 from tests.kafka.clusters import QUICK, happened, quiet, told, topic, watch
 
 LINES = list(VERSIONS)
@@ -37,8 +38,8 @@ def partitions_of(c: KafkaCluster, name: str) -> dict[str, list[int]]:
 
 @pytest.mark.parametrize("line", LINES)
 def test_the_golden_trace_is_the_same_in_every_line(line: str) -> None:
-    """§2.16, steps 1 to 6: the rules that did not change from 1.1 to 3.9."""
-    with cluster(line) as c:
+    """§2.16, steps 1 to 6: the rules that did not change from 0.8.2 to 3.9 where unclean election is off."""
+    with cluster(line, unclean_leader_election_enable="false") as c:
         monitor = watch(c)
         topic(c, "t", {0: [1, 2, 3]})
         for act, broker, expected in (
@@ -53,6 +54,16 @@ def test_the_golden_trace_is_the_same_in_every_line(line: str) -> None:
             assert told(c, "t") == expected
         assert not monitor.violations
         c.check()
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_an_isr_loses_its_last_member_up_to_1_0_where_unclean_election_is_on(line: str) -> None:
+    with cluster(line, unclean_leader_election_enable="true") as c:
+        topic(c, "t", {0: [1]})
+        c.kill(1)
+        quiet(c)
+        emptied = VERSIONS[line].rules.last_member == LastMember.KEPT_IF_CLEAN
+        assert told(c, "t") == (-1, () if emptied else (1,), 1, 1)
 
 
 @pytest.mark.parametrize("line", LINES)

@@ -172,6 +172,9 @@ class AdminHandlers:
         kind, _, name = request.entity_path.partition("/")
         if kind == "topics" and not await self._client.exists(paths.topic(name)):
             return AdminResponse(Error.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+        client_id = request.entity_path.rpartition("clients/")[2] if "clients/" in request.entity_path else ""
+        if "%" in client_id and self._client.version.plain_client_ids:
+            return AdminResponse(Error.INVALID_REQUEST, f"client id {client_id} contains more than plain characters")
         values = await self._client.entity_config(request.entity_path)
         for key, value in request.changes.items():
             if value is None:

@@ -23,12 +23,11 @@ from simzk.kafka.broker.metadata_cache import MetadataCache
 from simzk.kafka.broker.replica_manager import ReplicaManager
 from simzk.kafka.broker.services import Services
 from simzk.kafka.controller.controller import KafkaController
-from simzk.kafka.controller.partition_state_machine import UNCLEAN_KEY
 from simzk.kafka.protocol import ControlledShutdownRequest, ControlledShutdownResponse, Error
 from simzk.kafka.rpc import Connections, Disconnected
 from simzk.kafka.schemas.cluster import encode_cluster_id
 from simzk.kafka.session import SessionExpiredError, ZooKeeperSession
-from simzk.kafka.zk_client import NO_EPOCH, KafkaZooKeeperClient, ZooKeeperRefused
+from simzk.kafka.zk_client import NO_EPOCH, UNCLEAN_KEY, KafkaZooKeeperClient, ZooKeeperRefused
 from simzk.partitions.java_random import JavaRandom
 
 if TYPE_CHECKING:
@@ -230,7 +229,7 @@ class Broker:
 
     def _stand_for_election(self) -> None:
         self.controller.start()
-        if not self.version.ids_by_controller:
+        if self.version.producer_ids and not self.version.ids_by_controller:
             self.process.spawn(self._take_producer_ids(), "producer ids")
 
     async def _prepare(self) -> None:

@@ -20,13 +20,13 @@ from simzk.kafka.controller.cluster_changes import ClusterChanges
 from simzk.kafka.controller.context import ControllerContext, LiveBroker
 from simzk.kafka.controller.elections import LeaderElections
 from simzk.kafka.controller.legacy_reassignment import LegacyReassignments
-from simzk.kafka.controller.partition_state_machine import UNCLEAN_KEY, PartitionStateMachine
+from simzk.kafka.controller.partition_state_machine import PartitionStateMachine
 from simzk.kafka.controller.reassignment import Reassignments
 from simzk.kafka.controller.replica_state_machine import ReplicaStateMachine
 from simzk.kafka.controller.topic_deletion import TopicDeletion
 from simzk.kafka.schemas.cluster import DISABLED, ENABLED, decode_feature
 from simzk.kafka.session import SessionExpiredError, ZooKeeperSession
-from simzk.kafka.zk_client import ANY_VERSION, ControllerMovedError, KafkaZooKeeperClient, ZooKeeperRefused
+from simzk.kafka.zk_client import ANY_VERSION, UNCLEAN_KEY, ControllerMovedError, KafkaZooKeeperClient, ZooKeeperRefused
 from simzk.simulation import Future, History, Process, Queue, Task, Timer
 from simzk.zookeeper.replies import EventType
 from simzk.zookeeper.requests import Delete, SetData
@@ -93,10 +93,9 @@ class KafkaController:
         self.context = ControllerContext(client.version.collections, flat=client.version.flat_assignments)
         self.requests = BrokerRequests(broker_id, process, connections, self.context)
         self.requests.on_deletion_response = self._on_deletion_response
-        self.replicas = ReplicaStateMachine(self.context, client, self.requests)
-        self.partitions = PartitionStateMachine(
-            self.context, client, self.requests, unclean_by_default=config.truth(UNCLEAN_KEY)
-        )
+        unclean = config.truth(UNCLEAN_KEY)
+        self.replicas = ReplicaStateMachine(self.context, client, self.requests, unclean_by_default=unclean)
+        self.partitions = PartitionStateMachine(self.context, client, self.requests, unclean_by_default=unclean)
         self.deletion = TopicDeletion(self)
         self.reassignments = Reassignments(self) if client.version.reassigns_in_topic else LegacyReassignments(self)
         self.elections = LeaderElections(self)

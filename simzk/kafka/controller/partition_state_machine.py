@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
     from simzk.kafka.zk_client import KafkaZooKeeperClient
 
-UNCLEAN_KEY = "unclean.leader.election.enable"
-
 
 class Strategy(Enum):
     """By which rule a leader is elected."""
@@ -234,10 +232,8 @@ class PartitionStateMachine:
         if strategy == Strategy.UNCLEAN:
             return allowed
         asked = [row for row in range(len(partitions)) if not in_sync[row]]
-        by_topic: dict[str, bool] = {}
-        for topic in dict.fromkeys(partitions[row].topic for row in asked):
-            value = (await self._client.entity_config(f"topics/{topic}")).get(UNCLEAN_KEY)
-            by_topic[topic] = self._unclean_by_default if value is None else value == "true"
+        topics = dict.fromkeys(partitions[row].topic for row in asked)
+        by_topic = await self._client.unclean_allowed(topics, self._unclean_by_default)
         for row in asked:
             allowed[row] = by_topic[partitions[row].topic]
         return allowed

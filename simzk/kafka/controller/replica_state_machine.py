@@ -11,10 +11,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from simzk.kafka.controller.scala_set import mutable_partitions, partition_set
 from simzk.kafka.controller.states import REPLICA_ENTERED_FROM, ReplicaState
 from simzk.kafka.topic_partition import LeaderAndIsr, PartitionAndReplica, TopicPartition
 from simzk.partitions.isr import remove_from_isr
+from simzk.partitions.rules import LastMember
 from simzk.partitions.scala_order import SMALL, Scala, hash_order, immutable_order, mutable_order
 from simzk.partitions.states import states_of, written
 
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from simzk.kafka.controller.channels import BrokerRequests
     from simzk.kafka.controller.context import ControllerContext
     from simzk.kafka.zk_client import KafkaZooKeeperClient
+    from simzk.partitions.arrays import BoolArray
 
 
 def _grouped_order(brokers: list[int], scala: Scala) -> list[int]:
@@ -40,9 +44,18 @@ class ReplicaStateMachine:
         context: what the controller knows.
         client: its way to ZooKeeper.
         requests: its way to the brokers.
+        unclean_by_default: the broker's `unclean.leader.election.enable`.
     """
 
-    def __init__(self, context: ControllerContext, client: KafkaZooKeeperClient, requests: BrokerRequests) -> None:
+    def __init__(
+        self,
+        context: ControllerContext,
+        client: KafkaZooKeeperClient,
+        requests: BrokerRequests,
+        *,
+        unclean_by_default: bool,
+    ) -> None:
+        self._unclean_by_default = unclean_by_default
         self._context = context
         self._client = client
         self._requests = requests
@@ -144,7 +157,7 @@ class ReplicaStateMachine:
             for partition in done:
                 if partition in present:
                     self._context.put_leadership(partition, present[partition])
-            new = self._without(broker, members)
+            new = await self._without(broker, members)
             hashed = len(present) > SMALL
             order = partition_set(new, self._context.collections, hashed=hashed)
             outcome = await self._client.write_states({p: new[p] for p in order}, self._context.epoch_version)
@@ -154,14 +167,25 @@ class ReplicaStateMachine:
             remaining = outcome.retry
         return done
 
-    def _without(self, broker: int, members: dict[TopicPartition, LeaderAndIsr]) -> dict[TopicPartition, LeaderAndIsr]:
+    async def _without(
+        self, broker: int, members: dict[TopicPartition, LeaderAndIsr]
+    ) -> dict[TopicPartition, LeaderAndIsr]:
         if not members:
             return {}
         before = states_of(list(members.values()), max(len(state.isr) for state in members.values()))
-        removal = remove_from_isr(before.isr, before.leader, broker, rules=self._client.version.rules)
+        unclean = await self._unclean_allowed(list(members))
+        removal = remove_from_isr(before.isr, before.leader, broker, unclean, self._client.version.rules)
         assert removal.changed.all()
         after = written(before, removal.leader, removal.isr, self._context.epoch)
         return {partition: after.one(row) for row, partition in enumerate(members)}
+
+    async def _unclean_allowed(self, partitions: list[TopicPartition]) -> BoolArray:
+        """Whether unclean election is on for the topics; asked where the last member of an ISR depends on it."""
+        if self._client.version.rules.last_member != LastMember.KEPT_IF_CLEAN:
+            return np.zeros(len(partitions), dtype=np.bool_)
+        topics = [partition.topic for partition in partitions]
+        allowed = await self._client.unclean_allowed(dict.fromkeys(topics), self._unclean_by_default)
+        return np.array([allowed[topic] for topic in topics], dtype=np.bool_)
 
     def _forget(self, replica: PartitionAndReplica) -> None:
         """A replica that is gone leaves the assignment in memory."""
