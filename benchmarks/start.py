@@ -1,9 +1,11 @@
-"""How long simzk takes to be there: importing it, the plugin's fixtures, a cold `simzk run`.
+"""How long simzk takes to be there: importing it, the plugin's fixtures, servers on TCP, cold commands.
 
     python -m benchmarks.start [--json OUT] [--rounds N]
 
 An import is timed in a new interpreter that has loaded pytest already; a fixture as pytest runs it, warm: a server and
-a started client, then both gone; `simzk run` as a process, from its start to its end.
+a started client, then both gone; the first server on TCP in a new interpreter, with all that it must load, and those
+that follow it in the same one; `simzk serve` as a process, from its start to the line that says it is ready;
+`simzk run` as a process, from its start to its end.
 """
 
 from __future__ import annotations
@@ -55,6 +57,39 @@ def kazoo_client_fixture() -> None:
         zookeeper.client().start()
 
 
+def first_server_ms(servers: int) -> float:
+    """How long a new interpreter takes to its first server on TCP, or its first ensemble, ready for clients."""
+    script = "import time; begun_s = time.perf_counter(); import simzk; server = simzk.ZooKeeperServer(servers={}); "
+    script += "print(time.perf_counter() - begun_s); server.close()"
+    command = [sys.executable, "-c", script.format(servers)]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout) * 1000
+
+
+def next_server_ms(rounds: int) -> tuple[float, float]:
+    """How long one more server on TCP takes to start, and to stop."""
+    starts_ms, stops_ms = [], []
+    for _ in range(rounds):
+        begun_s = time.perf_counter()
+        server = simzk.ZooKeeperServer()
+        ready_s = time.perf_counter()
+        server.close()
+        starts_ms.append((ready_s - begun_s) * 1000)
+        stops_ms.append((time.perf_counter() - ready_s) * 1000)
+    return statistics.median(starts_ms), statistics.median(stops_ms)
+
+
+def serve_ready_ms(*options: str) -> float:
+    """How long a cold `simzk serve` takes to say that it is ready."""
+    command = [sys.executable, "-c", "from simzk.cli import main; main()", "serve", "--port", "0", *options]
+    begun_s = time.perf_counter()
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        ready_ms = (time.perf_counter() - begun_s) * 1000
+        process.terminate()
+    return ready_ms
+
+
 def cold_run() -> None:
     command = [sys.executable, "-c", "from simzk.cli import main; main()", "run", str(SMALLEST_SCENARIO)]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
@@ -62,10 +97,20 @@ def cold_run() -> None:
 
 def measure(rounds: int) -> dict[str, float]:
     """Milliseconds of each."""
+    simzk.ZooKeeperServer().close()
+    next_start_ms, next_stop_ms = next_server_ms(rounds * 10)
     return {
         **{f"import {name}": statistics.median(imported_ms(name) for _ in range(rounds)) for name in MODULES},
         "fixture zookeeper, start and stop": median_ms(zookeeper_fixture, rounds * 10),
         "fixture kazoo_client, start and stop": median_ms(kazoo_client_fixture, rounds * 10),
+        "first ZooKeeperServer()": statistics.median(first_server_ms(1) for _ in range(rounds)),
+        "first ZooKeeperServer(servers=3)": statistics.median(first_server_ms(3) for _ in range(rounds)),
+        "next ZooKeeperServer()": next_start_ms,
+        "ZooKeeperServer.close()": next_stop_ms,
+        "cold simzk serve, ready": statistics.median(serve_ready_ms() for _ in range(rounds)),
+        "cold simzk serve --servers 3, ready": statistics.median(
+            serve_ready_ms("--servers", "3") for _ in range(rounds)
+        ),
         f"cold simzk run {SMALLEST_SCENARIO.name}": median_ms(cold_run, min(rounds, 5)),
     }
 

@@ -76,8 +76,11 @@ class Link:
         self.unsent: list[Outgoing] = []
 
     def receive(self, data: bytes) -> None:
-        """Bytes from the client, in its thread."""
-        self._host.receive(self, data)
+        """Bytes from the client, in its thread. After the server has closed they go nowhere, as in TCP."""
+        host = self._host
+        with host.lock:
+            host.process(self, self.wire.receive_data(data))
+            host._send()
 
     def hang_up(self) -> None:
         """The client has closed its end."""
@@ -139,12 +142,6 @@ class Host:
             link = Link(self, transport, address)
             self._links[link] = None
             return link
-
-    def receive(self, link: Link, data: bytes) -> None:
-        """Bytes from a link's client. After the server has closed they go nowhere, as in TCP."""
-        with self.lock:
-            self.process(link, link.wire.receive_data(data))
-            self._send()
 
     def process(self, link: Link, received: Sequence[Received]) -> None:
         """Handle what a link's wire has decoded; under the lock. What is to be sent waits for `flush`, but where order

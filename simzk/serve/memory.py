@@ -70,6 +70,9 @@ class ZooKeeper(Facade):
         chosen = _clock(clock, server, now_ms, pump)
         served = server or Server(ServerConfig(version=version), now_ms=chosen.now_ms())
         super().__init__(Host(served, chosen, pump=pump, rules=rules), chosen)
+        # What a handler asks before each wait (kazoo_handler.Listener), without a detour.
+        self.seconds_to_deadline = self._host.seconds_to_deadline
+        self.tick = self._host.tick
 
     def client(self, **options: object) -> KazooClient:
         """kazoo's own client, not yet started, on a connection in memory; `close` stops it.
@@ -121,14 +124,6 @@ class ZooKeeper(Facade):
     def accept(self, socket: MemorySocket) -> Link | None:
         """The server's end of a new connection; None once this object is closed."""
         return self._host.open(socket)
-
-    def seconds_to_deadline(self) -> float | None:
-        """How long a client may sleep before the server has something to do by itself; None: for ever."""
-        return self._host.seconds_to_deadline()
-
-    def tick(self) -> None:
-        """Let the server do what has become due by wall time."""
-        self._host.tick()
 
 
 def _clock(
