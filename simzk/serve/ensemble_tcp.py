@@ -21,6 +21,7 @@ from simzk.serve.clock import WallClock
 from simzk.serve.host import Host
 from simzk.serve.tcp import TcpServer
 from simzk.zookeeper.ensemble import Ensemble, EnsembleConfig
+from simzk.zookeeper.ensemble.membership import ANY_HOST, Endpoint, ServerLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -151,9 +152,12 @@ class EnsembleTcp:
         self._clock = clock
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread_id = 0
+        server = settings.server
+        if settings.text is None:
+            server = replace(server, reconfig_enabled=True)  # nothing is held back where no file does
         config = EnsembleConfig(
             servers,
-            settings.server,
+            server,
             election_ms=ELECTION_MS if isinstance(clock, WallClock) else 0,
             read_only=read_only,
             read_only_after_ms=READ_ONLY_AFTER_MS,
@@ -174,11 +178,13 @@ class EnsembleTcp:
             raise
         self.names = {server_id: tcp.name for server_id, tcp in self._tcp.items()}
         self.ports = {server_id: tcp.port for server_id, tcp in self._tcp.items()}
-        # Nobody listens on ports for servers: they need none. The real server's usual ones stand in their places.
-        address = settings.address or "0.0.0.0"
+        # Nobody listens on ports for servers: they need none. Such as a real ensemble has stand in their places.
+        address = settings.address or ANY_HOST
         self.ensemble.name_members(
-            tuple(
-                f"server.{server_id}={address}:2888:3888:participant;{address}:{port}"
+            (
+                ServerLine(
+                    server_id, Endpoint(address, 2887 + server_id), 3887 + server_id, False, Endpoint(address, port)
+                )
                 for server_id, port in self.ports.items()
             ),
             clock.now_ms(),

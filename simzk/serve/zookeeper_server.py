@@ -48,6 +48,8 @@ class ZooKeeperServer(Facade):
             `port` and those that follow it, or each on any free one.
         read_only: whether a server that can speak with no majority of the others serves read-only clients, 2 s after
             it has lost it.
+        super_digest: "super:" and the digest of who may do everything, reconfigurations of an ensemble among it
+            (DigestAuthenticationProvider.superDigest); None for nobody.
 
     Raises:
         ConfigError: an unknown clock, a port that is taken, a data directory that cannot be used.
@@ -73,13 +75,21 @@ class ZooKeeperServer(Facade):
         version: str = ServerConfig.version,
         servers: int = 1,
         read_only: bool = False,
+        super_digest: str | None = None,
     ) -> None:
         if clock not in ("still", "wall"):
             raise ConfigError(f"there is no clock {clock!r}", where="clock", right='"still" or "wall"')
         chosen: Clock = StillClock() if clock == "still" else WallClock()
         settings = Settings(address=host, port=port, data_directory=data_directory, tls=tls)
         settings = replace(
-            settings, server=replace(settings.server, version=version, x509=tls is not None, sasl_users=sasl_users)
+            settings,
+            server=replace(
+                settings.server,
+                version=version,
+                x509=tls is not None,
+                sasl_users=sasl_users,
+                super_digest=super_digest,
+            ),
         )
         self._tcp: TcpServer | EnsembleTcp
         if servers == 1 and not read_only:

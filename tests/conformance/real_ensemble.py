@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from tests.conformance.real_zookeeper import four_letter_word, jars
+from tests.conformance.real_zookeeper import SUPER_DIGEST, four_letter_word, jars
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,10 +86,15 @@ class RealEnsemble:
         config = self._directory / f"{server}.cfg"
         config.write_text(
             f"tickTime={TICK_MS}\ndataDir={data}\ninitLimit=20\nsyncLimit=20\nadmin.enableServer=false\n"
-            f"maxSessionTimeout=40000\n4lw.commands.whitelist=*\n"
+            f"maxSessionTimeout=40000\nreconfigEnabled=true\n4lw.commands.whitelist=*\n"
             f"localSessionsEnabled={str(local_sessions).lower()}\n{self.members}"
         )
-        settings = ("-Dreadonlymode.enabled=true", "-Dzookeeper.forceSync=no", "-Dfile.encoding=UTF-8")
+        settings = (
+            "-Dreadonlymode.enabled=true",
+            "-Dzookeeper.forceSync=no",
+            "-Dfile.encoding=UTF-8",
+            f"-Dzookeeper.DigestAuthenticationProvider.superDigest={SUPER_DIGEST}",
+        )
         main = ("-cp", f"{jars()}/*", "org.apache.zookeeper.server.quorum.QuorumPeerMain", str(config))
         with (self._directory / f"log.{server}").open("ab") as output:
             self._processes[server] = subprocess.Popen(

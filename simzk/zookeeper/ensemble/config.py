@@ -23,13 +23,9 @@ class EnsembleConfig:
             Their sessions are its own, as a real one's are where localSessionsEnabled is set; where it is not, a real
             one has no session to give.
         read_only_after_ms: how long it looks before it does so.
-        members: the lines of /zookeeper/config, one a server; empty for lines that name servers by id only.
 
     Raises:
-        ConfigError: fewer than 1 server, more than 254, or not one line of `members` each.
-
-    >>> EnsembleConfig(servers=5).quorum
-    3
+        ConfigError: fewer than 1 server, or more than 254.
     """
 
     servers: int = 3
@@ -37,25 +33,9 @@ class EnsembleConfig:
     election_ms: int = 0
     read_only: bool = False
     read_only_after_ms: int = 0
-    members: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not 1 <= self.servers <= MAX_SERVERS:
             raise ConfigError(
                 f"an ensemble cannot have {self.servers} servers", where="servers", right=f"1 to {MAX_SERVERS}"
             )
-        if self.members and len(self.members) != self.servers:
-            raise ConfigError(
-                f"{len(self.members)} lines for {self.servers} servers", where="members", right="one line a server"
-            )
-
-    @property
-    def quorum(self) -> int:
-        """How many servers are a majority."""
-        return self.servers // 2 + 1
-
-    @property
-    def text(self) -> bytes:
-        """What /zookeeper/config holds (§2.4)."""
-        lines = self.members or tuple(f"server.{server_id}" for server_id in range(1, self.servers + 1))
-        return "\n".join([*lines, "version=0"]).encode()

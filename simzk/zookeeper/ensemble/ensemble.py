@@ -15,20 +15,21 @@ Source: QuorumPeer, Leader, Learner, FastLeaderElection; §7.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from simzk.errors import SimzkError
 from simzk.zookeeper.ensemble.config import EnsembleConfig
 from simzk.zookeeper.ensemble.history import History
 from simzk.zookeeper.ensemble.member import Member
+from simzk.zookeeper.ensemble.membership import Membership, in_java_order, parse_line
 from simzk.zookeeper.ensemble.role import Role
 from simzk.zookeeper.transactions import CloseSessionTxn
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from simzk.zookeeper.connection import Connection
+    from simzk.zookeeper.ensemble.membership import ServerLine
     from simzk.zookeeper.persistence import Restoration
     from simzk.zookeeper.transactions import Transaction
 
@@ -52,6 +53,7 @@ class Ensemble:
         members: the servers by id, from 1.
         history: what is committed.
         epoch: how many leaders there have been.
+        membership: who belongs to it and who has a vote; of those who are no servers here none ever runs.
         leading: the leader, or None while there is none.
         owners: the id of the server that each session was last attached to.
 
@@ -78,6 +80,12 @@ class Ensemble:
         self.config = config or EnsembleConfig()
         self.history = History()
         self.epoch = epoch
+        self.membership = Membership(
+            in_java_order(
+                parse_line(server_id, f"server-{server_id}:2888:3888;2181")
+                for server_id in range(1, self.config.servers + 1)
+            )
+        )
         self.leading: Member | None = None
         self.owners: dict[int, int] = {}
         self.members = {
@@ -165,8 +173,9 @@ class Ensemble:
         electorate = self._electorate()
         if not electorate:
             raise SimzkError("no majority of the servers can speak with each other", right="start() or heal() first")
-        most = max(member.logged for member in electorate)
-        able = {member.server_id: member for member in electorate if member.logged == most}
+        voters = [member for member in electorate if member.server_id in self.membership.voters]
+        most = max(member.logged for member in voters)
+        able = {member.server_id: member for member in voters if member.logged == most}
         if server_id is not None and server_id not in able:
             right = f"one of {', '.join(map(str, able))}"
             raise SimzkError(f"server {server_id} cannot be elected", where="server", right=right)
@@ -206,9 +215,12 @@ class Ensemble:
         running = [member for member in self.members.values() if member.role is not Role.DOWN]
         for first in running:
             side = [member for member in running if self._reaches(member, first)]
-            if len(side) >= self.config.quorum:
+            if self._has_quorum(side, self.membership):
                 return side
         return []
+
+    def _has_quorum(self, servers: list[Member], membership: Membership) -> bool:
+        return sum(server.server_id in membership.voters for server in servers) >= membership.quorum
 
     def _depose(self, now_ms: int) -> None:
         """Nobody leads any more; who followed looks for another."""
@@ -292,11 +304,32 @@ class Ensemble:
 
     # Looking
 
-    def name_members(self, lines: tuple[str, ...], now_ms: int) -> None:
+    def name_members(self, lines: Iterable[ServerLine], now_ms: int) -> None:
         """Say where the servers are: the lines of /zookeeper/config, once they are known."""
-        self.config = replace(self.config, members=lines)
+        self.membership = Membership(in_java_order(lines))
         for member in self.members.values():
             member.configure(now_ms)
+
+    # Members that come and go
+
+    def can_adopt(self, membership: Membership) -> bool:
+        """Whether a majority of the new voters has all that is committed (Leader.isQuorumSynced)."""
+        synced = [member for member in self.members.values() if member.role in (Role.LEADING, Role.FOLLOWING)]
+        return self._has_quorum(synced, membership)
+
+    def adopt(self, membership: Membership, now_ms: int) -> None:
+        """A reconfiguration is committed: who has another part in it than before begins anew.
+
+        Who is no member any more goes on as a follower without a vote; a leader without one gives up.
+        """
+        before, self.membership = self.membership, membership
+        for server_id, member in self.members.items():
+            turns = (server_id in before.observers) != (server_id in membership.observers)
+            if turns and member.role is Role.FOLLOWING:
+                member.join(now_ms)
+        if self.leading is not None and self.leading.server_id not in membership.voters:
+            self._depose(now_ms)
+        self._review(now_ms)
 
     def _member(self, server_id: int) -> Member:
         if server_id not in self.members:
@@ -312,7 +345,7 @@ class Ensemble:
             assert self.leading.zxid >> 32 == self.epoch
             assert all(session_id in self.leading.sessions for session_id in self.owners)
         have_all = [member for member in self.members.values() if member.logged == end]
-        assert len(have_all) >= self.config.quorum, "a majority has all that is committed"
+        assert self._has_quorum(have_all, self.membership), "a majority has all that is committed"
         trees: dict[int, object] = {}
         for member in self.members.values():
             member.check()

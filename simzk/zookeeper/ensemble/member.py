@@ -19,16 +19,22 @@ from typing import TYPE_CHECKING
 
 from simzk.zookeeper import requests as req
 from simzk.zookeeper import transactions as txns
+from simzk.zookeeper.acl import WRITE
 from simzk.zookeeper.ensemble.member_connection import Held, MemberConnection
 from simzk.zookeeper.ensemble.proposals import is_of_any_server, is_refused_read_only, is_write, record_of, reply_to
 from simzk.zookeeper.ensemble.replica import Replica
 from simzk.zookeeper.ensemble.role import Role
+from simzk.zookeeper.refused import RefusedError
 from simzk.zookeeper.replies import Code, ConnectResponse, Reply
 from simzk.zookeeper.sessions import password_of
 
 if TYPE_CHECKING:
     from simzk.zookeeper.connection import Connection
+    from simzk.zookeeper.ensemble.membership import Membership
     from simzk.zookeeper.ensemble.replica import Answer
+    from simzk.zookeeper.prepare import Asker
+
+CONFIG_PATH = "/zookeeper/config"
 
 
 class Member(Replica):
@@ -112,7 +118,9 @@ class Member(Replica):
         if connection.closed or connection.leaving:
             return
         if self.role is Role.LEADING:
-            if self._is_mine(connection) or is_of_any_server(request):
+            if isinstance(request, req.Reconfig) and self._is_mine(connection):
+                self._reconfigure(connection, xid, request, now_ms)
+            elif self._is_mine(connection) or is_of_any_server(request):
                 super().handle(connection, xid, request, now_ms)
             else:
                 if is_write(request):
@@ -168,6 +176,9 @@ class Member(Replica):
         if not self._is_mine(connection) and not is_of_any_server(request):
             self._refuse_moved(connection, xid, now_ms)
             return
+        if isinstance(request, req.Reconfig):
+            self._reconfigure(connection, xid, request, now_ms)
+            return
         asker = connection.asker._replace(quotas=leader.tree.quotas)
         record = record_of(request, asker, leader.tree, session_id)
         self._propose(
@@ -180,6 +191,44 @@ class Member(Replica):
         if isinstance(request, req.CloseSession):
             connection.leaving = True
             leader.close_connection_of(session_id)
+
+    def _reconfigure(self, connection: MemberConnection, xid: int, request: req.Reconfig, now_ms: int) -> None:
+        """Have the leader change who belongs to the ensemble: a write of /zookeeper/config, and what follows of it."""
+        leader = self._ensemble.leading
+        assert leader is not None, "who serves has a leader"
+        self._touch(connection, now_ms)
+        try:
+            membership = self._membership_after(request, connection.asker, leader)
+        except RefusedError as refused:
+            code = refused.code
+            self._propose(
+                connection,
+                xid,
+                txns.ErrorTxn(code),
+                now_ms,
+                lambda transaction, body: self._send(connection, Reply(xid, transaction.zxid, code, None)),
+            )
+            return
+        text = membership.text
+        self._propose(
+            connection,
+            xid,
+            txns.SetDataTxn(CONFIG_PATH, text, -1),
+            now_ms,
+            lambda transaction, body: self._send(connection, Reply(xid, transaction.zxid, 0, (text, body))),
+        )
+        self._ensemble.adopt(membership, now_ms)
+
+    def _membership_after(self, request: req.Reconfig, asker: Asker, leader: Member) -> Membership:
+        if not self.config.reconfig_enabled:
+            raise RefusedError(Code.RECONFIG_DISABLED)
+        membership = self._ensemble.membership.after(request, leader.zxid + 1)
+        if not self._ensemble.can_adopt(membership):
+            raise RefusedError(Code.NEW_CONFIG_NO_QUORUM)
+        node = leader.tree.find(CONFIG_PATH)
+        assert node is not None, "only releases with this node know of reconfigurations"
+        asker.need(node, WRITE)
+        return membership
 
     def _refuse_moved(self, connection: MemberConnection, xid: int, now_ms: int) -> None:
         """A write of a session that has moved on: a transaction that failed, and no reply."""

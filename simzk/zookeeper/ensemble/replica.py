@@ -73,13 +73,15 @@ class Replica(Server):
 
     @property
     def mode(self) -> str:
+        if self.role is Role.FOLLOWING and self.server_id in self._ensemble.membership.observers:
+            return "observer"
         return self.role.value if self.role.serves else ""
 
     def configure(self, now_ms: int) -> None:
         """Every server writes /zookeeper/config itself, outside of the history (§2.4)."""
         node = self.tree.get("/zookeeper/config")
         if node is not None:
-            node.data, node.version, node.mtime_ms = self._ensemble.config.text, -1, now_ms
+            node.data, node.version, node.mtime_ms = self._ensemble.membership.text, -1, now_ms
 
     # Roles
 

@@ -4,7 +4,8 @@
 
 Rules of this module:
   - the cluster of kazoo's harness is a `ZooKeeperServer(servers=3, read_only=True)` of this process, on wall time;
-  - what it turns on beside plugin.py: a quorum that is lost, a client that goes on to another server.
+  - what it turns on beside plugin.py: a quorum that is lost, a client that goes on to another server, members that
+    come and go.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from typing import TYPE_CHECKING
 
 from simzk import ZooKeeperServer
 from tests.conformance.kazoo_suite import plugin
+from tests.conformance.real_zookeeper import SUPER_DIGEST
 
 if TYPE_CHECKING:
     import pytest
 
 SERVERS = (1, 2, 3)
-TURNED_ON = ("TestReadOnlyMode", "test_update_host_list")
+TURNED_ON = ("TestReadOnlyMode", "test_update_host_list", "TestReconfig")
 
 
 class EnsembleMember(plugin.Member):
@@ -59,7 +61,7 @@ class EnsembleSuite(plugin.Suite):
         self._server: ZooKeeperServer | None = None
 
     def make_cluster(self) -> plugin.Cluster:
-        self._server = ZooKeeperServer(servers=len(SERVERS), read_only=True, clock="wall")
+        self._server = ZooKeeperServer(servers=len(SERVERS), read_only=True, clock="wall", super_digest=SUPER_DIGEST)
         return plugin.Cluster(EnsembleMember(self._server, server) for server in SERVERS)
 
     def pytest_unconfigure(self) -> None:
