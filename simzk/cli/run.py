@@ -30,13 +30,21 @@ def run(
     json_out: Annotated[
         Path | None, typer.Option("--json", help="Write all runs to this file as JSON.", metavar="OUT")
     ] = None,
-    kafka_version: Annotated[str, typer.Option(help="Play with this version of Kafka.", metavar="V")] = "",
+    kafka_version: Annotated[
+        list[str] | None,
+        typer.Option(help="Play with this version of Kafka; given again, with each, side by side.", metavar="V"),
+    ] = None,
 ) -> None:
     """Play scenario files on a simulated Kafka cluster."""
-    if seeds is None and jobs == 1 and len(files) == 1:
-        results = [_play_aloud(files[0], seed, kafka_version)]
+    versions = kafka_version or [""]
+    if len(versions) > 1:
+        if seeds is not None or jobs > 1:
+            raise ConfigError("versions stand side by side for one seed", right="no --seeds and no --jobs")
+        results = _play_side_by_side(files, seed, versions)
+    elif seeds is None and jobs == 1 and len(files) == 1:
+        results = [_play_aloud(files[0], seed, versions[0])]
     else:
-        results = _play_many(files, seed, seeds, jobs, kafka_version)
+        results = _play_many(files, seed, seeds, jobs, versions[0])
     if json_out is not None:
         _write_json(json_out, results)
     if not all(result.held for result in results):
@@ -64,6 +72,47 @@ def _play_aloud(file: str, seed: int | None, version: str) -> Result:
         progress.close()
         play.close()
     return result
+
+
+def _play_side_by_side(files: list[str], seed: int | None, versions: list[str]) -> list[Result]:
+    """Play every file once a version, and show the versions' histories beside each other."""
+    from simzk.scenarios import telling
+    from simzk.scenarios.player import Play
+    from simzk.scenarios.reader import read_scenario
+    from simzk.scenarios.results import result_of
+    from simzk.scenarios.side_by_side import side_by_side
+
+    again = next((version for index, version in enumerate(versions) if version in versions[:index]), None)
+    if again is not None:
+        raise ConfigError(f"version {again} twice", where="--kafka-version", right="each version once")
+    scenarios = [read_scenario(file) for file in files]  # all are checked before the first is played
+    groups: list[list[Play]] = []
+    results: list[Result] = []
+    progress = Progress()
+    try:
+        for scenario in scenarios:
+            number = scenario.seed if seed is None else seed
+            groups.append([])
+            for version in versions:
+                groups[-1].append(Play(scenario, seed=number, version=version))
+        for plays in groups:
+            show(telling.heading(*plays))
+            for play in plays:
+                progress.tell(f"{play.scenario.path}, Kafka {play.version}")
+                play.run()
+            progress.close()
+            of_file = [result_of(play, version) for play, version in zip(plays, versions, strict=True)]
+            show(side_by_side(plays))
+            for play, result in zip(plays, of_file, strict=True):
+                first, *more = telling.conclusion(play, result.replay)
+                show([[(f"Kafka {play.version}: ", "bold"), *first], *more])
+            results.extend(of_file)
+    finally:
+        progress.close()
+        for plays in groups:
+            for play in plays:
+                play.close()
+    return results
 
 
 def _play_many(files: list[str], seed: int | None, seeds: int | None, jobs: int, version: str) -> list[Result]:

@@ -28,8 +28,13 @@ WIDTH = 100
 PARTITIONS_SHOWN_MAX = 60
 
 
-def heading(play: Play) -> list[Line]:
-    """Return what is said before the run: title, why, and all that it takes to do it again."""
+def heading(play: Play, *others: Play) -> list[Line]:
+    """Return what is said before the run: title, why, and all that it takes to do it again.
+
+    Args:
+        play: about to run.
+        others: of the same scenario and seed under other versions, to stand beside it.
+    """
     scenario = play.scenario
     lines: list[Line] = [[(scenario.title, "bold")]]
     for paragraph in scenario.why.split("\n\n"):
@@ -39,7 +44,8 @@ def heading(play: Play) -> list[Line]:
         f"{broker} ({scenario.racks[broker]})" if broker in scenario.racks else str(broker)
         for broker in scenario.brokers
     )
-    lines.append([(f"{scenario.path}, seed {play.seed}, Kafka {play.version}, brokers {brokers}", "")])
+    versions = " and ".join(one.version for one in (play, *others))
+    lines.append([(f"{scenario.path}, seed {play.seed}, Kafka {versions}, brokers {brokers}", "")])
     if scenario.recording is not None:
         lines.append([(f"starts from the tree recorded after {scenario.start_step}", "")])
     if play.plan is not None:
@@ -60,7 +66,7 @@ def timeline(events: Sequence[Event]) -> list[Line]:
         if event.who == OPERATOR:
             lines.append([time, (f"> {event.what}", "bold cyan")])
         elif event.who == EXPECTATION:
-            lines.append([time, _verdict_piece(event)])
+            lines.append([time, verdict_piece(event)])
         else:
             change = " -> ".join(part for part in (event.before, event.after) if part)
             columns = f"  {event.what:<{what_width}}  {event.subject:<{subject_width}}  {change}"
@@ -131,7 +137,8 @@ def plain(lines: Iterable[Line]) -> str:
     return "".join("".join(text for text, _ in line).rstrip() + "\n" for line in lines)
 
 
-def _verdict_piece(event: Event) -> tuple[str, str]:
+def verdict_piece(event: Event) -> tuple[str, str]:
+    """Return what an expectation found, and its style."""
     if event.what == BROKEN:
         return f"! {BROKEN}: {event.subject}: {event.after}", "bold red"
     return f"= {event.what}: {event.subject}", "bold green"

@@ -1,9 +1,15 @@
-"""What a command of `simzk` left, for tests that run one."""
+"""What a command of `simzk` left, and what it is run on, for tests that run one."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple, TypeAlias
+
+ROOT = Path(__file__).parents[2]
 
 
 class Finished(NamedTuple):
@@ -16,3 +22,19 @@ class Finished(NamedTuple):
 
 Simzk: TypeAlias = Callable[..., Finished]
 """`simzk("layout", "show", path)` runs that command."""
+
+
+def altered(folder: Path, path: Path, good: str, bad: str) -> Path:
+    """A copy of a scenario in which one thing is another."""
+    text = path.read_text(encoding="utf-8")
+    assert good in text
+    copy = folder / path.name
+    copy.write_text(text.replace(good, bad, 1), encoding="utf-8")
+    return copy
+
+
+def run_in_new_process(hash_seed: str, *words: object) -> subprocess.CompletedProcess[bytes]:
+    """Run a command as another process would, with another order of hashed strings."""
+    program = f"import sys; sys.argv = {['simzk', *map(str, words)]!r}; from simzk.cli import main; main()"
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    return subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, check=False)

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
 import shlex
 import shutil
-import subprocess
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,25 +16,18 @@ from simzk.cli import paper
 from simzk.scenarios import telling
 from simzk.scenarios.player import Play
 from simzk.scenarios.reader import read_scenario
+from tests.cli.commands import ROOT, altered, run_in_new_process
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.cli.commands import Simzk
 
-ROOT = Path(__file__).parents[2]
 SCENARIOS = ROOT / "scenarios"
 SHIPPED = sorted(SCENARIOS.glob("*.toml"))
 SMALLEST = SCENARIOS / "broker_failure.toml"
 REAL = SCENARIOS / "real_cluster.toml"
 RECORDING = SCENARIOS / "layouts" / "kafka-3.9.1" / "dumps.json"
-
-
-def altered(folder: Path, path: Path, good: str, bad: str) -> Path:
-    """A copy of a scenario in which one thing is another."""
-    text = path.read_text(encoding="utf-8")
-    assert good in text
-    copy = folder / path.name
-    copy.write_text(text.replace(good, bad, 1), encoding="utf-8")
-    return copy
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
@@ -114,12 +103,6 @@ def test_json_has_what_scripts_need(simzk: Simzk, tmp_path: Path) -> None:
         "controller_epoch": 1,
         "version": 3,
     }
-
-
-def run_in_new_process(hash_seed: str, *words: object) -> subprocess.CompletedProcess[bytes]:
-    program = f"import sys; sys.argv = {['simzk', *map(str, words)]!r}; from simzk.cli import main; main()"
-    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-    return subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, check=False)
 
 
 @pytest.mark.parametrize("name", ["broker_failure", "anything_breaks", "real_cluster"])

@@ -1,0 +1,215 @@
+"""One scenario under several versions, as text for people: their histories, znodes and verdicts side by side.
+
+Rules of this module:
+  - a step of the operator begins a block in every column, so that what followed the same step stands beside it;
+  - within a block every other version is aligned with the first, as `diff` does it, by what its events say;
+  - `*` marks events that differ; `~` the same event at another time: `LATE_US` or more apart, as counted from the step.
+    Less than that is the latency of a request more or less;
+  - a run of `FOLDED_MIN` or more rows without a mark is one line that says how many.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from difflib import SequenceMatcher
+from itertools import groupby, zip_longest
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from simzk.scenarios import telling
+from simzk.scenarios.player import BROKEN, EXPECTATION, OPERATOR
+from simzk.simulation.history import format_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from simzk.scenarios.player import Play, Verdict
+    from simzk.scenarios.telling import Line
+    from simzk.simulation import Event
+
+LATE_US = 1_000_000
+FOLDED_MIN = 3
+COLUMN_WIDTH = 64
+ZNODES_SHOWN_MAX = 60
+
+SAME, OTHER_TIME, DIFFERS = " ", "~", "*"
+STYLES = {SAME: "", OTHER_TIME: "cyan", DIFFERS: "yellow"}
+TIME_INDENT = " " * len(f"{format_time(0)}  ")
+TIMESTAMP = re.compile(rb'"timestamp":"?\d+')
+
+Row: TypeAlias = "tuple[Event | None, ...]"
+"""What stands beside each other: an event of each version, None where it has none to face the others'."""
+
+
+class Block(NamedTuple):
+    """What happened in one run from one step of the operator to the next; before the first, `step` is None."""
+
+    step: Event | None
+    events: list[Event]
+
+
+def side_by_side(plays: Sequence[Play]) -> list[Line]:
+    """Return what runs of one scenario under several versions did, and what came of them, without the heading.
+
+    Args:
+        plays: all over; of one scenario and one seed, each of another version.
+    """
+    assert len(plays) > 1, "one run has nothing beside it"
+    return [*histories(plays), *znodes(plays), *verdicts(plays)]
+
+
+def histories(plays: Sequence[Play]) -> list[Line]:
+    """Return the histories: a column a version, a block a step, what differs marked, what does not folded."""
+    lines = _columns(SAME, [[f"Kafka {play.version}"] for play in plays], "bold")
+    for blocks in zip_longest(*(_blocks(play.history) for play in plays), fillvalue=Block(None, [])):
+        starts_us = [0 if block.step is None else block.step.at_us for block in blocks]
+        if any(block.step is not None for block in blocks):
+            steps = tuple(block.step for block in blocks)
+            mark = DIFFERS if None in steps else SAME  # one that ended early, by a failure of the simulation
+            lines.extend(_columns(mark, [_cell(step) for step in steps], "bold cyan"))
+        marked = [(_mark(row, starts_us), row) for row in align([block.events for block in blocks])]
+        for mark, group in groupby(marked, key=lambda pair: pair[0]):
+            rows = [row for _, row in group]
+            if mark == SAME and len(rows) >= FOLDED_MIN:
+                lines.append([(f"{SAME} {TIME_INDENT}({len(rows)} the same)", "dim")])
+            else:
+                for row in rows:
+                    lines.extend(_columns(mark, [_cell(event) for event in row], STYLES[mark]))
+    return [*lines, []]
+
+
+def align(runs: Sequence[Sequence[Event]]) -> list[Row]:
+    """Put every other run beside the first; each run's own order stays.
+
+    >>> from simzk.simulation import Event
+    >>> [[event and event.what for event in row] for row in align([
+    ...     [Event(0, "a", "x"), Event(1, "a", "y")], [Event(0, "a", "x"), Event(1, "a", "new"), Event(2, "a", "y")]])]
+    [['x', 'x'], [None, 'new'], ['y', 'y']]
+    """
+    first, *others = runs
+    facing: list[list[Event | None]] = [[event, *(None for _ in others)] for event in first]
+    before: list[list[list[Event]]] = [[[] for _ in others] for _ in range(len(first) + 1)]
+    said = [_said(event) for event in first]
+    for column, other in enumerate(others):
+        matcher = SequenceMatcher(None, said, [_said(event) for event in other], autojunk=False)
+        for _, start, end, other_start, other_end in matcher.get_opcodes():
+            paired = min(end - start, other_end - other_start)
+            for offset in range(paired):
+                facing[start + offset][column + 1] = other[other_start + offset]
+            before[start + paired][column].extend(other[other_start + paired : other_end])
+    rows: list[Row] = []
+    for index, extra in enumerate(before):
+        rows.extend((None, *events) for events in zip_longest(*extra))
+        if index < len(first):
+            rows.append(tuple(facing[index]))
+    return rows
+
+
+def znodes(plays: Sequence[Play]) -> list[Line]:
+    """Return the znodes that differ at the end of the runs in more than the time that is written in them."""
+    trees = [
+        {path: b"" if node.data is None else node.data for path, node in play.cluster.server.tree.walk()}
+        for play in plays
+    ]
+    differing = [path for path in sorted({path for tree in trees for path in tree}) if _differs(trees, path)]
+    if not differing:
+        return [[("At the end the same znodes stand in ZooKeeper", "bold")], []]
+    lines: list[Line] = [[("Znodes that differ at the end", "bold")]]
+    width = max(len(play.version) for play in plays)
+    for path in differing[:ZNODES_SHOWN_MAX]:
+        lines.append([(f"{DIFFERS} {path}", STYLES[DIFFERS])])
+        for play, tree in zip(plays, trees, strict=True):
+            told = ascii(tree[path].decode("utf-8", "backslashreplace"))[1:-1] if path in tree else "none"
+            lines.append([(f"    {play.version:<{width}}  ", "dim"), (told or "empty", "")])
+    if len(differing) > ZNODES_SHOWN_MAX:
+        lines.append([(f"  and {len(differing) - ZNODES_SHOWN_MAX} more", "dim")])
+    return [*lines, []]
+
+
+def verdicts(plays: Sequence[Play]) -> list[Line]:
+    """Return what was expected, and whether it held in each; then the invariants that broke."""
+    told = [_by_line(play.verdicts) for play in plays]
+    widths = [max(len(play.version), len(BROKEN)) + 2 for play in plays]
+    versions = "".join(f"{play.version:<{width}}" for play, width in zip(plays, widths, strict=True))
+    lines: list[Line] = [[(f"  {versions}Expectations", "bold")]]
+    for line in sorted({line for of_play in told for line in of_play}):
+        of_line = [of_play.get(line) for of_play in told]
+        results = [_result(verdict) for verdict in of_line]
+        mark = SAME if len(set(results)) == 1 else DIFFERS
+        marks = [
+            (f"{result:<{width}}", "bold red" if result == BROKEN else "green")
+            for result, width in zip(results, widths, strict=True)
+        ]
+        name = next(verdict.name for verdict in of_line if verdict is not None)
+        lines.append([(f"{mark} ", STYLES[mark]), *marks, (f"line {line:<4} {name}", "")])
+        for play, verdict in zip(plays, of_line, strict=True):
+            failures = () if verdict is None else verdict.failures
+            lines.extend([(f"      Kafka {play.version}: {failure}", "red")] for failure in failures)
+    for play in plays:
+        lines.extend([(f"  Kafka {play.version}: invariant {broken}", "bold red")] for broken in play.violations)
+    return [*lines, []]
+
+
+def _by_line(verdicts: Iterable[Verdict]) -> Mapping[int, Verdict]:
+    return {verdict.line: verdict for verdict in verdicts}
+
+
+def _result(verdict: Verdict | None) -> str:
+    """One word; an expectation with a `bug` is not looked at in every version."""
+    if verdict is None:
+        return "-"
+    return "holds" if verdict.held else BROKEN
+
+
+def _differs(trees: Sequence[Mapping[str, bytes]], path: str) -> bool:
+    """Whether it is not in all, or not the same but for the time in it: a broker's and a controller's have one."""
+    if any(path not in tree for tree in trees):
+        return True
+    return len({TIMESTAMP.sub(b'"timestamp":', tree[path]) for tree in trees}) > 1
+
+
+def _blocks(events: Iterable[Event]) -> list[Block]:
+    blocks = [Block(None, [])]
+    for event in events:
+        if event.who == OPERATOR:
+            blocks.append(Block(event, []))
+        else:
+            blocks[-1].events.append(event)
+    return blocks
+
+
+def _said(event: Event) -> tuple[str, ...]:
+    """All of an event but its time."""
+    return (event.who, event.what, event.subject, event.before, event.after)
+
+
+def _mark(row: Row, starts_us: Sequence[int]) -> str:
+    events = [event for event in row if event is not None]
+    if len(events) < len(row) or any(_said(event) != _said(events[0]) for event in events):
+        return DIFFERS
+    waits_us = [event.at_us - start_us for event, start_us in zip(events, starts_us, strict=True)]
+    return OTHER_TIME if max(waits_us) - min(waits_us) >= LATE_US else SAME
+
+
+def _cell(event: Event | None) -> list[str]:
+    """An event in a column: its lines, none longer than the column is wide."""
+    if event is None:
+        return []
+    if event.who == OPERATOR:
+        told = f"> {event.what}"
+    elif event.who == EXPECTATION:
+        told, _ = telling.verdict_piece(event)
+    else:
+        change = " -> ".join(part for part in (event.before, event.after) if part)
+        told = "  ".join(part for part in (event.who, event.what, event.subject, change) if part)
+    first, *more = textwrap.wrap(told, COLUMN_WIDTH - len(TIME_INDENT), break_on_hyphens=False)
+    return [f"{format_time(event.at_us)}  {first}", *(f"{TIME_INDENT}{line}" for line in more)]
+
+
+def _columns(mark: str, cells: Sequence[Sequence[str]], style: str) -> list[Line]:
+    """A row as lines, as many as its longest cell has; the mark stands before the first."""
+    lines: list[Line] = []
+    for index, texts in enumerate(zip_longest(*cells, fillvalue="")):
+        columns = " | ".join(f"{text:<{COLUMN_WIDTH}}" for text in texts)
+        lines.append([(f"{SAME if index else mark} {columns}".rstrip(), style)])
+    return lines
