@@ -45,6 +45,7 @@ class OldWatchManager(WatchManager[Watcher]):
     __slots__ = ()
 
     def __init__(self) -> None:
+        super().__init__()
         self.data = OldWatchTable()
         self.child = OldWatchTable()
 
