@@ -28,7 +28,7 @@ from simzk.zookeeper.replies import Code, OperationResult, Reply, Stat
 from simzk.zookeeper.requests import OPEN_ACL, Check, Create, Delete, Exists, GetChildren2, GetData, Multi, SetData
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from simzk.kafka.schemas.broker_registration import BrokerRegistration
     from simzk.kafka.session import ZooKeeperSession
@@ -413,14 +413,21 @@ class KafkaZooKeeperClient:
             if (await self.session.call(write)).error == Code.OK:
                 return start
 
-    async def requested_reassignment(self) -> dict[TopicPartition, tuple[int, ...]]:
-        """What stands in `/admin/reassign_partitions`; nothing where it is not there or cannot be used (§1.1)."""
+    async def requested_reassignment(
+        self, unusable: Callable[[ZnodeError], None]
+    ) -> dict[TopicPartition, tuple[int, ...]]:
+        """What stands in `/admin/reassign_partitions`; nothing where it is not there or cannot be used (§1.1).
+
+        Args:
+            unusable: is told why it cannot be used.
+        """
         found = await self.read(paths.REASSIGN_PARTITIONS)
         if found is None:
             return {}
         try:
             return admin.decode_reassignment(paths.REASSIGN_PARTITIONS, found[0])
-        except ZnodeError:
+        except ZnodeError as problem:
+            unusable(problem)
             return {}
 
     async def exists(self, path: str) -> bool:

@@ -166,6 +166,7 @@ def test_a_znode_that_cannot_be_used_changes_nothing(data: str) -> None:
         quiet(c)
         assert c.assignment("t") == {0: ReplicaAssignment((1, 2))}
         assert told(c, "t") == (1, (1, 2), 0, 0)
+        assert happened(c, "znode unusable") == [paths.REASSIGN_PARTITIONS]
         c.delete_znode(paths.REASSIGN_PARTITIONS)
         quiet(c)
         c.write_znode(
@@ -189,6 +190,7 @@ def test_entries_that_fail_are_taken_out_of_the_znode() -> None:
         quiet(c)
         assert c.assignment("t")[0].replicas == (3, 1)
         assert c.server.tree.get(paths.REASSIGN_PARTITIONS) is None
+        assert happened(c, "refused") == ["reassignment of unknown-0", "reassignment of t-7"]
 
 
 @pytest.mark.parametrize(
@@ -201,6 +203,7 @@ def test_a_preferred_election_by_znode_always_ends_with_its_deletion(data: str) 
         quiet(c)
         assert c.server.tree.get(paths.PREFERRED_ELECTION) is None
         assert told(c, "t") == (1, (1, 2), 0, 0)
+        assert happened(c, "znode unusable") == ([paths.PREFERRED_ELECTION] if data == "x" else [])
 
 
 def test_a_preferred_election_by_znode() -> None:

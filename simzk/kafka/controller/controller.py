@@ -33,6 +33,7 @@ from simzk.zookeeper.requests import Delete, SetData
 
 if TYPE_CHECKING:
     from simzk.kafka.broker_config import BrokerConfig
+    from simzk.kafka.protocol import Error
     from simzk.kafka.rpc import Connections
     from simzk.kafka.topic_partition import TopicPartition
 
@@ -204,6 +205,14 @@ class KafkaController:
                     event.preempt()
             except (ZooKeeperRefused, ZnodeError) as problem:
                 self.history.record(f"controller {self.broker_id}", "failed", event.name, "", str(problem))
+
+    def note_unusable(self, problem: ZnodeError) -> None:
+        """Tell the history of an operator's znode that cannot be used; as in Kafka it is taken for empty."""
+        self.history.record(f"controller {self.broker_id}", "znode unusable", problem.where, "", str(problem))
+
+    def note_refusal(self, what: str, error: Error) -> None:
+        """Tell the history of something asked for by znode that is not done."""
+        self.history.record(f"controller {self.broker_id}", "refused", what, "", error.name)
 
     async def _guarded(self, work: Work) -> None:
         try:

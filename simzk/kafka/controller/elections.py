@@ -178,7 +178,8 @@ class LeaderElections:
             return []
         try:
             return admin.decode_preferred_election(paths.PREFERRED_ELECTION, found[0])
-        except ZnodeError:
+        except ZnodeError as problem:
+            self._controller.note_unusable(problem)
             return []
 
     async def _delete_znode(self) -> None:

@@ -28,7 +28,9 @@ class LegacyReassignments(Reassignments):
 
     async def load(self) -> None:
         """At a failover, before anything is done: what the znode says is under way."""
-        self._controller.context.being_reassigned.update(await self._controller.client.requested_reassignment())
+        controller = self._controller
+        requested = await controller.client.requested_reassignment(controller.note_unusable)
+        controller.context.being_reassigned.update(requested)
 
     async def initialise(self) -> None:
         """At a failover: go on with it."""
@@ -40,7 +42,7 @@ class LegacyReassignments(Reassignments):
         controller, context = self._controller, self._controller.context
         if not await controller.client.exists(paths.REASSIGN_PARTITIONS):
             return
-        requested = await controller.client.requested_reassignment()
+        requested = await controller.client.requested_reassignment(controller.note_unusable)
         context.being_reassigned.update(requested)
         await self._trigger(list(partition_set(requested, context.collections)))
 

@@ -60,15 +60,17 @@ class Reassignments:
         if not await controller.client.exists(paths.REASSIGN_PARTITIONS):
             return
         to_start: dict[TopicPartition, ReplicaAssignment] = {}
-        failed: dict[TopicPartition, None] = {}
-        for partition, target in (await controller.client.requested_reassignment()).items():
+        failed: dict[TopicPartition, Error] = {}
+        for partition, target in (await controller.client.requested_reassignment(controller.note_unusable)).items():
             moving = self._build(partition, target)
             if moving is None:
-                failed[partition] = None
+                failed[partition] = Error.INVALID_REPLICA_ASSIGNMENT
             else:
                 to_start[partition] = moving
         errors = await self._start(to_start)
-        failed |= dict.fromkeys(p for p, error in errors.items() if error != Error.NONE)
+        failed |= {p: error for p, error in errors.items() if error != Error.NONE}
+        for partition, error in failed.items():
+            controller.note_refusal(f"reassignment of {partition}", error)
         if failed:
             await self._remove_from_znode(lambda partition, _target: partition in failed)
 
@@ -256,7 +258,7 @@ class Reassignments:
         controller, _context = self._controller, self._controller.context
         if not await controller.client.exists(paths.REASSIGN_PARTITIONS):
             return
-        requested = await controller.client.requested_reassignment()
+        requested = await controller.client.requested_reassignment(controller.note_unusable)
         await self._write_znode({p: target for p, target in requested.items() if not wanted(p, target)})
 
     async def _write_znode(self, left: Requested) -> None:
