@@ -76,7 +76,7 @@ INCOMPARABLE = re.compile(
     r"(avg|min|max|cnt|sum|p\d+)_(connection_token_deficit|proposal_process_time|propagation_latency|"
     r"(prep|sync)_process(or)?_\w+|close_session_prep_time|request_throttle_queue_time_ms|snapshottime|dbinittime|"
     r"startup_\w+|jvm_pause_time_ms|\w+_per_namespace)|"
-    r"response_bytes|sync_processor_request_queued|connection_drop_count)"
+    r"response_bytes|(sync|prep)_processor_request_queued|outstanding_requests|connection_drop_count)"
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import socket
 from typing import NamedTuple
 
 import pytest
@@ -59,15 +60,20 @@ def live_a_second(server: simzk.ZooKeeperServer, steady: TcpClient, second: int)
             ):
                 assert client.ask(request).error == 0
             if client is returning:
-                client.socket.close()
+                client.socket.shutdown(socket.SHUT_WR)
                 with TcpClient(server.port) as again:
                     assert again.connect(4000, session).session_id == session.session_id
                     assert again.ask(req.CloseSession()).error == 0
                     again.rest()
+                client.rest()
             elif client is closing:
                 client.send(req.CloseSession())
                 client.rest()
-            elif client is expiring:
+            elif client is vanishing:
+                # Until the server has closed its end too: a client that is connected does not expire as time advances.
+                client.socket.shutdown(socket.SHUT_WR)
+                client.rest()
+            else:
                 server._host.expire(session.session_id)
                 client.rest()
         assert steady.ask(req.SetData("/churn", b"%d" % second, -1)).error == 0
