@@ -129,11 +129,17 @@ class EnsembleHost(Host):
             host.close()
 
 
+def _nth(first: int, server_id: int) -> int:
+    """The port of a server, where the first one's is given; 0 stays any free one."""
+    return first + server_id - 1 if first else 0
+
+
 class EnsembleTcp:
     """Several servers with one history, each on a port.
 
     Args:
-        settings: how each of them is served; from a given port on each has the next, with port 0 any free one.
+        settings: how each of them is served; from a given port on each has the next, with port 0 any free one, and so
+            with the secure port beside it.
         servers: how many.
         clock: what they are told as time.
         read_only: whether a server without a majority serves read-only clients.
@@ -169,15 +175,17 @@ class EnsembleTcp:
         self._tcp: dict[int, MemberTcp] = {}
         try:
             for server_id in self.ensemble.members:
-                port = settings.port + server_id - 1 if settings.port else 0
-                self._bind(server_id, port)
+                secure_port = None if settings.secure_port is None else _nth(settings.secure_port, server_id)
+                self._bind(server_id, _nth(settings.port, server_id), secure_port)
         except BaseException:
             for tcp in self._tcp.values():
                 tcp.stop()
             self._close_directory()
             raise
-        self.names = {server_id: tcp.name for server_id, tcp in self._tcp.items()}
+        self.names = {server_id: tcp.hosts for server_id, tcp in self._tcp.items()}
+        self.secure_names = {server_id: tcp.secure_hosts for server_id, tcp in self._tcp.items() if tcp.secure_hosts}
         self.ports = {server_id: tcp.port for server_id, tcp in self._tcp.items()}
+        self._secure_ports = {server_id: tcp.secure_port for server_id, tcp in self._tcp.items() if tcp.secure_hosts}
         # Nobody listens on ports for servers: they need none. Such as a real ensemble has stand in their places.
         address = settings.address or ANY_HOST
         self.ensemble.name_members(
@@ -225,14 +233,24 @@ class EnsembleTcp:
         """What the servers' data directories once held and do not."""
         return [] if self.directory is None else self.directory.losses
 
-    def _bind(self, server_id: int, port: int) -> None:
-        settings = replace(self.settings, port=port)
+    def _bind(self, server_id: int, port: int, secure_port: int | None) -> None:
+        settings = replace(self.settings, port=port, secure_port=secure_port)
         self._tcp[server_id] = MemberTcp(settings, self._clock, self, self.ensemble.members[server_id])
 
     @property
-    def name(self) -> str:
+    def hosts(self) -> str:
         """Where all servers listen, as a client's hosts."""
         return ",".join(self.names.values())
+
+    @property
+    def secure_hosts(self) -> str:
+        """The secure ports beside those, as a client's hosts; empty where there are none."""
+        return ",".join(self.secure_names.values())
+
+    @property
+    def name(self) -> str:
+        """All ports that clients can use."""
+        return ",".join([*self.names.values(), *self.secure_names.values()])
 
     @property
     def port(self) -> int:
@@ -295,7 +313,7 @@ class EnsembleTcp:
             self.ensemble.start(server_id, self._clock.now_ms())
             self.host.flush()
         try:
-            self._bind(server_id, self.ports[server_id])
+            self._bind(server_id, self.ports[server_id], self._secure_ports.get(server_id))
         except ConfigError:
             self.ensemble.stop(server_id, self._clock.now_ms())
             raise

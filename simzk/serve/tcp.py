@@ -87,6 +87,8 @@ class TcpServer:
             raise
         self.host = self._watched(Host(server, clock, pump=self._send_durably if self.directory is not None else None))
         self._alarm = Alarm(self.host)
+        self.hosts = name_of(self._listener)
+        self.secure_hosts = name_of(self._secure) if self._secure is not None else ""
         self.name = ",".join(map(name_of, self._listeners))
         self.port: int = self._listener.getsockname()[1]
         self.secure_port: int = self._secure.getsockname()[1] if self._secure is not None else -1

@@ -42,6 +42,8 @@ class ZooKeeperServer(Facade):
         data_directory: where the tree is kept, an ensemble's in a directory a server, `1`, `2` and so on, within it;
             None for in memory only.
         tls: how its port is secured (simzk.serve.tls); None for no TLS.
+        secure_port: a port beside `port`, 0 for any free one, which alone is secured then; an ensemble's servers have
+            one each.
         sasl_users: name to password of who can log in by SASL DIGEST-MD5; None for no SASL.
         version: the ZooKeeper release whose behaviour it has, as "3.4" or "3.9.1"; no other is taken.
         servers: how many servers there are; more than 1 are an ensemble, with the verbs of `ensemble`. They listen on
@@ -71,6 +73,7 @@ class ZooKeeperServer(Facade):
         clock: Literal["still", "wall"] = "still",
         data_directory: Path | None = None,
         tls: Tls | None = None,
+        secure_port: int | None = None,
         sasl_users: Mapping[str, str] | None = None,
         version: str = ServerConfig.version,
         servers: int = 1,
@@ -80,7 +83,9 @@ class ZooKeeperServer(Facade):
         if clock not in ("still", "wall"):
             raise ConfigError(f"there is no clock {clock!r}", where="clock", right='"still" or "wall"')
         chosen: Clock = StillClock() if clock == "still" else WallClock()
-        settings = Settings(address=host, port=port, data_directory=data_directory, tls=tls)
+        if secure_port is not None and tls is None:
+            raise ConfigError("a secure port needs a key", where="secure_port", right="tls=Tls(...)")
+        settings = Settings(address=host, port=port, secure_port=secure_port, data_directory=data_directory, tls=tls)
         settings = replace(
             settings,
             server=replace(
@@ -108,7 +113,12 @@ class ZooKeeperServer(Facade):
     @property
     def hosts(self) -> str:
         """Where it listens, as a client's hosts."""
-        return self._tcp.name
+        return self._tcp.hosts
+
+    @property
+    def secure_hosts(self) -> str:
+        """The secure port beside that, or an ensemble's, as a client's hosts; empty where there is none."""
+        return self._tcp.secure_hosts
 
     @property
     def port(self) -> int:
@@ -140,26 +150,29 @@ class ZooKeeperServer(Facade):
 
         Args:
             options: what `KazooClient` takes. Of `hosts` only the chroot counts, as in `hosts="any/app"`, but for an
-                ensemble's `ensemble.hosts(...)`. Unless `connection_retry` is given, a lost connection is made anew
-                without kazoo's first wait of 0.1 s.
+                ensemble's `ensemble.hosts(...)`; with `use_ssl` it goes to the secure ports beside them. Unless
+                `connection_retry` is given, a lost connection is made anew without kazoo's first wait of 0.1 s.
         """
         hosts = str(options.pop("hosts", ""))
         chroot = hosts[hosts.index("/") :] if "/" in hosts else ""
         options.setdefault("connection_retry", EAGER_RETRY)
-        options.setdefault("use_ssl", self._tcp.settings.tls is not None)
+        options.setdefault("use_ssl", self._tcp.settings.tls is not None and not self.secure_hosts)
         # Here, as a server whose clients are not kazoo's need not wait for it to be imported.
         from kazoo.client import KazooClient
 
-        client = KazooClient(hosts=self._addresses(hosts) + chroot, **options)
+        client = KazooClient(hosts=self._addresses(hosts, secure=bool(options["use_ssl"])) + chroot, **options)
         self._clients.append(client)
         return client
 
-    def _addresses(self, hosts: str) -> str:
-        """Those of our addresses that are among `hosts`; all where there are none such."""
-        return ",".join(name for name in self.hosts.split(",") if name in hosts.split("/")[0].split(",")) or self.hosts
+    def _addresses(self, hosts: str, *, secure: bool) -> str:
+        """Those of our servers' addresses that are among `hosts`; all where there are none such."""
+        names = self.hosts.split(",")
+        reached = self.secure_hosts.split(",") if secure and self.secure_hosts else names
+        asked = hosts.split("/")[0].split(",")
+        return ",".join(at for name, at in zip(names, reached, strict=True) if name in asked) or ",".join(reached)
 
     def _is_mine(self, client: KazooClient) -> bool:
-        ours = {int(name.rpartition(":")[2]) for name in self.hosts.split(",")}
+        ours = {int(name.rpartition(":")[2]) for name in self._tcp.name.split(",")}
         return any(port in ours for _, port in client.hosts)
 
     def _last_session_id(self, client: KazooClient) -> int:

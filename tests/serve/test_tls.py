@@ -57,6 +57,36 @@ def test_large_frames_pass_tls() -> None:
         assert len(client.retry(client.get, "/large")[0]) == 1_000_000
 
 
+@pytest.mark.parametrize("servers", [1, 3])
+def test_a_secure_port_beside_the_other(servers: int) -> None:
+    with simzk.ZooKeeperServer(servers=servers, tls=TLS, secure_port=0) as server:
+        plain, secure = server.client(), server.client(**CLIENT)
+        plain.start()
+        secure.start()
+        assert (len(server.hosts.split(",")), len(server.secure_hosts.split(","))) == (servers, servers)
+        secure.create("/mine", b"x", acl=[make_acl("x509", SUBJECT, all=True)])
+        plain.sync("/mine")
+        with pytest.raises(NoAuthError):
+            plain.get("/mine")
+        server.disconnect(secure)
+        assert secure.retry(secure.get, "/mine")[0] == b"x"
+
+
+def test_a_server_that_starts_again_has_its_secure_port_again() -> None:
+    with simzk.ZooKeeperServer(servers=3, tls=TLS, secure_port=0) as server:
+        server.ensemble.stop(1)
+        server.ensemble.start(1)
+        client = server.client(hosts=server.ensemble.hosts(1), **CLIENT)
+        client.start()
+        assert [str(port) for _, port in client.hosts] == [server.secure_hosts.split(",")[0].rpartition(":")[2]]
+        assert client.client_id[0] >> 56 == 1
+
+
+def test_a_secure_port_needs_a_key() -> None:
+    with pytest.raises(simzk.ConfigError, match="needs a key"):
+        simzk.ZooKeeperServer(secure_port=0)
+
+
 def test_who_is_a_stranger_or_shows_nothing_is_not_let_in() -> None:
     with simzk.ZooKeeperServer(tls=TLS) as server:
         stranger = {**CLIENT, "certfile": str(FILES / "stranger.pem"), "keyfile": str(FILES / "stranger.key")}

@@ -4,16 +4,18 @@
 
 Rules of this module:
   - the cluster of kazoo's harness is a `ZooKeeperServer(servers=3, read_only=True)` of this process, on wall time;
-  - what it turns on beside plugin.py: a quorum that is lost, a client that goes on to another server, members that
-    come and go.
+  - nothing is skipped: a quorum is lost, clients go on to other servers, members come and go, each server has a secure
+    port and kazoo's user of SASL, and kazoo is told that it runs in CI, where it skips nothing by itself.
 """
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simzk import ZooKeeperServer
+from simzk.serve.tls import Tls
 from tests.conformance.kazoo_suite import plugin
 from tests.conformance.real_zookeeper import SUPER_DIGEST
 
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
     import pytest
 
 SERVERS = (1, 2, 3)
-TURNED_ON = ("TestReadOnlyMode", "test_update_host_list", "TestReconfig")
+TLS = Path(__file__).resolve().parents[2] / "serve" / "data" / "tls"
+SASL_USERS = {"super": "super_secret", "jaasuser": "jaas_password"}  # as kazoo's harness has them
 
 
 class EnsembleMember(plugin.Member):
@@ -29,12 +32,17 @@ class EnsembleMember(plugin.Member):
 
     def __init__(self, ensemble: ZooKeeperServer, server: int) -> None:
         self._ensemble = ensemble.ensemble
+        self._secure_address = ensemble.secure_hosts.split(",")[server - 1]
         self._server = server
         self.running = True
 
     @property
     def address(self) -> str:
         return self._ensemble.hosts(self._server)
+
+    @property
+    def secure_address(self) -> str:
+        return self._secure_address
 
     @property
     def client_port(self) -> int:
@@ -54,14 +62,22 @@ class EnsembleMember(plugin.Member):
 class EnsembleSuite(plugin.Suite):
     """The cluster is an ensemble, made when the first test asks for it."""
 
-    skipped = tuple(row for row in plugin.SKIPPED if not any(name in row[0] for name in TURNED_ON))
+    skipped = ()
 
     def __init__(self) -> None:
         super().__init__("")
         self._server: ZooKeeperServer | None = None
 
     def make_cluster(self) -> plugin.Cluster:
-        self._server = ZooKeeperServer(servers=len(SERVERS), read_only=True, clock="wall", super_digest=SUPER_DIGEST)
+        self._server = ZooKeeperServer(
+            servers=len(SERVERS),
+            read_only=True,
+            clock="wall",
+            super_digest=SUPER_DIGEST,
+            sasl_users=SASL_USERS,
+            tls=Tls(TLS / "server.pem", TLS / "server.key", TLS / "authority.pem"),
+            secure_port=0,
+        )
         return plugin.Cluster(EnsembleMember(self._server, server) for server in SERVERS)
 
     def pytest_unconfigure(self) -> None:
@@ -73,4 +89,5 @@ class EnsembleSuite(plugin.Suite):
 def pytest_configure(config: pytest.Config) -> None:
     """Put the ensemble in the place of kazoo's own cluster."""
     os.environ.setdefault("ZOOKEEPER_VERSION", "3.9.5")
+    os.environ.setdefault(plugin.TLS_FOLDER, str(TLS))
     plugin.take_the_place_of_kazoos_cluster(config, EnsembleSuite())

@@ -110,12 +110,15 @@ class Member:
     """What kazoo's harness takes for one server of its cluster (kazoo.testing.common.ManagedZooKeeper)."""
 
     peer_type = "participant"
-    secure_address = os.environ.get(SECURE_HOSTS, "127.0.0.1:1")
 
     def __init__(self, host: str, port: int) -> None:
         self._proxy = Proxy((host, port))
         self._proxy.run()
         self.running = True
+
+    @property
+    def secure_address(self) -> str:
+        return os.environ.get(SECURE_HOSTS, "127.0.0.1:1")
 
     @property
     def client_port(self) -> int:
