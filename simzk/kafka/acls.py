@@ -24,8 +24,8 @@ from simzk.zookeeper.requests import Delete, SetData
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from simzk.kafka.release_profile import KafkaVersion
     from simzk.kafka.session import ZooKeeperSession
-    from simzk.kafka.versions import KafkaVersion
 
 MAX_TRIES = 5
 """How often a write is tried whose znode changed meanwhile (AclAuthorizer.maxUpdateRetries)."""

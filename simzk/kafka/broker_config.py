@@ -9,7 +9,7 @@ from simzk.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from simzk.kafka.versions import KafkaVersion
+    from simzk.kafka.release_profile import KafkaVersion
 
 _TRUTH = {"true": True, "false": False}
 

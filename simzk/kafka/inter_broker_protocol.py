@@ -17,7 +17,7 @@ from simzk.errors import ConfigError
 from simzk.kafka.schemas import broker_registration, cluster
 
 if TYPE_CHECKING:
-    from simzk.kafka.versions import KafkaVersion
+    from simzk.kafka.release_profile import KafkaVersion
 
 Protocol = tuple[int, int, int, int]
 

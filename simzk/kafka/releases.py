@@ -14,11 +14,13 @@ from simzk.errors import ConfigError
 from simzk.kafka.broker_config import BrokerConfig
 from simzk.kafka.inter_broker_protocol import at_protocol
 from simzk.kafka.schemas.broker_registration import BrokerRegistration
-from simzk.kafka.versions import KafkaVersion, kafka_version
+from simzk.kafka.versions import kafka_version
 from simzk.partitions.arrays import MAX_BROKER_ID
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from simzk.kafka.release_profile import KafkaVersion
 
     ByBroker = str | Mapping[int, str]
     Config = Mapping[str, str | int | bool]

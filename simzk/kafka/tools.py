@@ -34,8 +34,8 @@ from simzk.zookeeper.replies import Code
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from simzk.kafka.release_profile import KafkaVersion
     from simzk.kafka.session import ZooKeeperSession
-    from simzk.kafka.versions import KafkaVersion
     from simzk.partitions.assignment import Random
 
 SESSION_TIMEOUT_MS = 30_000

@@ -30,10 +30,10 @@ from simzk.zookeeper.requests import OPEN_ACL, Check, Create, Delete, Exists, Ge
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from simzk.kafka.release_profile import KafkaVersion
     from simzk.kafka.schemas.broker_registration import BrokerRegistration
     from simzk.kafka.session import ZooKeeperSession
     from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
-    from simzk.kafka.versions import KafkaVersion
 
 PERSISTENT, EPHEMERAL, PERSISTENT_SEQUENTIAL = 0, 1, 2
 ANY_VERSION = -1

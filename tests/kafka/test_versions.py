@@ -10,7 +10,8 @@ import pytest
 from simzk.errors import ConfigError
 from simzk.kafka.cluster import KafkaCluster
 from simzk.kafka.protocol import Error
-from simzk.kafka.versions import VERSIONS, KafkaVersion
+from simzk.kafka.release_profile import KafkaVersion
+from simzk.kafka.versions import VERSIONS
 from simzk.partitions.rules import LastMember
 from tests.kafka.clusters import QUICK, happened, quiet, told, topic, watch
 

@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simzk.kafka.broker_config import BrokerConfig
+    from simzk.kafka.release_profile import KafkaVersion
     from simzk.kafka.releases import Release
     from simzk.kafka.schemas.broker_registration import BrokerRegistration
     from simzk.kafka.topic_partition import TopicPartition
-    from simzk.kafka.versions import KafkaVersion
     from simzk.kafka.zookeeper_host import ZooKeeperHost
     from simzk.simulation import History, Network, Process
 

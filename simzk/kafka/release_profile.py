@@ -1,0 +1,135 @@
+"""What a Kafka release does otherwise than its neighbours: the fields that a row of `simzk.kafka.versions` fills.
+
+Rules of the module (docs/reference/kafka.md §0.1, §0.2):
+  - a difference between releases is a field here, never an `if` on a number elsewhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simzk.kafka.topic_partition import Collections
+from simzk.partitions.scala_order import json_partition_hash, scala_map_hash, string_hash
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from simzk.kafka.schemas import broker_registration, topic
+    from simzk.kafka.topic_partition import LeaderAndIsr
+    from simzk.partitions.rules import ElectionRules
+    from simzk.partitions.scala_order import Scala
+
+
+@dataclass(frozen=True, kw_only=True)
+class KafkaVersion:
+    """One release line of Kafka in ZooKeeper mode.
+
+    Args:
+        name: as users say it, such as `3.9`.
+        number: for the table of election rules.
+        scala: the Scala line of the default build; it fixes the order of maps and sets.
+        rules: how leaders are elected and ISRs trimmed.
+        encode_broker: writes `/brokers/ids/N`.
+        encode_topic: writes `/brokers/topics/T`.
+        encode_state: writes a partition's `state`.
+        encode_controller: writes `/controller` from a broker id and a time in ms.
+        encode_feature: writes `/feature` from its status; None where there is no such znode (before 2.7).
+        features: features are finalised for the cluster (KIP-584).
+        persistent_paths: made at a broker's start, in this order (§1.3).
+        defaults: Kafka's configuration keys and what they are by default.
+        zookeeper_tools: the release's tools can be told to work in ZooKeeper (`--zookeeper`, gone in 3.0).
+        tools_in_zookeeper: requests that the release's own tools carry out in ZooKeeper, in a session of their own.
+        config_checks_controller: configuration is written while the controller is the one seen (KAFKA-16539).
+        ids_by_controller: the controller gives out blocks of producer ids on first use (KIP-730); before, each broker
+            takes one at its start.
+        rebalances_while_reassigning: the automatic rebalance goes on beside reassignments (KAFKA-10149).
+        rebalances_only_able: it takes only partitions that the preferred broker could lead (KAFKA-9866).
+        judges_isr: the controller refuses ISRs by epoch, version and members before it writes (KAFKA-14140, -14154).
+        topic_ids: topics have ids (KIP-516).
+        takes_isr_changes: a controller serves leaders that ask it for another ISR, whatever its own broker does.
+        isr_by_controller: leaders ask the controller for another ISR (KIP-497); before, they write it, and announce it.
+        unclean_by_request: leaders from outside the ISR can be elected by request (KIP-460).
+        reassigns_in_topic: a reassignment stands in the topic's znode (KIP-455); before, in memory and in
+            `/admin/reassign_partitions` alone.
+        broker_epochs: a registration has an epoch, and a broker that comes back at once is noticed (KIP-380).
+        fenced: each write of a controller is fenced by its epoch, and its election is one multi (KAFKA-6082).
+        idle_in_sync: a follower that has all there is stays in sync, dead or alive (KAFKA-7152).
+        restores_assignment: partitions added to a topic that is being deleted are taken out again (KAFKA-6612).
+        waits_hashed: partitions that wait for a leader are taken in the order of an immutable hash map of all.
+        byteswapped_maps: JSON maps hash as Scala before 2.12.8 does it; it decides the order of partitions in lists.
+        flat_assignments: the controller keeps one map of partitions, not one for each topic; it decides orders.
+        producer_ids: brokers take blocks of producer ids (KIP-98, 0.11 and later).
+        plain_client_ids: the tool takes client ids of letters, digits, '.', '_' and '-' only (0.10 and 0.11).
+        registers_first: a broker registers before it stands for election (1.1 and later); before, it is the last thing
+            that it does at its start.
+        asks_first: a path is made only where asking shows that it is not there, and parents are made by name before
+            what they hold: the client up to 1.0 (zkclient).
+        makes_parents_of_ids: a registration is made from the top down, parents tried too (ZKCheckedEphemeral, 0.9-1.0).
+        one_at_a_time: the controller takes partitions and replicas one after another, not in batches (up to 1.0).
+        case_classes: its key is the case class TopicAndPartition (up to 1.0); it decides orders.
+        clears_isr_changes: a new controller takes the announcements away that it finds (1.1 and later).
+        deletion_mark: what `/admin/delete_topics/T` holds.
+        broker_configs_by_tool: the tool writes the configuration of brokers in ZooKeeper too.
+        election_tool_leaves_session: the tool for preferred elections never closes its second session (0.9-1.0).
+    """
+
+    name: str
+    number: tuple[int, int, int]
+    scala: Scala
+    rules: ElectionRules
+    encode_broker: Callable[[broker_registration.BrokerRegistration], bytes]
+    encode_topic: Callable[[topic.TopicZnode], bytes]
+    encode_state: Callable[[LeaderAndIsr], bytes]
+    encode_controller: Callable[[int, int], bytes]
+    encode_feature: Callable[[int], bytes] | None
+    features: bool
+    persistent_paths: tuple[str, ...]
+    defaults: dict[str, str]
+    zookeeper_tools: bool
+    tools_in_zookeeper: frozenset[type]
+    config_checks_controller: bool
+    ids_by_controller: bool
+    rebalances_while_reassigning: bool
+    rebalances_only_able: bool
+    judges_isr: bool
+    topic_ids: bool
+    takes_isr_changes: bool
+    isr_by_controller: bool
+    unclean_by_request: bool
+    reassigns_in_topic: bool
+    broker_epochs: bool
+    fenced: bool
+    idle_in_sync: bool
+    restores_assignment: bool
+    waits_hashed: bool
+    byteswapped_maps: bool
+    flat_assignments: bool
+    producer_ids: bool
+    plain_client_ids: bool
+    registers_first: bool
+    asks_first: bool
+    makes_parents_of_ids: bool
+    one_at_a_time: bool
+    case_classes: bool
+    clears_isr_changes: bool
+    deletion_mark: bytes | None
+    broker_configs_by_tool: bool
+    election_tool_leaves_session: bool
+
+    @property
+    def collections(self) -> Collections:
+        """What decides the order of the controller's maps and sets."""
+        return Collections(self.scala, self.case_classes)
+
+    def json_hash(self, partition: tuple[str, int]) -> int:
+        """The hash of the map that stands for a partition in an announcement, which decides the order there."""
+        if self.case_classes:
+            return scala_map_hash(partition)
+        return json_partition_hash(partition, byteswapped=self.byteswapped_maps)
+
+    def requested_hash(self, partition: tuple[str, int]) -> int:
+        """The same for a request of preferred elections; up to 1.0 a set of texts is written there (`Json.encode`)."""
+        if self.case_classes:
+            return string_hash(f'{{"topic":"{partition[0]}","partition":{partition[1]}}}')
+        return self.json_hash(partition)
