@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 JAVA_MINIMUM = 17
+NEEDS_JAVA = "needs java"  # a property that the marker gives to a test's reports, wherever they are made
 
 # Under "ci" examples are drawn alike in every run, so that a red run is the change's doing; "thorough" looks longer.
 settings.register_profile("dev", max_examples=50, deadline=None)
@@ -50,9 +51,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if "spark" in getattr(item, "fixturenames", ()) or item.path.name == "test_sweep.py":
                 item.add_marker(pytest.mark.xdist_group("spark"))
-    if reason is not None:
-        for item in items:
-            if item.get_closest_marker("java") is not None:
+    for item in items:
+        if item.get_closest_marker("java") is not None:
+            item.user_properties.append((NEEDS_JAVA, True))
+            if reason is not None:
                 item.add_marker(pytest.mark.skip(reason=reason))
 
 
@@ -64,7 +66,8 @@ class JavaCount:
         self.did_not_run: dict[str, str] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if "java" not in report.keywords:
+        # The report's keywords hold names of tests, classes and folders beside those of markers.
+        if NEEDS_JAVA not in dict(report.user_properties):
             return
         if report.skipped and not hasattr(report, "wasxfail"):
             reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
