@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simzk.kafka.controller.scala_set import mutable_partitions, partition_set
-from simzk.kafka.controller.states import PARTITION_ENTERED_FROM, PartitionState
+from simzk.kafka.controller.states import PartitionState, transitions_of
 from simzk.partitions.arrays import BoolArray, IntArray, pack
 from simzk.partitions.elections import (
     Election,
@@ -70,6 +70,7 @@ class PartitionStateMachine:
         self._client = client
         self._requests = requests
         self._unclean_by_default = unclean_by_default
+        self._transitions = transitions_of(client.version.number)
 
     async def start(self) -> None:
         """Give each partition its first state, and try to bring all of them online."""
@@ -110,7 +111,7 @@ class PartitionStateMachine:
         if not partitions:
             return {}
         states = self._context.partition_states
-        allowed = PARTITION_ENTERED_FROM[target]
+        allowed = self._transitions.partitions[target]
         valid = [p for p in partitions if states.get(p, PartitionState.NON_EXISTENT) in allowed]
         if target != PartitionState.ONLINE:
             states.update(dict.fromkeys(valid, target))

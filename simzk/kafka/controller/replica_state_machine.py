@@ -4,6 +4,7 @@ Rules of the module:
   - replicas are handled broker by broker, those of a broker as one batch of pipelined reads and writes;
   - a replica that goes offline leaves the ISR by the rule of `partitions.isr`; the write is tried again where the
     leader was quicker;
+  - a state that a controller of a later epoch wrote is left alone, and so is the replica;
   - a transition that may not be is left out.
 """
 
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simzk.kafka.controller.scala_set import mutable_partitions, partition_set
-from simzk.kafka.controller.states import REPLICA_ENTERED_FROM, ReplicaState
+from simzk.kafka.controller.states import ReplicaState, transitions_of
 from simzk.kafka.topic_partition import LeaderAndIsr, PartitionAndReplica, TopicPartition
 from simzk.partitions.isr import remove_from_isr
 from simzk.partitions.rules import LastMember
@@ -59,13 +60,14 @@ class ReplicaStateMachine:
         self._context = context
         self._client = client
         self._requests = requests
+        self._transitions = transitions_of(client.version.number)
 
     async def start(self) -> None:
         """Give each replica its first state: online where its broker lives; the dead leave the ISRs (KAFKA-3143)."""
         context = self._context
         online, offline = context.online_and_offline_replicas()
         context.replica_states = dict.fromkeys(online, ReplicaState.ONLINE)
-        context.replica_states.update(dict.fromkeys(offline, ReplicaState.DELETION_INELIGIBLE))
+        context.replica_states.update(dict.fromkeys(offline, self._transitions.dead_at_start))
         await self.handle(online, ReplicaState.ONLINE)
         if self._client.version.rules.failover_trims_dead:
             await self.handle(offline, ReplicaState.OFFLINE)
@@ -89,7 +91,7 @@ class ReplicaStateMachine:
 
     async def _handle_broker(self, broker: int, replicas: list[PartitionAndReplica], target: ReplicaState) -> None:
         states = self._context.replica_states
-        allowed = REPLICA_ENTERED_FROM[target]
+        allowed = self._transitions.replicas[target]
         valid = [replica for replica in replicas if states.get(replica, ReplicaState.NON_EXISTENT) in allowed]
         match target:
             case ReplicaState.NEW:
@@ -104,6 +106,8 @@ class ReplicaStateMachine:
                     self._requests.add_stop(broker, replica.topic_partition, delete=True)
             case ReplicaState.NON_EXISTENT:
                 for replica in valid:
+                    if self._transitions.stops_at_end:
+                        self._requests.add_stop(broker, replica.topic_partition, delete=True)
                     self._forget(replica)
             case _:
                 states.update(dict.fromkeys(valid, target))
@@ -140,7 +144,7 @@ class ReplicaStateMachine:
                 requests.add_leader_and_isr(others, partition)
             context.replica_states[PartitionAndReplica(partition, broker)] = ReplicaState.OFFLINE
         for replica in replicas:
-            if context.leadership(replica.topic_partition) is None:
+            if context.leadership(replica.topic_partition) is None and not self._transitions.leaderless_stay:
                 requests.add_metadata(sorted(context.brokers), [replica.topic_partition])
                 context.replica_states[replica] = ReplicaState.OFFLINE
 
@@ -150,7 +154,11 @@ class ReplicaStateMachine:
         remaining = partitions
         while remaining:
             found = await self._client.states(remaining)
-            present = {partition: state for partition, state in found.items() if state is not None}
+            present = {
+                partition: state
+                for partition, state in found.items()
+                if state is not None and state.controller_epoch <= self._context.epoch
+            }
             ordered = partition_set(mutable_partitions(present, self._context.collections), self._context.collections)
             members = {p: present[p] for p in ordered if broker in present[p].isr}
             done += [p for p in ordered if p not in members]

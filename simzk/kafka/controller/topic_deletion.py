@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simzk.kafka import paths
-from simzk.kafka.controller.states import PartitionState, ReplicaState
+from simzk.kafka.controller.states import PartitionState, ReplicaState, transitions_of
 from simzk.kafka.protocol import ControlResponse, Error
 from simzk.kafka.topic_partition import PartitionAndReplica, TopicPartition
 from simzk.partitions.scala_order import mutable_order
@@ -27,6 +27,7 @@ class TopicDeletion:
 
     def __init__(self, controller: KafkaController) -> None:
         self._controller = controller
+        self._partitions_leave_first = transitions_of(controller.client.version.number).deleted_leave_first
 
     @property
     def _enabled(self) -> bool:
@@ -131,9 +132,8 @@ class TopicDeletion:
         """Stop serving the topics, take their live replicas offline, and ask for the deletion of their logs."""
         controller, context = self._controller, self._controller.context
         unseen = [topic for topic in topics if topic not in context.deletion_started]
-        unseen_partitions = [partition for topic in unseen for partition in context.partitions_of(topic)]
-        await controller.partitions.handle(unseen_partitions, PartitionState.OFFLINE)
-        await controller.partitions.handle(unseen_partitions, PartitionState.NON_EXISTENT)
+        if self._partitions_leave_first:
+            await self._leave(unseen)
         context.deletion_started.update(dict.fromkeys(unseen))
         controller.send_metadata([partition for topic in topics for partition in context.partitions_of(topic)])
         dead: list[PartitionAndReplica] = []
@@ -149,11 +149,19 @@ class TopicDeletion:
         await controller.replicas.handle(alive, ReplicaState.DELETION_STARTED)
         self.mark_ineligible(replica.topic_partition.topic for replica in dead)
 
+    async def _leave(self, topics: list[str]) -> None:
+        """The partitions of topics are no more."""
+        partitions = [partition for topic in topics for partition in self._controller.context.partitions_of(topic)]
+        await self._controller.partitions.handle(partitions, PartitionState.OFFLINE)
+        await self._controller.partitions.handle(partitions, PartitionState.NON_EXISTENT)
+
     async def _complete(self, topic: str) -> None:
         """Every replica is gone: so are the znodes now."""
         controller, context = self._controller, self._controller.context
         controller.session.data_handlers.pop(paths.topic(topic), None)
         await controller.replicas.handle(list(context.replicas_of_topic(topic)), ReplicaState.NON_EXISTENT)
+        if not self._partitions_leave_first:
+            await self._leave([topic])
         await controller.client.delete_recursive(paths.topic(topic), context.epoch_version)
         await controller.client.delete_children(f"{paths.CONFIG}/topics", [topic], context.epoch_version)
         await controller.client.delete_children(paths.DELETE_TOPICS, [topic], context.epoch_version)

@@ -1,0 +1,178 @@
+"""Each transition of partitions and replicas, valid or not, tried in each release.
+
+The tables here are read off the releases' own `validPreviousStates` (PartitionStateMachine, ReplicaStateMachine), and
+are those of docs/reference/kafka.md §2.4 and §2.5; the code has its own.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING
+
+import pytest
+
+from simzk.kafka import paths
+from simzk.kafka.cluster import KafkaCluster
+from simzk.kafka.controller.states import PartitionState, ReplicaState, transitions_of
+from simzk.kafka.topic_partition import PartitionAndReplica, TopicPartition
+from simzk.kafka.versions import VERSIONS, kafka_version
+from tests.kafka.clusters import QUICK, quiet, topic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from typing import Any
+
+    from simzk.kafka.controller.controller import KafkaController
+    from simzk.simulation import Future
+
+PARTITIONS = """
+    new          <- non-existent
+    online       <- new, online, offline
+    offline      <- new, online, offline
+    non-existent <- offline
+"""
+PARTITIONS_0_8_0 = PARTITIONS.replace("offline      <- new, online, offline", "offline      <- new, online")
+REPLICAS_2_3 = """
+    new                 <- non-existent
+    online              <- new, online, offline, deletion ineligible
+    offline             <- new, online, offline, deletion ineligible
+    deletion started    <- offline
+    deletion successful <- deletion started
+    deletion ineligible <- offline, deletion started
+    non-existent        <- deletion successful
+"""
+REPLICAS_0_8_1 = REPLICAS_2_3.replace("ineligible <- offline, deletion", "ineligible <- deletion")
+REPLICAS_0_8_0 = """
+    new          <- non-existent
+    online       <- new, online, offline
+    offline      <- new, online
+    non-existent <- offline
+"""
+
+
+def published(version: tuple[int, int, int]) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
+    """The valid moves (from, to) of partitions and of replicas."""
+    if version < (0, 8, 1):
+        return moves(PARTITIONS_0_8_0), moves(REPLICAS_0_8_0)
+    return moves(PARTITIONS), moves(REPLICAS_0_8_1 if version < (2, 3, 0) else REPLICAS_2_3)
+
+
+def moves(table: str) -> set[tuple[str, str]]:
+    rows = [line.split("<-") for line in table.strip().splitlines()]
+    return {(source.strip(), target.strip()) for target, sources in rows for source in sources.split(",")}
+
+
+def ruled(version: str, partitions: int) -> tuple[KafkaCluster, KafkaController]:
+    """A cluster of two brokers with one topic on both, led by broker 1, and its controller."""
+    c = KafkaCluster(version=version, brokers=2, config=QUICK)
+    topic(c, "t", {number: [1, 2] for number in range(partitions)})
+    assert c.controller is not None
+    return c, c.brokers[c.controller].controller
+
+
+def do(c: KafkaCluster, controller: KafkaController, work: Callable[[], Coroutine[Future[Any], None, None]]) -> None:
+    controller.put_event("try", work)
+    c.run_for(1)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_each_transition_of_a_replica(version: str) -> None:
+    pairs = list(product(ReplicaState, ReplicaState))
+    c, controller = ruled(version, len(pairs))
+    states = controller.context.replica_states
+    tried = {PartitionAndReplica(TopicPartition("t", n), 2): pair for n, pair in enumerate(pairs)}
+
+    async def work() -> None:
+        for replica, (source, target) in tried.items():
+            states[replica] = source
+            if source == ReplicaState.NON_EXISTENT:
+                del states[replica]
+            await controller.replicas.handle([replica], target)
+
+    do(c, controller, work)
+    _, valid = published(kafka_version(version).number)
+    for replica, (source, target) in tried.items():
+        after = states.get(replica, ReplicaState.NON_EXISTENT)
+        assert after == (target if (source.value, target.value) in valid else source), (source, target)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_each_transition_of_a_partition(version: str) -> None:
+    pairs = list(product(PartitionState, PartitionState))
+    c, controller = ruled(version, len(pairs))
+    context = controller.context
+    tried = {TopicPartition("t", n): pair for n, pair in enumerate(pairs)}
+    for partition, (source, _) in tried.items():
+        if source == PartitionState.NEW:  # one that never had a leader
+            c.delete_znode(paths.state(partition))
+            c.delete_znode(paths.partition(partition))
+    quiet(c)
+
+    async def work() -> None:
+        for partition, (source, target) in tried.items():
+            context.partition_states[partition] = source
+            await controller.partitions.handle([partition], target)
+
+    do(c, controller, work)
+    valid, _ = published(kafka_version(version).number)
+    for partition, (source, target) in tried.items():
+        after = context.partition_states[partition]
+        assert after == (target if (source.value, target.value) in valid else source), (source, target)
+
+
+@pytest.mark.parametrize(("version", "state"), [("1.0", ReplicaState.ONLINE), ("1.1", ReplicaState.OFFLINE)])
+def test_a_replica_of_a_partition_that_never_had_a_leader(version: str, state: ReplicaState) -> None:
+    """Up to 1.0 its transition fails: "the leader and isr path in zookeeper is empty"."""
+    c, controller = ruled(version, 1)
+    replica = PartitionAndReplica(TopicPartition("unborn", 0), 2)
+    controller.context.replica_states[replica] = ReplicaState.ONLINE
+
+    async def work() -> None:
+        await controller.replicas.handle([replica], ReplicaState.OFFLINE)
+
+    do(c, controller, work)
+    assert controller.context.replica_states[replica] == state
+
+
+@pytest.mark.parametrize("version", ["1.1", "3.9"])
+def test_the_state_of_a_later_controller_is_not_overwritten(version: str) -> None:
+    """A replica does not leave the ISR by a controller that another has followed ("aborting state change")."""
+    c, controller = ruled(version, 1)
+    partition = TopicPartition("t", 0)
+    before = c.state("t", 0)
+    data = controller.client.version.encode_state(before._replace(controller_epoch=99, version=before.version + 1))
+    c.write_znode(paths.state(partition), data.decode())
+    quiet(c)
+    replica = PartitionAndReplica(partition, 2)
+
+    async def work() -> None:
+        await controller.replicas.handle([replica], ReplicaState.OFFLINE)
+
+    do(c, controller, work)
+    assert c.state("t", 0).isr == (1, 2)
+    assert c.state("t", 0).controller_epoch == 99
+    assert controller.context.replica_states[replica] == ReplicaState.ONLINE
+
+
+@pytest.mark.parametrize("version", [name for name in VERSIONS if name != "0.8.0"])
+def test_a_deleted_topic_leaves_when_its_release_says_so(version: str) -> None:
+    """A replica on a dead broker holds the deletion up: from 2.2 on its partitions are gone already then."""
+    number = kafka_version(version).number
+    config = QUICK | {"delete.topic.enable": True}
+    c = KafkaCluster(version=version, brokers=3, config=config)
+    topic(c, "t", {0: [1, 2, 3]})
+    assert c.controller is not None
+    dead, controller = 1 + c.controller % 3, c.brokers[c.controller].controller
+    c.kill(dead)
+    quiet(c)
+    c.delete_topic("t")
+    quiet(c)
+    context, partition = controller.context, TopicPartition("t", 0)
+    gone = context.partition_states[partition] == PartitionState.NON_EXISTENT
+    assert gone == (number >= (2, 2, 0)) == transitions_of(number).deleted_leave_first
+    # Ineligible it was while the others were deleted; then it is made ready for the next attempt.
+    assert context.replica_states[PartitionAndReplica(partition, dead)] == ReplicaState.OFFLINE
+    c.restart(dead)
+    quiet(c)
+    assert paths.topic("t") not in c.server.tree
+    assert partition not in context.partition_states
