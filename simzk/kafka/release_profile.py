@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simzk.kafka.schemas import broker_registration, topic
-    from simzk.kafka.topic_partition import LeaderAndIsr
+    from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
     from simzk.partitions.rules import ElectionRules
     from simzk.partitions.scala_order import Scala
 
@@ -28,13 +28,15 @@ class KafkaVersion:
     Args:
         name: as users say it, such as `3.9`.
         number: for the table of election rules.
-        scala: the Scala line of the default build; it fixes the order of maps and sets.
+        scala: the Scala line of the build that was recorded; it fixes the order of maps and sets.
         rules: how leaders are elected and ISRs trimmed.
         encode_broker: writes `/brokers/ids/N`.
         encode_topic: writes `/brokers/topics/T`.
         encode_state: writes a partition's `state`.
         encode_controller: writes `/controller` from a broker id and a time in ms.
+        encode_config_change: writes the notice that an entity's configuration changed.
         encode_feature: writes `/feature` from its status; None where there is no such znode (before 2.7).
+        cluster_ids: the cluster has an id (KIP-78, 0.10.1 and later).
         features: features are finalised for the cluster (KIP-584).
         persistent_paths: made at a broker's start, in this order (§1.3).
         defaults: Kafka's configuration keys and what they are by default.
@@ -68,6 +70,7 @@ class KafkaVersion:
         makes_parents_of_ids: a registration is made from the top down, parents tried too (ZKCheckedEphemeral, 0.9-1.0).
         one_at_a_time: the controller takes partitions and replicas one after another, not in batches (up to 1.0).
         case_classes: its key is the case class TopicAndPartition (up to 1.0); it decides orders.
+        case_classes_in_brokers: so is that of what a leader is to announce (up to 0.10.1).
         clears_isr_changes: a new controller takes the announcements away that it finds (1.1 and later).
         deletion_mark: what `/admin/delete_topics/T` holds.
         broker_configs_by_tool: the tool writes the configuration of brokers in ZooKeeper too.
@@ -82,7 +85,9 @@ class KafkaVersion:
     encode_topic: Callable[[topic.TopicZnode], bytes]
     encode_state: Callable[[LeaderAndIsr], bytes]
     encode_controller: Callable[[int, int], bytes]
+    encode_config_change: Callable[[str], bytes]
     encode_feature: Callable[[int], bytes] | None
+    cluster_ids: bool
     features: bool
     persistent_paths: tuple[str, ...]
     defaults: dict[str, str]
@@ -112,6 +117,7 @@ class KafkaVersion:
     makes_parents_of_ids: bool
     one_at_a_time: bool
     case_classes: bool
+    case_classes_in_brokers: bool
     clears_isr_changes: bool
     deletion_mark: bytes | None
     broker_configs_by_tool: bool
@@ -121,6 +127,10 @@ class KafkaVersion:
     def collections(self) -> Collections:
         """What decides the order of the controller's maps and sets."""
         return Collections(self.scala, self.case_classes)
+
+    def announced_hash(self, partition: TopicPartition) -> int:
+        """The hash of a partition that a leader is to announce, which decides the order as well."""
+        return Collections(self.scala, self.case_classes_in_brokers).partition_hash(partition)
 
     def json_hash(self, partition: tuple[str, int]) -> int:
         """The hash of the map that stands for a partition in an announcement, which decides the order there."""

@@ -14,7 +14,7 @@ from typing import Final
 from simzk.errors import ConfigError
 from simzk.kafka import protocol
 from simzk.kafka.release_profile import KafkaVersion
-from simzk.kafka.schemas import broker_registration, cluster, controller, partition_state, topic
+from simzk.kafka.schemas import broker_registration, cluster, config, controller, partition_state, topic
 from simzk.partitions.rules import rules_of
 
 _PATHS_3_9: Final = (
@@ -74,7 +74,9 @@ _3_9: Final = KafkaVersion(
     encode_topic=topic.encode_v3,
     encode_state=partition_state.encode,
     encode_controller=controller.encode_v2,
+    encode_config_change=config.encode_change,
     encode_feature=cluster.encode_feature_v2,
+    cluster_ids=True,
     features=True,
     persistent_paths=_PATHS_3_9,
     defaults=_DEFAULTS_3_9,
@@ -104,6 +106,7 @@ _3_9: Final = KafkaVersion(
     makes_parents_of_ids=False,
     one_at_a_time=False,
     case_classes=False,
+    case_classes_in_brokers=False,
     clears_isr_changes=True,
     deletion_mark=None,
     broker_configs_by_tool=False,
@@ -177,7 +180,6 @@ _1_0: Final = replace(
     _1_1,
     name="1.0",
     number=(1, 0, 0),
-    scala="2.11",
     rules=rules_of((1, 0, 0)),
     persistent_paths=_PATHS_1_0,
     registers_first=False,
@@ -208,8 +210,23 @@ _0_10_2: Final = replace(
     defaults=_0_11.defaults | {"unclean.leader.election.enable": "true"},
     producer_ids=False,
 )
+_0_10_0: Final = replace(
+    _0_10_2,
+    name="0.10.0",
+    number=(0, 10, 0),
+    scala="2.11",
+    rules=rules_of((0, 10, 0)),
+    encode_broker=broker_registration.encode_v3,
+    encode_config_change=config.encode_change_v1,
+    cluster_ids=False,
+    plain_client_ids=False,
+    case_classes_in_brokers=True,
+)
+_0_9: Final = replace(
+    _0_10_0, name="0.9", number=(0, 9, 0), rules=rules_of((0, 9, 0)), encode_broker=broker_registration.encode_v2
+)
 VERSIONS: Final = {
-    version.name: version for version in (_3_9, _3_4, _2_8, _2_7, _2_4, _2_2, _1_1, _1_0, _0_11, _0_10_2)
+    version.name: version for version in (_3_9, _3_4, _2_8, _2_7, _2_4, _2_2, _1_1, _1_0, _0_11, _0_10_2, _0_10_0, _0_9)
 }
 
 

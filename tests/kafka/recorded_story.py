@@ -29,10 +29,29 @@ if TYPE_CHECKING:
     Step = tuple[str, Act]
 
 LAYOUTS = Path(__file__).resolve().parents[2] / "scenarios" / "layouts"
-RELEASES = ("3.9.1", "3.4.1", "2.8.2", "2.7.2", "2.4.1", "2.2.2", "1.1.1", "1.0.2", "0.11.0.3", "0.10.2.2")
+RELEASES = (
+    *(
+        "3.9.1",
+        "3.4.1",
+        "2.8.2",
+        "2.7.2",
+        "2.4.1",
+        "2.2.2",
+        "1.1.1",
+        "1.0.2",
+        "0.11.0.3",
+        "0.10.2.2",
+        "0.10.0.1",
+        "0.9.0.1",
+    ),
+)
 CONFIG = {"zookeeper.session.timeout.ms": 6000, "auto.leader.rebalance.enable": False, "delete.topic.enable": True}
 TICK_TIME_MS = 500
 BOOT_MS = 500
+KILLED_BEFORE_S = 4.5
+"""How long before the end of its session a broker was killed."""
+FIRST_AFTER_MS = 200
+"""How long after the beginning of a step its first transaction came, at least."""
 BASE_PORT = 23090
 RACKS = {1: "rack1", 2: "rack2", 3: "rack3"}
 QUOTA = {"producer_byte_rate": "1024", "consumer_byte_rate": "2048"}
@@ -86,7 +105,7 @@ class Story:
             config=CONFIG,
             tick_time_ms=TICK_TIME_MS,
             base_port=BASE_PORT,
-            cluster_id=str(_json(last["/cluster/id"])["id"]),
+            cluster_id=str(_json(last["/cluster/id"])["id"]) if "/cluster/id" in last else None,
             boot=False,
         )
 
@@ -129,7 +148,7 @@ class Story:
             case "h1":
                 return self._produce(step)
             case "h2":
-                return self._topic(step, "__consumer_offsets", OFFSETS_CONFIG, via=self._writer(step))
+                return self._topic(step, "__consumer_offsets", self._offsets_config(step), via=self._writer(step))
             case "k":
                 return lambda c: c.delete_topic("t2")
             case "l1":
@@ -139,6 +158,8 @@ class Story:
                 return lambda c: c.add_acls("topic", "t1", [denied])
             case "l3":
                 return lambda c: c.add_acls("topic", "pre", [AclEntry("User:alice", "All")], prefixed=True)
+            case "l4" if step not in self.transactions:  # the tool asked whether it should, and nobody answered
+                return lambda c: None
             case "l4":
                 return lambda c: c.remove_acls("topic", "t1")
         raise AssertionError(f"nobody plays {step}")
@@ -156,13 +177,20 @@ class Story:
         drawn = None if topic_id is None else str(topic_id)
         return lambda c: c.create_topic(name, assignment=assignment, config=config, topic_id=drawn, via=via)
 
+    def _offsets_config(self, step: str) -> dict[str, str]:
+        """The configuration of the offsets' topic, where only how it compresses differs: a setting of the brokers."""
+        values = _json(self.recorded.tree(step)["/config/topics/__consumer_offsets"])["config"]
+        assert isinstance(values, dict)
+        return OFFSETS_CONFIG | {"compression.type": values["compression.type"]}
+
     def _configure(self, step: str) -> Act:
         code = step.partition("-")[0]
         via = self._writer(step)
         if code in CONFIGURED:
             entity, changes = CONFIGURED[code]
-            if "/config/clients/c1" in self.recorded.tree(step):  # the client id that was taken there
-                entity = entity.replace("c%201", "c1")
+            for taken in ("c1", "c 1"):  # the client id that was taken there, or how it stands in the path
+                if f"/config/clients/{taken}" in self.recorded.tree(step):
+                    entity = entity.replace("c%201", taken)
         elif code == "c8":
             (value,) = config.decode("", (self.recorded.tree(step)["/config/users/alice"].data or "").encode()).values()
             salt = scram.decode("/config/users/alice", "SCRAM-SHA-256", value).salt
@@ -212,6 +240,31 @@ class Story:
         if step != names[-1]:
             last = self.transactions[names[names.index(step) + 1]][0]["t"] - BOOT_MS
         return float(last - first) / 1000
+
+    @cached_property
+    def paces_s(self) -> dict[str, float | None]:
+        """How long each step takes in a story played at the pace of the recorded one; None: until it comes to rest.
+
+        The pace matters where a leader has something to announce while its follower is away: together with what comes
+        next, or alone, is decided by the clock.
+        """
+        names = [name for name, _ in self.steps]
+        if all(self.lasts_s(name) is None for name in names):
+            return dict.fromkeys(names)
+        begins = [self._begins_s(name) for name in names]
+        begins = [min(found for found in begins[index:] if found is not None) for index in range(len(names))]
+        ends = [*begins[1:], self.transactions[names[-1]][-1]["t"] / 1000 + 1]
+        return {name: end - begin for name, begin, end in zip(names, begins, ends, strict=True)}
+
+    def _begins_s(self, step: str) -> float | None:
+        """When a step began by the recording's clock, as far as its transactions show it."""
+        entries = self.transactions.get(step, [])
+        if not entries:
+            return None
+        first_ms = float(entries[0]["t"]) - FIRST_AFTER_MS
+        if "boot" in step or "restart" in step:
+            first_ms = min(first_ms, *(e["t"] - BOOT_MS for e in entries if e["op"] == "createSession"))
+        return first_ms / 1000 - (KILLED_BEFORE_S if "kill9" in step else 0)
 
     def _let_in_again(self, step: str, broker: int) -> list[str]:
         """The states whose leader took the broker that stops back into the ISR: a fetch of its was on the way."""

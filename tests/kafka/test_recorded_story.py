@@ -25,7 +25,7 @@ CHANCE_IN_TREES = {
 """Fields of the trees that are chance and no input, by release, and why."""
 
 EVERY = frozenset(RELEASES)
-LATE_FETCHES = frozenset({"0.11.0.3", "0.10.2.2"})
+LATE_FETCHES = frozenset({"0.11.0.3", "0.10.2.2", "0.10.0.1", "0.9.0.1"})
 UNORDERED = {
     "a1": (EVERY - {"3.9.1", "3.4.1"}, "a broker takes producer ids while its controller takes over: two threads"),
     "b3": (EVERY, "the tool ends its session while the controller makes the partitions"),
@@ -66,7 +66,7 @@ def whole_story(release: str, seed: int) -> tuple[dict[str, list[str]], dict[str
         for name, act in story.steps:
             log.clear()
             begun.clear()
-            play(c, act, story.lasts_s(name))
+            play(c, act, story.paces_s[name])
             found = [str(d) for d in recording.differences(c.server.tree, story.recorded.tree(name))]
             differences[name] = [d for d in found if not is_chance(release, d)]
             written[name] = list(log)
@@ -129,6 +129,8 @@ def test_a_cluster_goes_on_from_any_recorded_tree(release: str, start: str) -> N
         assert recording.differences(c.server.tree, story.recorded.tree(start)) == []
         play(c, act, story.lasts_s(after))
         found = [str(d) for d in recording.differences(c.server.tree, story.recorded.tree(after))]
+        if story.lasts_s(start) is not None:  # what leaders had still to announce stands in no znode
+            found = [d for d in found if not d.startswith("/isr_change_notification: cversion")]
         assert [d for d in found if not is_chance(release, d)] == []
 
 

@@ -90,6 +90,7 @@ def writers_of(release: str) -> Writers:
         topic=version.encode_topic,
         state=version.encode_state,
         controller=version.encode_controller,
+        change=version.encode_config_change,
     )
 
 

@@ -183,7 +183,7 @@ class AdminHandlers:
                 values[key] = value
         await self._write_config(request.entity_path, config.in_properties_order(values))
         await self._client.ensure(paths.CONFIG_CHANGES)
-        change = config.encode_change(request.entity_path)
+        change = self._client.version.encode_config_change(request.entity_path)
         await self._client.create(paths.CONFIG_CHANGE_PREFIX, change, PERSISTENT_SEQUENTIAL)
         return OK
 

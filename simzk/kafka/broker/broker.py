@@ -215,6 +215,7 @@ class Broker:
             await self._prepare()
             if self.version.registers_first:
                 await self._register()
+            self._manage_replicas()
             self._stand_for_election()
             if not self.version.registers_first:
                 await self.process.sleep(LATE_REGISTRATION_US)
@@ -227,6 +228,10 @@ class Broker:
             return
         self._serve_on()
 
+    def _manage_replicas(self) -> None:
+        if isinstance(self.proposals, IsrWrites):
+            self.proposals.start()
+
     def _stand_for_election(self) -> None:
         self.controller.start()
         if self.version.producer_ids and not self.version.ids_by_controller:
@@ -237,7 +242,7 @@ class Broker:
         await self.session.start()
         for path in self.version.persistent_paths:
             await self.client.ensure(path)
-        if await self.client.read(paths.CLUSTER_ID) is None:
+        if self.version.cluster_ids and await self.client.read(paths.CLUSTER_ID) is None:
             await self.client.create_recursive(paths.CLUSTER_ID, encode_cluster_id(self._world.cluster_id))
         await self.client.entity_config(f"brokers/{paths.DEFAULT_ENTITY}")
         await self.client.entity_config(f"brokers/{self.id}")
@@ -249,6 +254,7 @@ class Broker:
         await self.session.start()
         self.registered = True
         self._reread_features()
+        self._manage_replicas()
         self.controller.start(adopt=True)
         self._serve_on()
 

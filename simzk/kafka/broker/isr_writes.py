@@ -16,15 +16,15 @@ from simzk.kafka import paths
 from simzk.kafka.protocol import Error, IsrProposal
 from simzk.kafka.schemas.admin import encode_isr_change
 from simzk.kafka.session import SessionExpiredError
-from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition, hash_of_partition
 from simzk.kafka.zk_client import PERSISTENT_SEQUENTIAL
-from simzk.partitions.scala_order import mutable_set_order
+from simzk.partitions.scala_order import immutable_order, mutable_set_order
 from simzk.simulation import History, Process, Queue
 from simzk.zookeeper.replies import Code
 from simzk.zookeeper.requests import SetData
 
 if TYPE_CHECKING:
     from simzk.kafka.broker.replica_manager import ReplicaManager
+    from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
     from simzk.kafka.zk_client import KafkaZooKeeperClient
 
 PERIOD_US = 2_500_000
@@ -45,7 +45,11 @@ class IsrWrites:
         self._last_change_us = self._last_announcement_us = process.scheduler.now_us
         self.replicas: ReplicaManager | None = None
         process.spawn(self._run(), "ISR writes")
-        process.spawn(self._announce(), "ISR announcements")
+
+    def start(self) -> None:
+        """The broker begins to serve: look from now on, every so often, at what is to be announced."""
+        self._last_change_us = self._last_announcement_us = self._process.scheduler.now_us
+        self._process.spawn(self._announce(), "ISR announcements")
 
     @property
     def unsent(self) -> bool:
@@ -88,9 +92,11 @@ class IsrWrites:
         return Error.INVALID_UPDATE_VERSION
 
     def _in_set_order(self) -> list[TopicPartition]:
-        """The changed partitions as a mutable Set of them is made one of JSON maps."""
+        """The changed partitions as a mutable Set of them is made one of JSON maps: up to Scala 2.11 an immutable."""
         version = self._client.version
-        partitions = mutable_set_order(self._changed, version.scala, hash_of_partition)
+        partitions = mutable_set_order(self._changed, version.scala, version.announced_hash)
+        if version.scala in ("2.10", "2.11"):
+            return immutable_order(partitions, version.scala, version.json_hash)
         return mutable_set_order(partitions, version.scala, version.json_hash)
 
     async def _announce(self) -> None:
