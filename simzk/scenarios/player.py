@@ -16,7 +16,7 @@ from msgspec import structs
 
 from simzk.errors import ScenarioError, SimzkError
 from simzk.kafka.cluster import KafkaCluster
-from simzk.scenarios import actions, expectations, schema
+from simzk.scenarios import action_words, actions, expectations, schema
 from simzk.scenarios.reader import step_waits
 from simzk.simulation import FaultPlan, Monitor
 from simzk.simulation.faults import CUT, EXPIRE, KILL, PAUSE
@@ -149,7 +149,7 @@ class Play:
             return
         if isinstance(step, schema.Restart) and self._one_release:
             step = structs.replace(step, version="", inter_broker_protocol="")
-        self.history.record(OPERATOR, actions.describe(step))
+        self.history.record(OPERATOR, action_words.describe(step))
         try:
             actions.act(self.cluster, step)
         except SimzkError as error:

@@ -59,9 +59,8 @@ def join(
     >>> {str(partition): thread for partition, thread in consumer.owned().items()}
     {'orders-0': 'billing_c1-0', 'orders-1': 'billing_c1-1'}
     """
-    for what, text in (("group", group), ("consumer_id", consumer_id)):
-        if text is not None and (not text or "/" in text or text in (".", "..")):
-            raise ConfigError(f"{what} is {text!r}", where=what, right="a name that can be part of a path")
+    _check_name("group", group)
+    _check_name("consumer_id", consumer_id)
     subscription = topics if isinstance(topics, subscriptions.Subscription) else subscriptions.static(topics)
     world = World(
         cluster.scheduler,
@@ -82,6 +81,11 @@ def join(
     cluster.participants.append(consumer)
     consumer.start()
     return consumer
+
+
+def _check_name(what: str, text: str | None) -> None:
+    if text is not None and (not text or "/" in text or text in (".", "..")):
+        raise ConfigError(f"{what} is {text!r}", where=what, right="a name that can be part of a path")
 
 
 def _version_of(cluster: KafkaCluster) -> str:
