@@ -8,7 +8,8 @@ Rules of this module:
     server cuts the proxy's connections and closes its port, one that starts it again opens the same port;
   - tests of what no single server behind a proxy has (TLS by the harness's own authority, a JAAS file, a quorum to
     lose, a second member) are skipped with that reason; a real ZooKeeper skips the same;
-  - a test counts as live once it asked for the cluster: the last line says how many of those passed, failed, skipped.
+  - a test counts as live once it asked for the cluster: the last line says how many of those passed, failed, skipped;
+    the lines before it say how many passed in all, and name those that did not.
 """
 
 from __future__ import annotations
@@ -175,6 +176,7 @@ class Suite:
         self._cluster: Cluster | None = None
         self._live: set[str] = set()
         self._outcomes: dict[str, str] = {}
+        self._names: dict[str, str] = {}
 
     def cluster(self) -> Cluster:
         test = os.environ.get("PYTEST_CURRENT_TEST", "")
@@ -196,6 +198,8 @@ class Suite:
                     item.add_marker(pytest.mark.skip(reason=reason))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        path, _, name = report.location
+        self._names[report.nodeid] = f"{Path(path).stem}.{name}"
         if report.failed:
             self._outcomes[report.nodeid] = "failed"
         elif report.skipped:
@@ -210,7 +214,11 @@ class Suite:
         return ", ".join(f"{live.count(outcome)} {outcome}" for outcome in ("passed", "failed", "skipped"))
 
     def pytest_unconfigure(self) -> None:
-        print(f"\nof the tests that talk to a server: {self.summary}")
+        print(f"\npassed: {list(self._outcomes.values()).count('passed')}")
+        for test, outcome in self._outcomes.items():
+            if outcome != "passed":
+                print(f"not passed: {self._names[test]} {outcome}")
+        print(f"of the tests that talk to a server: {self.summary}")
 
 
 def pytest_configure(config: pytest.Config) -> None:
