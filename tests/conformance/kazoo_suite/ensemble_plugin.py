@@ -5,7 +5,8 @@
 Rules of this module:
   - the cluster of kazoo's harness is a `ZooKeeperServer(servers=3, read_only=True)` of this process, on wall time;
   - nothing is skipped: a quorum is lost, clients go on to other servers, members come and go, each server has a secure
-    port and kazoo's user of SASL, and kazoo is told that it runs in CI, where it skips nothing by itself.
+    port and kazoo's user of SASL;
+  - a test that needs a request to be under way when it cuts the connection is helped to that: its request is held.
 """
 
 from __future__ import annotations
@@ -14,16 +15,19 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from simzk import ZooKeeperServer
 from simzk.serve.tls import Tls
 from tests.conformance.kazoo_suite import plugin
 from tests.conformance.real_zookeeper import SUPER_DIGEST
 
 if TYPE_CHECKING:
-    import pytest
+    from collections.abc import Generator
 
 SERVERS = (1, 2, 3)
 TLS = Path(__file__).resolve().parents[2] / "serve" / "data" / "tls"
+HELD = {"test_connection_dropped": "set"}  # a busy client may hear of the reply before it has cut the connection
 SASL_USERS = {"super": "super_secret", "jaasuser": "jaas_password"}  # as kazoo's harness has them
 
 
@@ -79,6 +83,18 @@ class EnsembleSuite(plugin.Suite):
             secure_port=0,
         )
         return plugin.Cluster(EnsembleMember(self._server, server) for server in SERVERS)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
+        if item.name not in HELD:
+            return (yield)
+        self.cluster()
+        assert self._server is not None
+        self._server.faults.hold(HELD[item.name])
+        try:
+            return (yield)
+        finally:
+            self._server.faults.clear()
 
     def pytest_unconfigure(self) -> None:
         super().pytest_unconfigure()

@@ -217,7 +217,8 @@ class Suite:
         print(f"\npassed: {list(self._outcomes.values()).count('passed')}")
         for test, outcome in self._outcomes.items():
             if outcome != "passed":
-                print(f"not passed: {self._names[test]} {outcome}")
+                alone = "" if test in self._live or outcome == "skipped" else ", without a server"
+                print(f"not passed: {self._names[test]} {outcome}{alone}")
         print(f"of the tests that talk to a server: {self.summary}")
 
 
