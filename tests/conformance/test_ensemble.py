@@ -1,14 +1,6 @@
-"""One story of an ensemble (elections, moved sessions, read-only servers) told by a real one and by ours, compared.
-
-    SIMZK_REAL_ENSEMBLE=1 pytest tests/conformance/test_ensemble.py
-
-It is run by hand: on a machine that is busy, what a server of the real ensemble tells of a write just made elsewhere
-may be from before it, so that a difference is not always one of ours.
-"""
+"""One story of an ensemble (elections, moved sessions, read-only servers) told by a real one and by ours, compared."""
 
 from __future__ import annotations
-
-import os
 
 import pytest
 
@@ -17,7 +9,7 @@ from tests.conformance.ensemble_story import Story
 from tests.conformance.real_ensemble import RealEnsemble
 
 
-@pytest.mark.skipif("SIMZK_REAL_ENSEMBLE" not in os.environ, reason="a real ensemble is started by hand only")
+@pytest.mark.java
 def test_both_tell_the_same_story() -> None:
     ours = SimulatedArm()
     try:

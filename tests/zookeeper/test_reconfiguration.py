@@ -74,3 +74,14 @@ def test_every_server_tells_the_same_configuration() -> None:
 
 def test_without_reconfig_enabled_it_is_refused() -> None:
     assert reconfigure(Ensemble(), 1, leaving="1").error == Code.RECONFIG_DISABLED
+
+
+@pytest.mark.parametrize(("enabled", "version"), [(True, 1 << 32), (False, 0)])
+def test_the_first_members_are_as_old_as_the_first_leader_where_they_can_change(enabled: bool, version: int) -> None:
+    ensemble = Ensemble(EnsembleConfig(3, ServerConfig(reconfig_enabled=enabled)))
+    ensemble.elect(1, 1)
+    for member in ensemble.members.values():
+        node = member.tree.get("/zookeeper/config")
+        assert node is not None
+        assert (node.data or b"").endswith(b"\nversion=%x" % version)
+        assert node.mzxid == version

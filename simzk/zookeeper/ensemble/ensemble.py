@@ -238,6 +238,8 @@ class Ensemble:
         leader.catch_up(now_ms)
         leader.lead(self.epoch << 32, now_ms)
         self.leading = leader
+        self._establish(self.epoch << 32)
+        leader.configure(now_ms)
         for member in electorate:
             if member is not leader:
                 member.join(now_ms)
@@ -307,8 +309,15 @@ class Ensemble:
     def name_members(self, lines: Iterable[ServerLine], now_ms: int) -> None:
         """Say where the servers are: the lines of /zookeeper/config, once they are known."""
         self.membership = Membership(in_java_order(lines))
+        if self.leading is not None:
+            self._establish(self.leading.epoch << 32)
         for member in self.members.values():
             member.configure(now_ms)
+
+    def _establish(self, zxid: int) -> None:
+        """A first membership that can change has the first leader's first zxid for its version (Leader.lead)."""
+        if self.config.server.reconfig_enabled and not self.membership.version:
+            self.membership = self.membership._replace(version=zxid)
 
     # Members that come and go
 

@@ -2,7 +2,8 @@
 
 Rules of this module:
   - a member is a line, `server.ID=HOST:PORT:ELECTION_PORT[:participant|:observer][;[CLIENT_HOST:]CLIENT_PORT]`;
-  - a membership's version is the zxid of the reconfiguration that made it, 0 for the first;
+  - a membership's version is the zxid of the reconfiguration that made it; of the first, the first leader's first
+    zxid, or 0 where there are no reconfigurations;
   - what is joined or left changes the present membership, leaving first; new members replace it;
   - members are listed in the order of Java's HashMap of their ids;
   - hosts are compared as text: no name is looked up here.

@@ -81,7 +81,8 @@ class Replica(Server):
         """Every server writes /zookeeper/config itself, outside of the history (§2.4)."""
         node = self.tree.get("/zookeeper/config")
         if node is not None:
-            node.data, node.version, node.mtime_ms = self._ensemble.membership.text, -1, now_ms
+            membership = self._ensemble.membership
+            node.data, node.version, node.mzxid, node.mtime_ms = membership.text, -1, membership.version, now_ms
 
     # Roles
 
