@@ -1,0 +1,368 @@
+"""A controller written from the tables of docs/reference/kafka.md §2 alone, slow and obvious.
+
+It knows brokers, topics and states as dictionaries, does one thing after another, and writes to no ZooKeeper. What is
+chance is told to it: who won an election of controllers, and in which order followers came back into an ISR.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+Partition = tuple[str, int]
+Replica = tuple[str, int, int]
+Number = tuple[int, int, int]
+
+NEW, ONLINE, OFFLINE, GONE = "new", "online", "offline", "non-existent"
+STARTED, SUCCESSFUL, INELIGIBLE = "deletion started", "deletion successful", "deletion ineligible"
+
+
+def entered_from(version: Number) -> dict[str, tuple[str, ...]]:
+    """§2.4: the valid previous states of a replica (0.8.1 and later)."""
+    return {
+        NEW: (GONE,),
+        ONLINE: (NEW, ONLINE, OFFLINE, INELIGIBLE),
+        OFFLINE: (NEW, ONLINE, OFFLINE, INELIGIBLE),
+        STARTED: (OFFLINE,),
+        SUCCESSFUL: (STARTED,),
+        INELIGIBLE: (STARTED, OFFLINE) if version >= (2, 3, 0) else (STARTED,),
+        GONE: (SUCCESSFUL,),
+    }
+
+
+class State(NamedTuple):
+    """What stands in a partition's `state`."""
+
+    leader: int
+    isr: tuple[int, ...]
+    leader_epoch: int
+    controller_epoch: int
+
+
+@dataclass
+class Reference:
+    """The controller of a cluster, and what it wrote.
+
+    Args:
+        version: as the rules of the specification name releases.
+        unclean: `unclean.leader.election.enable`.
+    """
+
+    version: Number
+    unclean: bool
+    live: set[int] = field(default_factory=set)
+    leaving: set[int] = field(default_factory=set)
+    epoch: int = 0
+    assignment: dict[Partition, tuple[int, ...]] = field(default_factory=dict)
+    targets: dict[Partition, tuple[int, ...]] = field(default_factory=dict)
+    origins: dict[Partition, tuple[int, ...]] = field(default_factory=dict)
+    states: dict[Partition, State] = field(default_factory=dict)
+    partitions: dict[Partition, str] = field(default_factory=dict)
+    replicas: dict[Replica, str] = field(default_factory=dict)
+    deleted: dict[str, None] = field(default_factory=dict)
+    ineligible: set[str] = field(default_factory=set)
+
+    # -- what happens to the cluster
+
+    def fail_over(self) -> None:
+        """A broker has become controller (§2.3): everything is read anew."""
+        self.epoch += 1
+        self.leaving = set()
+        every = [(*p, broker) for p, brokers in self.assignment.items() for broker in brokers]
+        dead = [replica for replica in every if replica[2] not in self.live]
+        self.ineligible = {replica[0] for replica in dead if replica[0] in self.deleted}
+        self.ineligible |= {topic for topic, _ in self.targets if topic in self.deleted}
+        self.replicas = {replica: INELIGIBLE if replica in dead else ONLINE for replica in every}
+        if self.version >= (2, 3, 0):
+            self.move(dead, OFFLINE)
+        self.partitions = {p: self.first_state(p) for p in self.assignment}
+        self.elect_waiting()
+        for partition, target in list(self.targets.items()):
+            unneeded = self.assignment[partition] == target or partition[0] in self.deleted
+            if self.version < (2, 4, 0) and unneeded:
+                del self.targets[partition]
+            else:
+                self.reassign(partition, target)
+        self.resume_deletions()
+
+    def first_state(self, partition: Partition) -> str:
+        state = self.states.get(partition)
+        if state is None:
+            return NEW
+        return ONLINE if self.is_live(state.leader) else OFFLINE
+
+    def broker_started(self, broker: int) -> None:
+        """§2.7, onBrokerStartup."""
+        self.live.add(broker)
+        here = [(*p, broker) for p, brokers in self.assignment.items() if broker in brokers]
+        self.move(here, ONLINE)
+        self.elect_waiting()
+        for partition, target in list(self.targets.items()):
+            if broker in target:
+                self.reassign(partition, target)
+        waiting = {topic for topic, _, _ in here if topic in self.deleted}
+        if waiting:
+            self.ineligible -= waiting
+            self.resume_deletions()
+
+    def broker_failed(self, broker: int) -> None:
+        """§2.7, onBrokerFailure."""
+        self.live.discard(broker)
+        self.leaving.discard(broker)
+        for partition, state in self.states.items():
+            if partition[0] not in self.deleted and not self.is_live(state.leader):
+                self.partitions[partition] = OFFLINE
+        self.elect_waiting()
+        here = [(*p, broker) for p, brokers in self.assignment.items() if broker in brokers]
+        self.move([replica for replica in here if replica[0] not in self.deleted], OFFLINE)
+        failed = [replica for replica in here if replica[0] in self.deleted]
+        if failed:
+            self.move(failed, INELIGIBLE)
+            self.ineligible |= {replica[0] for replica in failed}
+            self.resume_deletions()
+
+    def shut_down(self, broker: int, rejoined: Iterable[Partition] = ()) -> None:
+        """§2.14: a broker asks to stop, up to three times while it still leads something.
+
+        Where leaders write ISRs, they may take it in once more, as a follower, after the first time.
+        """
+        for attempt in range(3):
+            still = self.move_away_from(broker)
+            for partition in rejoined if attempt == 0 else ():
+                state = self.states[partition]
+                self.states[partition] = state._replace(isr=(*state.isr, broker))
+            if not still:
+                return
+
+    def move_away_from(self, broker: int) -> bool:
+        """Whether the broker still leads one of several replicas."""
+        self.leaving.add(broker)
+        still = False
+        for partition, brokers in self.assignment.items():
+            state = self.states.get(partition)
+            if broker not in brokers or len(brokers) == 1 or state is None or partition[0] in self.deleted:
+                continue
+            if state.leader == broker:
+                self.elect(partition, "shutdown")
+                still |= self.states[partition].leader == broker
+            else:
+                self.move([(*partition, broker)], OFFLINE)
+        return still
+
+    def create(self, topic: str, partitions: Mapping[int, Sequence[int]]) -> None:
+        """§2.9; partitions that are added come the same way."""
+        new = {(topic, number): tuple(brokers) for number, brokers in partitions.items()}
+        self.assignment |= new
+        replicas = [(*p, broker) for p, brokers in new.items() for broker in brokers]
+        for partition in new:
+            self.partitions[partition] = NEW
+        self.move(replicas, NEW)
+        for partition in new:
+            self.bring_online(partition)
+        self.move(replicas, ONLINE)
+
+    def elect_preferred(self) -> None:
+        """§2.12, asked for of all partitions."""
+        for partition in list(self.assignment):
+            state = self.states.get(partition)
+            needed = state is not None and state.leader != self.assignment[partition][0]
+            if partition[0] not in self.deleted and (needed or self.version[:2] == (1, 1)):
+                self.elect(partition, "preferred")
+
+    # -- partitions (§2.5, §2.6)
+
+    def is_live(self, broker: int) -> bool:
+        return broker in self.live and broker not in self.leaving
+
+    def elect_waiting(self) -> None:
+        for partition, state in list(self.partitions.items()):
+            if state in (NEW, OFFLINE) and partition[0] not in self.deleted:
+                self.bring_online(partition)
+
+    def bring_online(self, partition: Partition) -> None:
+        """New: the first leader; else an election of the Offline strategy."""
+        if self.partitions[partition] != NEW:
+            self.elect(partition, "offline")
+            return
+        live = tuple(broker for broker in self.assignment[partition] if self.is_live(broker))
+        if live and partition not in self.states:
+            self.states[partition] = State(live[0], live, 0, self.epoch)
+            self.partitions[partition] = ONLINE
+
+    def elect(self, partition: Partition, strategy: str) -> None:
+        """Without an eligible leader nothing is written and the state stays."""
+        state = self.states.get(partition)
+        if state is None or self.partitions[partition] not in (ONLINE, OFFLINE):
+            return
+        brokers, isr = self.assignment[partition], state.isr
+        live_isr = tuple(broker for broker in isr if self.is_live(broker))
+        if strategy == "offline":
+            leader = self.first(brokers, live_isr)
+            isr = live_isr
+            if not live_isr and self.unclean:
+                leader = self.first(brokers, [broker for broker in brokers if self.is_live(broker)])
+                isr = () if leader is None else (leader,)
+        elif strategy == "preferred":
+            leader = brokers[0] if brokers[0] in live_isr else None
+        elif strategy == "reassign":
+            leader = self.first(self.targets[partition], live_isr)
+        else:
+            isr = tuple(broker for broker in isr if broker not in self.leaving)
+            leader = self.first(brokers, [broker for broker in isr if broker in self.live])
+        if leader is not None:
+            self.write(partition, leader, isr)
+            self.partitions[partition] = ONLINE
+
+    @staticmethod
+    def first(brokers: Sequence[int], eligible: Iterable[int]) -> int | None:
+        wanted = list(eligible)
+        return next((broker for broker in brokers if broker in wanted), None)
+
+    def write(self, partition: Partition, leader: int, isr: tuple[int, ...]) -> None:
+        """Each write of a controller is one leader epoch more."""
+        self.states[partition] = State(leader, isr, self.states[partition].leader_epoch + 1, self.epoch)
+
+    # -- replicas (§2.4)
+
+    def move(self, replicas: Iterable[Replica], target: str) -> None:
+        """Move replicas that may be moved, and do what the entry does."""
+        allowed = entered_from(self.version)[target]
+        for topic, number, broker in list(replicas):
+            replica, partition = (topic, number, broker), (topic, number)
+            if self.replicas.get(replica, GONE) not in allowed:
+                continue
+            if target == OFFLINE:
+                if partition not in self.states and self.version < (1, 1, 0):
+                    continue
+                self.leave_isr(partition, broker)
+            if target == GONE:
+                del self.replicas[replica]
+            else:
+                self.replicas[replica] = target
+
+    def leave_isr(self, partition: Partition, broker: int) -> None:
+        state = self.states.get(partition)
+        if state is None or broker not in state.isr:
+            return
+        left = tuple(member for member in state.isr if member != broker)
+        if not left and (self.version >= (1, 1, 0) or not self.unclean):
+            left = state.isr
+        self.write(partition, -1 if state.leader == broker else state.leader, left)
+
+    # -- reassignment (§2.11)
+
+    def reassign(self, partition: Partition, target: Sequence[int]) -> None:
+        """Start or go on. From 2.4 on with a memory of where it began, so that the mind can be changed."""
+        target = tuple(target)
+        present = self.assignment[partition]
+        if partition[0] in self.deleted:
+            self.ineligible.add(partition[0])
+        in_sync = set(target) <= set(self.states[partition].isr)
+        if self.version < (2, 4, 0):
+            held_by = widened = target + tuple(broker for broker in present if broker not in target)
+        else:
+            origin = self.origins.setdefault(partition, present)
+            held_by = widened = target + tuple(broker for broker in origin if broker not in target)
+            in_sync = in_sync or set(target) == set(origin)
+            self.assignment[partition] = widened
+            self.stop(partition, [broker for broker in present if broker not in widened])
+        self.targets[partition] = target
+        if in_sync:
+            self.finish(partition, target, held_by)
+            return
+        self.assignment[partition] = widened
+        state = self.states[partition]
+        self.write(partition, state.leader, state.isr)
+        self.move([(*partition, broker) for broker in target], NEW)
+
+    def finish(self, partition: Partition, target: tuple[int, ...], held_by: Sequence[int]) -> None:
+        """All of the target is in sync."""
+        self.move([(*partition, broker) for broker in target], ONLINE)
+        self.assignment[partition] = target
+        state = self.states[partition]
+        if state.leader in target and self.is_live(state.leader):
+            self.write(partition, state.leader, state.isr)
+        else:
+            self.elect(partition, "reassign")
+        self.stop(partition, [broker for broker in held_by if broker not in target])
+        del self.targets[partition]
+        self.origins.pop(partition, None)
+        self.ineligible.discard(partition[0])
+        if partition[0] in self.deleted:
+            self.resume_deletions()
+
+    def stop(self, partition: Partition, brokers: Iterable[int]) -> None:
+        replicas = [(*partition, broker) for broker in brokers]
+        for state in (OFFLINE, STARTED, SUCCESSFUL, GONE):
+            self.move(replicas, state)
+
+    # -- deletion (§2.10)
+
+    def delete(self, topic: str) -> None:
+        self.deleted[topic] = None
+        if any(moving == topic for moving, _ in self.targets):
+            self.ineligible.add(topic)
+        self.resume_deletions()
+
+    def resume_deletions(self) -> None:
+        for topic in list(self.deleted):
+            replicas = [replica for replica in self.replicas if replica[0] == topic]
+            found = {self.replicas[replica] for replica in replicas}
+            if found == {SUCCESSFUL}:
+                self.complete(topic)
+                continue
+            if STARTED not in found:
+                self.move([replica for replica in replicas if self.replicas[replica] == INELIGIBLE], OFFLINE)
+            if topic not in self.ineligible and STARTED not in found:
+                self.start_deletion(topic, replicas)
+
+    def start_deletion(self, topic: str, replicas: list[Replica]) -> None:
+        if self.version >= (2, 2, 0):
+            for partition in [p for p in self.assignment if p[0] == topic]:
+                self.partitions[partition] = GONE
+        dead = [replica for replica in replicas if not self.is_live(replica[2])]
+        alive = [r for r in replicas if r not in dead and self.replicas[r] != SUCCESSFUL]
+        self.move(dead, INELIGIBLE)
+        self.move(alive, OFFLINE)
+        self.move(alive, STARTED)
+        if dead:
+            self.ineligible.add(topic)
+        if alive:
+            self.move(alive, SUCCESSFUL)  # the brokers have answered
+            self.resume_deletions()
+
+    def complete(self, topic: str) -> None:
+        del self.deleted[topic]
+        self.ineligible.discard(topic)
+        for partition in [p for p in self.assignment if p[0] == topic]:
+            del self.assignment[partition], self.states[partition], self.partitions[partition]
+        self.replicas = {replica: state for replica, state in self.replicas.items() if replica[0] != topic}
+
+    # -- leaders (§2.8)
+
+    def catch_up(self, order: Mapping[Partition, Sequence[int]]) -> None:
+        """Time passes: live followers come into the ISR in the order that is told, and reassignments end.
+
+        Before AlterPartition a watch on the state ends them: also what is in sync by an election.
+        """
+        if self.version < (2, 7, 0):
+            self.finish_what_can_be()
+        for partition, state in list(self.states.items()):
+            if partition[0] in self.deleted or state.leader not in self.live:
+                continue
+            brokers = self.assignment[partition]
+            back = {broker for broker in brokers if broker in self.live} - set(state.isr)
+            told = [broker for broker in order.get(partition, ()) if broker in back]
+            isr = state.isr + tuple(told) + tuple(sorted(back - set(told)))
+            if back:  # from 2.7 on the controller writes it, before that the leader, with the epoch of its last orders
+                written_by = self.epoch if self.version >= (2, 7, 0) else state.controller_epoch
+                self.states[partition] = state._replace(isr=isr, controller_epoch=written_by)
+        self.finish_what_can_be()
+
+    def finish_what_can_be(self) -> None:
+        for partition, target in list(self.targets.items()):
+            if set(target) <= set(self.states[partition].isr) and partition[0] not in self.deleted:
+                self.finish(partition, target, self.assignment[partition])
