@@ -1,7 +1,7 @@
 """The controller of each generation does what a slow reference of the specification's tables does.
 
-After each event, once all is quiet: the states of all partitions and replicas, leaders, ISRs, leader epochs (which count
-the controller's writes) and controller epochs are compared.
+After each event, once all is quiet: the states of all partitions and replicas, leaders, ISRs, leader epochs (which
+count the controller's writes) and controller epochs are compared.
 """
 
 from __future__ import annotations
@@ -161,9 +161,9 @@ class Both:
         return next((broker for broker in brokers if self.cluster.brokers[broker].alive == alive), None)
 
     def _topic(self, number: int) -> str | None:
-        topics = [name for name in dict.fromkeys(t for t, _ in self.reference.assignment)]
-        topics = [name for name in topics if name not in self.reference.deleted]
-        return topics[number % len(topics)] if topics else None
+        topics: dict[str, None] = dict.fromkeys(name for name, _ in self.reference.assignment)
+        left = [name for name in topics if name not in self.reference.deleted]
+        return left[number % len(left)] if left else None
 
     @staticmethod
     def _some(brokers: list[int], first: int, count: int) -> list[int]:
