@@ -43,6 +43,9 @@ class KafkaVersion:
         zookeeper_tools: the release's tools can be told to work in ZooKeeper (`--zookeeper`, gone in 3.0).
         tools_in_zookeeper: requests that the release's own tools carry out in ZooKeeper, in a session of their own.
         config_checks_controller: configuration is written while the controller is the one seen (KAFKA-16539).
+        removes_empty_quotas: a quota's znode goes with its last key, where none stands below it (KAFKA-14285, 3.5).
+        configured: the types of entities that have a configuration.
+        default_entities: there are configurations of all clients, users or brokers without one (`<default>`).
         ids_by_controller: the controller gives out blocks of producer ids on first use (KIP-730); before, each broker
             takes one at its start.
         rebalances_while_reassigning: the automatic rebalance goes on beside reassignments (KAFKA-10149).
@@ -54,6 +57,8 @@ class KafkaVersion:
         unclean_by_request: leaders from outside the ISR can be elected by request (KIP-460).
         reassigns_in_topic: a reassignment stands in the topic's znode (KIP-455); before, in memory and in
             `/admin/reassign_partitions` alone.
+        leaves_list_together: partitions leave `/admin/reassign_partitions` together, not one by one (2.0 and later).
+        deletes_after_look: that znode is deleted after a look whether it is there (`deletePath`, 2.2 and later).
         broker_epochs: a registration has an epoch, and a broker that comes back at once is noticed (KIP-380).
         fenced: each write of a controller is fenced by its epoch, and its election is one multi (KAFKA-6082).
         idle_in_sync: a follower that has all there is stays in sync, dead or alive (KAFKA-7152).
@@ -94,6 +99,9 @@ class KafkaVersion:
     zookeeper_tools: bool
     tools_in_zookeeper: frozenset[type]
     config_checks_controller: bool
+    removes_empty_quotas: bool
+    configured: frozenset[str]
+    default_entities: bool
     ids_by_controller: bool
     rebalances_while_reassigning: bool
     rebalances_only_able: bool
@@ -103,6 +111,8 @@ class KafkaVersion:
     isr_by_controller: bool
     unclean_by_request: bool
     reassigns_in_topic: bool
+    leaves_list_together: bool
+    deletes_after_look: bool
     broker_epochs: bool
     fenced: bool
     idle_in_sync: bool

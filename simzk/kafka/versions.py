@@ -8,6 +8,7 @@ Rules of the module (docs/reference/kafka.md §0.1, §0.2):
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Final
 
@@ -83,6 +84,9 @@ _3_9: Final = KafkaVersion(
     zookeeper_tools=False,
     tools_in_zookeeper=frozenset(),
     config_checks_controller=True,
+    removes_empty_quotas=True,
+    configured=frozenset({"topics", "clients", "users", "brokers", "ips"}),
+    default_entities=True,
     ids_by_controller=True,
     rebalances_while_reassigning=True,
     rebalances_only_able=True,
@@ -92,6 +96,8 @@ _3_9: Final = KafkaVersion(
     isr_by_controller=True,
     unclean_by_request=True,
     reassigns_in_topic=True,
+    leaves_list_together=True,
+    deletes_after_look=True,
     broker_epochs=True,
     fenced=True,
     idle_in_sync=True,
@@ -112,67 +118,104 @@ _3_9: Final = KafkaVersion(
     broker_configs_by_tool=False,
     election_tool_leaves_session=False,
 )
-_3_4: Final = replace(_3_9, name="3.4", number=(3, 4, 0), rules=rules_of((3, 4, 0)), config_checks_controller=False)
-_2_8: Final = replace(
+_3_8: Final = replace(_3_9, name="3.8", number=(3, 8, 0))
+_3_7: Final = replace(_3_8, name="3.7", number=(3, 7, 0))
+_3_6: Final = replace(_3_7, name="3.6", number=(3, 6, 0), config_checks_controller=False)
+_3_5: Final = replace(_3_6, name="3.5", number=(3, 5, 0))
+_3_4: Final = replace(_3_5, name="3.4", number=(3, 4, 0), removes_empty_quotas=False)
+_3_3: Final = replace(
     _3_4,
+    name="3.3",
+    number=(3, 3, 0),
+    encode_controller=controller.encode_v1,
+    rebalances_while_reassigning=False,
+)
+_3_2: Final = replace(
+    _3_3,
+    name="3.2",
+    number=(3, 2, 0),
+    encode_feature=cluster.encode_feature_v1,
+    judges_isr=False,
+)
+_3_1: Final = replace(_3_2, name="3.1", number=(3, 1, 0), rules=rules_of((3, 1, 0)))
+_3_0: Final = replace(_3_1, name="3.0", number=(3, 0, 0))
+_2_8: Final = replace(
+    _3_0,
     name="2.8",
     number=(2, 8, 0),
-    rules=rules_of((2, 8, 0)),
-    encode_controller=controller.encode_v1,
-    encode_feature=cluster.encode_feature_v1,
     zookeeper_tools=True,
     ids_by_controller=False,
-    rebalances_while_reassigning=False,
-    judges_isr=False,
 )
 _2_7: Final = replace(
     _2_8,
     name="2.7",
     number=(2, 7, 0),
-    rules=rules_of((2, 7, 0)),
     encode_topic=topic.encode_v2,
     persistent_paths=tuple(path for path in _PATHS_3_9 if path != "/config/ips"),
+    configured=_2_8.configured - {"ips"},
     topic_ids=False,
 )
-_2_4: Final = replace(
+_2_6: Final = replace(
     _2_7,
-    name="2.4",
-    number=(2, 4, 0),
-    scala="2.12",
-    rules=rules_of((2, 4, 0)),
-    encode_broker=broker_registration.encode_v4_of_2_12,
-    encode_topic=topic.encode_v2_of_2_12,
+    name="2.6",
+    number=(2, 6, 0),
+    encode_broker=broker_registration.encode_v4,
     encode_feature=None,
     features=False,
-    defaults=_DEFAULTS_3_9 | {"zookeeper.session.timeout.ms": "6000", "replica.lag.time.max.ms": "10000"},
-    tools_in_zookeeper=frozenset({protocol.AlterConfigRequest, protocol.AlterReassignmentsRequest}),
     takes_isr_changes=False,
     isr_by_controller=False,
+)
+_2_5: Final = replace(
+    _2_6,
+    name="2.5",
+    number=(2, 5, 0),
+    scala="2.12",
+    encode_broker=broker_registration.encode_v4_of_2_12,
+    encode_topic=topic.encode_v2_of_2_12,
+    tools_in_zookeeper=frozenset({protocol.AlterConfigRequest, protocol.AlterReassignmentsRequest}),
     rebalances_only_able=False,
 )
-_2_2: Final = replace(
+_2_4: Final = replace(
+    _2_5,
+    name="2.4",
+    number=(2, 4, 0),
+    defaults=_DEFAULTS_3_9 | {"zookeeper.session.timeout.ms": "6000", "replica.lag.time.max.ms": "10000"},
+)
+_2_3: Final = replace(
     _2_4,
-    name="2.2",
-    number=(2, 2, 0),
-    rules=rules_of((2, 2, 0)),
+    name="2.3",
+    number=(2, 3, 0),
     encode_topic=topic.encode_v1,
     tools_in_zookeeper=_2_4.tools_in_zookeeper | {protocol.ElectLeadersRequest},
     unclean_by_request=False,
     reassigns_in_topic=False,
-    waits_hashed=True,
+)
+_2_2: Final = replace(_2_3, name="2.2", number=(2, 2, 0), rules=rules_of((2, 2, 0)), waits_hashed=True)
+_2_1: Final = replace(
+    _2_2,
+    name="2.1",
+    number=(2, 1, 0),
+    tools_in_zookeeper=_2_2.tools_in_zookeeper
+    | {protocol.CreateTopicRequest, protocol.CreatePartitionsRequest, protocol.DeleteTopicRequest},
+    deletes_after_look=False,
+    broker_epochs=False,
+)
+_2_0: Final = replace(
+    _2_1,
+    name="2.0",
+    number=(2, 0, 0),
+    rules=rules_of((2, 0, 0)),
+    fenced=False,
+    idle_in_sync=False,
+    waits_hashed=False,
 )
 _1_1: Final = replace(
-    _2_2,
+    _2_0,
     name="1.1",
     number=(1, 1, 0),
     rules=rules_of((1, 1, 0)),
-    tools_in_zookeeper=_2_2.tools_in_zookeeper
-    | {protocol.CreateTopicRequest, protocol.CreatePartitionsRequest, protocol.DeleteTopicRequest},
-    broker_epochs=False,
-    fenced=False,
-    idle_in_sync=False,
+    leaves_list_together=False,
     restores_assignment=False,
-    waits_hashed=False,
     byteswapped_maps=True,
     flat_assignments=True,
 )
@@ -210,31 +253,43 @@ _0_10_2: Final = replace(
     defaults=_0_11.defaults | {"unclean.leader.election.enable": "true"},
     producer_ids=False,
 )
-_0_10_0: Final = replace(
+_0_10_1: Final = replace(
     _0_10_2,
+    name="0.10.1",
+    number=(0, 10, 1),
+    encode_broker=broker_registration.encode_v3,
+    case_classes_in_brokers=True,
+)
+_0_10_0: Final = replace(
+    _0_10_1,
     name="0.10.0",
     number=(0, 10, 0),
     scala="2.11",
     rules=rules_of((0, 10, 0)),
-    encode_broker=broker_registration.encode_v3,
     encode_config_change=config.encode_change_v1,
     cluster_ids=False,
     plain_client_ids=False,
-    case_classes_in_brokers=True,
+    configured=frozenset({"topics", "clients"}),
+    default_entities=False,
 )
 _0_9: Final = replace(
     _0_10_0, name="0.9", number=(0, 9, 0), rules=rules_of((0, 9, 0)), encode_broker=broker_registration.encode_v2
 )
-VERSIONS: Final = {
-    version.name: version for version in (_3_9, _3_4, _2_8, _2_7, _2_4, _2_2, _1_1, _1_0, _0_11, _0_10_2, _0_10_0, _0_9)
-}
+_LINES: Final = (
+    *(_3_9, _3_8, _3_7, _3_6, _3_5, _3_4, _3_3, _3_2, _3_1, _3_0),
+    *(_2_8, _2_7, _2_6, _2_5, _2_4, _2_3, _2_2, _2_1, _2_0),
+    *(_1_1, _1_0, _0_11, _0_10_2, _0_10_1, _0_10_0, _0_9),
+)
+VERSIONS: Final = {version.name: version for version in _LINES}
+_OF_THEIR_OWN: Final = {"3.7.0": replace(_3_7, config_checks_controller=False)}
+"""Releases that do otherwise than the later ones of their line."""
 
 
 def kafka_version(name: str) -> KafkaVersion:
     """The profile of a release line.
 
     Args:
-        name: a line such as `3.9`, or a release of it such as `3.9.1`.
+        name: a line such as `3.9`, which is its last release, or a release of it such as `3.9.1`.
 
     Raises:
         ConfigError: no such line is simulated.
@@ -242,7 +297,7 @@ def kafka_version(name: str) -> KafkaVersion:
     >>> kafka_version("3.9.1").name
     '3.9'
     """
-    for line, version in VERSIONS.items():
-        if name == line or name.startswith(f"{line}."):
-            return version
-    raise ConfigError(f"Kafka {name!r} is not simulated", where="version", right=f"one of {', '.join(VERSIONS)}")
+    line = next((line for line in VERSIONS if re.fullmatch(rf"{re.escape(line)}(\.\d+)*", name)), None)
+    if line is None:
+        raise ConfigError(f"Kafka {name!r} is not simulated", where="version", right=f"one of {', '.join(VERSIONS)}")
+    return _OF_THEIR_OWN.get(name, VERSIONS[line])

@@ -37,7 +37,7 @@ class ElectionRules:
         shutdown_drops_leader: the old leader leaves the ISR at a controlled shutdown, also if it is not shutting down.
         last_member: what becomes of an ISR whose only member is removed.
         recovering: an unclean leader is marked RECOVERING in the znode.
-        preferred_again: a partition that its preferred replica leads already is elected again (1.1 by znode, recorded).
+        preferred_again: a partition that its preferred replica leads already is elected again (1.1 to 2.1, by znode).
         failover_trims_dead: a new controller takes dead replicas out of the ISR before it elects (KAFKA-3143).
     """
 
@@ -60,7 +60,7 @@ RULES: Final[dict[tuple[int, int, int], ElectionRules]] = {
         Order.ASSIGNED, False, True, Order.ASSIGNED, False, LastMember.KEPT_IF_CLEAN, False, False
     ),
     (1, 1, 0): ElectionRules(recovering=False, failover_trims_dead=False, preferred_again=True),
-    (2, 0, 0): ElectionRules(recovering=False, failover_trims_dead=False),
+    (2, 2, 0): ElectionRules(recovering=False, failover_trims_dead=False),
     (2, 3, 0): ElectionRules(recovering=False),
     (3, 2, 0): ElectionRules(),
 }

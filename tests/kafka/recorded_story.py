@@ -52,7 +52,6 @@ KILLED_BEFORE_S = 4.5
 """How long before the end of its session a broker was killed."""
 FIRST_AFTER_MS = 200
 """How long after the beginning of a step its first transaction came, at least."""
-BASE_PORT = 23090
 RACKS = {1: "rack1", 2: "rack2", 3: "rack3"}
 QUOTA = {"producer_byte_rate": "1024", "consumer_byte_rate": "2048"}
 OFFSETS_CONFIG = {"compression.type": "producer", "cleanup.policy": "compact", "segment.bytes": "104857600"}
@@ -95,6 +94,13 @@ class Story:
         names = [name for name in self.recorded.steps if not name.startswith("a0")]
         return [(name, self._act(name)) for name in names]
 
+    @cached_property
+    def _base_port(self) -> int:
+        """Broker N listened on this port plus N."""
+        port = _json(self.recorded.tree("a1-boot-broker1")["/brokers/ids/1"])["port"]
+        assert isinstance(port, int)
+        return port - 1
+
     def empty_cluster(self, seed: int = 0) -> KafkaCluster:
         """Three brokers that are not started yet, at an empty ZooKeeper."""
         last = self.recorded.tree(self.recorded.steps[-1])
@@ -104,7 +110,7 @@ class Story:
             seed=seed,
             config=CONFIG,
             tick_time_ms=TICK_TIME_MS,
-            base_port=BASE_PORT,
+            base_port=self._base_port,
             cluster_id=str(_json(last["/cluster/id"])["id"]) if "/cluster/id" in last else None,
             boot=False,
         )
@@ -117,7 +123,7 @@ class Story:
             seed=seed,
             config=CONFIG,
             tick_time_ms=TICK_TIME_MS,
-            base_port=BASE_PORT,
+            base_port=self._base_port,
             racks=RACKS,
         )
 

@@ -29,6 +29,7 @@ LATE_FETCHES = frozenset({"0.11.0.3", "0.10.2.2", "0.10.0.1", "0.9.0.1"})
 UNORDERED = {
     "a1": (EVERY - {"3.9.1", "3.4.1"}, "a broker takes producer ids while its controller takes over: two threads"),
     "b3": (EVERY, "the tool ends its session while the controller makes the partitions"),
+    "h": (frozenset({"0.10.2.2"}), "as b3"),
     "f2": (frozenset({"2.2.2"}), "the tool ends its session while the controller elects"),
     "e": (EVERY, "which follower's fetch comes first, and which leader's timer, is a matter of microseconds"),
     "i": (LATE_FETCHES, "when a late fetch of the broker that stops lets it into an ISR again"),
@@ -146,10 +147,23 @@ def test_one_leader_epoch_changed_by_hand_is_reported_with_znode_and_field() -> 
     assert str(difference) == f"{path}: leader_epoch is 0, recorded was 1"
 
 
-def test_every_line_that_is_offered_has_its_story() -> None:
-    assert [kafka_version(release).name for release in RELEASES] == list(VERSIONS)
+BY_HAND = {
+    "3.2": "3.2.3: all equal",
+    "2.5": "2.5.1: all equal",
+    "2.0": "2.0.1: all equal, but for leaders' timers in the steps e and j, which were late",
+}
+"""Lines whose recordings are not kept here, with what was found when one was compared step by step."""
+READ = frozenset({"3.8", "3.7", "3.6", "3.5", "3.3", "3.1", "3.0", "2.6", "2.3", "2.1", "0.10.1"})
+"""Lines made from the sources alone: what their neighbours do, but for what a release is known to have changed."""
 
 
-def test_a_line_that_is_not_offered_is_refused_with_those_that_are() -> None:
-    with pytest.raises(ConfigError, match=r"(?s)2\.5.*3\.9, 3\.4, 2\.8"):
-        KafkaCluster("2.5")
+def test_every_line_that_is_offered_was_compared_or_read() -> None:
+    recorded = [kafka_version(release).name for release in RELEASES]
+    assert recorded == [line for line in VERSIONS if line in recorded]
+    assert [line for line in VERSIONS if line not in recorded and line not in BY_HAND and line not in READ] == []
+
+
+@pytest.mark.parametrize("version", ["4.0", "0.7", "2", "3.9.x", "3.10", ""])
+def test_a_line_that_is_not_offered_is_refused_with_those_that_are(version: str) -> None:
+    with pytest.raises(ConfigError, match=r"(?s)is not simulated.*3\.9, 3\.8, .*, 0\.10\.2, 0\.10\.1"):
+        KafkaCluster(version)

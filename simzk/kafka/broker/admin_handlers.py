@@ -3,8 +3,7 @@ AdminZkClient).
 
 Rules of the module:
   - a topic is its configuration first, then its assignment; neither write is fenced by the controller's epoch;
-  - configuration is written in a multi with a check that `/controller` is still the one that was read (3.9), created
-    where it is not there yet, and announced; nothing is written before all is found valid;
+  - nothing is written before all is found valid;
   - topics are created, grown and deleted by the controller's broker alone; the tools of older releases do all of this
     themselves, in ZooKeeper, by the same code.
 """
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from simzk.errors import LayoutError
 from simzk.kafka import paths
+from simzk.kafka.broker.entity_configs import EntityConfigs
 from simzk.kafka.protocol import (
     AdminResponse,
     AlterConfigRequest,
@@ -28,11 +28,11 @@ from simzk.kafka.schemas import config
 from simzk.kafka.schemas import topic as topic_schema
 from simzk.kafka.schemas.topic import TopicZnode
 from simzk.kafka.topic_partition import ReplicaAssignment
-from simzk.kafka.zk_client import ANY_VERSION, PERSISTENT_SEQUENTIAL, KafkaZooKeeperClient, stat_of
+from simzk.kafka.zk_client import ANY_VERSION, KafkaZooKeeperClient
 from simzk.partitions.assignment import Random, assign_replicas, start_index_for_addition
 from simzk.partitions.scala_order import mutable_order
-from simzk.zookeeper.replies import Code, OperationResult
-from simzk.zookeeper.requests import Check, GetData, Multi, SetData
+from simzk.zookeeper.replies import Code
+from simzk.zookeeper.requests import SetData
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -75,6 +75,7 @@ class AdminHandlers:
         defaults: tuple[int, int],
     ) -> None:
         self._client = client
+        self._configs = EntityConfigs(client)
         self._racks = racks
         self._random = random
         self._new_topic_id = new_topic_id
@@ -97,7 +98,7 @@ class AdminHandlers:
         assignment = await self._assignment(request)
         if isinstance(assignment, AdminResponse):
             return assignment
-        await self._write_config(f"topics/{name}", config.in_properties_order(request.config))
+        await self._configs.write(f"topics/{name}", config.in_properties_order(request.config))
         numbers = mutable_order(sorted(assignment), self._client.version.scala)
         partitions = {number: ReplicaAssignment(tuple(assignment[number])) for number in numbers}
         topic = TopicZnode(partitions, self._topic_id(request))
@@ -169,49 +170,7 @@ class AdminHandlers:
 
     async def alter_config(self, request: AlterConfigRequest) -> AdminResponse:
         """Set and remove keys of an entity's configuration, and announce it."""
-        kind, _, name = request.entity_path.partition("/")
-        if kind == "topics" and not await self._client.exists(paths.topic(name)):
-            return AdminResponse(Error.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
-        client_id = request.entity_path.rpartition("clients/")[2] if "clients/" in request.entity_path else ""
-        if "%" in client_id and self._client.version.plain_client_ids:
-            return AdminResponse(Error.INVALID_REQUEST, f"client id {client_id} contains more than plain characters")
-        values = await self._client.entity_config(request.entity_path)
-        for key, value in request.changes.items():
-            if value is None:
-                values.pop(key, None)
-            else:
-                values[key] = value
-        await self._write_config(request.entity_path, config.in_properties_order(values))
-        await self._client.ensure(paths.CONFIG_CHANGES)
-        change = self._client.version.encode_config_change(request.entity_path)
-        await self._client.create(paths.CONFIG_CHANGE_PREFIX, change, PERSISTENT_SEQUENTIAL)
-        return OK
-
-    async def _write_config(self, entity_path: str, values: Mapping[str, str]) -> None:
-        """Set, or create where it is not there; from 3.8 on while the controller is the one that was seen."""
-        path, data = paths.config(entity_path), config.encode(values)
-        write = SetData(path, data, ANY_VERSION)
-        if not self._client.version.config_checks_controller:
-            reply = await self._client.session.call(write)
-            if reply.error:
-                await self._client.create_below(path, data)
-            return
-        controller = await self._client.session.call(
-            GetData(paths.CONTROLLER, paths.CONTROLLER in self._client.session.data_handlers)
-        )
-        if controller.error:
-            reply = await self._client.session.call(write)
-            code = reply.error
-        else:
-            check = Check(paths.CONTROLLER, stat_of(controller).version)
-            reply = await self._client.session.call(Multi((check, write)))
-            results = reply.body
-            assert isinstance(results, (list, tuple))
-            result = results[1]
-            assert isinstance(result, OperationResult)
-            code = result.error
-        if code != Code.OK:
-            await self._client.create_recursive(path, data)
+        return await self._configs.alter(request)
 
 
 def _known_racks(racks: Mapping[int, str | None]) -> dict[int, str] | None:

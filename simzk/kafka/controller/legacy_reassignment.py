@@ -105,11 +105,15 @@ class LegacyReassignments(Reassignments):
         await controller.deletion.resume_topics([partition.topic])
 
     async def _finish(self, partitions: Mapping[TopicPartition, None]) -> None:
-        """Partitions leave the list, here and in the znode, which goes with the last."""
-        context = self._controller.context
-        for partition in partitions:
-            self._unwatch(partition)
-        left = {p: target for p, target in context.being_reassigned.items() if p not in partitions}
-        if left or await self._controller.client.exists(paths.REASSIGN_PARTITIONS):
+        """Partitions leave the list, here and in the znode, which goes with the last.
+
+        From 2.0 on they leave together, and the znode goes also where there was nothing to leave; before one by one.
+        """
+        together = self._controller.client.version.leaves_list_together
+        for leaving in [partitions] if together else [{partition: None} for partition in partitions]:
+            context = self._controller.context
+            for partition in leaving:
+                self._unwatch(partition)
+            left = {p: target for p, target in context.being_reassigned.items() if p not in leaving}
             await self._write_znode(left)
-        context.being_reassigned = left
+            context.being_reassigned = left

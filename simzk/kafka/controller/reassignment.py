@@ -264,7 +264,11 @@ class Reassignments:
     async def _write_znode(self, left: Requested) -> None:
         controller, context = self._controller, self._controller.context
         if not left:
-            await controller.client.fenced([Delete(paths.REASSIGN_PARTITIONS, ANY_VERSION)], context.epoch_version)
+            if not controller.client.version.deletes_after_look or await controller.client.exists(
+                paths.REASSIGN_PARTITIONS
+            ):
+                delete = Delete(paths.REASSIGN_PARTITIONS, ANY_VERSION)
+                await controller.client.fenced([delete], context.epoch_version)
             controller.put_event("reassignment by znode", self.process_znode)
             return
         data = admin.encode_reassignment(left)
