@@ -39,6 +39,8 @@ def main(arguments: list[str]) -> int:
     settings = read_settings(asked)
     server = _server(settings, asked)
     admin = _admin(server) if isinstance(server, TcpServer) else None
+    for notice in settings.notices:
+        sys.stderr.write(f"simzk: warning: {notice}\n")
     for loss in server.losses:
         sys.stderr.write(f"simzk: lost: {loss}\n")
     _spare_the_living()
@@ -74,14 +76,16 @@ def read_settings(asked: argparse.Namespace) -> Settings:
         from simzk.serve.jaas import read_jaas
 
         settings = replace(settings, server=replace(settings.server, sasl_users=read_jaas(asked.jaas)))
-    if settings.server.requires_sasl and settings.server.sasl_users is None:
-        raise ConfigError("sessionRequireClientSASLAuth lets nobody in", right="--jaas FILE, with users")
-    if settings.server.requires_sasl and asked.servers > 1:
-        raise ConfigError("sessionRequireClientSASLAuth holds for one server", where="--servers", right="1")
+    for scheme in settings.server.required_schemes:
+        if scheme not in settings.server.schemes:
+            right = "--jaas FILE, with users" if scheme == "sasl" else ", ".join(sorted(settings.server.schemes))
+            raise ConfigError(f"nobody can show an identity of the scheme {scheme!r}, which is required", right=right)
+    if settings.server.required_schemes and asked.servers > 1:
+        raise ConfigError("authentication is enforced by one server only", where="--servers", right="1")
     if asked.zookeeper_version is not None:
         settings = replace(settings, server=replace(settings.server, version=asked.zookeeper_version))
     if asked.no_fsync:
-        settings = replace(settings, fsync=False)
+        settings = replace(settings, storage=replace(settings.storage, fsync=False))
     return settings
 
 

@@ -18,15 +18,16 @@ import random
 import time
 from collections import deque
 from contextlib import contextmanager
-from io import FileIO
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.errors import ConfigError
 from simzk.serve.folder_locks import FolderLocks
-from simzk.serve.snapshot_file import open_snapshot
+from simzk.serve.log_file import LogFile, sync_folder
+from simzk.serve.purge import Numbered, superfluous
+from simzk.serve.snapshot_file import open_snapshot, packer
+from simzk.serve.storage import Storage
 from simzk.zookeeper.persistence import (
-    LOG_HEADER,
     Restoration,
     SnapshotReader,
     TransactionLogReader,
@@ -68,19 +69,13 @@ class Loss(NamedTuple):
         return f"{self.file}: {self.what}"
 
 
-class _File(NamedTuple):
-    zxid: int
-    path: Path
-
-
 class DataDirectory:
     """The data directory of one server.
 
     Args:
         path: the server's dataDir; made if it is not there.
+        storage: how it is kept.
         log_path: where logs are kept if not beside the snapshots, its dataLogDir; made if it is not there.
-        fsync: whether what is written is forced to the disk (zookeeper.forceSync).
-        snap_count: a snapshot is made every snap_count/2 to snap_count transactions (zookeeper.snapCount).
 
     Attributes:
         folder: where the snapshots are.
@@ -94,36 +89,32 @@ class DataDirectory:
     >>> from pathlib import Path
     >>> from simzk.zookeeper.config import ServerConfig
     >>> with tempfile.TemporaryDirectory() as place:
-    ...     directory = DataDirectory(Path(place), fsync=False)
+    ...     directory = DataDirectory(Path(place), Storage(fsync=False))
     ...     server = directory.load(ServerConfig(), now_ms=0)
     ...     directory.close()
     ...     sorted(file.name for file in Path(place).glob("*/*"))
     ['snapshot.0']
     """
 
-    def __init__(
-        self, path: Path, *, log_path: Path | None = None, fsync: bool = True, snap_count: int = 100_000
-    ) -> None:
-        if snap_count < 2:
-            raise ConfigError(
-                f"a snapshot every {snap_count} transactions is too often", where="snap_count", right=">= 2"
-            )
+    def __init__(self, path: Path, storage: Storage | None = None, *, log_path: Path | None = None) -> None:
         self.folder = path / _VERSION_FOLDER
         self.log_folder = (log_path or path) / _VERSION_FOLDER
+        self._storage = storage or Storage()
         self._locks = FolderLocks()
-        self._fsync = fsync
-        self._snap_count = snap_count
+        self.measured = {"fsynctime": Summary(), "snapshottime": Summary(), "sync_processor_batch_size": Summary()}
+        self._log = LogFile(self.log_folder, self._storage, self.measured["fsynctime"])
         self._unwritten: list[bytes] = []
-        self._log: FileIO | None = None
         self._failure: OSError | None = None
         self._first_unwritten = 0
         self._since_snapshot = 0
         self._snapshot_after = 0
+        self._snapshot_after_bytes = 0
         self._snapshot: Iterator[None] | None = None
+        self._last_snapshot: Path | None = None
+        self._purged_s = time.monotonic()
         self._server: Server | None = None
         self._digest: TreeDigest | None = None
         self.losses: list[Loss] = []
-        self.measured = {"fsynctime": Summary(), "snapshottime": Summary(), "sync_processor_batch_size": Summary()}
         self.digests: deque[tuple[int, int]] = deque(maxlen=_DIGESTS_KEPT)
 
     # Booting
@@ -171,9 +162,13 @@ class DataDirectory:
     def _read(self, config: ServerConfig) -> Restoration:
         if not self._locks:
             for folder in self._folders():
+                if not self._storage.makes_folders and not folder.exists():
+                    raise ConfigError("it is not there, and is not to be made", where=str(folder), right="a folder")
                 folder.mkdir(parents=True, exist_ok=True)
                 self._locks.take(folder)
         self._look_for_strays()
+        if self._storage.purge_interval_h > 0:
+            self._purge()
         for unfinished in self.folder.glob(f".{_SNAPSHOT}.*.partial"):
             unfinished.unlink()
         self.losses.clear()
@@ -218,7 +213,7 @@ class DataDirectory:
                 if later > zxid:
                     path.unlink()
             for folder in self._folders():
-                self._sync_folder(folder)
+                sync_folder(folder, fsync=self._storage.fsync)
 
     def _folders(self) -> list[Path]:
         return [self.folder] if self._is_one else [self.folder, self.log_folder]
@@ -241,14 +236,14 @@ class DataDirectory:
                 what = f"it holds {strays[0].path.name}, which belongs elsewhere"
                 raise ConfigError(what, where=str(folder), right=right)
 
-    def _files(self, kind: str, folder: Path) -> list[_File]:
+    def _files(self, kind: str, folder: Path) -> list[Numbered]:
         """The logs or the snapshots, oldest first; by their names, as the real server goes (Util.getZxidFromName)."""
         files = []
         for path in folder.iterdir():
             prefix, _, rest = path.name.partition(".")
             if prefix == kind:
                 try:
-                    files.append(_File(int(rest.partition(".")[0], 16), path))
+                    files.append(Numbered(int(rest.partition(".")[0], 16), path))
                 except ValueError:
                     continue
         return sorted(files)
@@ -257,7 +252,7 @@ class DataDirectory:
         snapshots, logs = self._files(_SNAPSHOT, self.folder), self._files(_LOG, self.log_folder)
         restoration = self._load_newest(snapshots, max_entry_bytes)
         if restoration is None:
-            if snapshots or logs:
+            if snapshots or (logs and not self._storage.trusts_empty):
                 held = "a damaged snapshot only" if snapshots else "transaction logs without a snapshot"
                 raise ConfigError(
                     f"it holds {held}", where=str(self.folder), right="a whole snapshot, or nothing at all"
@@ -272,7 +267,7 @@ class DataDirectory:
         self._note_gaps(restoration)
         return restoration
 
-    def _load_newest(self, snapshots: list[_File], max_item_bytes: int) -> Restoration | None:
+    def _load_newest(self, snapshots: list[Numbered], max_item_bytes: int) -> Restoration | None:
         """The newest snapshot that is whole; those that are not are told as losses."""
         for zxid, path in reversed(snapshots):
             restoration = Restoration()
@@ -283,7 +278,7 @@ class DataDirectory:
             self.losses.append(Loss(path, f"not a whole snapshot, an older one is taken: {damage}"))
         return None
 
-    def _replay(self, restoration: Restoration, log: _File, max_entry_bytes: int) -> None:
+    def _replay(self, restoration: Restoration, log: Numbered, max_entry_bytes: int) -> None:
         with log.path.open("rb") as stream:
             reader = TransactionLogReader(stream, max_entry_bytes=max_entry_bytes)
             for entry in reader:
@@ -307,7 +302,7 @@ class DataDirectory:
                 f"the transactions up to 0x{restoration.missing_until:x}, which its snapshot partly shows, are missing"
             )
             self.losses.append(Loss(self.folder, what))
-        if restoration.mismatch_zxid is not None:
+        if restoration.mismatch_zxid is not None and self._storage.digests:
             what = f"the tree after 0x{restoration.mismatch_zxid:x} is not the one that its digest was taken of"
             self.losses.append(Loss(self.folder, what))
 
@@ -331,18 +326,21 @@ class DataDirectory:
         """Note a transaction that was just applied; `sync` writes it."""
         assert self._digest is not None
         record = transaction.record
-        # What failed is logged without a digest, as the real server does.
-        digest = None if record.__class__ is ErrorTxn else self._digest.refresh(touched_paths(record))
-        if transaction.zxid % _DIGEST_INTERVAL == 0:
-            self.digests.append((transaction.zxid, self._digest.value))
+        digest = None
+        if self._storage.digests:
+            # What failed is logged without a digest, as the real server does.
+            digest = None if record.__class__ is ErrorTxn else self._digest.refresh(touched_paths(record))
+            if transaction.zxid % _DIGEST_INTERVAL == 0:
+                self.digests.append((transaction.zxid, self._digest.value))
         if not self._unwritten:
             self._first_unwritten = transaction.zxid
-        self._unwritten.append(encode_log_entry(transaction, digest))
+        named = self._storage.names_ephemerals
+        self._unwritten.append(encode_log_entry(transaction, digest, names_ephemerals=named))
 
     def sync(self) -> None:
         """Put on disk what was applied since the last time: one write and one fsync, however much it is.
 
-        Also goes on with a snapshot where one is due.
+        Also goes on with a snapshot where one is due, and removes older files when they are to be looked at.
 
         Raises:
             OSError: the disk does not take it. Nothing that was applied since may be acknowledged then, now or later:
@@ -358,22 +356,18 @@ class DataDirectory:
 
     def _write(self) -> None:
         if self._unwritten:
-            log = self._open_log()
-            left = memoryview(b"".join(self._unwritten))
-            while left:
-                left = left[log.write(left) :]
-            if self._fsync:
-                begin_ns = time.monotonic_ns()
-                os.fdatasync(log.fileno())
-                self.measured["fsynctime"].note((time.monotonic_ns() - begin_ns) // 1_000_000)
+            self._log.write(self._first_unwritten, b"".join(self._unwritten))
             self.measured["sync_processor_batch_size"].note(len(self._unwritten))
             self._since_snapshot += len(self._unwritten)
             self._unwritten.clear()
-            if self._since_snapshot > self._snapshot_after and self._snapshot is None:
-                self._close_log()
+            if self._snapshot is None and self._is_snapshot_due():
+                self._log.roll()
                 self._begin_snapshot()
         if self._snapshot is not None and next(self._snapshot, _DONE) is _DONE:
             self._snapshot = None
+        hours = (time.monotonic() - self._purged_s) / 3600
+        if 0 < self._storage.purge_interval_h <= hours:
+            self._purge()
 
     def close(self) -> None:
         """Put on disk what was applied, and let go of the files; the server may be used on, unrecorded.
@@ -386,7 +380,7 @@ class DataDirectory:
                 self.sync()
                 self._finish_snapshot()
         finally:
-            self._close_log()
+            self._log.roll()
             self._locks.let_go()
             if self._server is not None:
                 self._server.on_transaction.remove(self._append)
@@ -396,34 +390,15 @@ class DataDirectory:
         """Let go of the files as they are, for the disk takes nothing more."""
         self._unwritten.clear()
         self._snapshot = None
-        self._close_log()
+        self._log.roll()
         self._locks.let_go()
 
-    def _open_log(self) -> FileIO:
-        """The log to write to; a new one is named after the first transaction that it will hold.
-
-        There can be a file of that name, if its first entry is torn already: it gives way, as with the real server.
-        """
-        if self._log is None:
-            path = self.log_folder / f"{_LOG}.{self._first_unwritten:x}"
-            self._log = FileIO(path, "w")
-            self._log.write(LOG_HEADER)
-            self._sync_folder(self.log_folder)
-        return self._log
-
-    def _close_log(self) -> None:
-        if self._log is not None:
-            self._log.close()
-            self._log = None
-
-    def _sync_folder(self, folder: Path) -> None:
-        """Make names of files last, as their contents do."""
-        if self._fsync:
-            descriptor = os.open(folder, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+    def _purge(self) -> None:
+        """Remove what nobody will boot from any more (autopurge)."""
+        self._purged_s = time.monotonic()
+        snapshots, logs = self._files(_SNAPSHOT, self.folder), self._files(_LOG, self.log_folder)
+        for path in superfluous(snapshots, logs, self._storage.snapshots_kept):
+            path.unlink()
 
     # Snapshots
 
@@ -436,16 +411,26 @@ class DataDirectory:
         assert self._server is not None
         self.sync()
         self._finish_snapshot()
-        self._close_log()
+        self._log.roll()
         self._begin_snapshot()
         self._finish_snapshot()
-        return self.folder / f"{_SNAPSHOT}.{self._server.zxid:x}"
+        assert self._last_snapshot is not None
+        return self._last_snapshot
+
+    def _is_snapshot_due(self) -> bool:
+        limited = self._storage.snap_limit_kib > 0
+        return self._since_snapshot > self._snapshot_after or (
+            limited and self._log.total_bytes > self._snapshot_after_bytes
+        )
 
     def _begin_snapshot(self) -> None:
         self._since_snapshot = 0
         # Not all servers of an ensemble shall be busy with it at once (SyncRequestProcessor.resetSnapshotStats).
-        half = self._snap_count // 2
+        half = self._storage.snap_count // 2
         self._snapshot_after = half + random.randrange(half)
+        half = max(self._storage.snap_limit_kib, 1) * 512
+        self._snapshot_after_bytes = half + random.randrange(half)
+        self._log.forget_total()
         self._snapshot = self._write_snapshot()
 
     def _finish_snapshot(self) -> None:
@@ -460,20 +445,30 @@ class DataDirectory:
         assert server is not None
         assert digest is not None
         begin_ns = time.monotonic_ns()
-        pieces = encode_snapshot(server.tree, server.sessions.timeouts_ms(), lambda: (server.zxid, digest.value))
-        whole = self.folder / f"{_SNAPSHOT}.{server.zxid:x}"
+        storage = self._storage
+        pieces = encode_snapshot(
+            server.tree,
+            server.sessions.timeouts_ms(),
+            lambda: (server.zxid, digest.value),
+            digest=storage.digests,
+            last_zxid=storage.tells_zxid,
+        )
+        ending = f".{storage.compression}" if storage.compression else ""
+        whole = self._last_snapshot = self.folder / f"{_SNAPSHOT}.{server.zxid:x}{ending}"
+        packing = packer(storage.compression)
         # The real server does not take a file of this name for a snapshot.
         partial = self.folder / f".{whole.name}.partial"
         with partial.open("wb") as stream:
             while some := list(islice(pieces, _SLICE_PIECES)):
-                stream.write(b"".join(some))
+                stream.write(packing.compress(b"".join(some)))
                 yield
+            stream.write(packing.flush())
             stream.flush()
-            if self._fsync:
+            if storage.fsync:
                 os.fsync(stream.fileno())
         partial.replace(whole)
         self.measured["snapshottime"].note((time.monotonic_ns() - begin_ns) // 1_000_000)
-        self._sync_folder(self.folder)
+        sync_folder(self.folder, fsync=storage.fsync)
 
 
 _DONE = object()

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError
 from simzk.serve.data_directory import DataDirectory, Loss, refusing
+from simzk.serve.storage import Storage
 from simzk.zookeeper.ensemble import Ensemble
 
 if TYPE_CHECKING:
@@ -36,14 +37,13 @@ class EnsembleDirectory:
         path: in which the servers' directories are; made if it is not there.
         servers: how many there are.
         log_path: in which the directories of their logs are, if not beside the snapshots.
-        fsync: as `DataDirectory`'s.
-        snap_count: as `DataDirectory`'s.
+        storage: how each is kept.
 
     >>> import tempfile
     >>> from pathlib import Path
     >>> from simzk.zookeeper.ensemble import EnsembleConfig
     >>> with tempfile.TemporaryDirectory() as place:
-    ...     directory = EnsembleDirectory(Path(place), 3, fsync=False)
+    ...     directory = EnsembleDirectory(Path(place), 3, storage=Storage(fsync=False))
     ...     ensemble = directory.load(EnsembleConfig(3), now_ms=0)
     ...     directory.close()
     ...     sorted(str(file.relative_to(place)) for file in Path(place, "1").rglob("*") if file.is_file())
@@ -56,17 +56,15 @@ class EnsembleDirectory:
         servers: int,
         *,
         log_path: Path | None = None,
-        fsync: bool = True,
-        snap_count: int = 100_000,
+        storage: Storage | None = None,
     ) -> None:
         self._path = path
-        self._fsync = fsync
+        self._storage = storage or Storage()
         self._directories = {
             server_id: DataDirectory(
                 path / str(server_id),
+                self._storage,
                 log_path=None if log_path is None else log_path / str(server_id),
-                fsync=fsync,
-                snap_count=snap_count,
             )
             for server_id in range(1, servers + 1)
         }
@@ -171,7 +169,7 @@ class EnsembleDirectory:
         with partial.open("w", encoding="ascii") as stream:
             stream.write(text)
             stream.flush()
-            if self._fsync:
+            if self._storage.fsync:
                 os.fsync(stream.fileno())
         partial.replace(path)
 

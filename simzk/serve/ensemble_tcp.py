@@ -208,8 +208,7 @@ class EnsembleTcp:
             settings.data_directory,
             config.servers,
             log_path=settings.log_directory,
-            fsync=settings.fsync,
-            snap_count=settings.snap_count,
+            storage=settings.storage,
         )
         return self.directory.load(config, now_ms)
 

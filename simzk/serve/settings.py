@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from simzk.serve.storage import Storage
 from simzk.wire.four_letter_words import ALL_WORDS
 from simzk.zookeeper.config import ServerConfig
 
@@ -17,6 +18,21 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from simzk.serve.tls import Tls
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """A port of its own for Prometheus (metricsProvider.className).
+
+    Attributes:
+        address: the interface to listen on; empty for all (metricsProvider.httpHost).
+        port: 0 for any free one (metricsProvider.httpPort).
+        exports_process: whether it tells of the process too (metricsProvider.exportJvmInfo).
+    """
+
+    address: str
+    port: int
+    exports_process: bool = True
 
 
 @dataclass(frozen=True)
@@ -28,35 +44,49 @@ class Settings:
         port: the port to listen on; 0 for any free one.
         backlog: how many connections may wait to be accepted.
         max_connections_per_address: of one client's address; 0 for any number (maxClientCnxns).
+        max_connections: in all; 0 for any number (maxCnxns).
+        silence_ms: how long a connection may ask for nothing (nio.sessionlessCnxnTimeout).
         whitelist: the four-letter words that are answered (4lw.commands.whitelist).
         data_directory: where the tree is kept; None for in memory only (dataDir).
         log_directory: where its logs are kept if not there too (dataLogDir).
-        fsync: whether what is acknowledged is forced to the disk (forceSync).
-        snap_count: a snapshot is written about every so many transactions (snapCount).
+        storage: how they are kept.
         secure_port: a port beside `port` that TLS secures (secureClientPort); without it `tls` secures `port` itself.
         tls: how; None for no TLS.
         admin_address: the interface of the AdminServer.
         admin_port: its port, 0 for any free one; None for no AdminServer.
         admin_path: where its commands are found (admin.commandURL).
+        admin_idle_ms: how long its connections may be silent (admin.idleTimeout).
+        gives_snapshots: whether it has the command snapshot (admin.snapshot.enabled).
+        takes_snapshots: whether it has the command restore (admin.restore.enabled).
+        believes_proxies: whether an address is told by X-Forwarded-For (IPAuthenticationProvider.usexforwardedfor).
         snapshot_interval_ms: how long the AdminServer gives nobody another snapshot (admin.rateLimiterIntervalInMS).
+        metrics: where else metrics are told, or None.
         server: how the server itself behaves.
         text: the configuration file as it was read; None where there was none.
+        notices: what is to be said about that file.
     """
 
     address: str = "127.0.0.1"
     port: int = 0
     backlog: int = 1024
     max_connections_per_address: int = 0
+    max_connections: int = 0
+    silence_ms: int = 10_000
     whitelist: frozenset[str] = ALL_WORDS
     data_directory: Path | None = None
     log_directory: Path | None = None
-    fsync: bool = True
-    snap_count: int = 100_000
+    storage: Storage = field(default_factory=Storage)
     admin_address: str = "127.0.0.1"
     admin_port: int | None = None
     admin_path: str = "/commands"
+    admin_idle_ms: int = 30_000
+    gives_snapshots: bool = True
+    takes_snapshots: bool = True
+    believes_proxies: bool = False
     snapshot_interval_ms: int = 0
+    metrics: Metrics | None = None
     secure_port: int | None = None
     tls: Tls | None = None
     server: ServerConfig = field(default_factory=lambda: ServerConfig(extended_types=True))
     text: str | None = None
+    notices: tuple[str, ...] = ()

@@ -1,4 +1,8 @@
-"""A snapshot's file, compressed or not, as the bytes that it holds (§6).
+"""A snapshot's file, packed or not, as the bytes that it holds, and the other way round (§6).
+
+Rules of this module:
+  - how a file is packed is the last part of its name;
+  - a packed stream that is broken just ends there: the snapshot within says what is missing.
 
 Source: SnapStream, zookeeper.snapshot.compression.method.
 """
@@ -8,9 +12,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING
-
-from simzk.errors import ConfigError
+from typing import IO, TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,23 +20,39 @@ if TYPE_CHECKING:
 
     from simzk.zookeeper.persistence import Readable
 
+_GZIP_MAGIC, _SNAPPY_MAGIC = b"\x1f\x8b", b"\x82SNAPPY\x00"
+_END = b"\x00\x00\x00\x01/"
+_LEAST_BYTES = 10
+_CHUNK_BYTES = 64 * 1024
+
 
 @contextmanager
 def open_snapshot(path: Path) -> Iterator[Readable]:
-    """A snapshot's bytes, unpacked.
-
-    Raises:
-        ConfigError: it is compressed by what is not read here.
-    """
-    if path.suffix == ".snappy":
-        raise ConfigError("snapshots compressed by snappy cannot be read", where=str(path), right="gzip, or none")
+    """A snapshot's bytes, unpacked."""
     with path.open("rb") as stream:
-        yield _Unzipped(stream) if path.suffix == ".gz" else stream
+        if path.suffix == ".gz":
+            yield _Unzipped(stream)
+        elif path.suffix == ".snappy":
+            yield _Unsnapped(stream)
+        else:
+            yield stream
+
+
+def looks_whole(path: Path) -> bool:
+    """Whether a file looks like a whole snapshot by its ends, which is all that the real server asks."""
+    with path.open("rb") as stream:
+        if path.suffix == ".gz":
+            return stream.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+        if path.suffix == ".snappy":
+            return stream.read(len(_SNAPPY_MAGIC)) == _SNAPPY_MAGIC
+        size = stream.seek(0, 2)
+        if size < _LEAST_BYTES:
+            return False
+        stream.seek(-len(_END), 2)
+        return stream.read() == _END
 
 
 class _Unzipped:
-    """A gzip stream that just ends where it is broken: the snapshot within says what is missing."""
-
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = gzip.GzipFile(fileobj=stream)
 
@@ -43,3 +61,75 @@ class _Unzipped:
             return self._stream.read(size)
         except (EOFError, gzip.BadGzipFile, zlib.error):
             return b""
+
+
+class _Unsnapped:
+    def __init__(self, stream: IO[bytes]) -> None:
+        from simzk.zookeeper.persistence.snappy import Unpacker
+
+        self._stream = stream
+        self._unpacker = Unpacker()
+        self._buffer = b""
+
+    def read(self, size: int, /) -> bytes:
+        from simzk.zookeeper.persistence.snappy import SnappyError
+
+        while len(self._buffer) < size:
+            chunk = self._stream.read(_CHUNK_BYTES)
+            try:
+                self._buffer += self._unpacker.feed(chunk)
+            except SnappyError:
+                break
+            if not chunk:
+                break
+        taken, self._buffer = self._buffer[:size], self._buffer[size:]
+        return taken
+
+
+class Packer(Protocol):
+    """What packs a stream piece by piece."""
+
+    def compress(self, data: bytes, /) -> bytes:
+        """What is to be written now that `data` has come."""
+
+    def flush(self) -> bytes:
+        """What is to be written at the end."""
+
+
+class _Plain:
+    def compress(self, data: bytes, /) -> bytes:
+        return data
+
+    def flush(self) -> bytes:
+        return b""
+
+
+class _Snappy:
+    def __init__(self) -> None:
+        from simzk.zookeeper.persistence.snappy import STREAM_HEAD
+
+        self._out, self._buffer = STREAM_HEAD, b""
+
+    def compress(self, data: bytes, /) -> bytes:
+        from simzk.zookeeper.persistence.snappy import BLOCK_BYTES, pack_frame
+
+        out, self._out = bytearray(self._out), b""
+        self._buffer += data
+        at = 0
+        while len(self._buffer) - at >= BLOCK_BYTES:
+            out += pack_frame(self._buffer[at : at + BLOCK_BYTES])
+            at += BLOCK_BYTES
+        self._buffer = self._buffer[at:]
+        return bytes(out)
+
+    def flush(self) -> bytes:
+        from simzk.zookeeper.persistence.snappy import pack_frame
+
+        return self._out + (pack_frame(self._buffer) if self._buffer else b"")
+
+
+def packer(method: str) -> Packer:
+    """What packs a snapshot by the method "gz", "snappy" or "" for none."""
+    if method == "gz":
+        return zlib.compressobj(wbits=16 + zlib.MAX_WBITS)
+    return _Snappy() if method == "snappy" else _Plain()

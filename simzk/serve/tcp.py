@@ -26,7 +26,7 @@ from simzk.errors import ConfigError
 from simzk.serve.alarm import Alarm
 from simzk.serve.clock import Clock, WallClock
 from simzk.serve.host import Host
-from simzk.serve.tcp_connection import EXPIRY_INTERVAL_MS, TcpConnection
+from simzk.serve.tcp_connection import TcpConnection
 from simzk.wire.four_letter_words import SET_TRACE_MASK, TRACE_MASK_BYTES, answer
 from simzk.wire.monitoring import DEFAULT_TRACE_MASK
 from simzk.wire.statistics import Report, ServerStatistics
@@ -116,12 +116,7 @@ class TcpServer:
             return Server(settings.server, now_ms=now_ms)
         from simzk.serve.data_directory import DataDirectory
 
-        self.directory = DataDirectory(
-            settings.data_directory,
-            log_path=settings.log_directory,
-            fsync=settings.fsync,
-            snap_count=settings.snap_count,
-        )
+        self.directory = DataDirectory(settings.data_directory, settings.storage, log_path=settings.log_directory)
         return self.directory.load(settings.server, now_ms)
 
     async def start(self) -> None:
@@ -200,8 +195,10 @@ class TcpServer:
         """Whether one more connection of its address is let in."""
         self._connections[connection] = None
         self._by_address[connection.peer[0]] += 1
-        most = self.settings.max_connections_per_address
-        return not most or self._by_address[connection.peer[0]] <= most
+        of_address, in_all = self.settings.max_connections_per_address, self.settings.max_connections
+        if of_address and self._by_address[connection.peer[0]] > of_address:
+            return False
+        return in_all <= 0 or len(self._connections) <= in_all
 
     def forget(self, connection: TcpConnection) -> None:
         """A connection is gone."""
@@ -216,7 +213,8 @@ class TcpServer:
         if not isinstance(self.clock, WallClock):
             return None
         now_ms = self.now_ms()
-        at_ms = ((now_ms + EXPIRY_INTERVAL_MS) // EXPIRY_INTERVAL_MS + 1) * EXPIRY_INTERVAL_MS
+        interval_ms = self.settings.silence_ms
+        at_ms = ((now_ms + interval_ms) // interval_ms + 1) * interval_ms
         return self.call_later((at_ms - now_ms) / 1000, callback)
 
     def resume(self, session_id: int) -> None:

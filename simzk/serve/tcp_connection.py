@@ -38,7 +38,6 @@ LAST_SLICE = 128
 SLICE_BYTES = 64 * 1024  # of replies: what is more makes the next slice smaller
 EVENT_BYTES = 16 * 1024 * 1024  # of events for a client that does not read, before it is given up
 LINGER_S = 10.0  # how long a closed connection may take to send what is left
-EXPIRY_INTERVAL_MS = 10_000  # the real server looks after idle connections in steps of this
 
 
 class TcpConnection(asyncio.Protocol):
@@ -273,7 +272,8 @@ class TcpConnection(asyncio.Protocol):
     def report(self) -> ConnectionReport:
         """What the monitoring commands tell of it; under the host's lock."""
         connection = self._link.connection if self._link is not None else None
-        timeout_ms = connection.timeout_ms if connection is not None else EXPIRY_INTERVAL_MS
+        interval_ms = self._server.settings.silence_ms  # the real server looks after idle ones in steps of this
+        timeout_ms = connection.timeout_ms if connection is not None else interval_ms
         return ConnectionReport(
             address=f"{self.peer[0]}:{self.peer[1]}",
             reading=self._reading,
@@ -281,5 +281,5 @@ class TcpConnection(asyncio.Protocol):
             statistics=self.statistics,
             session_id=connection.session_id if connection is not None else 0,
             timeout_ms=timeout_ms,
-            expiry_ms=((self._heard_ms + timeout_ms) // EXPIRY_INTERVAL_MS + 1) * EXPIRY_INTERVAL_MS,
+            expiry_ms=((self._heard_ms + timeout_ms) // interval_ms + 1) * interval_ms,
         )

@@ -1,185 +1,44 @@
-"""The real server's own configuration file, as far as it means something here.
+"""The real server's own configuration file: what it asks for, and what is to be said about it.
 
 Rules of this module:
-  - the file is Java's properties: `#` and `!` begin comments, `=`, `:` or blanks end a key, a backslash joins lines;
-  - a key is a row of `KEYS`; one that is not there is ignored, as the real server makes a system property of it;
-  - what the file asks for and is not served (an ensemble, a Java key store) is refused, for a client would notice;
-  - defaults are the real server's: only `srvr` is answered, 60 connections an address, no TTL nodes, an AdminServer.
+  - every key is obeyed (zoo_cfg_keys.py), accepted with a reason why it changes nothing (zoo_cfg_without_effect.py),
+    or unknown: of that the real server silently makes a system property, and here a warning line tells it;
+  - a value with which the real server does not start is refused, by file and line; one that it takes for another is
+    taken for that here too, with a warning;
+  - what the file asks for and is not served is refused, for a client would notice;
+  - defaults are the real server's: only `srvr` is answered, 60 connections an address, no TTL nodes, an AdminServer,
+    logs that grow by 64 MiB.
 
-Source: QuorumPeerConfig.parseProperties, java.util.Properties.
+Source: QuorumPeerConfig.parseProperties.
 """
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 from simzk.errors import ConfigError
-from simzk.serve.settings import Settings
-from simzk.serve.tls import Tls
-from simzk.wire.four_letter_words import ALL_WORDS, DEFAULT_WHITELIST
+from simzk.serve.properties import Entry, read_properties
+from simzk.serve.settings import Metrics, Settings
+from simzk.serve.storage import Storage
+from simzk.serve.tls import STORES, Tls
+from simzk.serve.zoo_cfg_keys import AUTH_PROVIDERS, FLAGS, KEYS, METRICS_PROVIDERS
+from simzk.serve.zoo_cfg_values import UNSET, DoubtError
+from simzk.serve.zoo_cfg_without_effect import WITHOUT_EFFECT
+from simzk.wire.four_letter_words import DEFAULT_WHITELIST
 from simzk.zookeeper.config import ServerConfig
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 DEFAULT_MAX_CONNECTIONS = 60
 DEFAULT_ADMIN_PORT = 8080
+DEFAULT_METRICS_PORT = 7000
 DEFAULT_TICK_MS = 3000
 DEFAULT_SNAPSHOT_INTERVAL_MS = 300_000
-_LINE = re.compile(r"\s*(?P<key>(?:\\.|[^\\\s=:])+)\s*[=:]?\s*(?P<value>.*)", re.DOTALL)
-
-
-class Entry(NamedTuple):
-    """One setting of the file, and on which line it stands."""
-
-    value: str
-    line: int
-
-
-def read_properties(text: str) -> dict[str, Entry]:
-    """Keys and values of a file of Java properties; of a key that comes twice the last counts.
-
-    >>> read_properties("# a comment\\nclientPort=2181\\ndataDir : /var/\\\\\\n  zookeeper\\n")
-    {'clientPort': Entry(value='2181', line=2), 'dataDir': Entry(value='/var/zookeeper', line=3)}
-    """
-    entries: dict[str, Entry] = {}
-    pending, first_line = "", 0
-    for number, physical in enumerate(text.splitlines(), 1):
-        stripped = physical.lstrip()
-        if not pending:
-            if not stripped or stripped[0] in "#!":
-                continue
-            first_line = number
-        pending += stripped
-        backslashes = len(pending) - len(pending.rstrip("\\"))
-        if backslashes % 2:
-            pending = pending[:-1]
-            continue
-        found = _LINE.fullmatch(pending)
-        pending = ""
-        if found is not None:
-            entries[_unescaped(found["key"])] = Entry(_unescaped(found["value"]).strip(), first_line)
-    return entries
-
-
-def _unescaped(text: str) -> str:
-    return re.sub(r"\\(.)", lambda found: {"t": "\t", "n": "\n", "r": "\r"}.get(found[1], found[1]), text)
-
-
-def _integer(value: str) -> int:
-    if not re.fullmatch(r"[+-]?\d{1,10}", value):
-        raise ValueError("a whole number")
-    return int(value)
-
-
-def _port(value: str) -> int:
-    port = _integer(value)
-    if not 0 <= port <= 65535:
-        raise ValueError("a port, 0 to 65535")
-    return port
-
-
-def _size(value: str) -> int:
-    # jute.maxbuffer is read by Integer.getInteger, which takes hexadecimal too.
-    try:
-        size = int(value, 0)
-    except ValueError:
-        raise ValueError("a whole number of bytes") from None
-    if size <= 0:
-        raise ValueError("more than 0 bytes")
-    return size
-
-
-def _positive(value: str) -> int:
-    number = _integer(value)
-    if number <= 0:
-        raise ValueError("more than 0")
-    return number
-
-
-def _boolean(value: str) -> bool:
-    if value.lower() not in ("true", "false"):
-        raise ValueError("true or false")
-    return value.lower() == "true"
-
-
-def _yes(value: str) -> bool:
-    return value == "yes"
-
-
-def _not_no(value: str) -> bool:
-    return value != "no"
-
-
-def _words(value: str) -> frozenset[str]:
-    # What is no word is passed over, as the real server does.
-    listed = {word.strip() for word in value.split(",")}
-    return ALL_WORDS if "*" in listed else ALL_WORDS & listed
-
-
-def _pem(value: str) -> str:
-    if value != "PEM":
-        raise ValueError("PEM")
-    return value
-
-
-def _client_auth(value: str) -> str:
-    if value.lower() not in ("need", "want", "none"):
-        raise ValueError("need, want or none")
-    return value.lower()
-
-
-def _text(value: str) -> str:
-    return value
-
-
-class Key(NamedTuple):
-    """What a key of the file sets: a field of `Settings` or of `ServerConfig`, or something put together below."""
-
-    name: str
-    read: Callable[[str], Any]
-    of: str = "settings"
-
-
-KEYS = {
-    "clientPort": Key("port", _port),
-    "clientPortAddress": Key("address", _text),
-    "secureClientPort": Key("secure_port", _port),
-    "secureClientPortAddress": Key("secure_address", _text, "file"),
-    "ssl.keyStore.location": Key("certificate", Path, "tls"),
-    "ssl.keyStore.password": Key("password", _text, "tls"),
-    "ssl.keyStore.type": Key("key_store_type", _pem, "file"),
-    "ssl.trustStore.location": Key("authorities", Path, "tls"),
-    "ssl.trustStore.type": Key("trust_store_type", _pem, "file"),
-    "ssl.clientAuth": Key("client_auth", _client_auth, "tls"),
-    "sessionRequireClientSASLAuth": Key("requires_sasl", _boolean, "server"),
-    "X509AuthenticationProvider.superUser": Key("x509_super", _text, "server"),
-    "clientPortListenBacklog": Key("backlog", _integer),
-    "maxClientCnxns": Key("max_connections_per_address", _integer),
-    "4lw.commands.whitelist": Key("whitelist", _words),
-    "dataDir": Key("data_directory", Path),
-    "dataLogDir": Key("log_directory", Path),
-    "forceSync": Key("fsync", _not_no),
-    "snapCount": Key("snap_count", _positive),
-    "admin.enableServer": Key("admin_enabled", _boolean, "file"),
-    "admin.serverAddress": Key("admin_address", _text),
-    "admin.serverPort": Key("admin_port", _port),
-    "admin.commandURL": Key("admin_path", _text),
-    "admin.rateLimiterIntervalInMS": Key("snapshot_interval_ms", _integer),
-    "tickTime": Key("tick_time_ms", _positive, "server"),
-    "minSessionTimeout": Key("min_session_timeout_ms", _integer, "server"),
-    "maxSessionTimeout": Key("max_session_timeout_ms", _integer, "server"),
-    "jute.maxbuffer": Key("max_buffer_bytes", _size, "server"),
-    "extendedTypesEnabled": Key("extended_types", _boolean, "server"),
-    "DigestAuthenticationProvider.superDigest": Key("super_digest", _text, "server"),
-    "skipACL": Key("skip_acl", _yes, "server"),
-    "enforceQuota": Key("enforce_quota", _boolean, "server"),
-    "reconfigEnabled": Key("reconfig_enabled", _boolean, "server"),
-    "znode.container.checkIntervalMs": Key("container_check_interval_ms", _positive, "server"),
-}
-NOT_SERVED = {"dynamicConfigFile": "an ensemble"}
+DEFAULT_LOG_STEP_KIB = 64 * 1024
+DEFAULT_PROTOCOL = "TLSv1.3"
+LEAST_SNAPSHOTS = 3
+_NOT_SERVED = {"dynamicConfigFile": "an ensemble"}
+_OF_MEMBERS = ("server.", "group", "weight")
+_PARTS = ("settings", "server", "storage", "tls", "file")
 
 
 def read_zoo_cfg(path: Path) -> Settings:
@@ -196,74 +55,219 @@ def read_zoo_cfg(path: Path) -> Settings:
 
 
 def parse_zoo_cfg(text: str, name: str = "zoo.cfg") -> Settings:
-    """The settings that the text of a zoo.cfg asks for; `name` is said in errors.
+    """The settings that the text of a zoo.cfg asks for; `name` is said in errors and warnings.
 
-    >>> settings = parse_zoo_cfg("tickTime=500\\ndataDir=/tmp/z\\nclientPort=2181\\nmaxSessionTimeout=40000\\n")
-    >>> settings.port, settings.server.tick_time_ms, settings.server.max_session_timeout_ms
-    (2181, 500, 40000)
+    >>> settings = parse_zoo_cfg("tickTime=500\\ndataDir=/tmp/z\\nclientPort=2181\\nsnpCount=3\\n")
+    >>> settings.port, settings.server.tick_time_ms, settings.server.clamp_timeout(0)
+    (2181, 500, 1000)
+    >>> settings.notices
+    ('zoo.cfg:4: snpCount is no key that is known, and changes nothing',)
     """
-    entries = read_properties(text)
-    _refuse_what_is_not_served(entries, name)
-    read: dict[str, dict[str, Any]] = {"settings": {}, "server": {}, "tls": {}, "file": {}}
-    for key, entry in entries.items():
-        row = KEYS.get(key.removeprefix("zookeeper."))
+    return _File(text, name).settings()
+
+
+class _File:
+    """One file while it is read.
+
+    Attributes:
+        notices: what is to be said about it.
+    """
+
+    def __init__(self, text: str, name: str) -> None:
+        self._text = text
+        self._name = name
+        self._entries = read_properties(text, name)
+        self._read: dict[str, dict[str, Any]] = {part: {} for part in _PARTS}
+        self.notices: list[str] = []
+
+    def settings(self) -> Settings:
+        """What the whole file asks for."""
+        self._refuse_what_is_not_served()
+        for key, entry in self._entries.items():
+            self._take(key, entry)
+        return self._put_together()
+
+    def _where(self, key: str) -> str:
+        return f"{self._name}:{self._entries[key].line}"
+
+    def _note(self, key: str, what: str) -> None:
+        self.notices.append(f"{self._where(key)}: {what}")
+
+    def _refuse_what_is_not_served(self) -> None:
+        for key, what in _NOT_SERVED.items():
+            if key in self._entries:
+                raise ConfigError(f"{key} asks for {what}, which is not served", where=self._where(key))
+        members = [key for key in self._entries if key.startswith("server.")]
+        if len(members) > 1:
+            right = "one server"
+            raise ConfigError(
+                f"{members[1]} asks for an ensemble, which is not served", where=self._where(members[1]), right=right
+            )
+
+    # One key
+
+    def _take(self, key: str, entry: Entry) -> None:
+        row, without_effect = KEYS.get(key), WITHOUT_EFFECT.get(key)
+        if key in FLAGS:
+            obeyed = "it is obeyed here" if row is not None else "nor is it obeyed here"
+            self._note(key, f"the real server takes {key} as -D{key}=... of Java's only; {obeyed}")
         if row is not None:
-            try:
-                read[row.of][row.name] = row.read(entry.value)
-            except ValueError as error:
-                where = f"{name}:{entry.line}"
-                raise ConfigError(f"{key} cannot be {entry.value!r}", where=where, right=str(error)) from None
-    return _settings(read, entries, text, name)
+            value = self._value(key, entry, row.read)
+            if value is not UNSET:
+                self._read[row.of][row.name] = value
+        elif without_effect is not None:
+            self._value(key, entry, without_effect.read)
+        elif key.startswith("authProvider."):
+            self._take_auth_provider(key, entry)
+        elif key == "superUser" or key.startswith("superUser."):
+            self._read["file"].setdefault("super_users", set()).add(entry.value)
+        elif not key.startswith(_OF_MEMBERS):
+            bare = key.removeprefix("zookeeper.")
+            hint = f"; expected {bare}" if bare != key and (bare in KEYS or bare in WITHOUT_EFFECT) else ""
+            self._note(key, f"{key} is no key that is known, and changes nothing{hint}")
 
+    def _value(self, key: str, entry: Entry, read: Any) -> object:
+        try:
+            return read(entry.value)
+        except ValueError as error:
+            what = f"{key} cannot be {entry.value!r}"
+            raise ConfigError(what, where=self._where(key), right=str(error)) from None
+        except DoubtError as doubt:
+            taken = "nothing" if doubt.taken_for is UNSET else _as_written(doubt.taken_for)
+            self._note(key, f"{key} cannot be {entry.value!r}, and is taken for {taken}; expected {doubt}")
+            return doubt.taken_for
 
-def _refuse_what_is_not_served(entries: dict[str, Entry], name: str) -> None:
-    for key, what in NOT_SERVED.items():
-        if key in entries:
-            raise ConfigError(f"{key} asks for {what}, which is not served", where=f"{name}:{entries[key].line}")
-    members = [key for key in entries if key.startswith("server.")]
-    if len(members) > 1:
-        where = f"{name}:{entries[members[1]].line}"
-        raise ConfigError(f"{members[1]} asks for an ensemble, which is not served", where=where, right="one server")
+    def _take_auth_provider(self, key: str, entry: Entry) -> None:
+        scheme = AUTH_PROVIDERS.get(entry.value)
+        if scheme is None:
+            self._note(key, f"there is no class {entry.value!r}; expected {', '.join(AUTH_PROVIDERS)}")
+        else:
+            self._read["file"].setdefault("schemes", set()).add(scheme)
 
+    # All of them
 
-def _tls(read: dict[str, dict[str, Any]], entries: dict[str, Entry], name: str) -> Tls:
-    where = f"{name}:{entries['secureClientPort'].line}"
-    if "certificate" not in read["tls"]:
-        raise ConfigError("a secure port needs a key", where=where, right="ssl.keyStore.location=FILE.pem")
-    tls = Tls(**read["tls"])
-    if tls.authorities is None and tls.client_auth != "none":
-        right = "ssl.trustStore.location=FILE.pem, or ssl.clientAuth=none"
-        raise ConfigError("no client could be trusted", where=where, right=right)
-    return tls
+    def _put_together(self) -> Settings:
+        settings, file = self._read["settings"], self._read["file"]
+        if "data_directory" not in settings:
+            raise ConfigError("dataDir is not set", where=self._name, right="dataDir=DIRECTORY")
+        self._choose_ports()
+        if settings.get("backlog", -1) <= 0:
+            settings["backlog"] = Settings.backlog
+        settings["address"] = settings.get("address", "")
+        enabled = file.get("admin_enabled", True)
+        settings["admin_port"] = settings.get("admin_port", DEFAULT_ADMIN_PORT) if enabled else None
+        defaults = {
+            "max_connections_per_address": DEFAULT_MAX_CONNECTIONS,
+            "whitelist": DEFAULT_WHITELIST,
+            "admin_address": "",
+            "snapshot_interval_ms": DEFAULT_SNAPSHOT_INTERVAL_MS,
+        }
+        made = {
+            "server": self._server(),
+            "storage": self._storage(),
+            "metrics": self._metrics(),
+            "text": self._text,
+        }
+        return Settings(**{**defaults, **settings, **made}, notices=tuple(self.notices))
 
-
-def _settings(read: dict[str, dict[str, Any]], entries: dict[str, Entry], text: str, name: str) -> Settings:
-    settings, file = read["settings"], read["file"]
-    if "data_directory" not in settings:
-        raise ConfigError("dataDir is not set", where=name, right="dataDir=DIRECTORY")
-    if "secure_port" in settings:
-        settings["tls"] = _tls(read, entries, name)
+    def _choose_ports(self) -> None:
+        settings, file = self._read["settings"], self._read["file"]
+        for address, port in (("clientPortAddress", "clientPort"), ("secureClientPortAddress", "secureClientPort")):
+            if address in self._entries and port not in self._entries:
+                raise ConfigError(f"{address} is set, but {port} is not", where=self._where(address), right=port)
+        if "secure_port" in settings:
+            settings["tls"] = self._tls()
+            if "port" not in settings:
+                settings["port"] = settings.pop("secure_port")
+                settings["address"] = file.get("secure_address", "")
+            elif file.get("secure_address", settings.get("address", "")) != settings.get("address", ""):
+                where = self._where("secureClientPortAddress")
+                raise ConfigError("both ports are on one interface", where=where, right="clientPortAddress, or absent")
         if "port" not in settings:
-            settings["port"] = settings.pop("secure_port")
-            settings["address"] = file.get("secure_address", "")
-        elif file.get("secure_address", settings.get("address", "")) != settings.get("address", ""):
-            where = f"{name}:{entries['secureClientPortAddress'].line}"
-            raise ConfigError("both ports are on one interface", where=where, right="clientPortAddress, or absent")
-    if "port" not in settings:
-        raise ConfigError("clientPort is not set", where=name, right="clientPort=PORT")
-    x509 = settings.get("tls") is not None
-    server = ServerConfig(**{"tick_time_ms": DEFAULT_TICK_MS, "x509": x509, **read["server"]})
-    longest = server.max_session_timeout_ms
-    if longest is not None and (server.min_session_timeout_ms or 2 * server.tick_time_ms) > longest:
-        raise ConfigError("minSessionTimeout must not be larger than maxSessionTimeout", where=name)
-    if settings.get("backlog", -1) <= 0:
-        settings["backlog"] = Settings.backlog
-    settings["address"] = settings.get("address", "")
-    settings["admin_port"] = settings.get("admin_port", DEFAULT_ADMIN_PORT) if file.get("admin_enabled", True) else None
-    defaults = {
-        "max_connections_per_address": DEFAULT_MAX_CONNECTIONS,
-        "whitelist": DEFAULT_WHITELIST,
-        "admin_address": "",
-        "snapshot_interval_ms": DEFAULT_SNAPSHOT_INTERVAL_MS,
-    }
-    return Settings(**{**defaults, **settings}, server=server, text=text)
+            raise ConfigError("clientPort is not set", where=self._name, right="clientPort=PORT")
+
+    def _tls(self) -> Tls:
+        where, tls = self._where("secureClientPort"), self._read["tls"]
+        if "certificate" not in tls:
+            raise ConfigError("a secure port needs a key", where=where, right="ssl.keyStore.location=FILE")
+        if "authorities" not in tls and tls.get("client_auth", "need") != "none":
+            self._note(
+                "secureClientPort", "without ssl.trustStore.location only clients of public authorities are known"
+            )
+        for key, kind in (("ssl.keyStore", "key_store_type"), ("ssl.trustStore", "trust_store_type")):
+            location = f"{key}.location"
+            if (
+                location in self._entries
+                and kind not in tls
+                and Path(self._entries[location].value).suffix not in STORES
+            ):
+                right = f"{key}.type, or a name that ends with {', '.join(STORES)}"
+                raise ConfigError("its name does not say what it is", where=self._where(location), right=right)
+        scheme = self._read["file"].get("tls_scheme", "x509")
+        if scheme != "x509" and f"authProvider.{scheme}" not in self._entries:
+            raise ConfigError(
+                f"there is no authProvider.{scheme}", where=self._where("ssl.authProvider"), right="x509, or absent"
+            )
+        protocol = tls.pop("protocol", DEFAULT_PROTOCOL)
+        return Tls(**{"protocols": (protocol,), **tls})
+
+    def _server(self) -> ServerConfig:
+        file, asked = self._read["file"], self._read["server"]
+        x509 = self._read["settings"].get("tls") is not None
+        server = ServerConfig(
+            **{"tick_time_ms": DEFAULT_TICK_MS, **asked},
+            x509=x509,
+            providers=frozenset(file.get("schemes", ())),
+            required_schemes=self._required_schemes(),
+            super_users=frozenset(file.get("super_users", ())),
+        )
+        longest = server.max_session_timeout_ms
+        shortest = 2 * server.tick_time_ms if server.min_session_timeout_ms is None else server.min_session_timeout_ms
+        if (20 * server.tick_time_ms if longest is None else longest) < shortest:
+            raise ConfigError("minSessionTimeout must not be larger than maxSessionTimeout", where=self._name)
+        return server
+
+    def _required_schemes(self) -> tuple[str, ...]:
+        file = self._read["file"]
+        if file.get("requires_sasl", False):
+            return ("sasl",)
+        if not file.get("enforces", False):
+            return ()
+        if "enforced" not in file:
+            where = self._where("enforce.auth.enabled")
+            raise ConfigError("nothing is enforced", where=where, right="enforce.auth.schemes=SCHEME,...")
+        required: tuple[str, ...] = file["enforced"]
+        return required
+
+    def _storage(self) -> Storage:
+        asked = self._read["storage"]
+        if asked.get("snapshots_kept", LEAST_SNAPSHOTS) < LEAST_SNAPSHOTS:
+            self._note("autopurge.snapRetainCount", f"fewer than {LEAST_SNAPSHOTS} snapshots are not kept: as many are")
+            asked["snapshots_kept"] = LEAST_SNAPSHOTS
+        return Storage(**{"log_step_kib": DEFAULT_LOG_STEP_KIB, **asked})
+
+    def _metrics(self) -> Metrics | None:
+        file = self._read["file"]
+        class_name = file.get("metrics_provider")
+        if class_name is None:
+            return None
+        if class_name not in METRICS_PROVIDERS:
+            where = self._where("metricsProvider.className")
+            right = " or ".join(METRICS_PROVIDERS)
+            raise ConfigError(f"there is no class {class_name!r}", where=where, right=right)
+        if not METRICS_PROVIDERS[class_name]:
+            return None
+        return Metrics(
+            file.get("metrics_address", ""),
+            file.get("metrics_port", DEFAULT_METRICS_PORT),
+            file.get("exports_process", True),
+        )
+
+
+def _as_written(value: object) -> str:
+    """A value as it would stand in the file."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, frozenset):
+        return repr(",".join(sorted(value)))
+    return repr(value) if value == "" else str(value)

@@ -69,8 +69,8 @@ DEFAULT_SCHEMES = frozenset({"digest", "ip"})
 """Those that every server has (`ServerConfig.schemes`)."""
 
 
-def digest_id(credentials: bytes) -> str:
-    """The id of the digest scheme for "user:password": the user, and the SHA-1 of the whole.
+def digest_id(credentials: bytes, algorithm: str = "sha1") -> str:
+    """The id of the digest scheme for "user:password": the user, and the digest of the whole.
 
     >>> digest_id(b"super:test")
     'super:D/InIHSb7yEEbrWz8b9l71RjZJU='
@@ -81,7 +81,7 @@ def digest_id(credentials: bytes) -> str:
 
     # `new String(bytes)`: what is not UTF-8 becomes U+FFFD before it is digested.
     text = decode_text(credentials)
-    digest = hashlib.sha1(text.encode("utf-8")).digest()
+    digest = hashlib.new(algorithm, text.encode("utf-8")).digest()
     return f"{text.split(':', 1)[0]}:{base64.b64encode(digest).decode('ascii')}"
 
 

@@ -28,12 +28,21 @@ class ServerConfig:
         enforce_quota: whether hard quotas refuse (zookeeper.enforceQuota).
         reconfig_enabled: changes the error with which a standalone server refuses `Reconfig` (reconfigEnabled).
         container_check_interval_ms: how often empty containers and outlived TTL nodes are looked for.
+        container_unused_ms: how long a container that never had a child is kept; 0 for ever.
         version: the release whose behaviour it has, as "3.4" or "3.9.1" (versions.py).
         x509: whether clients can be known by certificates, as where there is a TLS port.
         x509_super: the subject of the certificate of who may do everything, or None
             (X509AuthenticationProvider.superUser).
         sasl_users: name to password of who can log in by DIGEST-MD5; None for no SASL.
-        requires_sasl: whether a client must log in before anything else (sessionRequireClientSASLAuth).
+        required_schemes: a client must have shown an identity of one of these schemes before anything else, sasl for
+            who must log in; empty for no such demand (enforce.auth.schemes, sessionRequireClientSASLAuth).
+        providers: schemes that are offered beside those that are offered anyway (authProvider.*).
+        digest_auth: whether there is the scheme digest (DigestAuthenticationProvider.enabled).
+        digest_algorithm: by which it digests, as `hashlib` calls it (DigestAuthenticationProvider.digestAlg).
+        super_password: of SASL's user "super", where there is SASL at all (SASLAuthenticationProvider.superPassword).
+        super_users: names of SASL's users who may do everything (superUser).
+        keeps_failed_logins: whether who fails to log in by SASL may stay, unknown (allowSaslFailedClients).
+        ensemble_names: what the scheme ensemble lets clients call this server, or None for anything (ensembleAuthName).
 
     >>> ServerConfig(tick_time_ms=500).clamp_timeout(1)
     1000
@@ -50,17 +59,32 @@ class ServerConfig:
     enforce_quota: bool = False
     reconfig_enabled: bool = False
     container_check_interval_ms: int = 60_000
+    container_unused_ms: int = 0
     version: str = "3.9"
     x509: bool = False
     x509_super: str | None = None
     sasl_users: Mapping[str, str] | None = field(default=None, hash=False)
-    requires_sasl: bool = False
+    required_schemes: tuple[str, ...] = ()
+    providers: frozenset[str] = frozenset()
+    digest_auth: bool = True
+    digest_algorithm: str = "sha1"
+    super_password: str | None = None
+    super_users: frozenset[str] = frozenset()
+    keeps_failed_logins: bool = False
+    ensemble_names: frozenset[str] | None = None
 
     @cached_property
     def schemes(self) -> frozenset[str]:
         """The schemes of which an id may stand in an ACL, beside world and auth (§4)."""
-        optional = {"x509": self.x509, "sasl": self.sasl_users is not None}
-        return frozenset({"digest", "ip", *(scheme for scheme, offered in optional.items() if offered)})
+        optional = {"digest": self.digest_auth, "x509": self.x509, "sasl": self.sasl_users is not None}
+        return self.providers | {"ip", *(scheme for scheme, offered in optional.items() if offered)}
+
+    @cached_property
+    def passwords(self) -> Mapping[str, str] | None:
+        """Who can log in by SASL, and with what; None for no SASL."""
+        if self.sasl_users is None or self.super_password is None:
+            return self.sasl_users
+        return {**self.sasl_users, "super": self.super_password}
 
     @cached_property
     def rules(self) -> Rules:

@@ -19,6 +19,7 @@ from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.acl import READ, digest_id
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.connection import Connection
+from simzk.zookeeper.jute import decode_text
 from simzk.zookeeper.old_watches import OldWatchManager
 from simzk.zookeeper.prepare import PREPARE
 from simzk.zookeeper.prepare_multi import prepare_multi
@@ -96,9 +97,9 @@ class Server:
         self._reader = Reader(self.tree, self.watches)
         self._reads = {kind: read for kind, read in READS.items() if kind not in rules.unknown}
         self._writes = frozenset(_WRITES) - rules.unknown
-        self._sweeper = Sweeper(self.tree, self.config.container_check_interval_ms, now_ms)
+        self._sweeper = Sweeper(self.tree, self.config, now_ms)
         self._sweeper.note(now_ms)
-        self._requires_sasl = self.config.requires_sasl
+        self._required_schemes = self.config.required_schemes
         self._exchanges = 0
         self._connections: dict[int, Connection] = {}
         self._unsent: dict[Connection, None] = {}
@@ -210,8 +211,8 @@ class Server:
         if connection.closed or session is None:
             return
         kind = request.__class__
-        if self._requires_sasl and kind not in (req.Auth, req.Sasl) and not _has_logged_in(connection):
-            self._refuse(connection, xid)
+        if self._required_schemes and kind not in (req.Auth, req.Sasl) and not self._is_known(connection):
+            self._refuse(connection, xid, Code.SESSION_CLOSED_REQUIRE_SASL_AUTH)
             return
         if now_ms != connection.heard_ms:
             connection.heard_ms = now_ms
@@ -266,13 +267,18 @@ class Server:
         """Show who one is; failing that ends the connection. The reply carries no zxid (§1.5)."""
         if request.scheme == "ip":
             connection.add_identity(req.Id("ip", connection.address))
-        elif request.scheme == "digest" and request.auth is not None:
-            digest = digest_id(request.auth)
+        elif request.scheme == "digest" and request.auth is not None and self.config.digest_auth:
+            digest = digest_id(request.auth, self.config.digest_algorithm)
             if digest == self.config.super_digest:
                 connection.add_identity(req.Id("super", ""))
             connection.add_identity(req.Id("digest", digest))
         elif request.scheme == "x509" and any(identity.scheme == "x509" for identity in connection.identities):
             pass  # the handshake has shown it
+        elif request.scheme == "ensemble" and "ensemble" in self.config.schemes:
+            names = self.config.ensemble_names
+            if request.auth and names is not None and decode_text(request.auth) not in names:
+                self._close(connection)  # the client is to look for another server
+                return
         else:
             self._send(connection, Reply(xid, 0, Code.AUTH_FAILED, None))
             self._close(connection)
@@ -281,7 +287,8 @@ class Server:
 
     def _sasl(self, connection: Connection, xid: int, request: req.Sasl, now_ms: int) -> None:
         """Log in, a token each way; failing that ends the connection (§4)."""
-        if self.config.sasl_users is None:
+        passwords = self.config.passwords
+        if passwords is None:
             # The real server answers with a null token and goes on (§1.5).
             self._send(connection, Reply(xid, 0, 0, None))
             return
@@ -290,20 +297,27 @@ class Server:
             return
         if connection.sasl is None:
             self._exchanges += 1
-            connection.sasl = DigestMd5(self.config.sasl_users, nonce_of(connection.session_id, self._exchanges))
+            connection.sasl = DigestMd5(passwords, nonce_of(connection.session_id, self._exchanges))
+        token = None
         try:
             token = connection.sasl.answer(request.token)
         except SaslError:
-            self._refuse(connection, xid)
-            return
-        if connection.sasl.user is not None:
+            required = "sasl" in self._required_schemes
+            if required or not self.config.keeps_failed_logins:
+                code = Code.SESSION_CLOSED_REQUIRE_SASL_AUTH if required else Code.AUTH_FAILED
+                self._refuse(connection, xid, code)
+                return
+        if token is not None and connection.sasl.user is not None:
             connection.add_identity(req.Id("sasl", connection.sasl.user))
+            if connection.sasl.user in self.config.super_users:
+                connection.add_identity(req.Id("super", ""))
         self._send(connection, Reply(xid, 0, 0, token))
 
-    def _refuse(self, connection: Connection, xid: int) -> None:
+    def _is_known(self, connection: Connection) -> bool:
+        return any(identity.scheme in self._required_schemes for identity in connection.identities)
+
+    def _refuse(self, connection: Connection, xid: int, code: Code) -> None:
         """End the connection of a client that has not shown who it is."""
-        required = self.config.requires_sasl
-        code = Code.SESSION_CLOSED_REQUIRE_SASL_AUTH if required else Code.AUTH_FAILED
         self._send(connection, Reply(xid, 0, code, None))
         self._close(connection)
 
@@ -438,10 +452,6 @@ def multi_results(record: txns.Record, bodies: object) -> list[OperationResult] 
         errors = [step.error if isinstance(step, txns.ErrorTxn) else 0 for step in record.records]
         return [OperationResult(failed, None) for failed in errors]
     return None
-
-
-def _has_logged_in(connection: Connection) -> bool:
-    return any(identity.scheme == "sasl" for identity in connection.identities)
 
 
 def _without_stats(request: req.Multi, results: list[OperationResult]) -> list[OperationResult]:

@@ -13,17 +13,19 @@ from typing import TYPE_CHECKING
 from simzk.zookeeper.znode import ttl_of
 
 if TYPE_CHECKING:
+    from simzk.zookeeper.config import ServerConfig
     from simzk.zookeeper.tree import DataTree
 
 
 class Sweeper:
     """The sweeps of one server."""
 
-    __slots__ = ("_interval_ms", "_start_ms", "_tree", "next_ms")
+    __slots__ = ("_interval_ms", "_start_ms", "_tree", "_unused_ms", "next_ms")
 
-    def __init__(self, tree: DataTree, interval_ms: int, start_ms: int) -> None:
+    def __init__(self, tree: DataTree, config: ServerConfig, start_ms: int) -> None:
         self._tree = tree
-        self._interval_ms = interval_ms
+        self._unused_ms = config.container_unused_ms
+        self._interval_ms = config.container_check_interval_ms
         self._start_ms = start_ms
         self.next_ms: int | None = None
 
@@ -44,8 +46,10 @@ class Sweeper:
         due = []
         for path in tree.containers:
             node = tree.get(path)
-            # A container that never had a child stays, however old (maxNeverUsedIntervalMs is 0).
-            if node is not None and not node.child_count and node.cversion > 0:
+            if node is None or node.child_count:
+                continue
+            # One that never had a child stays, or stays for so long (maxNeverUsedIntervalMs).
+            if node.cversion > 0 or 0 != self._unused_ms < now_ms - node.mtime_ms:
                 due.append(path)
         for path in tree.ttls:
             node = tree.get(path)

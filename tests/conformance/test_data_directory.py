@@ -14,6 +14,7 @@ from kazoo.client import KazooClient
 
 from simzk.errors import ConfigError
 from simzk.serve.data_directory import DataDirectory, Loss
+from simzk.serve.storage import Storage
 from simzk.zookeeper.persistence import TransactionLogReader, encode_log_entry
 from tests.conformance.data_directory_story import (
     CONFIG,
@@ -41,10 +42,11 @@ if TYPE_CHECKING:
     from simzk.zookeeper.tree import DataTree
 
 NOW_MS = 1_800_000_000_000
+PLAIN = Storage(fsync=False)
 pytestmark = pytest.mark.java
 
 
-def written_by_simzk(place: Path, *, snap_count: int = 100_000) -> Server:
+def written_by_simzk(place: Path, storage: Storage = PLAIN) -> Server:
     """Both chapters with a restart between, each request on disk before the next.
 
     What is in `place` is what a process leaves that is killed: copied before the directory is closed.
@@ -55,7 +57,7 @@ def written_by_simzk(place: Path, *, snap_count: int = 100_000) -> Server:
         if place.exists():
             place.rename(lived_in)
         now_ms = NOW_MS + chapter * 1000
-        with closing(DataDirectory(lived_in, fsync=False, snap_count=snap_count)) as directory:
+        with closing(DataDirectory(lived_in, storage)) as directory:
             server = directory.load(CONFIG, now_ms)
             assert directory.losses == []
             player = SimulatedPlayer(server, now_ms)
@@ -70,7 +72,7 @@ def written_by_simzk(place: Path, *, snap_count: int = 100_000) -> Server:
 
 def loaded_by_simzk(place: Path) -> tuple[DataTree, list[Loss]]:
     """The tree that simzk boots to, and what it says is lost."""
-    with closing(DataDirectory(place, fsync=False)) as directory:
+    with closing(DataDirectory(place, Storage(fsync=False))) as directory:
         server = directory.load(CONFIG, NOW_MS)
         server.check()
         return server.tree, directory.losses
@@ -86,9 +88,19 @@ def digest_mismatches(server: RealZooKeeper) -> int:
     return int(found.group(1))
 
 
-@pytest.mark.parametrize("snap_count", [100_000, 16])
-def test_a_real_server_boots_from_what_simzk_wrote(tmp_path: Path, snap_count: int) -> None:
-    server = written_by_simzk(tmp_path / "data", snap_count=snap_count)
+@pytest.mark.parametrize(
+    "storage",
+    [
+        PLAIN,
+        Storage(fsync=False, snap_count=16),
+        Storage(fsync=False, snap_count=16, compression="gz", log_step_kib=64),
+        Storage(fsync=False, snap_count=16, compression="snappy", names_ephemerals=False, log_limit_kib=1),
+        Storage(fsync=False, snap_count=16, tells_zxid=False, log_step_kib=1, log_limit_kib=2),
+        Storage(fsync=False, digests=False, tells_zxid=False, names_ephemerals=False),
+    ],
+)
+def test_a_real_server_boots_from_what_simzk_wrote(tmp_path: Path, storage: Storage) -> None:
+    server = written_by_simzk(tmp_path / "data", storage)
     with RealZooKeeper(boot_from=tmp_path / "data", properties={"log4j2.level": "WARN"}) as real:
         assert digest_mismatches(real) == 0
         assert "not matching" not in real.said
@@ -119,9 +131,19 @@ def test_simzk_boots_from_what_a_real_server_wrote(tmp_path: Path) -> None:
     assert dump_of(tree) == expected
 
 
+@pytest.mark.parametrize("compression", ["gz", "snappy"])
+def test_simzk_boots_from_what_a_real_server_packed(tmp_path: Path, compression: str) -> None:
+    with RealZooKeeper(settings={"snapshot.compression.method": compression}) as real:
+        shutil.copytree(real.data_directory, tmp_path / "data")
+    assert [path.name for path in (tmp_path / "data" / "version-2").iterdir()] == [f"snapshot.0.{compression}"]
+    tree, losses = loaded_by_simzk(tmp_path / "data")
+    assert losses == []
+    assert [path for path, _ in tree.walk()] == ["/", "/zookeeper", "/zookeeper/config", "/zookeeper/quota"]
+
+
 def test_the_real_tools_print_what_simzk_wrote_as_simzk_reads_it(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    written_by_simzk(data, snap_count=60)
+    written_by_simzk(data, Storage(fsync=False, snap_count=60))
     for log in (data / "version-2").glob("log.*"):
         assert log_by_java(log) == log_by_simzk(log)
     snapshot = newest(data, "snapshot")
@@ -208,7 +230,7 @@ def test_both_servers_keep_logs_in_a_directory_of_their_own(tmp_path: Path) -> N
         shutil.copytree(real.data_directory, tmp_path / "later")
     assert expected.keys() == dump_of(server.tree).keys() | {"/of-the-real-server"}
     assert not list((tmp_path / "later" / "version-2").glob("log.*"))
-    with closing(DataDirectory(tmp_path / "later", log_path=logs, fsync=False)) as directory:
+    with closing(DataDirectory(tmp_path / "later", Storage(fsync=False), log_path=logs)) as directory:
         assert dump_of(directory.load(CONFIG, NOW_MS).tree) == expected
         assert directory.losses == []
 

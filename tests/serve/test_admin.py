@@ -13,6 +13,7 @@ import pytest
 
 from simzk.serve.data_directory import DataDirectory
 from simzk.serve.settings import Settings
+from simzk.serve.storage import Storage
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.acl import digest_id
 from simzk.zookeeper.config import ServerConfig
@@ -104,7 +105,7 @@ def test_a_snapshot_is_for_who_may_do_all_with_the_root() -> None:
 
 @pytest.mark.parametrize("kept", [False, True])
 def test_what_a_snapshot_holds(tmp_path: Path, kept: bool) -> None:
-    settings = Settings(admin_port=0, data_directory=tmp_path / "kept" if kept else None, fsync=False)
+    settings = Settings(admin_port=0, data_directory=tmp_path / "kept" if kept else None, storage=Storage(fsync=False))
     with served(settings) as server, TcpClient(server.port) as client:
         client.connect()
         client.ask(req.Create("/a", b"x", req.OPEN_ACL, 0))
@@ -118,7 +119,7 @@ def test_what_a_snapshot_holds(tmp_path: Path, kept: bool) -> None:
     place = tmp_path / "copy" / "version-2"
     place.mkdir(parents=True)
     (place / "snapshot.2").write_bytes(data)
-    with closing(DataDirectory(tmp_path / "copy", fsync=False)) as directory:
+    with closing(DataDirectory(tmp_path / "copy", Storage(fsync=False))) as directory:
         tree = directory.load(ServerConfig(), 0).tree
         assert directory.losses == []
         assert [path for path, _ in tree.walk() if path in ("/a", "/b")] == ["/a"]
@@ -135,8 +136,8 @@ def test_properties_are_those_of_the_file(tmp_path: Path) -> None:
         told = json.loads(ask(server, "/commands/system_properties")[2])
     assert {key: value for key, value in told.items() if key.startswith("zookeeper.")} == {
         "zookeeper.admin.serverPort": "3",
-        "zookeeper.other": "2",
         "zookeeper.some.unknown": "1",
+        "zookeeper.zookeeper.other": "2",
     }
     assert list(told)[-2:] == ["command", "error"]
     assert list(told)[:-2] == sorted(list(told)[:-2])

@@ -15,6 +15,7 @@ import pytest
 
 from simzk.errors import ConfigError
 from simzk.serve.data_directory import DataDirectory
+from simzk.serve.storage import Storage
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.replies import ConnectResponse
@@ -37,7 +38,7 @@ class Life:
     """One life of a server on a directory."""
 
     def __init__(self, path: Path, *, fsync: bool = False, snap_count: int = 100_000, now_ms: int = 1000) -> None:
-        self.directory = DataDirectory(path, fsync=fsync, snap_count=snap_count)
+        self.directory = DataDirectory(path, Storage(fsync=fsync, snap_count=snap_count))
         self.server: Server = self.directory.load(CONFIG, now_ms)
         self.now_ms = now_ms
         self.connection: Connection | None = None
@@ -283,7 +284,7 @@ def test_snappy_is_refused(tmp_path: Path) -> None:
 def test_logs_can_have_a_folder_of_their_own(tmp_path: Path) -> None:
     data, logs = tmp_path / "data", tmp_path / "logs"
     for name in ("/a", "/b"):
-        with closing(DataDirectory(data, log_path=logs, fsync=False)) as directory:
+        with closing(DataDirectory(data, Storage(fsync=False), log_path=logs)) as directory:
             server = directory.load(CONFIG, 1000)
             connection = server.connect(NEW_SESSION, 1000)
             server.handle(connection, 1, req.Create(name, b"x", OPEN_ACL, 0), 1000)
@@ -299,12 +300,12 @@ def test_logs_can_have_a_folder_of_their_own(tmp_path: Path) -> None:
 
 def test_a_directory_is_one_servers_at_a_time(tmp_path: Path) -> None:
     data, logs, others = tmp_path / "data", tmp_path / "logs", tmp_path / "others"
-    with closing(DataDirectory(data, log_path=logs, fsync=False)) as directory:
+    with closing(DataDirectory(data, Storage(fsync=False), log_path=logs)) as directory:
         directory.load(CONFIG, 1000)
         for second in (DataDirectory(data), DataDirectory(others, log_path=logs)):
             with pytest.raises(ConfigError, match="another server is using it"):
                 second.load(CONFIG, 1000)
-    with closing(DataDirectory(data, log_path=logs, fsync=False)) as directory:
+    with closing(DataDirectory(data, Storage(fsync=False), log_path=logs)) as directory:
         directory.load(CONFIG, 1000)
 
 
@@ -318,13 +319,13 @@ def test_a_server_that_was_refused_leaves_no_lock(place: Path) -> None:
     with pytest.raises(ConfigError, match="a damaged snapshot only"):
         DataDirectory(copy).load(CONFIG, 1000)
     snapshot.write_bytes(whole)
-    with closing(DataDirectory(copy, fsync=False)) as directory:
+    with closing(DataDirectory(copy, Storage(fsync=False))) as directory:
         directory.load(CONFIG, 1000)
 
 
 def test_a_snapshot_count_that_cannot_be_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="snap_count"):
-        DataDirectory(tmp_path, snap_count=1)
+        DataDirectory(tmp_path, Storage(snap_count=1))
 
 
 def test_other_files_are_left_alone(place: Path) -> None:
@@ -368,10 +369,11 @@ ENDLESS_LIFE = """
 import sys
 from pathlib import Path
 from simzk.serve.data_directory import DataDirectory
+from simzk.serve.storage import Storage
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.config import ServerConfig
 
-directory = DataDirectory(Path(sys.argv[1]), snap_count=100)
+directory = DataDirectory(Path(sys.argv[1]), Storage(snap_count=100))
 server = directory.load(ServerConfig(), 0)
 connection = server.connect(req.ConnectRequest(0, 0, 40000, 0, None, False), 0)
 while True:

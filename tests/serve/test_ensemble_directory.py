@@ -13,6 +13,7 @@ import pytest
 
 from simzk import ConfigError, ZooKeeperServer
 from simzk.serve.ensemble_directory import EnsembleDirectory
+from simzk.serve.storage import Storage
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.ensemble import EnsembleConfig
@@ -43,7 +44,7 @@ def do(member: Member, *requests: req.Request) -> None:
 
 
 def load(place: Path, now_ms: int = 1000, config: EnsembleConfig = CONFIG) -> tuple[EnsembleDirectory, Ensemble]:
-    directory = EnsembleDirectory(place, config.servers, fsync=False)
+    directory = EnsembleDirectory(place, config.servers, storage=Storage(fsync=False))
     return directory, directory.load(config, now_ms)
 
 
@@ -208,5 +209,5 @@ def test_a_lone_server_boots_from_one_of_them(tmp_path: Path) -> None:
     directory, ensemble = load(tmp_path / "data")
     do(ensemble.members[2], create("/a"))
     directory.close()
-    with closing(DataDirectory(tmp_path / "data" / "1", fsync=False)) as lone:
+    with closing(DataDirectory(tmp_path / "data" / "1", Storage(fsync=False))) as lone:
         assert "/a" in lone.load(ServerConfig(), 1000).tree

@@ -94,7 +94,9 @@ class Story:
     """One client of a server with these users."""
 
     def __init__(self, *, requires_sasl: bool = False) -> None:
-        self.arm = SimulatedArm(ServerConfig(sasl_users=USERS, requires_sasl=requires_sasl), zxid=0)
+        self.arm = SimulatedArm(
+            ServerConfig(sasl_users=USERS, required_schemes=("sasl",) if requires_sasl else ()), zxid=0
+        )
         self.arm.connect(1, req.ConnectRequest(0, 0, 30_000, 0, bytes(16), False))
         self._xid = 0
 
@@ -191,7 +193,7 @@ def test_simzk_serve_takes_the_file(tmp_path: Path) -> None:
         f"dataDir={tmp_path}/data\nclientPort=0\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n"
         "sessionRequireClientSASLAuth=true\n"
     )
-    assert "lets nobody in" in refused("--config", str(config))
+    assert "nobody can show an identity of the scheme 'sasl'" in refused("--config", str(config))
     with serving("--config", str(config), "--jaas", str(jaas)) as process, TcpClient(process.port) as client:
         client.connect()
         assert client.ask(req.Sync("/")).error == Code.SESSION_CLOSED_REQUIRE_SASL_AUTH

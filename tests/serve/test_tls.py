@@ -176,15 +176,14 @@ def test_only_a_secure_port() -> None:
     text = "dataDir=/z\nsecureClientPort=2281\nssl.keyStore.location=/k.pem\nssl.clientAuth=none\n"
     settings = parse_zoo_cfg(text)
     assert (settings.port, settings.secure_port, settings.server.x509) == (2281, None, True)
-    assert settings.tls == Tls(Path("/k.pem"), client_auth="none")
+    assert settings.tls == Tls(Path("/k.pem"), client_auth="none", protocols=("TLSv1.3",))
 
 
 @pytest.mark.parametrize(
     ("line", "says"),
     [
         ("", "a secure port needs a key"),
-        ("ssl.keyStore.location=/k.pem", "no client could be trusted"),
-        ("ssl.keyStore.location=/k.jks\nssl.keyStore.type=JKS", "ssl.keyStore.type cannot be 'JKS'; expected PEM"),
+        ("ssl.keyStore.location=/k.der", "its name does not say what it is; expected ssl.keyStore.type"),
         ("ssl.keyStore.location=/k\nssl.clientAuth=perhaps", "ssl.clientAuth cannot be 'perhaps'"),
     ],
 )

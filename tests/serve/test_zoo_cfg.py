@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from simzk.errors import ConfigError
-from simzk.serve.zoo_cfg import parse_zoo_cfg, read_properties, read_zoo_cfg
+from simzk.serve.properties import read_properties
+from simzk.serve.settings import Metrics
+from simzk.serve.storage import Storage
+from simzk.serve.zoo_cfg import parse_zoo_cfg, read_zoo_cfg
+from simzk.serve.zoo_cfg_keys import FLAGS, KEYS, PREFIXES
+from simzk.serve.zoo_cfg_without_effect import WITHOUT_EFFECT
 from simzk.wire.four_letter_words import ALL_WORDS
 
 LEAST = "dataDir=/var/lib/zookeeper\nclientPort=2181\n"
@@ -39,7 +45,8 @@ def test_defaults_are_the_real_servers() -> None:
     assert settings.max_connections_per_address == 60
     assert settings.whitelist == {"srvr"}
     assert (settings.admin_port, settings.admin_path) == (8080, "/commands")
-    assert settings.fsync
+    assert settings.storage == Storage(log_step_kib=65536)
+    assert (settings.metrics, settings.notices) == (None, ())
     assert not settings.server.extended_types
     assert (settings.server.tick_time_ms, settings.server.clamp_timeout(0)) == (3000, 6000)
 
@@ -56,7 +63,7 @@ def test_every_key_reaches_its_place() -> None:
     assert settings.log_directory == Path("/var/log/zookeeper")
     assert settings.whitelist == {"ruok", "stat"}
     assert (settings.address, settings.backlog, settings.max_connections_per_address) == ("127.0.0.1", 7, 0)
-    assert (settings.fsync, settings.snap_count) == (False, 500)
+    assert settings.storage == Storage(fsync=False, snap_count=500, log_step_kib=65536)
     assert (settings.admin_address, settings.admin_port, settings.admin_path) == ("127.0.0.1", 0, "/c")
     server = settings.server
     assert (server.clamp_timeout(0), server.clamp_timeout(10**6), server.max_buffer_bytes) == (300, 40000, 0x1000)
@@ -95,8 +102,8 @@ ENSEMBLE = "server.1=a:1:2\nserver.2=b:1:2"
         ("tickTime=fast", ":3: tickTime cannot be 'fast'; expected a whole number"),
         ("tickTime=0", ":3: tickTime cannot be '0'; expected more than 0"),
         ("clientPort=70000", ":3: clientPort cannot be '70000'; expected a port, 0 to 65535"),
-        ("extendedTypesEnabled=maybe", ":3: extendedTypesEnabled cannot be 'maybe'; expected true or false"),
-        ("secureClientPort=2281", ":3: a secure port needs a key; expected ssl.keyStore.location=FILE.pem"),
+        ("reconfigEnabled=maybe", ":3: reconfigEnabled cannot be 'maybe'; expected true or false"),
+        ("secureClientPort=2281", ":3: a secure port needs a key; expected ssl.keyStore.location=FILE"),
         (ENSEMBLE, ":4: server.2 asks for an ensemble, which is not served; expected one server"),
         ("minSessionTimeout=9\nmaxSessionTimeout=8", ": minSessionTimeout must not be larger than maxSessionTimeout"),
     ],
@@ -116,3 +123,118 @@ def test_what_is_missing_is_said(text: str, missing: str) -> None:
 def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         read_zoo_cfg(tmp_path / "zoo.cfg")
+
+
+def test_what_is_written_and_how_often_reaches_its_place() -> None:
+    settings = parse_zoo_cfg(
+        LEAST + "preAllocSize=64\ntxnLogSizeLimitInKb=8\nsnapSizeLimitInKb=9\nsnapshot.compression.method=GZ\n"
+        "snapshot.trust.empty=true\ndatadir.autocreate=false\ndigest.enabled=false\ncloseSessionTxn.enabled=false\n"
+        "serializeLastProcessedZxid.enabled=false\nautopurge.snapRetainCount=5\nautopurge.purgeInterval=2\n"
+        "fsync.warningthresholdms=7\nmaxCnxns=8\nnio.sessionlessCnxnTimeout=300\n"
+    )
+    assert settings.storage == Storage(
+        True, 7, 64, 8, 100_000, 9, "gz", True, False, False, False, False, snapshots_kept=5, purge_interval_h=2
+    )
+    assert (settings.max_connections, settings.silence_ms, settings.notices) == (8, 300, ())
+
+
+def test_who_may_do_what_reaches_its_place() -> None:
+    settings = parse_zoo_cfg(
+        LEAST
+        + "DigestAuthenticationProvider.digestAlg=SHA3-256\nsuperUser=a\nsuperUser.2=b\nallowSaslFailedClients=true\n"
+        "SASLAuthenticationProvider.superPassword=p\nenforce.auth.enabled=true\nenforce.auth.schemes=ip, x509\n"
+        "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider\nensembleAuthName=x, y\n"
+        "authProvider.2=org.example.Own\n"
+    )
+    server = settings.server
+    assert (server.digest_algorithm, server.super_users, server.super_password) == ("sha3_256", frozenset("ab"), "p")
+    assert (server.required_schemes, server.providers) == (("ip", "x509"), frozenset({"sasl"}))
+    assert (server.keeps_failed_logins, server.ensemble_names) == (True, frozenset("xy"))
+    (notice,) = settings.notices
+    assert notice.startswith(
+        "zoo.cfg:12: there is no class 'org.example.Own'; expected org.apache.zookeeper.server.auth.D"
+    )
+    assert parse_zoo_cfg(LEAST + "sessionRequireClientSASLAuth=true\n").server.required_schemes == ("sasl",)
+
+
+def test_metrics_have_a_port_of_their_own() -> None:
+    provider = "metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider\n"
+    assert parse_zoo_cfg(LEAST + provider).metrics == Metrics("", 7000, True)
+    more = "metricsProvider.httpHost=::1\nmetricsProvider.httpPort=0\nmetricsProvider.exportJvmInfo=false\n"
+    assert parse_zoo_cfg(LEAST + provider + more).metrics == Metrics("::1", 0, False)
+
+
+@pytest.mark.parametrize(
+    ("line", "notice"),
+    [
+        ("snpCount=5", "snpCount is no key that is known, and changes nothing"),
+        (
+            "zookeeper.snapCount=5",
+            "zookeeper.snapCount is no key that is known, and changes nothing; expected snapCount",
+        ),
+        ("snapCount=many", "snapCount cannot be 'many', and is taken for nothing; expected a whole number"),
+        ("snapCount=1", "snapCount cannot be '1', and is taken for 2; expected 2 or more"),
+        (
+            "extendedTypesEnabled=yes",
+            "extendedTypesEnabled cannot be 'yes', and is taken for false; expected true or false",
+        ),
+        ("skipACL=true", "skipACL cannot be 'true', and is taken for false; expected yes or no"),
+        (
+            "jute.maxbuffer=99",
+            "the real server takes jute.maxbuffer as -Djute.maxbuffer=... of Java's only; it is obeyed here",
+        ),
+        ("autopurge.snapRetainCount=1", "fewer than 3 snapshots are not kept: as many are"),
+    ],
+)
+def test_what_is_doubtful_is_said(line: str, notice: str) -> None:
+    assert parse_zoo_cfg(f"{LEAST}{line}\n").notices == (f"zoo.cfg:3: {notice}",)
+
+
+# A value that each key takes without a word; what is not here takes "1".
+TAKEN = {
+    "true": """admin.enableServer datadir.autocreate digest.enabled closeSessionTxn.enabled admin.restore.enabled
+        serializeLastProcessedZxid.enabled extendedTypesEnabled enforceQuota allowSaslFailedClients reconfigEnabled
+        snapshot.trust.empty DigestAuthenticationProvider.enabled IPAuthenticationProvider.usexforwardedfor
+        admin.snapshot.enabled metricsProvider.exportJvmInfo sessionRequireClientSASLAuth localSessionsEnabled
+        localSessionsUpgradingEnabled quorumListenOnAllIPs syncEnabled standaloneEnabled sslQuorum portUnification
+        sslQuorumReloadCertFiles quorum.auth.enableSasl quorum.auth.serverRequireSasl quorum.auth.learnerRequireSasl
+        multiAddress.enabled multiAddress.reachabilityCheckEnabled jvm.pause.monitor""",
+    "false": """enforce.auth.enabled admin.portUnification admin.forceHttps client.portUnification ssl.crl ssl.ocsp
+        ssl.clientHostnameVerification emulate353TTLNodes""",
+    "no": "skipACL forceSync",
+    "3": "electionAlg snapCount autopurge.snapRetainCount",
+    "observer": "peerType",
+    "none": "ssl.clientAuth",
+    "pem": "ssl.keyStore.type ssl.trustStore.type",
+    "x509": "ssl.authProvider",
+    "gz": "snapshot.compression.method",
+    "ruok": "4lw.commands.whitelist",
+    "SHA-256": "DigestAuthenticationProvider.digestAlg",
+    "70000": "maxSessionTimeout",
+    "org.apache.zookeeper.metrics.impl.DefaultMetricsProvider": "metricsProvider.className",
+}
+VALUES = {key: value for value, keys in TAKEN.items() for key in keys.split()}
+NEVER = {"ssl.context.supplier.class", "letAnySaslUserDoX"}
+
+
+@pytest.mark.parametrize("key", sorted((KEYS.keys() | WITHOUT_EFFECT.keys()) - FLAGS - NEVER))
+def test_every_key_is_taken_without_a_word(key: str) -> None:
+    least = {"dataDir": "/d", "clientPort": "1", "secureClientPort": "2", "ssl.keyStore.location": "/k.pem"}
+    least |= {"ssl.trustStore.location": "/t.pem", "clientPortAddress": "1", "secureClientPortAddress": "1"}
+    asked = {**least, key: VALUES.get(key, least.get(key, "1"))}
+    assert parse_zoo_cfg("".join(f"{name}={value}\n" for name, value in asked.items())).notices == ()
+
+
+def test_the_documentation_has_every_key() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "zoo_cfg.md").read_text()
+    obeyed, _, rest = text.partition("\n## Accepted")
+    accepted, _, refused = rest.partition("\n## Refused")
+    without_effect = set(re.findall(r"`([A-Za-z0-9_.-]+)`", "".join(re.findall(r"^\|.*", accepted, re.M))))
+    first = {key for row in re.findall(r"^\| (`.*?) \|", obeyed, re.M) for key in re.findall(r"`(.*?)`", row)}
+    never = {key for row in re.findall(r"^\| (`.*?) \|", refused, re.M) for key in re.findall(r"`(.*?)`", row)}
+    prefixes = {f"{prefix.rstrip('.')}.N" for prefix in PREFIXES} | {"superUser"}
+    assert (first - prefixes) | (never - {"dynamicConfigFile", "server.N"}) == KEYS.keys()
+    assert prefixes <= first
+    for key, row in WITHOUT_EFFECT.items():
+        assert re.search(rf"^\| {re.escape(row.reason)} \|.*`{re.escape(key)}`", accepted, re.M), key
+    assert without_effect - WITHOUT_EFFECT.keys() == {"server.N", "group.N", "weight.N"}

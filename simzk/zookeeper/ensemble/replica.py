@@ -103,7 +103,7 @@ class Replica(Server):
         self.epoch = zxid >> 32
         for session_id, timeout_ms in self.sessions.timeouts_ms():
             self.sessions.touch_as_told(session_id, now_ms, timeout_ms)
-        self._sweeper = Sweeper(self.tree, self.config.container_check_interval_ms, now_ms)
+        self._sweeper = Sweeper(self.tree, self.config, now_ms)
         self._sweeper.note(now_ms)
 
     def join(self, now_ms: int) -> None:

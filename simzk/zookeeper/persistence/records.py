@@ -229,17 +229,21 @@ _WRITERS: dict[type[txns.Record], tuple[int, Callable[[bytearray, Any], None]]] 
 # Whole transactions
 
 
-def encode_transaction(transaction: txns.Transaction, tree_digest: int | None) -> bytes:
+def encode_transaction(
+    transaction: txns.Transaction, tree_digest: int | None, *, names_ephemerals: bool = True
+) -> bytes:
     """The transaction as the log has it, without the frame of the entry.
 
     Args:
         transaction: any.
         tree_digest: of the tree after it; None leaves it out, as the real server does for what failed.
+        names_ephemerals: whether the end of a session has a record, which names what it removes.
     """
     session_id, cxid, zxid, time_ms, logged = transaction
     number, write = _WRITERS[logged.__class__]
     out = bytearray(_header.pack(session_id, cxid, zxid, time_ms, number))
-    write(out, logged)
+    if names_ephemerals or logged.__class__ is not txns.CloseSessionTxn:
+        write(out, logged)
     if tree_digest is not None:
         out += _digest.pack(DIGEST_VERSION, tree_digest)
     return bytes(out)

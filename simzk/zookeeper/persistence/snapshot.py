@@ -60,7 +60,12 @@ _DIGEST = packed(SnapshotDigest, ">qiQ")
 
 
 def encode_snapshot(
-    tree: DataTree, sessions: Sequence[tuple[int, int]], last: Callable[[], tuple[int, int]]
+    tree: DataTree,
+    sessions: Sequence[tuple[int, int]],
+    last: Callable[[], tuple[int, int]],
+    *,
+    digest: bool = True,
+    last_zxid: bool = True,
 ) -> Iterator[bytes]:
     """A snapshot of a tree, in pieces: a head, then one a node, then a tail.
 
@@ -68,6 +73,8 @@ def encode_snapshot(
         tree: walked while the pieces are asked for.
         sessions: their ids and timeouts in ms.
         last: asked when all nodes are written, for the zxid last applied and the tree's digest after it.
+        digest: whether it has a section of the digest.
+        last_zxid: whether it has one of the last zxid.
 
     Yields:
         What the file consists of, in order.
@@ -77,7 +84,12 @@ def encode_snapshot(
         checksum = adler32(piece, checksum)
         yield piece
     zxid, tree_digest = last()
-    for section in (b"", _DIGEST.encode(SnapshotDigest(zxid, DIGEST_VERSION, tree_digest)), LONG.encode(zxid)):
+    sections = [b""]
+    if digest:
+        sections.append(_DIGEST.encode(SnapshotDigest(zxid, DIGEST_VERSION, tree_digest)))
+    if last_zxid:
+        sections.append(LONG.encode(zxid))
+    for section in sections:
         seal = _SEAL.encode((adler32(section, checksum), 1, b"/"))
         checksum = adler32(section + seal, checksum)
         yield section + seal

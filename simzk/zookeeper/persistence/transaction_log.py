@@ -42,14 +42,9 @@ class Readable(Protocol):
     def read(self, size: int, /) -> bytes: ...
 
 
-def encode_log_entry(transaction: Transaction, tree_digest: int | None) -> bytes:
-    """One entry of a log, framed.
-
-    Args:
-        transaction: any.
-        tree_digest: of the tree after it, or None.
-    """
-    data = encode_transaction(transaction, tree_digest)
+def encode_log_entry(transaction: Transaction, tree_digest: int | None, *, names_ephemerals: bool = True) -> bytes:
+    """One entry of a log, framed; the arguments are those of `encode_transaction`."""
+    data = encode_transaction(transaction, tree_digest, names_ephemerals=names_ephemerals)
     return _entry_header.pack(adler32(data), len(data)) + data + b"B"
 
 

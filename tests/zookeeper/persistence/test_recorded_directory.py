@@ -13,6 +13,7 @@ from typing import get_args
 import pytest
 
 from simzk.serve.data_directory import DataDirectory
+from simzk.serve.storage import Storage
 from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.persistence import Restoration, SnapshotReader, TransactionLogReader
 from tests.conformance.data_directory_story import CONFIG, copy_directory, dump_of
@@ -46,7 +47,7 @@ def test_the_record_holds_every_kind_of_transaction() -> None:
 
 def test_it_boots_to_the_tree_that_a_client_read(tmp_path: Path) -> None:
     copy_directory(RECORDED, tmp_path / "data")
-    with closing(DataDirectory(tmp_path / "data", fsync=False)) as directory:
+    with closing(DataDirectory(tmp_path / "data", Storage(fsync=False))) as directory:
         server = directory.load(CONFIG, now_ms=0)
         server.check()
         assert directory.losses == []

@@ -1,0 +1,189 @@
+"""Snappy, as snapshots are packed by it: blocks of the raw format within the frames of snappy-java's streams. No IO.
+
+Rules of this module:
+  - a stream is a head, then frames of a length and a block; a block says how long it is unpacked;
+  - the packer looks for what came before as the reference implementation does: by a table of hashed four bytes, the
+    faster the longer it finds nothing. It packs well what repeats, and never makes a block much longer.
+
+Source: the format description of google/snappy; SnappyOutputStream, SnappyInputStream of snappy-java.
+"""
+
+from __future__ import annotations
+
+import struct
+
+STREAM_HEAD = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
+BLOCK_BYTES = 32 * 1024
+_MAX_BLOCK_BYTES = 1 << 28
+_FRAME = struct.Struct(">i")
+_LITERAL, _COPY_2 = 0, 2
+
+
+class SnappyError(ValueError):
+    """It is no such stream, or it ends in the middle."""
+
+
+def pack_frame(data: bytes) -> bytes:
+    """One frame of a stream, of at most `BLOCK_BYTES`.
+
+    >>> pack_frame(b"abcdabcdabcdabcd")
+    b'\\x00\\x00\\x00\\t\\x10\\x0cabcd.\\x04\\x00'
+    """
+    block = pack_block(data)
+    return _FRAME.pack(len(block)) + block
+
+
+def pack_block(data: bytes) -> bytes:
+    """A block of the raw format."""
+    assert len(data) <= 1 << 16, "copies reach back as far as two bytes say"
+    out = bytearray(_varint(len(data)))
+    seen: dict[bytes, int] = {}
+    at = literal = 0
+    misses = 32
+    last = len(data) - 4
+    while at <= last:
+        four = data[at : at + 4]
+        before = seen.get(four, -1)
+        seen[four] = at
+        if before < 0:
+            at += misses >> 5
+            misses += 1
+            continue
+        length = 4
+        while at + length < len(data) and data[before + length] == data[at + length]:
+            length += 1
+        _put_literal(out, data[literal:at])
+        _put_copy(out, at - before, length)
+        at += length
+        literal, misses = at, 32
+    _put_literal(out, data[literal:])
+    return bytes(out)
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number >= 0x80:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def _put_literal(out: bytearray, data: bytes) -> None:
+    if not data:
+        return
+    size = len(data) - 1
+    if size < 60:
+        out.append(size << 2 | _LITERAL)
+    else:
+        width = 1 if size < 1 << 8 else 2
+        out.append((59 + width) << 2 | _LITERAL)
+        out += size.to_bytes(width, "little")
+    out += data
+
+
+def _put_copy(out: bytearray, offset: int, length: int) -> None:
+    while length:
+        part = min(length, 64)
+        out.append((part - 1) << 2 | _COPY_2)
+        out += offset.to_bytes(2, "little")
+        length -= part
+
+
+def unpack_block(block: bytes) -> bytes:
+    """What a block of the raw format holds.
+
+    Raises:
+        SnappyError: it is none.
+
+    >>> unpack_block(pack_block(b"to be or not to be, to be or not"))
+    b'to be or not to be, to be or not'
+    """
+    try:
+        size, at = _read_varint(block)
+        if size > _MAX_BLOCK_BYTES:
+            raise SnappyError("a block says that it is too long")
+        out = bytearray()
+        while at < len(block):
+            tag = block[at]
+            at += 1
+            kind, high = tag & 3, tag >> 2
+            if kind == _LITERAL:
+                if high >= 60:
+                    width = high - 59
+                    high = int.from_bytes(block[at : at + width], "little")
+                    at += width
+                piece = block[at : at + high + 1]
+                if len(piece) != high + 1:
+                    raise SnappyError("a literal ends in the middle")
+                out += piece
+                at += high + 1
+                continue
+            if kind == 1:
+                length, offset, at = (high & 7) + 4, (high >> 3) << 8 | block[at], at + 1
+            else:
+                width = 2 if kind == _COPY_2 else 4
+                length, offset, at = high + 1, int.from_bytes(block[at : at + width], "little"), at + width
+            _copy(out, offset, length)
+            if len(out) > size:
+                break
+    except IndexError:
+        raise SnappyError("a block ends in the middle") from None
+    if len(out) != size:
+        raise SnappyError("a block is not as long as it says")
+    return bytes(out)
+
+
+def _copy(out: bytearray, offset: int, length: int) -> None:
+    begin = len(out) - offset
+    if not offset > 0 or begin < 0:
+        raise SnappyError("a copy reaches before the beginning")
+    if offset >= length:
+        out += out[begin : begin + length]
+    else:  # it repeats what it has just written
+        out += (out[begin:] * (length // offset + 1))[:length]
+
+
+def _read_varint(data: bytes) -> tuple[int, int]:
+    number = shift = at = 0
+    while data[at] & 0x80:
+        number |= (data[at] & 0x7F) << shift
+        shift += 7
+        at += 1
+        if shift > 28:
+            raise SnappyError("a block's length never ends")
+    return number | data[at] << shift, at + 1
+
+
+class Unpacker:
+    """Unpacks a stream as its bytes come."""
+
+    def __init__(self) -> None:
+        self._buffer = b""
+        self._begun = False
+
+    def feed(self, data: bytes) -> bytes:
+        """What these bytes, behind those fed before, complete.
+
+        Raises:
+            SnappyError: this is no such stream.
+        """
+        self._buffer += data
+        if not self._begun:
+            if len(self._buffer) < len(STREAM_HEAD):
+                return b""
+            if not self._buffer.startswith(STREAM_HEAD[:8]):
+                raise SnappyError("it does not begin as a stream of snappy's")
+            self._buffer, self._begun = self._buffer[len(STREAM_HEAD) :], True
+        out = bytearray()
+        at = 0
+        while at + 4 <= len(self._buffer):
+            (length,) = _FRAME.unpack_from(self._buffer, at)
+            if not 0 <= length <= _MAX_BLOCK_BYTES:
+                raise SnappyError("a frame's length cannot be")
+            if at + 4 + length > len(self._buffer):
+                break
+            out += unpack_block(self._buffer[at + 4 : at + 4 + length])
+            at += 4 + length
+        self._buffer = self._buffer[at:]
+        return bytes(out)
