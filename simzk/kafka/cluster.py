@@ -86,6 +86,7 @@ class KafkaCluster(Operations):
         cluster_id: drawn where it is not given.
         boot: whether the brokers are started, and time runs until all are registered and a controller serves; else
             `restart` starts each.
+        start_ms: what all clocks show at the beginning.
 
     >>> cluster = KafkaCluster(brokers=3, seed=1)
     >>> _ = cluster.create_topic("orders", partitions=1, assignment={0: [1, 2, 3]})
@@ -110,12 +111,13 @@ class KafkaCluster(Operations):
         inter_broker_protocol: str | Mapping[int, str] | None = None,
         cluster_id: str | None = None,
         boot: bool = True,
+        start_ms: int = START_MS,
     ) -> None:
         ids = broker_ids(brokers)
         rack_of = racks_of(ids, racks)
         registrations = {broker: local_registration(base_port + broker, rack_of.get(broker)) for broker in ids}
         releases = Releases(ids, version, inter_broker_protocol, config)
-        self._build(releases, registrations, seed, tick_time_ms, cluster_id, restoring.Restored.nothing())
+        self._build(releases, registrations, seed, tick_time_ms, cluster_id, restoring.Restored.nothing(), start_ms)
         if boot:
             for broker in self.brokers.values():
                 broker.start()
@@ -133,6 +135,7 @@ class KafkaCluster(Operations):
         config: Mapping[str, str | int | bool] | None = None,
         tick_time_ms: int = 2000,
         base_port: int = BASE_PORT,
+        start_ms: int = START_MS,
     ) -> Self:
         """A cluster that goes on from the tree of another, such as one recorded from a real cluster.
 
@@ -143,18 +146,18 @@ class KafkaCluster(Operations):
             tree: the znodes by path, such as `recording.load(path).tree(step)`.
             brokers: ids of further brokers.
             racks: the racks of brokers that are not registered in the tree.
-            version, seed, config, tick_time_ms, base_port: as for a new cluster.
+            version, seed, config, tick_time_ms, base_port, start_ms: as for a new cluster.
 
         Raises:
             ZnodeError: a znode that the cluster needs cannot be used; path, field and why.
         """
-        restored = restoring.restore(tree, START_MS)
+        restored = restoring.restore(tree, start_ms)
         registrations = dict(restored.registrations)
         for broker in sorted({*brokers, *restored.replica_ids} - registrations.keys()):
             registrations[broker] = local_registration(base_port + broker, (racks or {}).get(broker))
         cluster = cls.__new__(cls)
         releases = Releases(sorted(registrations), version, None, config)
-        cluster._build(releases, dict(sorted(registrations.items())), seed, tick_time_ms, None, restored)
+        cluster._build(releases, dict(sorted(registrations.items())), seed, tick_time_ms, None, restored, start_ms)
         for broker, live in restored.live.items():
             cluster.brokers[broker].attach(live.session_id, live.epoch)
         cluster.run_until_quiet(_BOOT_LIMIT_SECONDS)
@@ -168,6 +171,7 @@ class KafkaCluster(Operations):
         tick_time_ms: int,
         cluster_id: str | None,
         restored: restoring.Restored,
+        start_ms: int,
     ) -> None:
         self._releases = releases
         oldest = releases.oldest
@@ -179,12 +183,12 @@ class KafkaCluster(Operations):
         self.history = History(self.scheduler)
         self.server = Server(
             ServerConfig(tick_time_ms=tick_time_ms),
-            now_ms=START_MS,
+            now_ms=start_ms,
             tree=restored.tree,
             sessions=[(live.session_id, timeout_ms) for live in restored.live.values()],
             zxid=restored.zxid,
         )
-        self.zookeeper_host = ZooKeeperHost(self.scheduler, self.network, self.server, start_ms=START_MS)
+        self.zookeeper_host = ZooKeeperHost(self.scheduler, self.network, self.server, start_ms=start_ms)
         self.zookeeper_faults = BrokerFaults(self.zookeeper_host, self.history, lambda: list(self.brokers))
         connections = Connections(self.scheduler, self.network)
         self.participants: list[Participant] = []
