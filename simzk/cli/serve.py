@@ -49,6 +49,10 @@ def main(arguments: list[str]) -> int:
 
 
 def _server(settings: Settings, asked: argparse.Namespace) -> TcpServer | EnsembleTcp:
+    if asked.kafka is not None:
+        from simzk.cli.serve_kafka import serve_scenario
+
+        return serve_scenario(settings, asked)
     if asked.servers == 1 and not asked.read_only:
         return TcpServer(settings, WallClock())
     from simzk.serve.ensemble_tcp import EnsembleTcp
@@ -119,6 +123,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--no-fsync", action="store_true", help="do not force what is written to the disk")
     parser.add_argument("--config", metavar="FILE", type=Path, help="the real server's own zoo.cfg")
     parser.add_argument("--servers", metavar="N", type=_servers, default=1, help="an ensemble of N, a port each")
+    parser.add_argument("--kafka", metavar="FILE", help="simulated brokers on it: this scenario, on wall time")
     parser.add_argument("--read-only", action="store_true", help="without a majority, serve read-only clients")
     parser.add_argument("--jaas", metavar="FILE", type=Path, help="users of SASL DIGEST-MD5, as the real server's file")
     parser.add_argument("--zookeeper-version", metavar="V", help="behave as this release, as 3.4 or 3.9.1")
@@ -171,6 +176,6 @@ async def _serve(server: TcpServer | EnsembleTcp, admin: AdminServer | None) -> 
     if admin is not None:
         admin.stop()
     if server.failure is not None:
-        sys.stderr.write(f"simzk: error: the data directory takes nothing more: {server.failure}\n")
+        sys.stderr.write(f"simzk: error: {server.failure}\n")
         return FAILED
     return 0

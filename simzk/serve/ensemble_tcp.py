@@ -15,7 +15,7 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from simzk.errors import ConfigError
+from simzk.errors import ConfigError, SimzkError
 from simzk.serve.alarm import Alarm
 from simzk.serve.clock import WallClock
 from simzk.serve.host import Host
@@ -153,7 +153,7 @@ class EnsembleTcp:
             raise ConfigError("an ensemble has no AdminServer", where="admin port", right="one server")
         self.settings = settings
         self.directory: EnsembleDirectory | None = None
-        self.failure: OSError | None = None
+        self.failure: Exception | None = None
         self.on_failure: Callable[[], None] = lambda: None
         self._clock = clock
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -218,7 +218,7 @@ class EnsembleTcp:
             if self.directory is not None and self.failure is None:
                 self.directory.sync()
         except OSError as error:
-            self.failure = error
+            self.failure = SimzkError(f"the data directory takes nothing more: {error}")
             if self._loop is not None and not self._loop.is_closed():
                 self._loop.call_soon_threadsafe(self._fail)
         return self.failure is None

@@ -22,7 +22,7 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from simzk.errors import ConfigError
+from simzk.errors import ConfigError, SimzkError
 from simzk.serve.alarm import Alarm
 from simzk.serve.clock import Clock, WallClock
 from simzk.serve.host import Host
@@ -95,7 +95,7 @@ class TcpServer:
         self.statistics = ServerStatistics()
         self.trace_mask = DEFAULT_TRACE_MASK
         self.thread_id = 0
-        self.failure: OSError | None = None
+        self.failure: Exception | None = None
         self.on_failure: Callable[[], None] = lambda: None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._accepting: list[asyncio.Server] = []
@@ -233,7 +233,7 @@ class TcpServer:
         try:
             self.directory.sync()
         except OSError as error:
-            self.failure = error
+            self.failure = SimzkError(f"the data directory takes nothing more: {error}")
             self.call_on_loop(self._fail)
             return
         for connection, outgoing in self.host.server.take_output():
