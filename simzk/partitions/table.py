@@ -168,6 +168,10 @@ class PartitionTable:
         self._assert_in_use(row)
         return self.topics[self._topic[row]], int(self._partition[row])
 
+    def topic_number(self, topic: str) -> int:
+        """The number of a topic in the column `topic`, -1 where it has no partition."""
+        return self._topic_rows.number_of(topic)
+
     def rows(self) -> IntArray:
         """The rows of all partitions, ascending."""
         return np.flatnonzero(self.topic != FREE_TOPIC).astype(np.int32)

@@ -95,6 +95,15 @@ class HashOrderedSet:
             del self._spreads[element]
             self._order = None
 
+    @property
+    def capacity(self) -> int:
+        """The number of buckets that it has grown to."""
+        return self._capacity
+
+    def in_order_of_arrival(self) -> list[str]:
+        """The elements as they came: those of one bucket are listed so."""
+        return list(self._spreads)
+
     def ordered(self) -> list[str]:
         """The elements in Java's order. The list is the set's own: copy it before keeping or changing it."""
         if self._order is None:

@@ -54,10 +54,10 @@ def write_totals(count: int, size: int) -> bytes:
 class Quotas:
     """The armed paths of one tree."""
 
-    __slots__ = ("_find", "armed")
+    __slots__ = ("armed", "find")
 
     def __init__(self, find: Find) -> None:
-        self._find = find
+        self.find = find
         self.armed: dict[str, None] = {}
 
     def prefix_of(self, path: str) -> str | None:
@@ -71,7 +71,7 @@ class Quotas:
         """Arm a path, or total it up, if the node just created says so."""
         self.node_planted(parent_path, name)
         if name == STATS_NAME and parent_path.startswith(QUOTA_ROOT):
-            node = self._find(f"{parent_path}/{STATS_NAME}")
+            node = self.find(f"{parent_path}/{STATS_NAME}")
             assert node is not None, "the stats node was just created"
             node.data = write_totals(*self._total(parent_path[len(QUOTA_ROOT) :]))
 
@@ -88,7 +88,7 @@ class Quotas:
     def count(self, path: str, nodes: int, size: int) -> None:
         """Add to the totals of the quota that holds at `path`."""
         prefix = self.prefix_of(path)
-        stats = None if prefix is None else self._find(f"{QUOTA_ROOT}{prefix}/{STATS_NAME}")
+        stats = None if prefix is None else self.find(f"{QUOTA_ROOT}{prefix}/{STATS_NAME}")
         if stats is not None:
             totals = read_totals(stats.data)
             stats.data = write_totals(totals.get("count", -1) + nodes, totals.get("bytes", -1) + size)
@@ -98,8 +98,8 @@ class Quotas:
         prefix = self.prefix_of(path)
         if prefix is None:
             return False
-        limits_node = self._find(f"{QUOTA_ROOT}{prefix}/{LIMITS_NAME}")
-        stats_node = self._find(f"{QUOTA_ROOT}{prefix}/{STATS_NAME}")
+        limits_node = self.find(f"{QUOTA_ROOT}{prefix}/{LIMITS_NAME}")
+        stats_node = self.find(f"{QUOTA_ROOT}{prefix}/{STATS_NAME}")
         if limits_node is None or stats_node is None:
             return False
         limits, totals = read_totals(limits_node.data), read_totals(stats_node.data)
@@ -114,7 +114,7 @@ class Quotas:
         pending = [path]
         while pending:
             at = pending.pop()
-            node = self._find(at)
+            node = self.find(at)
             if node is not None:
                 count += 1
                 size += len(node.data or b"")

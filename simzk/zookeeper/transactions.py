@@ -10,7 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from simzk.zookeeper.paths import parent_of
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from simzk.zookeeper.requests import ACL
 
 
@@ -138,3 +142,22 @@ class Transaction(NamedTuple):
     zxid: int
     time_ms: int
     record: Record
+
+
+_NODE_AND_PARENT = frozenset((CreateTxn, Create2Txn, CreateContainerTxn, CreateTTLTxn, DeleteTxn, DeleteContainerTxn))
+
+
+def touched_paths(record: Record) -> Sequence[str]:
+    """The paths of the nodes that a record may change, some of them more than once."""
+    kind = record.__class__
+    if kind in _NODE_AND_PARENT:
+        path: str = record.path  # type: ignore[union-attr]
+        return path, parent_of(path)
+    if isinstance(record, (SetDataTxn, SetACLTxn)):
+        return (record.path,)
+    if isinstance(record, MultiTxn):
+        return [] if record.failed else [path for step in record.records for path in touched_paths(step)]
+    if isinstance(record, CloseSessionTxn):
+        return [at for path in record.paths for at in (path, parent_of(path))]
+    assert isinstance(record, (CheckTxn, CreateSessionTxn, ErrorTxn))
+    return ()

@@ -5,7 +5,9 @@ Rules of this module:
     alias of "/" wherever a path is only looked up (§1.9);
   - only `apply`, `plant` and `restore` change it, and none fails half-way: what may not happen is refused before it
     becomes a transaction (prepare.py);
-  - applying returns the changes, from which watches are fired (watches.py).
+  - applying returns the changes, from which watches are fired (watches.py);
+  - a subtree may be kept in another form (`mount`, backing.py): no rule here knows of it, for what is to be changed
+    comes out as a node, is changed as any other, and is offered back when the transaction is applied.
 
 Source: org.apache.zookeeper.server.DataTree.
 """
@@ -17,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.acl import READ_ACL
 from simzk.zookeeper.acl_cache import ACLCache
+from simzk.zookeeper.backing import BackedNodes
 from simzk.zookeeper.hash_order import HashOrderedSet
 from simzk.zookeeper.paths import is_valid_path
 from simzk.zookeeper.quotas import Quotas
@@ -27,6 +30,7 @@ from simzk.zookeeper.znode import CONTAINER_OWNER, Znode, is_session, ttl_of, tt
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from simzk.zookeeper.backing import Backing
     from simzk.zookeeper.replies import Stat
     from simzk.zookeeper.requests import ACL
 
@@ -92,6 +96,7 @@ class DataTree:
     def _sow(self) -> None:
         self._nodes: dict[str, Znode] = {}
         self.find: Callable[[str], Znode | None] = self._nodes.get
+        self._backed: BackedNodes | None = None
         self.acls = ACLCache()
         self.quotas = Quotas(self.find)
         self.ephemerals: dict[int, HashOrderedSet] = {}
@@ -126,11 +131,24 @@ class DataTree:
                 prefix = "" if at == "/" else at
                 pending.extend(f"{prefix}/{name}" for name in reversed(node.child_names()))
 
+    def mount(self, backing: Backing) -> None:
+        """From here on nodes below the backing's prefix stand in it where they fit; no answer of the tree changes.
+
+        Args:
+            backing: of a prefix whose own node is there, and lists what the backing holds already.
+        """
+        assert self._backed is None, "one backing a tree"
+        self._nodes = self._backed = BackedNodes(self._nodes, backing)
+        self.find = self.quotas.find = self._backed.get
+        self._backed.settle_all()
+
     def descendant_count(self, path: str) -> int:
         """How many nodes are below `path` (DataTree.getAllChildrenNumber)."""
         if path in ("/", ""):
             # The real server counts paths that start with the given one, and leaves out "" and "/" for "/" only.
             return len(self) - (2 if path else 1)
+        if self._backed is not None:
+            return self._backed.count_below(path)
         return sum(1 for _ in self.walk(path)) - 1
 
     def ephemerals_of(self, session_id: int) -> list[str]:
@@ -150,7 +168,10 @@ class DataTree:
             The body of the reply and the changes, in order.
         """
         record = transaction[4]
-        return _APPLY[record.__class__](self, transaction, record)
+        applied = _APPLY[record.__class__](self, transaction, record)
+        if self._backed is not None:
+            self._backed.settle(txns.touched_paths(record))
+        return applied
 
     def _apply_multi(self, transaction: txns.Transaction, record: txns.MultiTxn) -> Applied:
         if record.failed:
@@ -290,8 +311,8 @@ class DataTree:
             raise ValueError(f"{path!r} cannot be the path of a znode")
         nodes = self._nodes
         parent_path, _, name = path.rpartition("/")
-        present = nodes.get(path)
-        if present is not None:
+        if path in nodes:
+            present = nodes[path]  # by index, for it is about to change
             node.children = present.children
             self.acls.release(present.acl)
             if present.ephemeral_owner:
@@ -307,6 +328,8 @@ class DataTree:
         if node.ephemeral_owner:
             self._own(path, node.ephemeral_owner)
         self.quotas.node_planted(parent_path, name)
+        if self._backed is not None:
+            self._backed.settle((path, parent_path))
 
     def restore(self, path: str, data: bytes | None, stat: Stat, acl: tuple[ACL, ...] = OPEN_ACL) -> None:
         """Put a node where it stood, with the numbers that a client read; of an initial node, set them.
@@ -330,7 +353,10 @@ class DataTree:
         nodes = self._nodes
         assert nodes[""] is nodes["/"]
         walked = dict(self.walk())
-        assert set(walked) | {""} == set(nodes), "every node is listed by its parent, every listed child is there"
+        assert len(walked) + 1 == len(nodes), "every node is listed by its parent"
+        assert all(path in nodes for path in walked), "every listed child is there"
+        if self._backed is not None:
+            self._backed.check()
         self.acls.check(node.acl for node in walked.values())
         owned: dict[int, set[str]] = {}
         for path, node in walked.items():

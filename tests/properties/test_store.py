@@ -139,8 +139,9 @@ class StoreMachine(RuleBasedStateMachine):
         was_open = not client.closed
         self.server.handle(client, 0, req.CloseSession(), self.now_ms)
         self.sent()
-        assert not was_open or client.session_id not in self.server.sessions
-        assert client.session_id not in self.server.tree.ephemerals
+        if was_open:
+            assert client.session_id not in self.server.sessions
+            assert client.session_id not in self.server.tree.ephemerals
 
     @rule(client=clients)
     def lose_connection(self, client: Connection) -> None:

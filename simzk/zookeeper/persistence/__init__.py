@@ -5,7 +5,7 @@ Writing: `encode_log_entry` behind `LOG_HEADER`, `encode_snapshot`, with `TreeDi
 """
 
 from simzk.zookeeper.persistence.damage import Damage, DamageKind
-from simzk.zookeeper.persistence.digest import TreeDigest, touched_paths
+from simzk.zookeeper.persistence.digest import TreeDigest
 from simzk.zookeeper.persistence.records import LogEntry
 from simzk.zookeeper.persistence.restore import Restoration
 from simzk.zookeeper.persistence.snapshot import SnapshotDigest, SnapshotReader, encode_snapshot
@@ -16,6 +16,7 @@ from simzk.zookeeper.persistence.transaction_log import (
     TransactionLogReader,
     encode_log_entry,
 )
+from simzk.zookeeper.transactions import touched_paths
 
 __all__ = [
     "LOG_HEADER",

@@ -14,34 +14,15 @@ from struct import Struct
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from simzk.zookeeper.paths import parent_of
-from simzk.zookeeper.transactions import (
-    CheckTxn,
-    CloseSessionTxn,
-    Create2Txn,
-    CreateContainerTxn,
-    CreateSessionTxn,
-    CreateTTLTxn,
-    CreateTxn,
-    DeleteContainerTxn,
-    DeleteTxn,
-    ErrorTxn,
-    MultiTxn,
-    SetACLTxn,
-    SetDataTxn,
-)
-
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
-    from simzk.zookeeper.transactions import Record
     from simzk.zookeeper.tree import DataTree
     from simzk.zookeeper.znode import Znode
 
 _numbers = Struct(">qqqqqiiiq")
 _MASK = 0xFFFFFFFFFFFFFFFF
 _UNCOUNTED = "/zookeeper/"
-_NODE_AND_PARENT = frozenset((CreateTxn, Create2Txn, CreateContainerTxn, CreateTTLTxn, DeleteTxn, DeleteContainerTxn))
 
 
 def node_digest(path: str, node: Znode) -> int:
@@ -63,22 +44,6 @@ def node_digest(path: str, node: Znode) -> int:
         ),
         path_and_data,
     )
-
-
-def touched_paths(record: Record) -> Sequence[str]:
-    """The paths of the nodes that a record may change, some of them more than once."""
-    kind = record.__class__
-    if kind in _NODE_AND_PARENT:
-        path: str = record.path  # type: ignore[union-attr]
-        return path, parent_of(path)
-    if isinstance(record, (SetDataTxn, SetACLTxn)):
-        return (record.path,)
-    if isinstance(record, MultiTxn):
-        return [] if record.failed else [path for step in record.records for path in touched_paths(step)]
-    if isinstance(record, CloseSessionTxn):
-        return [at for path in record.paths for at in (path, parent_of(path))]
-    assert isinstance(record, (CheckTxn, CreateSessionTxn, ErrorTxn))
-    return ()
 
 
 class TreeDigest:
@@ -103,7 +68,7 @@ class TreeDigest:
         """Take in what changed.
 
         Args:
-            paths: of all nodes that were made, changed or deleted since the last time (`touched_paths`).
+            paths: of all nodes that were made, changed or deleted since the last time (`transactions.touched_paths`).
 
         Returns:
             The digest now.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from simzk.zookeeper.paths import SPECIAL_PATHS, is_valid_path, parent_of
 from simzk.zookeeper.persistence.damage import Damage, DamageKind
-from simzk.zookeeper.persistence.digest import TreeDigest, touched_paths
+from simzk.zookeeper.persistence.digest import TreeDigest
 from simzk.zookeeper.persistence.records import DIGEST_VERSION, LogEntry
 from simzk.zookeeper.persistence.snapshot import SnapshotDigest
 from simzk.zookeeper.transactions import (
@@ -31,6 +31,7 @@ from simzk.zookeeper.transactions import (
     SetACLTxn,
     SetDataTxn,
     Transaction,
+    touched_paths,
 )
 from simzk.zookeeper.tree import UNKNOWN_CVERSION, DataTree
 from simzk.zookeeper.znode import MAX_TTL_MS

@@ -1,0 +1,159 @@
+"""`/brokers/topics` of a DataTree in the columns of a partition table: four kinds of znodes, each where it fits.
+
+Rules of this module:
+  - a path names a topic, its `partitions`, one of them, or that one's `state`; anything else below stays an object;
+  - a partition is held only while its topic's assignment, which makes its row, is in the table;
+  - the table is this backing's alone: what changes it is what clients write (`simzk.zookeeper.backing`).
+
+A partition's two znodes take 26 bytes beside the table's columns; `python -m benchmarks.columns` measures all of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simzk.kafka import paths
+from simzk.kafka.columnar.partition_columns import STATE, PartitionColumns
+from simzk.kafka.columnar.topic_columns import PARTITIONS, TopicColumns
+from simzk.partitions.table import PartitionTable
+from simzk.zookeeper.numbered_names import number_of
+
+if TYPE_CHECKING:
+    from simzk.zookeeper.znode import Znode
+
+PREFIX = f"{paths.TOPICS}/"
+_LONGEST = 4
+
+
+class ColumnarTopics:
+    """A `Backing` of `/brokers/topics`.
+
+    Args:
+        width: places for replicas and ISR in each row; a partition with more stays an object. It never grows, for
+            it would in all rows.
+
+    >>> from simzk.zookeeper.requests import OPEN_ACL
+    >>> from simzk.zookeeper.tree import DataTree
+    >>> from simzk.zookeeper.znode import Znode
+    >>> tree, backing = DataTree(), ColumnarTopics()
+    >>> for path, data in (
+    ...     ("/brokers", b""), ("/brokers/topics", b""),
+    ...     ("/brokers/topics/t", b'{"version":1,"partitions":{"0":[1,2]}}'),
+    ... ):
+    ...     tree.plant(path, Znode(data, OPEN_ACL, 0, 7, 5))
+    >>> tree.mount(backing)
+    >>> backing.table.replicas.tolist(), len(backing), tree.get("/brokers/topics/t").data
+    ([[1, 2, -1]], 1, b'{"version":1,"partitions":{"0":[1,2]}}')
+    """
+
+    prefix = PREFIX
+
+    def __init__(self, width: int = 3) -> None:
+        self.table = PartitionTable(width)
+        self.partitions = PartitionColumns(self.table)
+        self.topics = TopicColumns(
+            self.table, lambda row: self.partitions.form(row).nodes > 0, self.partitions.forget_row
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all columns, and of the table's index where it is built."""
+        return self.table.nbytes + self.partitions.records.nbytes + self.topics.nbytes
+
+    def __len__(self) -> int:
+        return self.topics.held + self.partitions.held
+
+    def _parts(self, path: str) -> list[str]:
+        """The names below the prefix; none for a path that is of no kind held here."""
+        parts = path[len(PREFIX) :].split("/")
+        if len(parts) > _LONGEST or (len(parts) > 1 and parts[1] != PARTITIONS) or parts[3:] not in ([], [STATE]):
+            return []
+        return parts
+
+    def _row(self, topic: str, name: str) -> int | None:
+        partition = number_of(name)
+        if partition is None or (topic, partition) not in self.table:
+            return None
+        return self.table.row(topic, partition)
+
+    def holds(self, path: str) -> bool:
+        match self._parts(path):
+            case [topic]:
+                return self.topics.form(topic).topic is not None
+            case [topic, _]:
+                return self.topics.form(topic).directory is not None
+            case [topic, _, name, *below]:
+                row = self._row(topic, name)
+                if row is not None:
+                    form = self.partitions.form(row)
+                    return (form.state if below else form.partition) is not None
+        return False
+
+    def look(self, path: str) -> Znode | None:
+        match self._parts(path):
+            case [topic]:
+                return self.topics.look_topic(topic)
+            case [topic, _]:
+                return self.topics.look_directory(topic)
+            case [topic, _, name, *below]:
+                row = self._row(topic, name)
+                if row is not None:
+                    return self.partitions.look_state(row) if below else self.partitions.look_partition(row)
+        return None
+
+    def take(self, path: str) -> Znode | None:
+        match self._parts(path):
+            case [topic]:
+                return self.topics.take_topic(topic)
+            case [topic, _]:
+                return self.topics.take_directory(topic)
+            case [topic, _, name, *below]:
+                row = self._row(topic, name)
+                if row is not None:
+                    return self.partitions.take_state(row) if below else self.partitions.take_partition(row)
+        return None
+
+    def settle(self, path: str, node: Znode) -> bool:
+        match self._parts(path):
+            case [topic]:
+                return self.topics.settle_topic(path, topic, node)
+            case [topic, _]:
+                return self.topics.settle_directory(topic, node)
+            case [topic, _, name, *below]:
+                row = self._row(topic, name)
+                if row is not None and below:
+                    return self.partitions.settle_state(row, path, node)
+                if row is not None:
+                    return self.partitions.settle_partition(row, node)
+        return False
+
+    def forget(self, path: str) -> None:
+        match self._parts(path):
+            case [topic]:
+                self.topics.forget_topic(topic)
+            case [topic, _, name, _]:
+                row = self._row(topic, name)
+                if row is not None:
+                    self.partitions.forget_state(row)
+
+    def count_below(self, path: str) -> int:
+        if PREFIX.startswith(f"{path}/"):
+            return len(self)
+        match self._parts(path) if path.startswith(PREFIX) else []:
+            case [topic]:
+                return self.topics.form(topic).nodes - self.holds(path) + self._held_of(topic)
+            case [topic, _]:
+                return self._held_of(topic)
+            case [_, _, _]:
+                return int(self.holds(f"{path}/{STATE}"))
+        return 0
+
+    def _held_of(self, topic: str) -> int:
+        rows = self.table.rows_of(topic)
+        return sum(form.nodes * count for form, count in self.partitions.records.forms(rows))
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        self.table.check()
+        self.topics.check()
+        self.partitions.check()

@@ -1,0 +1,335 @@
+"""`/brokers/topics/T` and `/brokers/topics/T/partitions` in columns, by the number that the table gives a topic.
+
+Rules of this module:
+  - a topic's text is what a codec writes of the assignments in the table, and of its id, or the node is not held;
+  - the assignments in the table are those of the last text that fitted: what does not fit leaves them as they are;
+  - the children of `partitions` are numbers: those that came in order cost nothing, others 4 bytes each.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from simzk.errors import LayoutError, ZnodeError
+from simzk.kafka.columnar.plain import NO_DATA, is_plain, made, only_child
+from simzk.kafka.schemas import topic as topic_schema
+from simzk.kafka.schemas.topic import TopicZnode
+from simzk.kafka.topic_partition import ReplicaAssignment
+from simzk.partitions.arrays import pack, unpack
+from simzk.partitions.packed_records import PackedRecords
+from simzk.partitions.scala_order import SMALL
+from simzk.partitions.validation import validate_moves, validate_replicas
+from simzk.zookeeper.numbered_names import LARGEST, NumberedNames
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from simzk.partitions.table import PartitionTable
+    from simzk.zookeeper.hash_order import HashOrderedSet
+    from simzk.zookeeper.requests import ACL
+    from simzk.zookeeper.znode import Znode
+
+PARTITIONS = "partitions"
+TOPIC_CODECS: tuple[Callable[[TopicZnode], bytes], ...] = (
+    topic_schema.encode_v3,
+    topic_schema.encode_v2,
+    topic_schema.encode_v2_of_2_12,
+    topic_schema.encode_v1,
+    topic_schema.encode_v1_spaced,
+)
+"""By their place they are named in forms."""
+
+ID_LENGTH = 22
+"""Characters of a topic's id."""
+
+# The numbers of a topic: those of its own node, then those of `partitions`.
+CZXID, MZXID, PZXID, CTIME, MTIME, VERSION, CVERSION = range(7)
+NODE_WIDTH = 7
+CAPACITY, COUNT = 2 * NODE_WIDTH, 2 * NODE_WIDTH + 1
+WIDTH = 2 * NODE_WIDTH + 2
+
+
+class TopicForm(NamedTuple):
+    """A topic's own node that is held, but for its numbers; `order` of its partitions where the text has another."""
+
+    acl: tuple[ACL, ...]
+    aversion: int
+    codec: int
+    has_partitions: bool
+    order: tuple[int, ...] | None
+
+
+class DirectoryForm(NamedTuple):
+    """`partitions` that is held, but for its numbers."""
+
+    acl: tuple[ACL, ...]
+    aversion: int
+    data: bytes | None
+
+
+class BothForm(NamedTuple):
+    """What is held of a topic; None for a node that is not."""
+
+    topic: TopicForm | None
+    directory: DirectoryForm | None
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes."""
+        return (self.topic is not None) + (self.directory is not None)
+
+
+_NOTHING = ([0] * WIDTH, BothForm(None, None))
+
+
+class TopicColumns:
+    """The two nodes of each topic of one table.
+
+    Args:
+        table: whose topics they are; this object alone changes its assignments.
+        is_used: whether anything is held of the partition of a row, which then stays.
+        forget_row: told of each row that leaves the table.
+
+    Attributes:
+        held: how many nodes are held.
+    """
+
+    def __init__(
+        self, table: PartitionTable, is_used: Callable[[int], bool], forget_row: Callable[[int], None]
+    ) -> None:
+        self._table = table
+        self._is_used = is_used
+        self._forget_row = forget_row
+        self._records: PackedRecords[BothForm] = PackedRecords(WIDTH)
+        self._ids: NDArray[np.bytes_] = np.zeros(0, dtype=f"S{ID_LENGTH}")
+        self._numbers: dict[int, array[int]] = {}
+        self.held = 0
+
+    @property
+    def records(self) -> PackedRecords[BothForm]:
+        """The packed numbers, by number of the topic."""
+        return self._records
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the columns."""
+        explicit = sum(len(numbers) * numbers.itemsize for numbers in self._numbers.values())
+        return self._records.nbytes + self._ids.nbytes + explicit
+
+    def _both(self, name: str) -> tuple[int, list[int], BothForm]:
+        number = self._table.topic_number(name)
+        numbers, form = (self._records.get(number) if number >= 0 else None) or _NOTHING
+        return number, numbers, form
+
+    def form(self, name: str) -> BothForm:
+        """What is held of a topic."""
+        number = self._table.topic_number(name)
+        return (self._records.form(number) if number >= 0 else None) or _NOTHING[1]
+
+    def _write(self, number: int, numbers: Sequence[int], before: BothForm, after: BothForm) -> None:
+        self._records.put(number, numbers, after)
+        self.held += after.nodes - before.nodes
+
+    # The topic's own node
+
+    def look_topic(self, name: str) -> Znode | None:
+        number, numbers, form = self._both(name)
+        held = form.topic
+        if held is None:
+            return None
+        topic_id = self._ids[number].decode() or None
+        data = TOPIC_CODECS[held.codec](TopicZnode(self._assignments(name, held.order), topic_id))
+        node = _restored(data, held.acl, held.aversion, numbers[:NODE_WIDTH])
+        if held.has_partitions:
+            node.add_child(PARTITIONS)
+        return node
+
+    def take_topic(self, name: str) -> Znode | None:
+        node = self.look_topic(name)
+        if node is not None:
+            number, numbers, form = self._both(name)
+            self._write(number, numbers, form, form._replace(topic=None))
+        return node
+
+    def settle_topic(self, path: str, name: str, node: Znode) -> bool:
+        has_partitions = only_child(node, PARTITIONS)
+        if has_partitions is None or node.data is None:
+            return False
+        try:
+            topic = topic_schema.decode(path, node.data)
+        except ZnodeError:
+            return False
+        written = _written_by(topic, node.data)
+        if written is None or not self._take_over(name, topic):
+            return False
+        number, numbers, form = self._both(name)
+        assert form.topic is None
+        held = TopicForm(node.acl, node.aversion, written[0], has_partitions, written[1])
+        self._write(number, [*_numbers_of(node), *numbers[NODE_WIDTH:]], form, form._replace(topic=held))
+        self._keep_id(number, topic.topic_id)
+        return True
+
+    def forget_topic(self, name: str) -> None:
+        """The topic is deleted: its partitions leave the table."""
+        number = self._table.topic_number(name)
+        if number >= 0:
+            assert not self.form(name).nodes
+            self._records.clear(number)
+            self._remove(self._table.rows_of(name).tolist())
+
+    def _assignments(self, name: str, order: Sequence[int] | None) -> dict[int, ReplicaAssignment]:
+        table = self._table
+        rows = table.rows_of(name)
+        moving = set(table.reassigning()).intersection(rows.tolist())
+        found = {}
+        for row, partition, replicas in zip(
+            rows.tolist(), table.partition[rows].tolist(), unpack(table.replicas[rows]), strict=True
+        ):
+            if row in moving:
+                found[partition] = ReplicaAssignment(replicas, table.adding_of(row), table.removing_of(row))
+            else:
+                found[partition] = ReplicaAssignment(replicas)
+        return found if order is None else {partition: found[partition] for partition in order}
+
+    def _take_over(self, name: str, topic: TopicZnode) -> bool:
+        """Whether the table could take these assignments; it has them then."""
+        table = self._table
+        if not _is_possible(topic, table.width):
+            return False
+        rows = table.rows_of(name)
+        known = dict(zip(table.partition[rows].tolist(), rows.tolist(), strict=True))
+        gone = [row for partition, row in known.items() if partition not in topic.partitions]
+        if any(map(self._is_used, gone)):
+            return False
+        present = self._assignments(name, None)
+        new = {partition: one.replicas for partition, one in topic.partitions.items() if partition not in known}
+        if new:
+            table.add(name, new)
+        for partition, one in topic.partitions.items():
+            if one != present.get(partition, ReplicaAssignment(one.replicas)):
+                table.set_assignment(table.row(name, partition), one.replicas, one.adding, one.removing)
+        self._remove(gone)
+        return True
+
+    def _remove(self, rows: Sequence[int]) -> None:
+        for row in rows:
+            self._forget_row(row)
+        self._table.remove(rows)
+
+    def _keep_id(self, number: int, topic_id: str | None) -> None:
+        self._reach(number + 1)
+        self._ids[number] = (topic_id or "").encode()
+
+    def _reach(self, topics: int) -> None:
+        if topics > len(self._ids):
+            ids = np.zeros(max(topics, len(self._ids) + len(self._ids) // 4), dtype=self._ids.dtype)
+            ids[: len(self._ids)] = self._ids
+            self._ids = ids
+
+    # `partitions`
+
+    def look_directory(self, name: str) -> Znode | None:
+        number, numbers, form = self._both(name)
+        held = form.directory
+        if held is None:
+            return None
+        node = _restored(held.data, held.acl, held.aversion, numbers[NODE_WIDTH:CAPACITY])
+        if numbers[CAPACITY]:
+            explicit = self._numbers.get(number)
+            node.children = NumberedNames(numbers[CAPACITY], range(numbers[COUNT]) if explicit is None else explicit)
+        return node
+
+    def take_directory(self, name: str) -> Znode | None:
+        node = self.look_directory(name)
+        if node is not None:
+            number, numbers, form = self._both(name)
+            self._write(number, numbers, form, form._replace(directory=None))
+            self._numbers.pop(number, None)
+        return node
+
+    def settle_directory(self, name: str, node: Znode) -> bool:
+        number, numbers, form = self._both(name)
+        assert form.directory is None
+        children = None if node.children is None else _packed(node.children)
+        if (
+            number < 0
+            or not is_plain(node)
+            or node.data not in NO_DATA
+            or (children is None) != (node.children is None)
+        ):
+            return False
+        capacity, count = (0, 0) if children is None else (children.capacity, len(children))
+        if children is not None and isinstance(children.numbers, array):
+            self._numbers[number] = children.numbers
+        numbers = [*numbers[:NODE_WIDTH], *_numbers_of(node), capacity, count]
+        held = DirectoryForm(node.acl, node.aversion, node.data)
+        self._write(number, numbers, form, form._replace(directory=held))
+        return True
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        self._records.check()
+        assert self.held == sum(form.nodes * topics for form, topics in self._records.forms())
+        for number in self._records.rows().tolist():
+            assert self._table.topics[number], "what is held belongs to a topic"
+        for number in self._numbers:
+            record = self._records.get(number)
+            assert record is not None
+            assert record[1].directory is not None
+
+
+def _restored(data: bytes | None, acl: tuple[ACL, ...], aversion: int, numbers: Sequence[int]) -> Znode:
+    node = made(data, acl, aversion, numbers[CZXID], numbers[CTIME])
+    node.mzxid, node.pzxid, node.mtime_ms = numbers[MZXID], numbers[PZXID], numbers[MTIME]
+    node.version, node.cversion = numbers[VERSION], numbers[CVERSION]
+    return node
+
+
+def _numbers_of(node: Znode) -> list[int]:
+    return [node.czxid, node.mzxid, node.pzxid, node.ctime_ms, node.mtime_ms, node.version, node.cversion]
+
+
+def _packed(children: HashOrderedSet) -> NumberedNames | None:
+    """The same set held as numbers; None where it cannot be."""
+    if not isinstance(children, NumberedNames):
+        return NumberedNames.of(children)
+    return None if children.numbers is None else children
+
+
+def _written_by(topic: TopicZnode, data: bytes) -> tuple[int, tuple[int, ...] | None] | None:
+    """The codec that writes a topic so, and the order of its partitions if it is not the natural one."""
+    partitions, topic_id = topic
+    if topic_id is not None and not (topic_id.isascii() and "\0" not in topic_id and len(topic_id) <= ID_LENGTH):
+        return None
+    orders: list[tuple[int, ...] | None] = [None]
+    if len(partitions) <= SMALL and list(partitions) != sorted(partitions):
+        # Only maps as small as that are written in the order in which they were filled.
+        orders.append(tuple(partitions))
+    for codec, encode in enumerate(TOPIC_CODECS):
+        for order in orders:
+            ordered = {partition: partitions[partition] for partition in order or sorted(partitions)}
+            if encode(TopicZnode(ordered, topic_id)) == data:
+                return codec, order
+    return None
+
+
+def _is_possible(topic: TopicZnode, width: int) -> bool:
+    """Whether a table whose lists have `width` places can hold these assignments."""
+    assignments = topic.partitions.values()
+    if not assignments or max(topic.partitions) > LARGEST:
+        return False
+    if not all(len(one.replicas) <= width and min(one.replicas, default=0) >= 0 for one in assignments):
+        return False
+    try:
+        validate_replicas(pack([one.replicas for one in assignments]))
+        for one in assignments:
+            if one.being_reassigned:
+                validate_moves(one.replicas, one.adding, one.removing)
+    except LayoutError:
+        return False
+    return True

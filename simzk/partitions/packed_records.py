@@ -1,0 +1,151 @@
+"""A few 64-bit numbers for each of millions of rows, and what most rows have in common, in half the bytes.
+
+Rules of the module:
+
+1. Of each number the lower 32 bits stand in a column. The upper halves of a row's numbers, together with its *form*
+   (any value of the caller's), are one entry of a dictionary, and a row holds the entry's code of 16 bits: zxids of
+   one epoch, times of one quarter of a year and nodes made alike share theirs.
+2. A row without a record has code 0.
+3. There is room for 65,534 different entries. A row that would need one more has its record beside the columns.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from numpy.typing import NDArray
+
+Form = TypeVar("Form", bound="Hashable")
+
+_LOW_BITS = 32
+_LOW_MASK = 2**32 - 1
+_NO_RECORD = 0
+_BESIDE = 2**16 - 1
+
+
+class PackedRecords(Generic[Form]):
+    """Records by row.
+
+    Args:
+        width: the numbers of a record, each a signed 64-bit integer.
+
+    >>> records: PackedRecords[str] = PackedRecords(2)
+    >>> records.put(7, (2**40 + 5, -1), "ordinary")
+    >>> records.get(7), records.get(6)
+    (([1099511627781, -1], 'ordinary'), None)
+    """
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self._low: NDArray[np.uint32] = np.empty((0, width), dtype=np.uint32)
+        self._code: NDArray[np.uint16] = np.empty(0, dtype=np.uint16)
+        self._entries: list[tuple[tuple[int, ...], Form] | None] = [None]
+        self._codes: dict[tuple[tuple[int, ...], Form], int] = {}
+        self._beside: dict[int, tuple[list[int], Form]] = {}
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the columns."""
+        return self._low.nbytes + self._code.nbytes
+
+    def get(self, row: int) -> tuple[list[int], Form] | None:
+        """The numbers and the form of a row's record; None where it has none."""
+        code = self._code.item(row) if row < len(self._code) else _NO_RECORD
+        if code == _BESIDE:
+            numbers, form = self._beside[row]
+            return list(numbers), form
+        entry = self._entries[code]
+        if entry is None:
+            return None
+        highs, form = entry
+        low: list[int] = self._low[row].tolist()
+        return [high << _LOW_BITS | part for high, part in zip(highs, low, strict=True)], form
+
+    def form(self, row: int) -> Form | None:
+        """The form of a row's record; None where it has none."""
+        code = self._code.item(row) if row < len(self._code) else _NO_RECORD
+        if code == _BESIDE:
+            return self._beside[row][1]
+        entry = self._entries[code]
+        return None if entry is None else entry[1]
+
+    def put(self, row: int, numbers: Sequence[int], form: Form) -> None:
+        """Write a row's record."""
+        assert len(numbers) == self.width
+        self._reach(row + 1)
+        code = self._code_of(tuple([number >> _LOW_BITS for number in numbers]), form)
+        if self._code.item(row) == _BESIDE:
+            del self._beside[row]
+        if code == _BESIDE:
+            self._beside[row] = list(numbers), form
+        else:
+            self._low[row] = [number & _LOW_MASK for number in numbers]
+        self._code[row] = code
+
+    def fill(self, first: int, numbers: NDArray[np.int64], form: Form) -> None:
+        """Write the records of consecutive rows at once, int64[k, width], all of one form.
+
+        The upper halves of each number must be one in all rows: it is meant for zxids and times made in one go.
+        """
+        if not len(numbers):
+            return
+        highs = numbers >> _LOW_BITS
+        assert (highs == highs[0]).all(), "rows filled at once share their upper halves"
+        code = self._code_of(tuple(highs[0].tolist()), form)
+        assert code != _BESIDE, "rows are filled while there is room"
+        self._reach(first + len(numbers))
+        self._low[first : first + len(numbers)] = numbers & _LOW_MASK
+        self._code[first : first + len(numbers)] = code
+
+    def clear(self, row: int) -> None:
+        """Drop a row's record, if it has one."""
+        if row < len(self._code):
+            self._beside.pop(row, None)
+            self._code[row] = _NO_RECORD
+
+    def rows(self) -> NDArray[np.intp]:
+        """The rows that have a record, ascending."""
+        return np.flatnonzero(self._code)
+
+    def forms(self, rows: NDArray[np.integer] | None = None) -> list[tuple[Form, int]]:
+        """How many of the rows, all where None, have a record of each form; a form may come more than once."""
+        asked = self.rows() if rows is None else rows[rows < len(self._code)]
+        codes = self._code[asked]
+        counts = np.bincount(codes, minlength=1)[:_BESIDE].tolist()
+        found = [(entry[1], counts[code]) for code, entry in enumerate(self._entries[: len(counts)]) if entry]
+        if self._beside:
+            found += [(self._beside[row][1], 1) for row in asked[codes == _BESIDE].tolist()]
+        return found
+
+    def _code_of(self, highs: tuple[int, ...], form: Form) -> int:
+        entry = (highs, form)
+        code = self._codes.get(entry)
+        if code is None:
+            code = len(self._entries)
+            if code >= _BESIDE:
+                return _BESIDE
+            self._codes[entry] = code
+            self._entries.append(entry)
+        return code
+
+    def _reach(self, rows: int) -> None:
+        present = len(self._code)
+        if rows <= present:
+            return
+        capacity = rows if not present else max(rows, present + present // 4)
+        low, code = self._low, self._code
+        self._low = np.zeros((capacity, self.width), dtype=np.uint32)
+        self._code = np.zeros(capacity, dtype=np.uint16)
+        self._low[:present], self._code[:present] = low, code
+
+    def check(self) -> None:
+        """Assert every invariant of the structure."""
+        assert len(self._entries) == len(self._codes) + 1 <= _BESIDE
+        assert all(self._entries[code] == entry for entry, code in self._codes.items())
+        assert np.flatnonzero(self._code == _BESIDE).tolist() == sorted(self._beside)
+        assert int(self._code[self._code != _BESIDE].max(initial=0)) < len(self._entries)

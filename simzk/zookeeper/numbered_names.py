@@ -1,0 +1,145 @@
+"""Children called 0, 1, 2, ..., as a queue's or a Kafka topic's are, held as numbers: 4 bytes a child, or none.
+
+Rules of this module:
+  - to whoever asks it is a `HashOrderedSet` with the same history; only its memory differs;
+  - names that are 0 to n-1 and came in that order are a `range`; others an array in the order in which they came;
+  - a name that is no such number turns the set into a plain one, for good.
+"""
+
+from __future__ import annotations
+
+from array import array
+from functools import lru_cache
+
+from simzk.zookeeper.hash_order import HashOrderedSet, java_string_hash, spread
+
+LARGEST = 2**31 - 1
+
+
+def number_of(name: str) -> int | None:
+    """The number that a name is the decimal text of, without leading zeros and of 31 bits; None for any other name.
+
+    >>> [number_of(name) for name in ("0", "17", "01", "-1", "1e3", "")]
+    [0, 17, None, None, None, None]
+    """
+    if not (name.isascii() and name.isdigit()) or (name[0] == "0" and name != "0") or len(name) > len(str(LARGEST)):
+        return None
+    number = int(name)
+    return number if number <= LARGEST else None
+
+
+class NumberedNames(HashOrderedSet):
+    """A set of decimal numbers as text.
+
+    Args:
+        capacity: the number of buckets, as of a `HashOrderedSet` that has grown to hold so many.
+        numbers: what it holds, in the order in which they came; an array is this set's own from here on.
+
+    >>> names = NumberedNames(8, range(3))
+    >>> names.add("3")
+    >>> names.ordered(), names.numbers
+    (['0', '1', '2', '3'], range(0, 4))
+    """
+
+    __slots__ = ("numbers",)
+
+    def __init__(self, capacity: int, numbers: range | array[int]) -> None:
+        super().__init__(capacity)
+        self.numbers: range | array[int] | None = numbers
+        """None once the set is a plain one."""
+
+    @classmethod
+    def of(cls, names: HashOrderedSet) -> NumberedNames | None:
+        """The same set held as numbers, if all of its names are."""
+        numbers = array("i")
+        for name in names.in_order_of_arrival():
+            number = number_of(name)
+            if number is None:
+                return None
+            numbers.append(number)
+        count = len(numbers)
+        if set(numbers) == set(range(count)) and tuple(names.ordered()) == _counted(count, names.capacity):
+            # In the order that counts, within buckets, they came as if counted.
+            return cls(names.capacity, range(count))
+        return cls(names.capacity, numbers)
+
+    def __len__(self) -> int:
+        return super().__len__() if self.numbers is None else len(self.numbers)
+
+    def __contains__(self, element: object) -> bool:
+        if self.numbers is None:
+            return super().__contains__(element)
+        number = number_of(element) if isinstance(element, str) else None
+        return number is not None and number in self.numbers
+
+    def add(self, element: str) -> None:
+        numbers = self.numbers
+        number = None if numbers is None else number_of(element)
+        if numbers is None or number is None:
+            self._make_plain()
+            super().add(element)
+            return
+        if number in numbers:
+            return
+        if isinstance(numbers, array):
+            numbers.append(number)
+        elif number == len(numbers):
+            self.numbers = range(number + 1)
+        else:
+            self.numbers = array("i", [*numbers, number])
+        self._order = None
+        if len(self) * 4 > self._capacity * 3:
+            self._capacity *= 2
+
+    def discard(self, element: str) -> None:
+        numbers = self.numbers
+        if numbers is None:
+            super().discard(element)
+            return
+        number = number_of(element)
+        if number is None or number not in numbers:
+            return
+        if isinstance(numbers, range) and number == len(numbers) - 1:
+            self.numbers = range(number)
+        else:
+            left = numbers if isinstance(numbers, array) else array("i", numbers)
+            left.remove(number)
+            self.numbers = left
+        self._order = None
+
+    def in_order_of_arrival(self) -> list[str]:
+        return super().in_order_of_arrival() if self.numbers is None else list(map(str, self.numbers))
+
+    def ordered(self) -> list[str]:
+        if self.numbers is not None and self._order is None:
+            if isinstance(self.numbers, range):
+                self._order = list(_counted(len(self.numbers), self._capacity))
+            else:
+                self._order = _by_bucket(self.in_order_of_arrival(), self._capacity)
+        return super().ordered()
+
+    def _make_plain(self) -> None:
+        if self.numbers is not None:
+            self._spreads = dict.fromkeys(self.in_order_of_arrival())
+            self.numbers = None
+
+    def check(self) -> None:
+        if self.numbers is None:
+            super().check()
+            return
+        assert len(self) * 4 <= self._capacity * 3
+        assert not self._spreads
+        if isinstance(self.numbers, range):
+            assert self.numbers == range(len(self.numbers))
+        else:
+            assert len(set(self.numbers)) == len(self.numbers)
+
+
+def _by_bucket(names: list[str], capacity: int) -> list[str]:
+    return sorted(names, key=lambda name: spread(java_string_hash(name)) & (capacity - 1))
+
+
+@lru_cache(maxsize=32)
+def _counted(count: int, capacity: int) -> tuple[str, ...]:
+    """The names 0 to `count` - 1 as a set lists them to which they came in that order."""
+    return tuple(_by_bucket(list(map(str, range(count))), capacity))

@@ -1,0 +1,188 @@
+"""A tree with topics in columns says, does and writes what one of objects does: any requests, reply by reply."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import event
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from simzk.kafka.columnar import ColumnarTopics
+from simzk.kafka.schemas.partition_state import encode
+from simzk.kafka.schemas.topic import TopicZnode, encode_v3
+from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment
+from simzk.zookeeper import requests as req
+from simzk.zookeeper.config import ServerConfig
+from simzk.zookeeper.persistence import TreeDigest, encode_snapshot, touched_paths
+from simzk.zookeeper.requests import OPEN_ACL
+from simzk.zookeeper.server import Server
+from tests.kafka.columnar.requests import REQUESTS, TOPICS_PATH
+
+if TYPE_CHECKING:
+    from simzk.zookeeper.connection import Connection
+    from simzk.zookeeper.transactions import Transaction
+
+CONFIG = ServerConfig(tick_time_ms=500, extended_types=True, container_check_interval_ms=3_000)
+CLIENTS = 2
+
+
+T = f"{TOPICS_PATH}/t"
+TOPIC_OF_FOUR = (
+    req.Create2(T, encode_v3(TopicZnode({number: ReplicaAssignment((1, 2)) for number in range(4)})), OPEN_ACL, 0),
+    req.Create2(f"{T}/partitions", None, OPEN_ACL, 0),
+    *[req.Create2(f"{T}/partitions/{number}", None, OPEN_ACL, 0) for number in range(4)],
+    *[
+        req.Create2(f"{T}/partitions/{number}/state", encode(LeaderAndIsr(1, 0, (1, 2), 1)), OPEN_ACL, 0)
+        for number in range(4)
+    ],
+)
+
+
+class Arm:
+    """One server with its clients, and the digest that is kept of its tree."""
+
+    def __init__(self) -> None:
+        self.server = Server(CONFIG)
+        self.clients: list[Connection] = []
+        self.digest = TreeDigest(self.server.tree)
+        self.server.on_transaction.append(self._note)
+        for _ in range(CLIENTS):
+            self.connect(0)
+        for path in ("/brokers", TOPICS_PATH):
+            self.server.handle(self.clients[0], 0, req.Create(path, b"", OPEN_ACL, 0), 0)
+        self.said()
+
+    def _note(self, transaction: Transaction) -> None:
+        self.digest.refresh(touched_paths(transaction.record))
+
+    def connect(self, now_ms: int) -> None:
+        request = req.ConnectRequest(0, 0, 4_000, 0, None, False)
+        self.clients.append(self.server.connect(request, now_ms))
+
+    def said(self) -> list[tuple[int, object]]:
+        """All that was sent since this was last asked, by client."""
+        return [
+            (self.clients.index(connection), message)
+            for connection, messages in self.server.take_output()
+            for message in messages
+        ]
+
+    def snapshot(self) -> bytes:
+        server = self.server
+        timeouts_ms = server.sessions.timeouts_ms()
+        return b"".join(encode_snapshot(server.tree, timeouts_ms, lambda: (server.zxid, self.digest.value)))
+
+
+class TwinMachine(RuleBasedStateMachine):
+    """Two servers that are asked the same; one of them has a backing from some moment on."""
+
+    @initialize(late=st.booleans(), settled=st.booleans())
+    def start(self, late: bool, settled: bool) -> None:
+        self.plain, self.columnar = Arm(), Arm()
+        self.backing: ColumnarTopics | None = None
+        self.now_ms = 0
+        self.xid = 0
+        if not late:
+            self.mount()
+        if settled:
+            self.ask(0, req.Multi(TOPIC_OF_FOUR))
+
+    def both(self, act: Any) -> None:
+        """The same to both, and the same from both."""
+        act(self.plain)
+        act(self.columnar)
+        assert self.columnar.said() == self.plain.said()
+
+    @precondition(lambda self: self.backing is None)
+    @rule()
+    def mount(self) -> None:
+        self.backing = ColumnarTopics()
+        self.columnar.server.tree.mount(self.backing)
+
+    @rule(client=st.integers(0, CLIENTS - 1), request=REQUESTS)
+    def ask(self, client: int, request: req.Request) -> None:
+        self.xid += 1
+        self.both(lambda arm: arm.server.handle(arm.clients[-1 - client], self.xid, request, self.now_ms))
+
+    @rule(requests=st.lists(REQUESTS, max_size=8))
+    def ask_much(self, requests: list[req.Request]) -> None:
+        for request in requests:
+            self.ask(0, request)
+
+    @rule(client=st.integers(0, CLIENTS - 1))
+    def authenticate(self, client: int) -> None:
+        self.xid += 1
+        request = req.Auth(0, "digest", b"ann:pw")
+        self.both(lambda arm: arm.server.handle(arm.clients[-1 - client], self.xid, request, self.now_ms))
+
+    @rule(passed_ms=st.integers(0, 3_000))
+    def wait(self, passed_ms: int) -> None:
+        self.now_ms += passed_ms
+        self.both(lambda arm: arm.server.tick(self.now_ms))
+
+    @rule()
+    def come_anew(self) -> None:
+        for _ in range(CLIENTS):
+            self.both(lambda arm: arm.connect(self.now_ms))
+
+    @rule(path=st.sampled_from([TOPICS_PATH, f"{TOPICS_PATH}/t"]))
+    def take_up_watches(self, path: str) -> None:
+        self.xid += 1
+        below = tuple(f"{path}{name}" for name in ("", "/partitions", "/partitions/0", "/partitions/0/state"))
+        request = req.SetWatches(self.plain.server.zxid - 2, below, below, below)
+        self.both(lambda arm: arm.server.handle(arm.clients[-1], self.xid, request, self.now_ms))
+
+    @rule(limits=st.sampled_from([b"count=4,bytes=-1", b"count=-1,bytes=-1=;byteHardLimit=300"]))
+    def set_quota(self, limits: bytes) -> None:
+        quota = f"/zookeeper/quota{TOPICS_PATH}"
+        for path, data in (
+            ("/zookeeper/quota/brokers", b""),
+            (quota, b""),
+            (f"{quota}/zookeeper_limits", limits),
+            (f"{quota}/zookeeper_stats", b""),
+        ):
+            self.ask(0, req.Create(path, data, OPEN_ACL, 0))
+
+    @invariant()
+    def trees_are_equal(self) -> None:
+        ours, theirs = self.columnar.server.tree, self.plain.server.tree
+        self.columnar.server.check()
+        assert len(ours) == len(theirs)
+        assert list(ours.containers) == list(theirs.containers)
+        for (path, node), (expected_path, expected) in zip(ours.walk(), theirs.walk(), strict=True):
+            assert path == expected_path
+            assert (path in ours) == (path in theirs)
+            assert (node.data, node.acl, node.stat()) == (expected.data, expected.acl, expected.stat())
+            assert (node.cversion, node.ephemeral_owner) == (expected.cversion, expected.ephemeral_owner)
+            assert ours.descendant_count(path) == theirs.descendant_count(path)
+        assert self.columnar.digest.value == self.plain.digest.value == TreeDigest(ours).value
+
+    def teardown(self) -> None:
+        if hasattr(self, "plain"):
+            assert self.columnar.snapshot() == self.plain.snapshot()
+            if self.backing is not None:
+                event(f"nodes held: {min(len(self.backing), 6)}")
+
+
+TestTwins = TwinMachine.TestCase
+
+
+def test_what_kafka_writes_is_held() -> None:
+    """The machine above says something: all that Kafka writes goes to the columns, and comes back to them."""
+    arm, backing = Arm(), ColumnarTopics()
+    arm.server.tree.mount(backing)
+    client, state = arm.clients[0], f"{T}/partitions/2/state"
+    arm.server.handle(client, 1, req.Multi(TOPIC_OF_FOUR), 1)
+    assert len(backing) == len(TOPIC_OF_FOUR) == 10
+    assert backing.table.leader.tolist() == [1, 1, 1, 1]
+    arm.server.handle(client, 2, req.SetData(state, encode(LeaderAndIsr(2, 1, (2,), 1)), 0), 2)
+    assert (len(backing), backing.table.leader.tolist()) == (10, [1, 1, 2, 1])
+    arm.server.handle(client, 3, req.SetData(state, b'{"controller_epoch": 1}', -1), 3)
+    assert (len(backing), backing.table.version.tolist()) == (9, [0, 0, -1, 0])
+    arm.server.handle(client, 4, req.SetData(state, encode(LeaderAndIsr(2, 2, (2, 1), 1)), -1), 4)
+    assert (len(backing), backing.table.version.tolist()) == (10, [0, 0, 3, 0])
+    for operation in reversed(TOPIC_OF_FOUR):
+        arm.server.handle(client, 5, req.Delete(operation.path, -1), 5)
+    assert (len(backing), len(backing.table)) == (0, 0)
+    arm.server.check()
