@@ -38,14 +38,14 @@ def main(arguments: list[str]) -> int:
     asked = _parser().parse_args(arguments)
     settings = read_settings(asked)
     server = _server(settings, asked)
-    admin = _admin(server) if isinstance(server, TcpServer) else None
+    admins = _admins(server)
     for notice in settings.notices:
         sys.stderr.write(f"simzk: warning: {notice}\n")
     for loss in server.losses:
         sys.stderr.write(f"simzk: lost: {loss}\n")
     _spare_the_living()
     _allow_open_files()
-    return asyncio.run(_serve(server, admin))
+    return asyncio.run(_serve(server, admins))
 
 
 def _server(settings: Settings, asked: argparse.Namespace) -> TcpServer | EnsembleTcp:
@@ -53,11 +53,11 @@ def _server(settings: Settings, asked: argparse.Namespace) -> TcpServer | Ensemb
         from simzk.cli.serve_kafka import serve_scenario
 
         return serve_scenario(settings, asked)
-    if asked.servers == 1 and not asked.read_only:
+    if asked.servers == 1 and not asked.observers and not asked.read_only:
         return TcpServer(settings, WallClock())
     from simzk.serve.ensemble_tcp import EnsembleTcp
 
-    return EnsembleTcp(settings, asked.servers, WallClock(), read_only=asked.read_only)
+    return EnsembleTcp(settings, asked.servers, WallClock(), observers=asked.observers, read_only=asked.read_only)
 
 
 def read_settings(asked: argparse.Namespace) -> Settings:
@@ -99,6 +99,12 @@ def _servers(text: str) -> int:
     return int(text)
 
 
+def _observers(text: str) -> int:
+    if not text.isdecimal() or int(text) > 253:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of observers, 0 to 253")
+    return int(text)
+
+
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> None:  # type: ignore[override]  # argparse's own exits in a form of its own
         raise ConfigError(message, right="what simzk serve --help says")
@@ -123,6 +129,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--no-fsync", action="store_true", help="do not force what is written to the disk")
     parser.add_argument("--config", metavar="FILE", type=Path, help="the real server's own zoo.cfg")
     parser.add_argument("--servers", metavar="N", type=_servers, default=1, help="an ensemble of N, a port each")
+    parser.add_argument(
+        "--observers", metavar="N", type=_observers, default=0, help="N servers more, which have no vote"
+    )
     parser.add_argument("--kafka", metavar="FILE", help="simulated brokers on it: this scenario, on wall time")
     parser.add_argument("--read-only", action="store_true", help="without a majority, serve read-only clients")
     parser.add_argument("--jaas", metavar="FILE", type=Path, help="users of SASL DIGEST-MD5, as the real server's file")
@@ -131,13 +140,16 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _admin(server: TcpServer) -> AdminServer | None:
+def _admins(server: TcpServer | EnsembleTcp) -> list[AdminServer]:
+    """A lone server's AdminServer, where one is asked for, or those that an ensemble has."""
+    if not isinstance(server, TcpServer):
+        return list(server.admins.values())
     settings = server.settings
     if settings.admin_port is None:
-        return None
+        return []
     from simzk.serve.admin import AdminServer
 
-    return AdminServer(server, settings.admin_address, settings.admin_port, settings.admin_path)
+    return [AdminServer(server, settings.admin_address, settings.admin_port, settings.admin_path)]
 
 
 def _spare_the_living() -> None:
@@ -156,14 +168,14 @@ def _allow_open_files() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-async def _serve(server: TcpServer | EnsembleTcp, admin: AdminServer | None) -> int:
+async def _serve(server: TcpServer | EnsembleTcp, admins: list[AdminServer]) -> int:
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
     server.on_failure = stopped.set
     await server.start()
-    if admin is not None:
+    for admin in admins:
         await admin.start()
         sys.stderr.write(f"simzk: AdminServer on http://{admin.name}{server.settings.admin_path}\n")
     sys.stdout.write(f"listening on {server.name}\n")
@@ -173,7 +185,7 @@ async def _serve(server: TcpServer | EnsembleTcp, admin: AdminServer | None) -> 
         loop.remove_signal_handler(number)
         signal.signal(number, signal.SIG_IGN)  # it is stopping already
     server.stop()
-    if admin is not None:
+    for admin in admins:
         admin.stop()
     if server.failure is not None:
         sys.stderr.write(f"simzk: error: {server.failure}\n")

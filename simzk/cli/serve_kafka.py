@@ -29,6 +29,7 @@ def serve_scenario(settings: Settings, asked: argparse.Namespace) -> WorldTcp:
     """
     cannot = {
         "--servers": asked.servers != 1,
+        "--observers": asked.observers != 0,
         "--read-only": asked.read_only,
         "--data-dir": settings.data_directory is not None,
         "--zookeeper-version": asked.zookeeper_version is not None,

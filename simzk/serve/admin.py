@@ -6,7 +6,9 @@ Rules of this module:
   - POST of `/faults/<verb>?...`, and GET of `/faults`, are simzk's own: a test's verbs for those who have only HTTP
     (admin_faults.py);
   - one request a connection, its body is not looked at, at most `REQUEST_BYTES` of it are read;
-  - it runs on the loop of the server that it tells of.
+  - it runs on the loop of the server that it tells of;
+  - of a server of an ensemble that is stopped it tells nothing (a real one's is gone with it), but faults are taken,
+    for they are how it starts again.
 
 Source: org.apache.zookeeper.server.admin.JettyAdminServer, JsonOutputter.
 """
@@ -21,10 +23,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from simzk.errors import SimzkError
-from simzk.serve.admin_commands import BY_NAME, COMMANDS, SET_TRACE_MASK, SNAPSHOT
+from simzk.serve.admin_commands import BY_NAME, COMMANDS, SET_TRACE_MASK, SNAPSHOT, UNLESS_LOOKING
 from simzk.serve.admin_faults import FAULTS
 from simzk.serve.admin_snapshot import Refusal, Snapshots
 from simzk.serve.tcp import bind, name_of
+from simzk.wire.four_letter_words import NOT_SERVING
 from simzk.wire.monitoring import prometheus
 
 if TYPE_CHECKING:
@@ -80,12 +83,16 @@ class AdminServer:
     """
 
     def __init__(self, server: TcpServer, address: str, port: int, path: str = "/commands") -> None:
-        self._server = server
+        self.follow(server)
         self._listener = bind(address, port, BACKLOG)
         self._path = path
         self._accepting: asyncio.Server | None = None
-        self._snapshots = Snapshots(server, server.settings.snapshot_interval_ms)
         self.name = name_of(self._listener)
+
+    def follow(self, server: TcpServer) -> None:
+        """Tell of this server from now on: the one that it told of was stopped, and has been started anew."""
+        self._server = server
+        self._snapshots = Snapshots(server, server.settings.snapshot_interval_ms)
 
     async def start(self) -> None:
         """Begin to answer, on the running loop."""
@@ -109,6 +116,8 @@ class AdminServer:
             if method != "POST":
                 return Response(HTTPStatus.METHOD_NOT_ALLOWED, _TEXT, "a fault is a POST\n")
             return self._inject(path.removeprefix("/faults/"), query)
+        if not self._server.host.is_open:
+            return Response(HTTPStatus.SERVICE_UNAVAILABLE, _TEXT, "this server is stopped\n")
         is_command = f"{path}/".startswith(f"{self._path}/")
         if method == "OPTIONS":
             allowed = "GET, HEAD, POST, TRACE, OPTIONS" if is_command else "GET, HEAD, TRACE, OPTIONS"
@@ -123,6 +132,8 @@ class AdminServer:
             return Response(HTTPStatus.OK, _HTML, links)
         if path.startswith(f"{self._path}/"):
             name = path.removeprefix(f"{self._path}/")
+            if name in UNLESS_LOOKING and not self._server.host.server.mode:
+                return _looking(UNLESS_LOOKING[name])
             if name in SNAPSHOT:
                 return self._snapshot(method, query, authorization, address)
             if method == "POST" and name in BY_NAME:
@@ -178,7 +189,7 @@ class AdminServer:
             rule = fault(self._server, query)
         except SimzkError as error:
             return _json({"command": verb, "error": str(error)}, HTTPStatus.BAD_REQUEST)
-        made = {} if rule is None else {"rule": rule.number}
+        made = rule if isinstance(rule, dict) else {} if rule is None else {"rule": rule.number}
         return _json({"command": verb, **made, "error": None})
 
     def _rules(self) -> list[dict[str, object]]:
@@ -189,6 +200,12 @@ class AdminServer:
 def _no_post(name: str) -> Response:
     """What is no command of POST: there the real server stumbles, with this status."""
     return Response(HTTPStatus.INTERNAL_SERVER_ERROR, _TEXT, f"{name} is not a POST\n")
+
+
+def _looking(name: str) -> Response:
+    """What a server of an ensemble answers that looks for a leader; a real one's command monitor stumbles there."""
+    status = HTTPStatus.INTERNAL_SERVER_ERROR if name == "monitor" else HTTPStatus.OK
+    return _json({"command": name, "error": NOT_SERVING}, status)
 
 
 def _json(told: dict[str, Any], status: HTTPStatus = HTTPStatus.OK) -> Response:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from simzk.serve import admin_place
 from simzk.wire import monitoring
 
 if TYPE_CHECKING:
@@ -119,20 +120,12 @@ def _last_snapshot(report: Report) -> Answer:
     return {"zxid": f"{zxid & 0xFFFFFFFFFFFFFFFF:x}", "timestamp": at_s}
 
 
-def _leader(report: Report) -> Answer:
-    return {"error": "server is not initialized"}
-
-
 def _monitor(report: Report) -> Answer:
     return dict(monitoring.values(report))
 
 
 def _nothing(report: Report) -> Answer:
     return {}
-
-
-def _observers(report: Report) -> Answer:
-    return {"synced_observers": 0, "observers": []}
 
 
 def _server_stats(report: Report) -> Answer:
@@ -167,6 +160,7 @@ def _server_stats(report: Report) -> Answer:
             "uptime": report.uptime_ms,
         },
         "client_response": sizes,
+        **admin_place.proposals(report),
         "node_count": len(report.server.tree),
     }
 
@@ -185,10 +179,6 @@ def _system_properties(report: Report) -> Answer:
     return dict(report.properties)
 
 
-def _voting_view(report: Report) -> Answer:
-    return {"current_config": {}}
-
-
 def _watch_summary(report: Report) -> Answer:
     by_path = monitoring.watching_sessions(report)
     return {
@@ -204,10 +194,6 @@ def _watches(report: Report) -> Answer:
 
 def _watches_by_path(report: Report) -> Answer:
     return {"path_to_session_ids": monitoring.watching_sessions(report)}
-
-
-def _zabstate(report: Report) -> Answer:
-    return {"voting": False, "zabstate": ""}
 
 
 class Command(NamedTuple):
@@ -231,10 +217,10 @@ COMMANDS = (
     Command(("initial_configuration", "icfg"), _initial_configuration),
     Command(("is_read_only", "isro"), _is_read_only),
     Command(("last_snapshot", "lsnp"), _last_snapshot),
-    Command(("leader", "lead"), _leader),
+    Command(("leader", "lead"), admin_place.leader),
     Command(("monitor", "mntr"), _monitor),
     Command(("observer_connection_stat_reset", "orst"), _nothing),
-    Command(("observers", "obsr"), _observers),
+    Command(("observers", "obsr"), admin_place.observers),
     Command(("ruok",), _nothing),
     Command(("server_stats", "srvr"), _server_stats),
     Command(SET_TRACE_MASK, _get_trace_mask),  # told once it is set
@@ -242,10 +228,13 @@ COMMANDS = (
     Command(("stat_reset", "srst"), _stat_reset),
     Command(("stats", "stat"), _stats),
     Command(("system_properties", "sysp"), _system_properties),
-    Command(("voting_view",), _voting_view),
+    Command(("voting_view",), admin_place.voting_view),
     Command(("watch_summary", "wchs"), _watch_summary),
     Command(("watches", "wchc"), _watches),
     Command(("watches_by_path", "wchp"), _watches_by_path),
-    Command(("zabstate",), _zabstate),
+    Command(("zabstate",), admin_place.zab_state),
 )
 BY_NAME = {name: command for command in COMMANDS for name in command.names}
+_ALWAYS = frozenset({"environment", "get_trace_mask", "set_trace_mask", "system_properties", "zabstate"})
+UNLESS_LOOKING = {name: command.names[0] for name, command in BY_NAME.items() if command.names[0] not in _ALWAYS}
+"""By their names the commands that a server does not answer that has no leader."""

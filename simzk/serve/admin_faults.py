@@ -10,9 +10,12 @@
 | /faults/delay?seconds=S, /faults/hold | keeps requests back, for a time or until they are released |
 | /faults/pause_at | from a request on neither reads nor answers its session, until released |
 | /faults/expire_at | ends the session that a request comes from |
+| /faults/move_at?server=N | loses a request, and lets server N of the ensemble alone take its session up |
 | /faults/fail?error=NAME | answers requests with an error |
 | /faults/release?rule=N, /faults/clear?rule=N | lets go what a rule keeps back; ends it too, or all of them |
 | /faults/restart | stops the server and starts it again: connections are cut, the tree and the sessions stay |
+
+What befalls the servers of an ensemble has a table of its own (admin_ensemble_faults.py).
 
 Those from drop_request to fail make a rule, whose number is in the answer. They take `op`, `session`, `path`,
 `below=true` and `n` (how often, 1 if it is not given, or `all`), and mean every request where none of these is given.
@@ -26,7 +29,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simzk.errors import ConfigError, SimzkError
+from simzk.errors import ConfigError
+from simzk.serve import admin_ensemble_faults as ensemble
+from simzk.serve.admin_query import Query, number, seconds, session, wanted
 from simzk.simulation.fault_verbs import FaultVerbs, Which
 
 if TYPE_CHECKING:
@@ -34,49 +39,27 @@ if TYPE_CHECKING:
 
     from simzk.serve.tcp import TcpServer
     from simzk.simulation.fault_rules import FaultRule
-Query = dict[str, str]
-
-
-def _wanted(query: Query, name: str) -> str:
-    if name not in query:
-        raise SimzkError("it is not given", where=name, right=f"?{name}=...")
-    return query[name]
-
-
-def _number(query: Query, name: str) -> int:
-    text = _wanted(query, name)
-    try:
-        return int(text, 0)
-    except ValueError:
-        raise SimzkError(f"{text!r} is no number", where=name) from None
-
-
-def _session(server: TcpServer, query: Query) -> int:
-    session_id = _number(query, "session")
-    if session_id not in server.host.server.sessions:
-        raise SimzkError(f"there is no session 0x{session_id:x}", where="session", right="a session that lives")
-    return session_id
 
 
 def _expire(server: TcpServer, query: Query) -> None:
-    server.host.expire(_session(server, query))
+    server.host.whole.expire(session(server, query))
 
 
 def _disconnect(server: TcpServer, query: Query) -> None:
-    server.host.disconnect(_session(server, query))
+    server.host.whole.disconnect(session(server, query))
 
 
 def _pause(server: TcpServer, query: Query) -> None:
-    server.host.pause(_session(server, query))
+    server.host.whole.pause(session(server, query))
 
 
 def _resume(server: TcpServer, query: Query) -> None:
     # A session may have run out while it was paused, and be resumed nevertheless.
-    server.resume(_number(query, "session"))
+    server.host.whole.resume(number(query, "session"))
 
 
 def _restart(server: TcpServer, query: Query) -> None:
-    server.host.restart()
+    server.host.whole.restart()
 
 
 class SessionFaults(FaultVerbs[int]):
@@ -88,9 +71,13 @@ class SessionFaults(FaultVerbs[int]):
 
     def __init__(self, server: TcpServer) -> None:
         super().__init__(server.host.rules)
+        self._host = server.host.whole
 
     def _session_of(self, client: int) -> Hashable:
         return client
+
+    def _servers(self) -> tuple[int, ...]:
+        return self._host.servers
 
 
 def _which(server: TcpServer, query: Query) -> Which[int]:
@@ -99,20 +86,16 @@ def _which(server: TcpServer, query: Query) -> Which[int]:
     if query.get("below", "false") not in ("true", "false"):
         raise ConfigError(f"{query['below']!r} is neither", where="below", right="true or false")
     if "session" in query:
-        which["client"] = _session(server, query)
+        which["client"] = session(server, query)
     if "path" in query:
         which["path"] = query["path"]
     if "n" in query:
-        which["times"] = None if query["n"] == "all" else _number(query, "n")
+        which["times"] = None if query["n"] == "all" else number(query, "n")
     return which
 
 
-def _seconds(query: Query) -> float:
-    text = _wanted(query, "seconds")
-    try:
-        return float(text)
-    except ValueError:
-        raise ConfigError(f"{text!r} is no number", where="seconds") from None
+def _move_at(server: TcpServer, query: Query) -> FaultRule:
+    return SessionFaults(server).move(query.get("op"), server=number(query, "server"), **_which(server, query))
 
 
 def _drop_request(server: TcpServer, query: Query) -> FaultRule:
@@ -124,7 +107,7 @@ def _drop_reply(server: TcpServer, query: Query) -> FaultRule:
 
 
 def _delay(server: TcpServer, query: Query) -> FaultRule:
-    return SessionFaults(server).delay(query.get("op"), seconds=_seconds(query), **_which(server, query))
+    return SessionFaults(server).delay(query.get("op"), seconds=seconds(query), **_which(server, query))
 
 
 def _hold(server: TcpServer, query: Query) -> FaultRule:
@@ -140,39 +123,49 @@ def _expire_at(server: TcpServer, query: Query) -> FaultRule:
 
 
 def _fail(server: TcpServer, query: Query) -> FaultRule:
-    return SessionFaults(server).fail(query.get("op"), error=_wanted(query, "error"), **_which(server, query))
+    return SessionFaults(server).fail(query.get("op"), error=wanted(query, "error"), **_which(server, query))
 
 
 def _fail_next(server: TcpServer, query: Query) -> FaultRule:
-    _wanted(query, "op")
+    wanted(query, "op")
     return _fail(server, query)
 
 
 def _release(server: TcpServer, query: Query) -> None:
-    server.host.rules.find(_number(query, "rule")).release()
+    server.host.rules.find(number(query, "rule")).release()
 
 
 def _clear(server: TcpServer, query: Query) -> None:
     if "rule" in query:
-        server.host.rules.find(_number(query, "rule")).clear()
+        server.host.rules.find(number(query, "rule")).clear()
     else:
         server.host.rules.clear()
 
 
-FAULTS: dict[str, Callable[[TcpServer, Query], FaultRule | None]] = {
+# What is made known in the answer: the rule that was made, or what a verb tells.
+FAULTS: dict[str, Callable[[TcpServer, Query], FaultRule | dict[str, int] | None]] = {
     "clear": _clear,
+    "cut": ensemble.cut,
     "delay": _delay,
     "disconnect": _disconnect,
     "drop_reply": _drop_reply,
     "drop_request": _drop_request,
+    "elect": ensemble.elect,
     "expire": _expire,
     "expire_at": _expire_at,
     "fail": _fail,
     "fail_next": _fail_next,
+    "heal": ensemble.heal,
     "hold": _hold,
+    "lag": ensemble.lag,
+    "lose_leader": ensemble.lose_leader,
+    "move": ensemble.move,
+    "move_at": _move_at,
     "pause": _pause,
     "pause_at": _pause_at,
     "release": _release,
     "restart": _restart,
     "resume": _resume,
+    "start": ensemble.start,
+    "stop": ensemble.stop,
 }

@@ -1,8 +1,8 @@
 """An ensemble on TCP: a port a server, all on one event loop, under one lock.
 
 Rules of this module:
-  - each server is served as a lone one is (tcp.py), by a host of its own; what one of them does may leave output in
-    all, so whoever flushes one flushes all;
+  - each server is served as a lone one is (tcp.py), by a host of its own, with an AdminServer of its own; what one of
+    them does may leave output in all, so whoever flushes one flushes all;
   - a stopped server's port is closed, and opened again when it starts;
   - with a data directory nothing is sent before all servers that follow have it on disk;
   - one timer stands for all of them, on wall time.
@@ -26,16 +26,20 @@ from simzk.zookeeper.ensemble.membership import ANY_HOST, Endpoint, ServerLine
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from simzk.serve.admin import AdminServer
     from simzk.serve.clock import Clock
     from simzk.serve.data_directory import Loss
     from simzk.serve.ensemble_directory import EnsembleDirectory
+    from simzk.serve.ensemble_verbs import EnsembleVerbs
     from simzk.serve.settings import Settings
+    from simzk.wire.statistics import Report
     from simzk.zookeeper.ensemble import Member
     from simzk.zookeeper.server import Server
 
 # What a real ensemble needs on a quiet machine: to elect a leader, and before it serves read-only clients (§7).
 ELECTION_MS = 400
 READ_ONLY_AFTER_MS = 2000
+_ELECTION_ALGORITHM = 3  # FastLeaderElection, the only one there still is
 
 
 class MemberTcp(TcpServer):
@@ -49,7 +53,7 @@ class MemberTcp(TcpServer):
     """
 
     def __init__(self, settings: Settings, clock: Clock, group: EnsembleTcp, member: Member) -> None:
-        self._group = group
+        self.ensemble = self._group = group
         self._member = member
         super().__init__(settings, clock)
         if group.directory is not None:
@@ -58,6 +62,23 @@ class MemberTcp(TcpServer):
 
     def _load(self, settings: Settings) -> Server:
         return self._member
+
+    def report(self) -> Report:
+        """Everything that monitoring commands tell, its place in the ensemble among it."""
+        return super().report()._replace(place=self._member.place)
+
+    def _conf(self) -> dict[str, str | int]:
+        place = self._member.place
+        return {
+            **super()._conf(),
+            "serverId": self._member.server_id,
+            "initLimit": self.settings.init_limit,
+            "syncLimit": self.settings.sync_limit,
+            "electionAlg": _ELECTION_ALGORITHM,
+            "electionPort": place.line.election_port,
+            "quorumPort": place.line.peer.port,
+            "peerType": int(place.observes),
+        }
 
     def _close_directory(self) -> None:
         pass  # it is kept as long as the ensemble is: a server that starts again goes on with it
@@ -98,6 +119,12 @@ class EnsembleHost(Host):
             for connection, outgoing in self.ensemble.members[server_id].take_output():
                 host.deliver(connection, outgoing)
         self.on_sent()
+
+    def knows(self, session_id: int) -> bool:
+        with self.lock:
+            leader = self.ensemble.leading  # to whom nobody's session is news
+            members = self.ensemble.members.values() if leader is None else (leader,)
+            return any(session_id in member.sessions for member in members)
 
     def disconnect(self, session_id: int) -> None:
         with self.lock:
@@ -140,17 +167,21 @@ class EnsembleTcp:
     Args:
         settings: how each of them is served; from a given port on each has the next, with port 0 any free one, and so
             with the secure port beside it.
-        servers: how many.
+        servers: how many that have a vote.
         clock: what they are told as time.
+        observers: how many beside them that have none.
         read_only: whether a server without a majority serves read-only clients.
 
+    Attributes:
+        admins: an AdminServer a server, where the settings ask for them; who starts this starts them too.
+
     Raises:
-        ConfigError: it cannot listen, its data directories cannot be used, or an AdminServer was asked for.
+        ConfigError: it cannot listen, or its data directories cannot be used.
     """
 
-    def __init__(self, settings: Settings, servers: int, clock: Clock, *, read_only: bool = False) -> None:
-        if settings.admin_port is not None:
-            raise ConfigError("an ensemble has no AdminServer", where="admin port", right="one server")
+    def __init__(
+        self, settings: Settings, servers: int, clock: Clock, *, observers: int = 0, read_only: bool = False
+    ) -> None:
         self.settings = settings
         self.directory: EnsembleDirectory | None = None
         self.failure: Exception | None = None
@@ -167,17 +198,24 @@ class EnsembleTcp:
             election_ms=ELECTION_MS if isinstance(clock, WallClock) else 0,
             read_only=read_only,
             read_only_after_ms=READ_ONLY_AFTER_MS,
+            observers=observers,
         )
         self.ensemble = self._load(config)
         self.host = EnsembleHost(self.ensemble, clock, self._persist)
         self._alarm = Alarm(self.host)
         self.host.on_sent = self._arm_anywhere
         self._tcp: dict[int, MemberTcp] = {}
+        self.admins: dict[int, AdminServer] = {}
+        self._starting: set[asyncio.Task[None]] = set()
         try:
             for server_id in self.ensemble.members:
                 secure_port = None if settings.secure_port is None else _nth(settings.secure_port, server_id)
                 self._bind(server_id, _nth(settings.port, server_id), secure_port)
+                if settings.admin_port is not None:
+                    self._bind_admin(server_id, _nth(settings.admin_port, server_id))
         except BaseException:
+            for admin in self.admins.values():
+                admin.stop()
             for tcp in self._tcp.values():
                 tcp.stop()
             self._close_directory()
@@ -191,7 +229,11 @@ class EnsembleTcp:
         self.ensemble.name_members(
             (
                 ServerLine(
-                    server_id, Endpoint(address, 2887 + server_id), 3887 + server_id, False, Endpoint(address, port)
+                    server_id=server_id,
+                    peer=Endpoint(address, 2887 + server_id),
+                    election_port=3887 + server_id,
+                    observes=server_id > servers,
+                    client=Endpoint(address, port),
                 )
                 for server_id, port in self.ports.items()
             ),
@@ -206,7 +248,7 @@ class EnsembleTcp:
 
         self.directory = EnsembleDirectory(
             settings.data_directory,
-            config.servers,
+            len(config.ids),
             log_path=settings.log_directory,
             storage=settings.storage,
         )
@@ -235,6 +277,12 @@ class EnsembleTcp:
     def _bind(self, server_id: int, port: int, secure_port: int | None) -> None:
         settings = replace(self.settings, port=port, secure_port=secure_port)
         self._tcp[server_id] = MemberTcp(settings, self._clock, self, self.ensemble.members[server_id])
+
+    def _bind_admin(self, server_id: int, port: int) -> None:
+        from simzk.serve.admin import AdminServer
+
+        settings = self.settings
+        self.admins[server_id] = AdminServer(self._tcp[server_id], settings.admin_address, port, settings.admin_path)
 
     @property
     def hosts(self) -> str:
@@ -293,17 +341,32 @@ class EnsembleTcp:
                 self.ensemble.lag(server_id, self._clock.now_ms())
             self.host.flush()
 
+    @property
+    def is_on_loop(self) -> bool:
+        """Whether this is the thread of its loop."""
+        return threading.get_ident() == self._thread_id
+
     # Servers that come and go
 
-    async def stop_server(self, server_id: int, outage_ms: int | None = None) -> None:
-        """Stop one server and close its port."""
+    def verbs(self) -> EnsembleVerbs:
+        """What can be done to them."""
+        from simzk.serve.ensemble_verbs import EnsembleVerbs
+
+        assert self._loop is not None, "it has been started"
+        return EnsembleVerbs(self, self._clock, self._loop)
+
+    def stop_server(self, server_id: int, outage_ms: int | None = None) -> None:
+        """Stop one server and close its port; on the loop."""
         with self.host.lock:
             self.ensemble.stop(server_id, self._clock.now_ms(), outage_ms=outage_ms)
             self.host.flush()
         self._tcp.pop(server_id).stop()
 
-    async def start_server(self, server_id: int) -> None:
-        """Open a stopped server's port again, and start it.
+    def start_server(self, server_id: int) -> asyncio.Task[None]:
+        """Open a stopped server's port again, and start it; on the loop.
+
+        Returns:
+            Done when connections are accepted; until then they wait.
 
         Raises:
             ConfigError: somebody else has taken its port.
@@ -316,14 +379,21 @@ class EnsembleTcp:
         except ConfigError:
             self.ensemble.stop(server_id, self._clock.now_ms())
             raise
-        await self._tcp[server_id].start()
+        tcp = self._tcp[server_id]
+        if server_id in self.admins:
+            self.admins[server_id].follow(tcp)
+        assert self._loop is not None
+        accepting = self._loop.create_task(tcp.start())
+        self._starting.add(accepting)  # for the loop alone would not keep it
+        accepting.add_done_callback(self._starting.discard)
+        return accepting
 
     # Time
 
     def _arm_anywhere(self) -> None:
         if self._loop is None or not isinstance(self._clock, WallClock):
             return
-        if threading.get_ident() == self._thread_id:
+        if self.is_on_loop:
             self.arm()
         elif not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self.arm)

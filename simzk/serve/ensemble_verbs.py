@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from simzk.errors import SimzkError
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable
 
     from simzk.serve.clock import Clock
     from simzk.serve.ensemble_tcp import EnsembleTcp
@@ -63,7 +63,7 @@ class EnsembleVerbs:
         Raises:
             SimzkError: there is no such server, or it is stopped already.
         """
-        self._run(self._tcp.stop_server(server, None if outage is None else round(outage * 1000)))
+        self._run(lambda: self._tcp.stop_server(server, None if outage is None else round(outage * 1000)))
 
     def start(self, server: int) -> None:
         """Start a stopped server, on the data that it had.
@@ -72,7 +72,7 @@ class EnsembleVerbs:
             SimzkError: there is no such server, or it runs.
             ConfigError: somebody else has taken its port meanwhile.
         """
-        self._run(self._tcp.start_server(server))
+        self._run(lambda: self._tcp.start_server(server))
 
     def lose_leader(self, *, outage: float | None = None) -> int:
         """Stop the leader; return which server that was.
@@ -126,5 +126,15 @@ class EnsembleVerbs:
             self._tcp.ensemble.lag(server, now_ms, lag_ms=round(seconds * 1000), transactions=transactions)
             self._tcp.host.flush()
 
-    def _run(self, work: Coroutine[None, None, None]) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop).result()
+    def _run(self, work: Callable[[], asyncio.Task[None] | None]) -> None:
+        """Do something where the sockets are: on the loop, which may be this very thread's and cannot be waited for."""
+        if self._tcp.is_on_loop:
+            work()
+            return
+
+        async def on_loop() -> None:
+            under_way = work()
+            if under_way is not None:
+                await under_way
+
+        asyncio.run_coroutine_threadsafe(on_loop(), self._loop).result()

@@ -295,6 +295,11 @@ class Host:
             self.server.expire(session_id, self.clock.now_ms())
             self._send()
 
+    def knows(self, session_id: int) -> bool:
+        """Whether there is such a session."""
+        with self.lock:
+            return session_id in self.server.sessions
+
     def disconnect(self, session_id: int) -> None:
         """Cut a session's connection, if it has one."""
         with self.lock:

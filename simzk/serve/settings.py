@@ -61,6 +61,8 @@ class Settings:
         believes_proxies: whether an address is told by X-Forwarded-For (IPAuthenticationProvider.usexforwardedfor).
         snapshot_interval_ms: how long the AdminServer gives nobody another snapshot (admin.rateLimiterIntervalInMS).
         metrics: where else metrics are told, or None.
+        init_limit: ticks that a server of an ensemble may take to join its leader; told and no more (initLimit).
+        sync_limit: ticks that it may be behind it; told and no more (syncLimit).
         server: how the server itself behaves.
         text: the configuration file as it was read; None where there was none.
         notices: what is to be said about that file.
@@ -85,6 +87,8 @@ class Settings:
     believes_proxies: bool = False
     snapshot_interval_ms: int = 0
     metrics: Metrics | None = None
+    init_limit: int = 10
+    sync_limit: int = 5
     secure_port: int | None = None
     tls: Tls | None = None
     server: ServerConfig = field(default_factory=lambda: ServerConfig(extended_types=True))

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simzk.serve.data_directory import DataDirectory, Loss
+    from simzk.serve.ensemble_tcp import EnsembleTcp
     from simzk.serve.settings import Settings
 
 
@@ -70,6 +71,9 @@ class TcpServer:
     Raises:
         ConfigError: it cannot listen, or its data directory cannot be used.
     """
+
+    ensemble: EnsembleTcp | None = None
+    """Of which it is a server."""
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
         self.settings = settings

@@ -48,6 +48,7 @@ class ZooKeeperServer(Facade):
         version: the ZooKeeper release whose behaviour it has, as "3.4" or "3.9.1"; no other is taken.
         servers: how many servers there are; more than 1 are an ensemble, with the verbs of `ensemble`. They listen on
             `port` and those that follow it, or each on any free one.
+        observers: how many servers without a vote there are beside them: they follow, and are not asked.
         read_only: whether a server that can speak with no majority of the others serves read-only clients, 2 s after
             it has lost it.
         super_digest: "super:" and the digest of who may do everything, reconfigurations of an ensemble among it
@@ -77,6 +78,7 @@ class ZooKeeperServer(Facade):
         sasl_users: Mapping[str, str] | None = None,
         version: str = ServerConfig.version,
         servers: int = 1,
+        observers: int = 0,
         read_only: bool = False,
         super_digest: str | None = None,
     ) -> None:
@@ -97,12 +99,12 @@ class ZooKeeperServer(Facade):
             ),
         )
         self._tcp: TcpServer | EnsembleTcp
-        if servers == 1 and not read_only:
+        if servers == 1 and not observers and not read_only:
             self._tcp = TcpServer(settings, chosen)
         else:
             from simzk.serve.ensemble_tcp import EnsembleTcp
 
-            self._tcp = EnsembleTcp(settings, servers, chosen, read_only=read_only)
+            self._tcp = EnsembleTcp(settings, servers, chosen, observers=observers, read_only=read_only)
         super().__init__(self._tcp.host, chosen)
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()

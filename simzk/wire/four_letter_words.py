@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simzk.wire import monitoring
+from simzk.wire import ensemble_monitoring, monitoring
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,9 +24,7 @@ SET_TRACE_MASK = b"stmk"
 TRACE_MASK_BYTES = 8
 DEFAULT_WHITELIST = frozenset({"srvr"})
 
-# Sizes of proposals, which a leader tells: there are none here.
-_PROPOSALS = "Proposal sizes last/min/max: -1/-1/-1\n"
-_NOT_SERVING = "This ZooKeeper instance is not currently serving requests"
+NOT_SERVING = "This ZooKeeper instance is not currently serving requests"
 
 
 def _ruok(report: Report) -> str:
@@ -52,7 +50,7 @@ def _server_lines(report: Report) -> str:
         f"Zxid: 0x{report.server.zxid:x}\n"
         f"Mode: {report.server.mode}\n"
         f"Node count: {len(report.server.tree)}\n"
-        f"{_PROPOSALS if report.server.mode == 'leader' else ''}"
+        f"{ensemble_monitoring.proposal_sizes(report)}"
     )
 
 
@@ -109,7 +107,10 @@ def _srst(report: Report) -> str:
 
 
 def _conf(report: Report) -> str:
-    return "".join(f"{name}={value}\n" for name, value in report.settings.items())
+    lines = "".join(f"{name}={value}\n" for name, value in report.settings.items())
+    if report.place is None or report.place.leader is None:
+        return lines
+    return f"{lines}membership: \n{report.place.membership.text.decode()}"
 
 
 def _envi(report: Report) -> str:
@@ -125,12 +126,16 @@ def _hash(report: Report) -> str:
 
 
 def _dump(report: Report) -> str:
-    expiring = monitoring.expiring_sessions(report)
     ephemerals = monitoring.ephemeral_paths(report)
-    lines = ["SessionTracker dump:", f"Session Sets ({len(expiring)})/({len(report.server.sessions)}):"]
-    for expiry_ms, session_ids in expiring.items():
-        lines.append(f"{len(session_ids)} expire at {report.date_of(expiry_ms)}:")
-        lines += [f"\t0x{session_id:x}" for session_id in session_ids]
+    lines = ["SessionTracker dump:"]
+    if ensemble_monitoring.follows(report):
+        lines += ensemble_monitoring.global_sessions(report.server)
+    else:
+        expiring = monitoring.expiring_sessions(report)
+        lines.append(f"Session Sets ({len(expiring)})/({len(report.server.sessions)}):")
+        for expiry_ms, session_ids in expiring.items():
+            lines.append(f"{len(session_ids)} expire at {report.date_of(expiry_ms)}:")
+            lines += [f"\t0x{session_id:x}" for session_id in session_ids]
     lines += ["ephemeral nodes dump:", f"Sessions with Ephemerals ({len(ephemerals)}):"]
     for session_id, paths in ephemerals.items():
         lines += [f"0x{session_id:x}:", *(f"\t{path}" for path in paths)]
@@ -200,7 +205,7 @@ def answer(word: str, report: Report) -> str:
         return WORDS[word](report)
     if word == "isro":
         return "null"
-    return _NOT_SERVING if word == "hash" else f"{_NOT_SERVING}\n"
+    return NOT_SERVING if word == "hash" else f"{NOT_SERVING}\n"
 
 
 def is_word(first_bytes: bytes) -> bool:

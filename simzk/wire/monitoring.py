@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from simzk.wire import ensemble_monitoring
 from simzk.wire.metrics import COUNTERS, PERCENTILES, SUMMARIES
+from simzk.zookeeper.hash_order import java_string_hash, spread
 from simzk.zookeeper.replies import EventType
 from simzk.zookeeper.summary import Summary
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 READ_ONLY = "read-only"
 DEFAULT_TRACE_MASK = 306
 _SLOW_FSYNC_MS = 1000
+_GAUGE_BUCKETS = 64  # of the map in which the real server keeps its gauges, and in whose order it tells them
 _SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 _TRIGGERED = {
     "node_created_watch_count": EventType.NODE_CREATED,
@@ -64,7 +67,9 @@ def watching_sessions(report: Report) -> dict[str, list[int]]:
 
 
 def expiring_sessions(report: Report) -> dict[int, list[int]]:
-    """Time in ms to the ids of the sessions that expire then if nothing is heard of them."""
+    """Time in ms to the ids of the sessions that expire then if nothing is heard of them; its leader's affair."""
+    if ensemble_monitoring.follows(report):
+        return {}
     sessions = report.server.sessions
     expiring: dict[int, list[int]] = {}
     for session_id in sessions.ids():
@@ -96,6 +101,10 @@ def _counters(report: Report) -> dict[str, int]:
         "sync_processor_request_queued": statistics.requests,
         "watch_bytes": statistics.event_bytes,
     }
+    if report.place is not None:
+        counted |= ensemble_monitoring.counters(report.place)
+        if ensemble_monitoring.follows(report):
+            counted["prep_processor_request_queued"] = 0  # the leader prepares
     assert counted.keys() <= set(COUNTERS)
     return {name: counted.get(name, 0) for name in COUNTERS}
 
@@ -110,7 +119,13 @@ def _summaries(report: Report) -> dict[str, Summary]:
         **report.disk,
     }
     empty = Summary()
-    return {name: known.get(name, empty) for name in (*SUMMARIES, *PERCENTILES)}
+    sizes, times = ({}, {}) if report.place is None else ensemble_monitoring.queue_summaries(report.place)
+    plain = {name: known.get(name, empty) for name in SUMMARIES}
+    return {**plain, **{name: known.get(name, empty) for name in PERCENTILES}, **sizes, **times}
+
+
+def _has_percentiles(name: str) -> bool:
+    return name in PERCENTILES or name.endswith(ensemble_monitoring.QUEUE_TIMES)
 
 
 def slow_fsyncs(report: Report) -> int:
@@ -122,6 +137,8 @@ def reset(report: Report) -> None:
     """What srst and stat_reset ask for: all counts begin anew."""
     report.statistics.reset()
     report.server.expired = 0
+    if report.place is not None:
+        report.place.tally.reset()
     for summary in _summaries(report).values():
         summary.reset()
 
@@ -137,18 +154,30 @@ def values(report: Report) -> dict[str, str | int | float]:
             f"cnt_{name}": summary.count,
             f"sum_{name}": summary.total,
         }
-        if name in PERCENTILES:
+        if _has_percentiles(name):
             told |= {f"{label}_{name}": summary.percentile(share) for label, share in _SHARES.items()}
     return told
 
 
 def _gauges(report: Report) -> dict[str, str | int | float]:
     """How things stand at this moment, and what the whole server counts."""
+    told: dict[str, str | int | float] = {
+        "version": report.server.config.rules.build,
+        "server_state": report.server.mode,
+    }
+    gauges, place = _own_gauges(report), report.place
+    if place is not None and place.leader is not None:
+        told |= ensemble_monitoring.place_values(place)
+        gauges |= ensemble_monitoring.gauges(place, report.now_ms)
+    in_order = sorted(gauges, key=lambda key: spread(java_string_hash(key)) & (_GAUGE_BUCKETS - 1))
+    return told | {key: gauges[key] for key in in_order}
+
+
+def _own_gauges(report: Report) -> dict[str, str | int | float]:
+    """Those of every server."""
     tree, statistics = report.server.tree, report.statistics
     open_files, max_files = report.open_files
     return {
-        "version": report.server.config.rules.build,
-        "server_state": report.server.mode,
         "ephemerals_count": sum(map(len, ephemeral_paths(report).values())),
         "num_alive_connections": len(report.connections),
         "avg_latency": rounded(statistics.latency.average_ms),
@@ -185,7 +214,7 @@ def prometheus(report: Report) -> str:
                 lines += [f"# HELP {key} {key}", f"# TYPE {key} {kind}", f"{key} {value}"]
     for name, summary in _summaries(report).items():
         lines += [f"# HELP {name} {name}", f"# TYPE {name} summary"]
-        shares = (0.5, 0.9, 0.99) if name in PERCENTILES else (0.5,)
+        shares = (0.5, 0.9, 0.99) if _has_percentiles(name) else (0.5,)
         lines += [f'{name}{{quantile="{share}"}} {summary.percentile(share)}' for share in shares]
         lines += [f"{name}_count {summary.count}", f"{name}_sum {summary.total}"]
     return "\n".join([*lines, ""])

@@ -22,6 +22,7 @@ from simzk.zookeeper.summary import Summary
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from simzk.zookeeper.ensemble.place import Place
     from simzk.zookeeper.server import Server
 
 # ServerCnxn's and Request's names for what a connection did last (§5, lop).
@@ -276,6 +277,7 @@ class Report(NamedTuple):
         date_of: a time as Java's `Date` is written.
         disk: what the data directory measures, by the real server's names; nothing where there is none.
         open_files: file descriptors in use, and how many there may be; -1 where the platform does not tell.
+        place: of a server of an ensemble, its place in it.
     """
 
     server: Server
@@ -295,3 +297,4 @@ class Report(NamedTuple):
     date_of: Callable[[int], str]
     disk: Mapping[str, Summary]
     open_files: tuple[int, int]
+    place: Place | None = None

@@ -1,7 +1,7 @@
 """A real ensemble of three ZooKeeper servers for tests: three processes of the server in PySpark's jars.
 
 Rules of this module:
-  - nine free ports are looked for, and nine others where somebody was quicker; nothing outside a temporary directory
+  - free ports are looked for, and others where somebody was quicker; nothing outside a temporary directory
     is touched; all processes are gone when `stop` returns;
   - what a server does by itself (an election, the turn to read-only) is waited for by asking it.
 """
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 TICK_MS = 500
 PATIENCE_S = 60.0
 SERVERS = (1, 2, 3)
+OBSERVER = 4
+_SERVING = ("leader", "follower", "observer")
 
 
 def _free_ports(count: int) -> list[int]:
@@ -43,39 +45,49 @@ class RealEnsemble:
 
     Args:
         boot_from: a directory with the servers' data directories, by their numbers, to get copies of; new where None.
+        observer: whether there is a fourth, which has no vote.
+        jetty: a folder with Jetty's jars, of which each server makes an AdminServer; None for no AdminServers.
     """
 
-    def __init__(self, *, boot_from: Path | None = None) -> None:
+    def __init__(self, *, boot_from: Path | None = None, observer: bool = False, jetty: Path | None = None) -> None:
         self._boot_from = boot_from
+        self.servers = (*SERVERS, OBSERVER) if observer else SERVERS
+        self._jetty = jetty
         self._stack = contextlib.ExitStack()
         self._directory = Path()
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self.ports: dict[int, int] = {}
+        self.admin_ports: dict[int, int] = {}
         self.members = ""
 
     def start(self) -> None:
-        """Start all three and wait until each of them serves."""
+        """Start all of them and wait until each of them serves."""
         for _ in range(3):
             self._directory = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="real-ensemble-")))
             if self._boot_from is not None:
                 shutil.copytree(self._boot_from, self._directory, dirs_exist_ok=True)
-            ports = _free_ports(9)
-            self.ports = dict(zip(SERVERS, ports[:3], strict=True))
+            count = len(self.servers)
+            ports = _free_ports(4 * count)
+            self.ports = dict(zip(self.servers, ports[:count], strict=True))
+            self.admin_ports = dict(zip(self.servers, ports[3 * count :], strict=True))
             self.members = "".join(
-                f"server.{server}=127.0.0.1:{quorum}:{election}:participant;127.0.0.1:{self.ports[server]}\n"
-                for server, quorum, election in zip(SERVERS, ports[3:6], ports[6:], strict=True)
+                f"server.{server}=127.0.0.1:{quorum}:{election}:{'observer' if server == OBSERVER else 'participant'}"
+                f";127.0.0.1:{self.ports[server]}\n"
+                for server, quorum, election in zip(
+                    self.servers, ports[count : 2 * count], ports[2 * count : 3 * count], strict=True
+                )
             )
-            for server in SERVERS:
+            for server in self.servers:
                 self.launch(server)
             self._stack.callback(self._end)
             if self._came_up():
                 return
-            said = {server: (self._directory / f"log.{server}").read_text()[-1500:] for server in SERVERS}
+            said = {server: (self._directory / f"log.{server}").read_text()[-1500:] for server in self.servers}
             self._stack.close()
         raise RuntimeError(f"the real ensemble did not start: {said}")
 
     def _came_up(self) -> bool:
-        return all(self._awaits(server, lambda mode: mode in ("leader", "follower")) for server in SERVERS)
+        return all(self._awaits(server, lambda mode: mode in _SERVING) for server in self.servers)
 
     def launch(self, server: int, *, local_sessions: bool = False) -> None:
         """Start the process of one server, on the data that it has; only with local sessions can it serve read-only."""
@@ -85,8 +97,9 @@ class RealEnsemble:
             (data / "myid").write_text(str(server))
         config = self._directory / f"{server}.cfg"
         config.write_text(
-            f"tickTime={TICK_MS}\ndataDir={data}\ninitLimit=20\nsyncLimit=20\nadmin.enableServer=false\n"
-            f"maxSessionTimeout=40000\nreconfigEnabled=true\n4lw.commands.whitelist=*\n"
+            f"tickTime={TICK_MS}\ndataDir={data}\ninitLimit=20\nsyncLimit=20\n"
+            f"admin.enableServer={str(self._jetty is not None).lower()}\nadmin.serverAddress=127.0.0.1\n"
+            f"admin.serverPort={self.admin_ports[server]}\nmaxSessionTimeout=40000\nreconfigEnabled=true\n4lw.commands.whitelist=*\n"
             f"localSessionsEnabled={str(local_sessions).lower()}\n{self.members}"
         )
         settings = (
@@ -95,7 +108,8 @@ class RealEnsemble:
             "-Dfile.encoding=UTF-8",
             f"-Dzookeeper.DigestAuthenticationProvider.superDigest={SUPER_DIGEST}",
         )
-        main = ("-cp", f"{jars()}/*", "org.apache.zookeeper.server.quorum.QuorumPeerMain", str(config))
+        path = f"{jars()}/*" if self._jetty is None else f"{jars()}/*:{self._jetty}/*"
+        main = ("-cp", path, "org.apache.zookeeper.server.quorum.QuorumPeerMain", str(config))
         with (self._directory / f"log.{server}").open("ab") as output:
             self._processes[server] = subprocess.Popen(
                 ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", *settings, *main],
@@ -117,7 +131,7 @@ class RealEnsemble:
 
     def copy_data(self, target: Path) -> None:
         """What the servers have on their disks now, each in a directory by its number."""
-        for server in SERVERS:
+        for server in self.servers:
             shutil.copytree(self._directory / str(server), target / str(server))
 
     def word(self, server: int, word: bytes) -> str:

@@ -9,15 +9,48 @@ from typing import TYPE_CHECKING
 
 from simzk.serve.admin import AdminServer
 from simzk.serve.clock import Clock, StillClock
+from simzk.serve.ensemble_tcp import EnsembleTcp
 from simzk.serve.tcp import TcpServer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from simzk.serve.settings import Settings
 
 
-class Served:
+class _Running:
+    """Servers and AdminServers on a loop in a thread of their own."""
+
+    def __init__(self, tcp: TcpServer | EnsembleTcp, admins: Iterable[AdminServer]) -> None:
+        self._served = tcp
+        self._admins = tuple(admins)
+        self._loop = asyncio.new_event_loop()
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        self._ready.wait()
+
+    def _run(self) -> None:
+        self._loop.run_until_complete(self._start())
+        self._ready.set()
+        self._loop.run_forever()
+        self._served.stop()
+        for admin in self._admins:
+            admin.stop()
+        self._loop.run_until_complete(asyncio.sleep(0))
+        self._loop.close()
+
+    async def _start(self) -> None:
+        await self._served.start()
+        for admin in self._admins:
+            await admin.start()
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+
+class Served(_Running):
     """A running server, and its AdminServer where the settings ask for one."""
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
@@ -26,41 +59,44 @@ class Served:
         if settings.admin_port is not None:
             self.admin = AdminServer(self.tcp, settings.admin_address, settings.admin_port, settings.admin_path)
         self.port = self.tcp.port
-        self._loop = asyncio.new_event_loop()
-        self._ready = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-        self._ready.wait()
+        super().__init__(self.tcp, () if self.admin is None else (self.admin,))
 
     @property
     def admin_port(self) -> int:
         assert self.admin is not None
-        return int(self.admin.name.rpartition(":")[2])
+        return port_of(self.admin)
 
-    def _run(self) -> None:
-        self._loop.run_until_complete(self._start())
-        self._ready.set()
-        self._loop.run_forever()
-        self.tcp.stop()
-        if self.admin is not None:
-            self.admin.stop()
-        self._loop.run_until_complete(asyncio.sleep(0))
-        self._loop.close()
 
-    async def _start(self) -> None:
-        await self.tcp.start()
-        if self.admin is not None:
-            await self.admin.start()
+class ServedEnsemble(_Running):
+    """A running ensemble, and its AdminServers where the settings ask for them."""
 
-    def stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
+    def __init__(self, settings: Settings, clock: Clock, *, servers: int, observers: int = 0) -> None:
+        self.tcp = EnsembleTcp(settings, servers, clock, observers=observers)
+        self.ports = self.tcp.ports
+        self.admin_ports = {server: port_of(admin) for server, admin in self.tcp.admins.items()}
+        super().__init__(self.tcp, self.tcp.admins.values())
+
+
+def port_of(admin: AdminServer) -> int:
+    return int(admin.name.rpartition(":")[2])
 
 
 @contextmanager
 def served(settings: Settings, clock: Clock | None = None) -> Iterator[Served]:
     """A server that runs as long as the block."""
     running = Served(settings, clock or StillClock())
+    try:
+        yield running
+    finally:
+        running.stop()
+
+
+@contextmanager
+def served_ensemble(
+    settings: Settings, clock: Clock | None = None, *, servers: int = 3, observers: int = 0
+) -> Iterator[ServedEnsemble]:
+    """An ensemble that runs as long as the block."""
+    running = ServedEnsemble(settings, clock or StillClock(), servers=servers, observers=observers)
     try:
         yield running
     finally:

@@ -16,13 +16,14 @@ class EnsembleConfig:
     """How an ensemble behaves.
 
     Attributes:
-        servers: how many servers there are; their ids count from 1.
+        servers: how many servers with a vote there are; their ids count from 1.
         server: how each of them behaves; its `server_id` is the servers' own.
         election_ms: how long nobody leads before a majority that can speak with each other has elected a leader.
         read_only: whether a server that looks for a leader in vain serves read-only clients (readonlymode.enabled).
             Their sessions are its own, as a real one's are where localSessionsEnabled is set; where it is not, a real
             one has no session to give.
         read_only_after_ms: how long it looks before it does so.
+        observers: how many servers without a vote there are beside them; their ids follow.
 
     Raises:
         ConfigError: fewer than 1 server, or more than 254.
@@ -33,9 +34,14 @@ class EnsembleConfig:
     election_ms: int = 0
     read_only: bool = False
     read_only_after_ms: int = 0
+    observers: int = 0
 
     def __post_init__(self) -> None:
-        if not 1 <= self.servers <= MAX_SERVERS:
-            raise ConfigError(
-                f"an ensemble cannot have {self.servers} servers", where="servers", right=f"1 to {MAX_SERVERS}"
-            )
+        count = self.servers + self.observers
+        if self.servers < 1 or self.observers < 0 or count > MAX_SERVERS:
+            raise ConfigError(f"an ensemble cannot have {count} servers", where="servers", right=f"1 to {MAX_SERVERS}")
+
+    @property
+    def ids(self) -> range:
+        """The servers' ids, observers last."""
+        return range(1, self.servers + self.observers + 1)

@@ -22,6 +22,7 @@ from simzk.zookeeper.ensemble.config import EnsembleConfig
 from simzk.zookeeper.ensemble.history import History
 from simzk.zookeeper.ensemble.member import Member
 from simzk.zookeeper.ensemble.membership import Membership, in_java_order, parse_line
+from simzk.zookeeper.ensemble.place import Learner, Place
 from simzk.zookeeper.ensemble.role import Role
 from simzk.zookeeper.transactions import CloseSessionTxn
 
@@ -35,6 +36,10 @@ if TYPE_CHECKING:
 
 FORGET_AT = 1024
 """Transactions kept before it is looked whether all have applied them."""
+
+
+def _kind(server_id: int, config: EnsembleConfig) -> str:
+    return "participant" if server_id <= config.servers else "observer"
 
 
 class Ensemble:
@@ -82,15 +87,16 @@ class Ensemble:
         self.epoch = epoch
         self.membership = Membership(
             in_java_order(
-                parse_line(server_id, f"server-{server_id}:2888:3888;2181")
-                for server_id in range(1, self.config.servers + 1)
+                parse_line(server_id, f"server-{server_id}:2888:3888:{_kind(server_id, self.config)};2181")
+                for server_id in self.config.ids
             )
         )
+        self._lines = {line.server_id: line for line in self.membership.lines}
         self.leading: Member | None = None
         self.owners: dict[int, int] = {}
         self.members = {
             server_id: Member(self, server_id, now_ms, None if past is None else past[server_id])
-            for server_id in range(1, self.config.servers + 1)
+            for server_id in self.config.ids
         }
         assert len({member.zxid for member in self.members.values()}) == 1, "one history"
         self._sides = dict.fromkeys(self.members, 0)
@@ -109,9 +115,11 @@ class Ensemble:
             outage_ms: how long nobody leads if it was the leader; as configured where None.
 
         Raises:
-            SimzkError: there is no such server, or it is stopped already.
+            SimzkError: there is no such server, it is stopped already, or the time is negative.
         """
         member = self._member(server_id)
+        if outage_ms is not None and outage_ms < 0:
+            raise SimzkError(f"it cannot be without a leader for {outage_ms} ms", where="outage", right="0 or more")
         if member.role is Role.DOWN:
             raise SimzkError(f"server {server_id} is stopped already", where="server", right="a server that runs")
         member.take(Role.DOWN, now_ms)
@@ -249,6 +257,7 @@ class Ensemble:
         leader = self.leading
         assert leader is not None
         self.history.append(transaction)
+        leader.tally.propose(transaction)
         leader.position = leader.logged = self.history.end
         if isinstance(transaction.record, CloseSessionTxn):
             self.owners.pop(transaction.session_id, None)
@@ -308,7 +317,8 @@ class Ensemble:
 
     def name_members(self, lines: Iterable[ServerLine], now_ms: int) -> None:
         """Say where the servers are: the lines of /zookeeper/config, once they are known."""
-        self.membership = Membership(in_java_order(lines))
+        self._lines = {line.server_id: line for line in lines}
+        self.membership = Membership(in_java_order(self._lines.values()))
         if self.leading is not None:
             self._establish(self.leading.epoch << 32)
         for member in self.members.values():
@@ -318,6 +328,38 @@ class Ensemble:
         """A first membership that can change has the first leader's first zxid for its version (Leader.lead)."""
         if self.config.server.reconfig_enabled and not self.membership.version:
             self.membership = self.membership._replace(version=zxid)
+
+    def line_of(self, server_id: int) -> ServerLine:
+        """Where a server is, or was when it last belonged to the ensemble."""
+        now = (line for line in self.membership.lines if line.server_id == server_id)
+        return next(now, self._lines[server_id])
+
+    def place_of(self, member: Member) -> Place:
+        """What a server tells of its place."""
+        leader, membership = self.leading, self.membership
+        follows = leader is not None and member.role in (Role.LEADING, Role.FOLLOWING)
+        learners = (one for one in self.members.values() if leader is member and one.role is Role.FOLLOWING)
+        return Place(
+            line=self.line_of(member.server_id),
+            observes=member.server_id in membership.observers,
+            votes=member.server_id in membership.voters,
+            membership=membership,
+            leader=self.line_of(leader.server_id) if leader is not None and follows else None,
+            since_ms=member.since_ms,
+            tally=member.tally,
+            learners=[
+                Learner(
+                    line=self.line_of(one.server_id),
+                    observes=one.server_id in membership.observers,
+                    votes=one.server_id in membership.voters,
+                    since_ms=one.since_ms,
+                    learned=one.tally.learned,
+                    forwarded=one.tally.forwarded,
+                    zxid=one.zxid,
+                )
+                for one in learners
+            ],
+        )
 
     # Members that come and go
 

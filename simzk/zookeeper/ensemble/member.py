@@ -31,6 +31,7 @@ from simzk.zookeeper.sessions import password_of
 if TYPE_CHECKING:
     from simzk.zookeeper.connection import Connection
     from simzk.zookeeper.ensemble.membership import Membership
+    from simzk.zookeeper.ensemble.place import Place
     from simzk.zookeeper.ensemble.replica import Answer
     from simzk.zookeeper.prepare import Asker
 
@@ -246,9 +247,15 @@ class Member(Replica):
             answer(transaction, self.apply(transaction))
         else:
             self._await(connection, end + 1, answer)
+            self.tally.forwarded += 1
             leader.apply(transaction)
 
     # What is the ensemble's
+
+    @property
+    def place(self) -> Place:
+        """Its place in the ensemble."""
+        return self._ensemble.place_of(self)
 
     def tick(self, now_ms: int) -> None:
         """Let time do its work in the whole ensemble."""

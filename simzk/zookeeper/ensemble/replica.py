@@ -19,6 +19,7 @@ from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.ensemble.member_connection import Awaited, MemberConnection
 from simzk.zookeeper.ensemble.member_sessions import MemberSessions
 from simzk.zookeeper.ensemble.role import Role
+from simzk.zookeeper.ensemble.tally import Tally
 from simzk.zookeeper.server import Server
 from simzk.zookeeper.sessions import first_session_id
 from simzk.zookeeper.sweeper import Sweeper
@@ -43,6 +44,7 @@ class Replica(Server):
         epoch: of the leader that it last was or followed; 0 before the first (currentEpoch).
         position: up to where it has applied the history.
         logged: up to where it has the history on its disk.
+        tally: what it counts of the history.
         lag_ms: how much later than the leader it applies a transaction.
         lag_transactions: by how many transactions it may be behind as long as nobody here waits for them.
     """
@@ -59,6 +61,8 @@ class Replica(Server):
         self.role = Role.LOOKING
         self.since_ms = now_ms
         self.epoch = 0
+        self.tally = Tally()
+        self.tally.looked = 1
         self.position = self.logged = 0
         self.lag_ms = self.lag_transactions = 0
         self._ensemble = ensemble
@@ -94,6 +98,10 @@ class Replica(Server):
         for session_id in self._local:
             self.sessions.remove(session_id)
         self._local.clear()
+        if role is Role.DOWN:
+            self.tally.reset()
+        elif role is Role.LOOKING and self.role is not Role.LOOKING:
+            self.tally.looked += 1
         self.role, self.since_ms, self.zxid = role, now_ms, self._applied_zxid
 
     def lead(self, zxid: int, now_ms: int) -> None:
@@ -101,6 +109,7 @@ class Replica(Server):
         self.take(Role.LEADING, now_ms)
         self.zxid = zxid
         self.epoch = zxid >> 32
+        self.tally.reset_sizes()
         for session_id, timeout_ms in self.sessions.timeouts_ms():
             self.sessions.touch_as_told(session_id, now_ms, timeout_ms)
         self._sweeper = Sweeper(self.tree, self.config, now_ms)
@@ -110,6 +119,7 @@ class Replica(Server):
         """Follow from now on, beginning with all that is committed."""
         self.take(Role.FOLLOWING, now_ms)
         self.epoch = self._ensemble.epoch
+        self.tally.forwarded = 0
         self.logged = self._ensemble.history.end
         self.catch_up(now_ms)
         self.configure(now_ms)
@@ -154,6 +164,7 @@ class Replica(Server):
 
     def _learn(self, transaction: txns.Transaction, now_ms: int) -> None:
         self.position += 1
+        self.tally.learned += 1
         body = super().apply(transaction)
         self._applied_zxid = transaction.zxid
         session_id, record = transaction.session_id, transaction.record
