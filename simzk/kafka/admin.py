@@ -14,8 +14,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from simzk.errors import ConfigError, ZnodeError
+from simzk.kafka import paths
 from simzk.kafka.acls import run as run_acls
-from simzk.kafka.protocol import AdminResponse, Error
+from simzk.kafka.protocol import AdminResponse, DeleteTopicRequest, Error
 from simzk.kafka.rpc import Disconnected
 from simzk.kafka.session import SessionExpiredError, ZooKeeperSession
 from simzk.kafka.tools import SESSION_TIMEOUT_MS, is_by_tool
@@ -27,10 +28,11 @@ from simzk.zookeeper.replies import Code
 from simzk.zookeeper.requests import Delete, SetData
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     from simzk.kafka.broker.broker import World
     from simzk.kafka.protocol import AlterAclsRequest
+    from simzk.simulation import Future
 
 T = TypeVar("T")
 
@@ -91,6 +93,8 @@ class Operator:
             raise ConfigError(
                 f"no tool of Kafka {self._world.version.name} does this in ZooKeeper", where="via", right="a broker"
             )
+        if isinstance(request, DeleteTopicRequest) and self._world.version.deletion_by_hand:
+            return self._in_session(lambda: self._delete_by_hand(what, request.name), what)
         if via == ZOOKEEPER or (via is None and is_by_tool(request, self._world.version)):
             return self._kept(self.process.spawn(self._by_tool(what, request), what))
         return self._kept(self.process.spawn(self._request(what, request, via), what))
@@ -117,14 +121,23 @@ class Operator:
 
         return self._in_session(delete, "delete a znode")
 
-    def _in_session(self, work: Callable[[], Any], name: str) -> Task[None]:
-        async def guarded() -> None:
+    async def _delete_by_hand(self, what: str, topic: str) -> AdminResponse:
+        """Ask the controller for a topic's deletion as a release without a tool for it wants it."""
+        session = await self._open()
+        data = self._world.version.deletion_mark
+        reply = await session.call(create_request(paths.delete_topic(topic), data))
+        found = Code(reply.error)
+        response = AdminResponse(Error.NONE if found == Code.OK else Error.INVALID_REQUEST, found.name)
+        self._tell(what, response)
+        return response
+
+    def _in_session(self, work: Callable[[], Coroutine[Future[Any], None, T]], name: str) -> Task[T]:
+        async def guarded() -> T:
             while True:
                 try:
-                    await work()
+                    return await work()
                 except SessionExpiredError:
                     continue
-                return
 
         return self._kept(self.process.spawn(guarded(), name))
 

@@ -6,12 +6,11 @@ import base64
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, Self
 
-import numpy as np
-
 from simzk.errors import ConfigError, ZnodeError
 from simzk.kafka import paths, restoring
 from simzk.kafka.admin import Operator
 from simzk.kafka.broker.broker import Broker, World
+from simzk.kafka.in_sync import all_in_sync
 from simzk.kafka.invariants import invariants_of
 from simzk.kafka.observer import Observer
 from simzk.kafka.operations import Operations
@@ -27,7 +26,7 @@ from simzk.kafka.schemas import topic as topic_schema
 from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
 from simzk.kafka.zookeeper_faults import BrokerFaults
 from simzk.kafka.zookeeper_host import ADDRESS, ZooKeeperHost
-from simzk.partitions.arrays import among, broker_mask, contained
+from simzk.partitions.arrays import broker_mask
 from simzk.partitions.table import PartitionTable
 from simzk.simulation import Future, History, Invariant, Network, Process, Scheduler
 from simzk.zookeeper.config import ServerConfig
@@ -260,23 +259,10 @@ class KafkaCluster(Operations):
         if not running:
             return True
         controller = self.controller
-        return controller in running and not self.brokers[controller].paused and self._is_in_sync()
-
-    def _is_in_sync(self) -> bool:
-        """Whether every partition that can have a leader has one, and every replica that can be in sync is.
-
-        Topics that are to be deleted are not looked at: they wait for brokers that are gone.
-        """
-        table = self.table
+        if controller not in running or self.brokers[controller].paused:
+            return False
         live = broker_mask(broker.id for broker in self.brokers.values() if broker.alive and not broker.paused)
-        rows = table.rows()
-        deleted = [index for index, topic in enumerate(table.topics) if paths.delete_topic(topic) in self.server.tree]
-        rows = rows[~np.isin(table.topic[rows], deleted)]
-        replicas, isr, led = table.replicas[rows], table.isr[rows], among(table.leader[rows, None], live)[:, 0]
-        missing = among(replicas, live) & ~contained(replicas, isr)
-        electable = among(isr, live) & contained(isr, replicas)
-        stuck = np.where(led, np.any(missing, axis=1), np.any(electable, axis=1))
-        return not bool(np.any(stuck & (table.version[rows] >= 0)))
+        return all_in_sync(self.table, self.server.tree, live)
 
     def _registered(self) -> list[int]:
         node = self.server.tree.get(paths.BROKER_IDS)

@@ -7,7 +7,7 @@ Rules of the module (docs/reference/kafka.md §0.1, §0.2):
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from simzk.kafka.topic_partition import Collections
 from simzk.partitions.scala_order import json_partition_hash, scala_map_hash, string_hash
@@ -54,6 +54,7 @@ class KafkaVersion:
         topic_ids: topics have ids (KIP-516).
         takes_isr_changes: a controller serves leaders that ask it for another ISR, whatever its own broker does.
         isr_by_controller: leaders ask the controller for another ISR (KIP-497); before, they write it, and announce it.
+        announces_isr_changes: leaders that write ISRs themselves tell of it (0.9 and later).
         unclean_by_request: leaders from outside the ISR can be elected by request (KIP-460).
         reassigns_in_topic: a reassignment stands in the topic's znode (KIP-455); before, in memory and in
             `/admin/reassign_partitions` alone.
@@ -70,6 +71,7 @@ class KafkaVersion:
         plain_client_ids: the tool takes client ids of letters, digits, '.', '_' and '-' only (0.10 and 0.11).
         registers_first: a broker registers before it stands for election (1.1 and later); before, it is the last thing
             that it does at its start.
+        looks_before_election: who stands for election looks first whether there is a controller (0.8.2 and later).
         asks_first: a path is made only where asking shows that it is not there, and parents are made by name before
             what they hold: the client up to 1.0 (zkclient).
         makes_parents_of_ids: a registration is made from the top down, parents tried too (ZKCheckedEphemeral, 0.9-1.0).
@@ -77,8 +79,12 @@ class KafkaVersion:
         case_classes: its key is the case class TopicAndPartition (up to 1.0); it decides orders.
         case_classes_in_brokers: so is that of what a leader is to announce (up to 0.10.1).
         clears_isr_changes: a new controller takes the announcements away that it finds (1.1 and later).
-        deletion_mark: what `/admin/delete_topics/T` holds.
+        deletion_by_hand: no tool asks for the deletion of a topic: an operator makes the znode (0.8.1).
+        deletion_by_hand: bool
+    deletion_mark: what `/admin/delete_topics/T` holds.
         broker_configs_by_tool: the tool writes the configuration of brokers in ZooKeeper too.
+        config_with_partitions: what the tool does with a topic's configuration when it adds partitions: 0.8.2 writes it
+            again, 0.8.1 writes an empty one.
         election_tool_leaves_session: the tool for preferred elections never closes its second session (0.9-1.0).
     """
 
@@ -109,6 +115,7 @@ class KafkaVersion:
     topic_ids: bool
     takes_isr_changes: bool
     isr_by_controller: bool
+    announces_isr_changes: bool
     unclean_by_request: bool
     reassigns_in_topic: bool
     leaves_list_together: bool
@@ -123,14 +130,17 @@ class KafkaVersion:
     producer_ids: bool
     plain_client_ids: bool
     registers_first: bool
+    looks_before_election: bool
     asks_first: bool
     makes_parents_of_ids: bool
     one_at_a_time: bool
     case_classes: bool
     case_classes_in_brokers: bool
     clears_isr_changes: bool
+    deletion_by_hand: bool
     deletion_mark: bytes | None
     broker_configs_by_tool: bool
+    config_with_partitions: Literal["left", "written again", "emptied"]
     election_tool_leaves_session: bool
 
     @property

@@ -94,6 +94,7 @@ _3_9: Final = KafkaVersion(
     topic_ids=True,
     takes_isr_changes=True,
     isr_by_controller=True,
+    announces_isr_changes=True,
     unclean_by_request=True,
     reassigns_in_topic=True,
     leaves_list_together=True,
@@ -108,14 +109,17 @@ _3_9: Final = KafkaVersion(
     producer_ids=True,
     plain_client_ids=False,
     registers_first=True,
+    looks_before_election=True,
     asks_first=False,
     makes_parents_of_ids=False,
     one_at_a_time=False,
     case_classes=False,
     case_classes_in_brokers=False,
     clears_isr_changes=True,
+    deletion_by_hand=False,
     deletion_mark=None,
     broker_configs_by_tool=False,
+    config_with_partitions="left",
     election_tool_leaves_session=False,
 )
 _3_8: Final = replace(_3_9, name="3.8", number=(3, 8, 0))
@@ -257,6 +261,7 @@ _0_10_1: Final = replace(
     _0_10_2,
     name="0.10.1",
     number=(0, 10, 1),
+    scala="2.11",
     encode_broker=broker_registration.encode_v3,
     case_classes_in_brokers=True,
 )
@@ -264,7 +269,6 @@ _0_10_0: Final = replace(
     _0_10_1,
     name="0.10.0",
     number=(0, 10, 0),
-    scala="2.11",
     rules=rules_of((0, 10, 0)),
     encode_config_change=config.encode_change_v1,
     cluster_ids=False,
@@ -275,10 +279,43 @@ _0_10_0: Final = replace(
 _0_9: Final = replace(
     _0_10_0, name="0.9", number=(0, 9, 0), rules=rules_of((0, 9, 0)), encode_broker=broker_registration.encode_v2
 )
+_PATHS_0_8: Final = (
+    "/consumers",
+    "/brokers/ids",
+    "/brokers/topics",
+    "/config/changes",
+    "/config/topics",
+    "/admin/delete_topics",
+)
+_0_8_2: Final = replace(
+    _0_9,
+    name="0.8.2",
+    number=(0, 8, 2),
+    rules=rules_of((0, 8, 2)),
+    encode_broker=broker_registration.encode_v1,
+    encode_config_change=config.encode_change_of_topic,
+    persistent_paths=_PATHS_0_8,
+    announces_isr_changes=False,
+    makes_parents_of_ids=False,
+    config_with_partitions="written again",
+    configured=frozenset({"topics"}),
+    election_tool_leaves_session=False,
+)
+_0_8_1: Final = replace(
+    _0_8_2,
+    name="0.8.1",
+    number=(0, 8, 1),
+    scala="2.10",
+    rules=rules_of((0, 8, 1)),
+    defaults=_0_8_2.defaults | {"controlled.shutdown.enable": "false", "auto.leader.rebalance.enable": "false"},
+    looks_before_election=False,
+    deletion_by_hand=True,
+    config_with_partitions="emptied",
+)
 _LINES: Final = (
     *(_3_9, _3_8, _3_7, _3_6, _3_5, _3_4, _3_3, _3_2, _3_1, _3_0),
     *(_2_8, _2_7, _2_6, _2_5, _2_4, _2_3, _2_2, _2_1, _2_0),
-    *(_1_1, _1_0, _0_11, _0_10_2, _0_10_1, _0_10_0, _0_9),
+    *(_1_1, _1_0, _0_11, _0_10_2, _0_10_1, _0_10_0, _0_9, _0_8_2, _0_8_1),
 )
 VERSIONS: Final = {version.name: version for version in _LINES}
 _OF_THEIR_OWN: Final = {"3.7.0": replace(_3_7, config_checks_controller=False)}

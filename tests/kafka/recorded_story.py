@@ -18,7 +18,7 @@ from simzk.kafka.schemas import config, scram
 from simzk.kafka.schemas.acl import AclEntry
 from simzk.kafka.versions import kafka_version
 from simzk.zookeeper.transactions import SetDataTxn, Transaction
-from tests.kafka import recorded_transactions
+from tests.kafka import recorded_console, recorded_transactions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -43,9 +43,16 @@ RELEASES = (
         "0.10.2.2",
         "0.10.0.1",
         "0.9.0.1",
+        "0.8.2.2",
+        "0.8.1.1",
     ),
 )
-CONFIG = {"zookeeper.session.timeout.ms": 6000, "auto.leader.rebalance.enable": False, "delete.topic.enable": True}
+CONFIG = {
+    "zookeeper.session.timeout.ms": 6000,
+    "auto.leader.rebalance.enable": False,
+    "delete.topic.enable": True,
+    "controlled.shutdown.enable": True,
+}
 TICK_TIME_MS = 500
 BOOT_MS = 500
 KILLED_BEFORE_S = 4.5
@@ -104,7 +111,7 @@ class Story:
     def empty_cluster(self, seed: int = 0) -> KafkaCluster:
         """Three brokers that are not started yet, at an empty ZooKeeper."""
         last = self.recorded.tree(self.recorded.steps[-1])
-        return KafkaCluster(
+        c = KafkaCluster(
             self.release,
             racks=RACKS,
             seed=seed,
@@ -114,6 +121,12 @@ class Story:
             cluster_id=str(_json(last["/cluster/id"])["id"]) if "/cluster/id" in last else None,
             boot=False,
         )
+        if kafka_version(
+            self.release
+        ).deletion_by_hand:  # by whoever recorded the story, in a session open from the start
+            c.delete_znode("/nothing")
+            c.run_for(1)
+        return c
 
     def cluster_from(self, tree: Mapping[str, RecordedZnode], seed: int = 0) -> KafkaCluster:
         """A cluster that goes on from a recorded tree."""
@@ -153,6 +166,8 @@ class Story:
                 return lambda c: c.add_partitions("t2", 6, assignment=added)
             case "h1":
                 return self._produce(step)
+            case "h2" if not self._makes_offsets_topic(step):  # the old consumer
+                return lambda c: recorded_console.read(c, self.transactions[step])
             case "h2":
                 return self._topic(step, "__consumer_offsets", self._offsets_config(step), via=self._writer(step))
             case "k":
@@ -182,6 +197,9 @@ class Story:
         topic_id = _json(self.recorded.tree(step)[f"/brokers/topics/{name}"]).get("topic_id")
         drawn = None if topic_id is None else str(topic_id)
         return lambda c: c.create_topic(name, assignment=assignment, config=config, topic_id=drawn, via=via)
+
+    def _makes_offsets_topic(self, step: str) -> bool:
+        return "/brokers/topics/__consumer_offsets" in self.recorded.tree(step)
 
     def _offsets_config(self, step: str) -> dict[str, str]:
         """The configuration of the offsets' topic, where only how it compresses differs: a setting of the brokers."""
@@ -285,12 +303,24 @@ class Story:
         return list(found)
 
     def _produce(self, step: str) -> Act:
-        """The first idempotent producer makes its broker take a block of ids, from 3.0 on by the controller."""
+        """The first idempotent producer makes its broker take a block of ids, from 3.0 on by the controller.
+
+        Which partition takes the records is chance; only the offsets that the old consumer keeps show it.
+        """
+        partition = self._partition_read()
+        if partition is not None:
+            return lambda c: c.produce("t1", partition, 3)
         if not kafka_version(self.release).ids_by_controller:
             return lambda c: c.produce("t1", 0, 3)
         broker = _json(self.recorded.tree(step)["/latest_producer_id_block"])["broker"]
         assert isinstance(broker, int)
         return lambda c: c.allocate_producer_ids(broker)
+
+    def _partition_read(self) -> int | None:
+        last = self.recorded.tree(self.recorded.steps[-1])
+        offsets = {number: last.get(f"/consumers/g1/offsets/t1/{number}") for number in range(3)}
+        read = [number for number, znode in offsets.items() if znode is not None and znode.data == "3"]
+        return read[0] if read else None
 
 
 def _json(znode: RecordedZnode) -> dict[str, object]:

@@ -25,7 +25,7 @@ CHANCE_IN_TREES = {
 """Fields of the trees that are chance and no input, by release, and why."""
 
 EVERY = frozenset(RELEASES)
-LATE_FETCHES = frozenset({"0.11.0.3", "0.10.2.2", "0.10.0.1", "0.9.0.1"})
+LATE_FETCHES = frozenset({"0.11.0.3", "0.10.2.2", "0.10.0.1", "0.9.0.1", "0.8.2.2", "0.8.1.1"})
 UNORDERED = {
     "a1": (EVERY - {"3.9.1", "3.4.1"}, "a broker takes producer ids while its controller takes over: two threads"),
     "b3": (EVERY, "the tool ends its session while the controller makes the partitions"),
@@ -128,6 +128,8 @@ def test_a_cluster_goes_on_from_any_recorded_tree(release: str, start: str) -> N
     after, act = story.steps[names.index(start) + 1]
     with story.cluster_from(story.recorded.tree(start)) as c:
         assert recording.differences(c.server.tree, story.recorded.tree(start)) == []
+        if start == "h1-produce" and start not in story.transactions:  # what was produced stands in no tree
+            play(c, story.steps[names.index(start)][1])
         play(c, act, story.lasts_s(after))
         found = [str(d) for d in recording.differences(c.server.tree, story.recorded.tree(after))]
         if story.lasts_s(start) is not None:  # what leaders had still to announce stands in no znode

@@ -37,7 +37,7 @@ def partitions_of(c: KafkaCluster, name: str) -> dict[str, list[int]]:
     return found
 
 
-@pytest.mark.parametrize("line", LINES)
+@pytest.mark.parametrize("line", [line for line in LINES if not VERSIONS[line].rules.always_unclean])
 def test_the_golden_trace_is_the_same_in_every_line(line: str) -> None:
     """§2.16, steps 1 to 6: the rules that did not change from 0.8.2 to 3.9 where unclean election is off."""
     with cluster(line, unclean_leader_election_enable="false") as c:
@@ -57,13 +57,31 @@ def test_the_golden_trace_is_the_same_in_every_line(line: str) -> None:
         c.check()
 
 
+@pytest.mark.parametrize("line", [line for line in LINES if VERSIONS[line].rules.always_unclean])
+def test_the_golden_trace_before_unclean_election_could_be_switched_off(line: str) -> None:
+    """§2.16, the variants: an ISR may lose its last member, and anybody who lives is elected."""
+    with cluster(line) as c:
+        topic(c, "t", {0: [1, 2, 3]})
+        for act, broker, expected in (
+            (c.kill, 1, (2, (2, 3), 1, 1)),
+            (c.kill, 3, (2, (2,), 2, 2)),
+            (c.kill, 2, (-1, (), 3, 3)),
+            (c.restart, 1, (1, (1,), 4, 4)),
+            (c.restart, 2, (1, (1, 2), 4, 5)),
+        ):
+            act(broker)
+            quiet(c)
+            assert told(c, "t") == expected
+        c.check()
+
+
 @pytest.mark.parametrize("line", LINES)
 def test_an_isr_loses_its_last_member_up_to_1_0_where_unclean_election_is_on(line: str) -> None:
     with cluster(line, unclean_leader_election_enable="true") as c:
         topic(c, "t", {0: [1]})
         c.kill(1)
         quiet(c)
-        emptied = VERSIONS[line].rules.last_member == LastMember.KEPT_IF_CLEAN
+        emptied = VERSIONS[line].rules.last_member != LastMember.KEPT
         assert told(c, "t") == (-1, () if emptied else (1,), 1, 1)
 
 
@@ -132,7 +150,7 @@ def test_a_second_file_is_refused_and_nothing_can_be_cancelled(line: str) -> Non
 
 
 def test_who_writes_an_isr_tells_of_it() -> None:
-    """Up to 2.6 the leader writes it and announces it; from 2.7 on the controller writes it, and tells directly."""
+    """Up to 2.6 the leader, who announces it from 0.9 on; from 2.7 on the controller writes it, and tells directly."""
     for line, version in VERSIONS.items():
         with cluster(line, 3, controller=3) as c:
             made: list[str] = []
@@ -145,7 +163,7 @@ def test_who_writes_an_isr_tells_of_it() -> None:
             c.restart(2)
             quiet(c)
             announced = any("isr_change_0" in path for path in made)
-            assert announced != version.isr_by_controller, line
+            assert announced == (version.announces_isr_changes and not version.isr_by_controller), line
 
 
 def test_a_broker_that_comes_back_at_once_is_noticed_from_2_2_on() -> None:

@@ -154,6 +154,10 @@ class AdminHandlers:
         if isinstance(added, AdminResponse):
             return added
         every = topic.partitions | {number: ReplicaAssignment(tuple(ids)) for number, ids in added.items()}
+        if self._client.version.config_with_partitions != "left":
+            emptied = self._client.version.config_with_partitions == "emptied"
+            entity = f"topics/{request.name}"
+            await self._configs.write(entity, {} if emptied else await self._client.entity_config(entity))
         wider = {number: every[number] for number in mutable_order(sorted(every), self._client.version.scala)}
         data = self._client.version.encode_topic(topic._replace(partitions=wider))
         await self._client.session.call(SetData(paths.topic(request.name), data, ANY_VERSION))

@@ -1,4 +1,4 @@
-"""The leader's writes of ISRs up to Kafka 2.6, and how it announces them (Partition, ReplicaManager; §2.8).
+"""The leader's writes of ISRs up to Kafka 2.6, and how it announces them from 0.9 on (Partition, ReplicaManager; §2.8).
 
 Rules of the module (docs/reference/kafka.md §2.8):
   - the leader writes the state itself, on condition of the version it knows, with the epochs of the controller's last
@@ -48,6 +48,8 @@ class IsrWrites:
 
     def start(self) -> None:
         """The broker begins to serve: look from now on, every so often, at what is to be announced."""
+        if not self._client.version.announces_isr_changes:
+            return
         self._last_change_us = self._last_announcement_us = self._process.scheduler.now_us
         self._process.spawn(self._announce(), "ISR announcements")
 
@@ -75,7 +77,7 @@ class IsrWrites:
             if isinstance(result, Error):
                 asked = f"isr {list(proposal.isr)}"
                 self._history.record(self._who, "ISR change refused", str(proposal.partition), asked, result.value)
-            else:
+            elif self._client.version.announces_isr_changes:
                 self._changed[proposal.partition] = None
                 self._last_change_us = self._process.scheduler.now_us
             self.replicas.proposal_done(proposal, result)

@@ -236,8 +236,12 @@ class KafkaController:
         await self._elect()
 
     async def _adopt(self) -> None:
-        await self._start_up()
-        if self.is_active:
+        self.session.data_handlers[paths.CONTROLLER] = self._on_controller_change
+        await self.client.exists(paths.CONTROLLER)
+        self.active_id = await self.client.controller_id()
+        if self.active_id is None:
+            await self._elect()
+        elif self.is_active:
             self.context.epoch, self.context.epoch_version = await self.client.controller_epoch()
             await self._fail_over()
 
@@ -253,9 +257,10 @@ class KafkaController:
             self._resign()
 
     async def _elect(self) -> None:
-        self.active_id = await self.client.controller_id()
-        if self.active_id is not None:
-            return
+        if self.client.version.looks_before_election:
+            self.active_id = await self.client.controller_id()
+            if self.active_id is not None:
+                return
         try:
             epoch, version = await self.client.become_controller(self.broker_id, self._now_ms())
             self.context.epoch, self.context.epoch_version = epoch, version
