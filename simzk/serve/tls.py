@@ -96,7 +96,10 @@ class Tls:
         password = _password(self.password, self.password_path)
         kind = store_type(self.certificate, self.key_store_type)
         if kind != "pem":
-            raise ConfigError("it is not read", where=str(self.certificate), right="PEM")
+            from simzk.serve.key_store import load_key
+
+            load_key(context, self.certificate, password)
+            return
         key = self.key or self.certificate
         _look_at(self.certificate)
         _look_at(key)
@@ -115,7 +118,10 @@ class Tls:
             return
         kind = store_type(self.authorities, self.trust_store_type)
         if kind != "pem":
-            raise ConfigError("it is not read", where=str(self.authorities), right="PEM")
+            from simzk.serve.key_store import load_authorities
+
+            load_authorities(context, self.authorities, _password(self.trust_password, self.trust_password_path))
+            return
         _look_at(self.authorities)
         try:
             context.load_verify_locations(self.authorities)
