@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from simzk.cli.serve_tls import add_options, with_tls
 from simzk.errors import ConfigError
 from simzk.serve.clock import WallClock
 from simzk.serve.settings import Settings
@@ -76,6 +77,7 @@ def read_settings(asked: argparse.Namespace) -> Settings:
         settings = replace(settings, data_directory=asked.data_dir, log_directory=None)
     if asked.admin_port is not None:
         settings = replace(settings, admin_port=asked.admin_port)
+    settings = with_tls(settings, asked)
     if asked.jaas is not None:
         from simzk.serve.jaas import read_jaas
 
@@ -137,6 +139,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--jaas", metavar="FILE", type=Path, help="users of SASL DIGEST-MD5, as the real server's file")
     parser.add_argument("--zookeeper-version", metavar="V", help="behave as this release, as 3.4 or 3.9.1")
     parser.add_argument("--admin-port", metavar="N", type=_port, help="serve the AdminServer's commands there (HTTP)")
+    add_options(parser, _port)
     return parser
 
 

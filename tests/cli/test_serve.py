@@ -130,3 +130,38 @@ def test_what_cannot_be_is_one_line_and_exit_2(tmp_path: Path) -> None:
     assert "cannot be read: No such file" in refused("--config", str(tmp_path / "none.cfg"))
     (tmp_path / "file").write_text("")
     assert str(tmp_path / "file") in refused("--port", "0", "--data-dir", str(tmp_path / "file"))
+
+
+def test_a_corrupt_data_directory_is_one_line_and_exit_2(tmp_path: Path) -> None:
+    arguments = ("--port", "0", "--data-dir", str(tmp_path))
+    with serving(*arguments) as process, TcpClient(process.port) as client:
+        client.connect()
+        for name in "abc":
+            client.ask(req.Create(f"/{name}", b"", req.OPEN_ACL, 0))
+        process.end(signal.SIGKILL)
+    (log,) = tmp_path.glob("version-2/log.*")
+    (snapshot,) = tmp_path.glob("version-2/snapshot.*")
+    whole = log.read_bytes()
+    log.write_bytes(whole[:60] + bytes([whole[60] ^ 1]) + whole[61:])
+    assert f"{log}: " in refused(*arguments)
+    log.write_bytes(b"no log at all")
+    assert f"{log}: " in refused(*arguments)
+    log.write_bytes(whole)
+    snapshot.write_bytes(snapshot.read_bytes()[:-9])
+    assert "it holds a damaged snapshot only; expected a whole snapshot" in refused(*arguments)
+
+
+def test_warnings_about_a_zoo_cfg_are_lines_on_stderr(tmp_path: Path) -> None:
+    config = tmp_path / "zoo.cfg"
+    config.write_text(f"dataDir={tmp_path}/data\nclientPort=0\nadmin.enableServer=false\nsnpCount=3\nsnapCount=few\n")
+    with serving("--config", str(config)) as process:
+        said = (
+            "4: snpCount is no key that is known, and changes nothing",
+            "5: snapCount cannot be 'few', and is taken for nothing; expected a whole number",
+        )
+        lines = "".join(f"simzk: warning: {config}:{line}\n" for line in said)
+        assert process.end(signal.SIGTERM) == (0, lines)
+    config.write_text("tickTime=fast\n")
+    assert refused("--config", str(config)) == (
+        f"simzk: error: {config}:1: tickTime cannot be 'fast'; expected a whole number\n"
+    )

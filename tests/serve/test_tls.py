@@ -211,3 +211,33 @@ def test_a_subject_is_written_as_java_writes_it() -> None:
 )
 def test_which_names_java_takes(text: str, valid: bool) -> None:
     assert SCHEMES["x509"].is_valid(text) is valid
+
+
+def test_protocols_and_ciphers_are_those_of_the_file(tmp_path: Path) -> None:
+    keys = f"ssl.keyStore.location={FILES / 'server-and-key.pem'}\nssl.clientAuth=none\n"
+    least = f"dataDir={tmp_path}\nclientPort=0\nsecureClientPort=0\n{keys}"
+    tls = parse_zoo_cfg(least).tls
+    assert tls is not None
+    context = tls.context()
+    assert (context.minimum_version, context.maximum_version) == (ssl.TLSVersion.TLSv1_3, ssl.TLSVersion.TLSv1_3)
+    more = "ssl.enabledProtocols=TLSv1.3, TLSv1.2\nssl.ciphersuites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256\n"
+    tls = parse_zoo_cfg(least + more).tls
+    assert tls is not None
+    context = tls.context()
+    assert (context.minimum_version, context.maximum_version) == (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
+    assert "ECDHE-RSA-AES128-GCM-SHA256" in {cipher["name"] for cipher in context.get_ciphers()}
+    assert "ECDHE-RSA-AES256-GCM-SHA384" not in {cipher["name"] for cipher in context.get_ciphers()}
+
+
+@pytest.mark.parametrize(
+    ("tls", "says"),
+    [
+        (Tls(FILES / "server-and-key.pem", client_auth="none", protocols=("TLSv9",)), "'TLSv9' is no protocol"),
+        (Tls(FILES / "server-and-key.pem", client_auth="none", ciphers=("TLS_X_WITH_Y",)), "no cipher suite of TLS_X"),
+        (Tls(FILES / "server-and-key.pem", client_auth="none", password_path=FILES / "none"), "none: cannot be read"),
+    ],
+)
+def test_what_tls_cannot_do_is_told(tls: Tls, says: str) -> None:
+    with pytest.raises(simzk.ConfigError) as told:
+        tls.context()
+    assert says in str(told.value)
