@@ -60,6 +60,12 @@ class KafkaVersion:
             `/admin/reassign_partitions` alone.
         leaves_list_together: partitions leave `/admin/reassign_partitions` together, not one by one (2.0 and later).
         deletes_after_look: that znode is deleted after a look whether it is there (`deletePath`, 2.2 and later).
+        strict_reassignments: an unknown field in that znode makes all of it unusable (2.0 and later).
+        stumbles_over_unknown: a preferred election by znode that names an unknown partition never takes the znode away
+            (1.1 to 2.1, recorded).
+        stumbles_over_nothing: nor does one whose znode holds no data (Jackson 2.10: 2.4 and later, recorded).
+        counts_imbalance: the controller counts the partitions that another than the preferred broker leads (2.7 and
+            later), and fails where there is no preferred one, since nobody holds the partition.
         broker_epochs: a registration has an epoch, and a broker that comes back at once is noticed (KIP-380).
         fenced: each write of a controller is fenced by its epoch, and its election is one multi (KAFKA-6082).
         idle_in_sync: a follower that has all there is stays in sync, dead or alive (KAFKA-7152).
@@ -120,6 +126,10 @@ class KafkaVersion:
     reassigns_in_topic: bool
     leaves_list_together: bool
     deletes_after_look: bool
+    strict_reassignments: bool
+    stumbles_over_unknown: bool
+    stumbles_over_nothing: bool
+    counts_imbalance: bool
     broker_epochs: bool
     fenced: bool
     idle_in_sync: bool

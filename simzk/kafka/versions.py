@@ -99,6 +99,10 @@ _3_9: Final = KafkaVersion(
     reassigns_in_topic=True,
     leaves_list_together=True,
     deletes_after_look=True,
+    strict_reassignments=True,
+    stumbles_over_unknown=False,
+    stumbles_over_nothing=True,
+    counts_imbalance=True,
     broker_epochs=True,
     fenced=True,
     idle_in_sync=True,
@@ -166,6 +170,7 @@ _2_6: Final = replace(
     encode_broker=broker_registration.encode_v4,
     encode_feature=None,
     features=False,
+    counts_imbalance=False,
     takes_isr_changes=False,
     isr_by_controller=False,
 )
@@ -193,6 +198,7 @@ _2_3: Final = replace(
     tools_in_zookeeper=_2_4.tools_in_zookeeper | {protocol.ElectLeadersRequest},
     unclean_by_request=False,
     reassigns_in_topic=False,
+    stumbles_over_nothing=False,
 )
 _2_2: Final = replace(_2_3, name="2.2", number=(2, 2, 0), rules=rules_of((2, 2, 0)), waits_hashed=True)
 _2_1: Final = replace(
@@ -201,14 +207,15 @@ _2_1: Final = replace(
     number=(2, 1, 0),
     tools_in_zookeeper=_2_2.tools_in_zookeeper
     | {protocol.CreateTopicRequest, protocol.CreatePartitionsRequest, protocol.DeleteTopicRequest},
+    rules=rules_of((2, 1, 0)),
     deletes_after_look=False,
+    stumbles_over_unknown=True,
     broker_epochs=False,
 )
 _2_0: Final = replace(
     _2_1,
     name="2.0",
     number=(2, 0, 0),
-    rules=rules_of((2, 0, 0)),
     fenced=False,
     idle_in_sync=False,
     waits_hashed=False,
@@ -219,6 +226,7 @@ _1_1: Final = replace(
     number=(1, 1, 0),
     rules=rules_of((1, 1, 0)),
     leaves_list_together=False,
+    strict_reassignments=False,
     restores_assignment=False,
     byteswapped_maps=True,
     flat_assignments=True,

@@ -158,7 +158,7 @@ class KafkaZooKeeperClient:
         return found
 
     async def topics(self, names: Sequence[str]) -> dict[str, TopicZnode]:
-        """The assignments of topics, those left out whose znode is gone or cannot be used."""
+        """The assignments of topics, those left out whose znode is gone; what cannot be used has no partitions."""
         replies = await self.read_all([paths.topic(name) for name in names])
         found = {}
         for name, reply in zip(names, replies, strict=True):
@@ -166,7 +166,7 @@ class KafkaZooKeeperClient:
                 try:
                     topic = topic_schema.decode(paths.topic(name), data_of(reply))
                 except ZnodeError:
-                    continue
+                    topic = TopicZnode({}, None)
                 found[name] = topic if self.version.reassigns_in_topic else _as_read_before_2_4(topic)
         return found
 
@@ -420,12 +420,19 @@ class KafkaZooKeeperClient:
 
         Args:
             unusable: is told why it cannot be used.
+
+        Raises:
+            StumblingError: it cannot be used, and the real reader does not say so but fails.
         """
         found = await self.read(paths.REASSIGN_PARTITIONS)
         if found is None:
             return {}
         try:
-            return admin.decode_reassignment(paths.REASSIGN_PARTITIONS, found[0])
+            return admin.decode_reassignment(
+                paths.REASSIGN_PARTITIONS, found[0], strict=self.version.strict_reassignments
+            )
+        except admin.StumblingError:
+            raise
         except ZnodeError as problem:
             unusable(problem)
             return {}

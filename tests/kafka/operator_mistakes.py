@@ -71,7 +71,6 @@ MISTAKES: Final = (
     Mistake("config-no-json", "/config/topics/t1", "{not json"),
     Mistake("reassign-dead-broker", REASSIGN, _moves(_move("t1", "2", "[3,1,9]"))),
     Mistake("reassign-no-replicas", REASSIGN, _moves(_move("t1", "1", "[]"))),
-    Mistake("reassign-text-for-number", REASSIGN, _moves(_move("t1", '"1"', '["3","2"]'))),
 )
 """In the order written; what may wedge a controller comes last."""
 

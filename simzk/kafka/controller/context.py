@@ -67,6 +67,7 @@ class ControllerContext:
         self.table = PartitionTable()
         self.partition_states: dict[TopicPartition, PartitionState] = {}
         self.replica_states: dict[PartitionAndReplica, ReplicaState] = {}
+        self.odd: dict[TopicPartition, tuple[int, ...]] = {}
         self.being_reassigned: dict[TopicPartition, tuple[int, ...]] = {}
         self.to_be_deleted: dict[str, None] = {}
         self.deletion_started: dict[str, None] = {}
@@ -117,7 +118,19 @@ class ControllerContext:
         return ReplicaAssignment(self.table.replicas_of(row), self.table.adding_of(row), self.table.removing_of(row))
 
     def set_assignment(self, partition: TopicPartition, assignment: ReplicaAssignment) -> bool:
-        """Note who holds a partition; false, and nothing noted, where that cannot be (a znode edited by hand)."""
+        """Note who holds a partition; false, and nothing noted, where that cannot be (a znode edited by hand).
+
+        A broker named twice counts once, and a partition that nobody holds is not known; how the list stands in the
+        znode is kept in `odd`.
+        """
+        replicas = tuple(dict.fromkeys(assignment.replicas))
+        self.odd.pop(partition, None)
+        if replicas != assignment.replicas or not replicas:
+            self.odd[partition] = assignment.replicas
+        if not replicas:
+            self._forget(partition)
+            return False
+        assignment = assignment._replace(replicas=replicas)
         try:
             if partition not in self.table:
                 self.table.add(partition.topic, {partition.partition: assignment.replicas})
@@ -126,6 +139,22 @@ class ControllerContext:
         except LayoutError:
             return False
         return True
+
+    def written(self, topic: str) -> dict[int, ReplicaAssignment]:
+        """A topic's assignment as it stands in the znode."""
+        lists = {p.partition: self.assignment(p) for p in self.mutable_partitions_of(topic)}
+        for partition, replicas in self.odd.items():
+            if partition.topic == topic:
+                lists[partition.partition] = self.assignment(partition)._replace(replicas=replicas)
+        return lists
+
+    def _forget(self, partition: TopicPartition) -> None:
+        self.being_reassigned.pop(partition, None)
+        self.partition_states.pop(partition, None)
+        for broker in self.assignment(partition).replicas:
+            self.replica_states.pop(PartitionAndReplica(partition, broker), None)
+        if partition in self.table:
+            self.table.remove([self.table.row(*partition)])
 
     def leadership(self, partition: TopicPartition) -> LeaderAndIsr | None:
         """The state of a partition as last read or written; None where it has none."""
@@ -204,11 +233,8 @@ class ControllerContext:
         self.deletion_started.pop(topic, None)
         self.topic_ids.pop(topic, None)
         for partition in self.mutable_partitions_of(topic):
-            self.being_reassigned.pop(partition, None)
-            self.partition_states.pop(partition, None)
-            for broker in self.assignment(partition).replicas:
-                self.replica_states.pop(PartitionAndReplica(partition, broker), None)
-        self.table.remove(self.table.rows_of(topic).tolist())
+            self._forget(partition)
+        self.odd = {partition: replicas for partition, replicas in self.odd.items() if partition.topic != topic}
 
     def check(self) -> None:
         """Assert that what belongs together agrees."""

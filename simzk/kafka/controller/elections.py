@@ -44,8 +44,12 @@ class LeaderElections:
         """`/admin/preferred_replica_election` was created."""
         if await self._controller.client.exists(paths.PREFERRED_ELECTION):
             again = self._controller.client.version.rules.preferred_again
-            await self.elect(await self._requested(), Strategy.PREFERRED, again=again)
-            await self._delete_znode()
+            errors = await self.elect(await self._requested(), Strategy.PREFERRED, again=again)
+            unknown = [p for p, error in errors.items() if error == Error.UNKNOWN_TOPIC_OR_PARTITION]
+            for partition in unknown:
+                self._controller.note_refusal(f"preferred election of {partition}", Error.UNKNOWN_TOPIC_OR_PARTITION)
+            if not unknown or not self._controller.client.version.stumbles_over_unknown:
+                await self._delete_znode()
 
     async def process_pending(self) -> None:
         """At a failover: what stands in the znode, which goes in any case."""
@@ -178,7 +182,11 @@ class LeaderElections:
             return []
         try:
             return admin.decode_preferred_election(paths.PREFERRED_ELECTION, found[0])
+        except admin.StumblingError:
+            raise
         except ZnodeError as problem:
+            if not found[0] and self._controller.client.version.stumbles_over_nothing:
+                raise
             self._controller.note_unusable(problem)
             return []
 

@@ -4,7 +4,8 @@ Rules of the module (KafkaController.onPartitionReassignment of those releases; 
   - while the target is not in sync, the topic's znode names target and old replicas together, and does not say which
     is which: after a failover that is known from the admin znode alone;
   - the admin znode lists what is under way, and goes with the last of it; deleted by hand it stops nothing;
-  - nothing is validated but that the partition exists; what is assigned so already is dropped; nothing is cancelled.
+  - nothing is validated but that the partition exists; what is assigned so already is dropped; nothing is cancelled;
+    without any target the partition ends with nobody, and a broker named twice stands twice in the znode (recorded).
 """
 
 from __future__ import annotations
@@ -73,8 +74,10 @@ class LegacyReassignments(Reassignments):
         for partition in partitions:
             target = context.being_reassigned[partition]
             known = context.knows(partition) and context.leadership(partition) is not None
-            same = known and context.assignment(partition).replicas == target
-            if not known or same or not target or partition.topic in context.to_be_deleted:
+            same = known and context.written(partition.topic)[partition.partition].replicas == target
+            if not known or same or partition.topic in context.to_be_deleted:
+                if not same:
+                    controller.note_refusal(f"reassignment of {partition}", Error.UNKNOWN_TOPIC_OR_PARTITION)
                 dropped[partition] = None
                 continue
             self._watch(partition)
@@ -95,12 +98,15 @@ class LegacyReassignments(Reassignments):
             return
         for broker in target:
             await controller.replicas.handle([PartitionAndReplica(partition, broker)], ReplicaState.ONLINE)
-        done = ReplicaAssignment(tuple(dict.fromkeys(target)))
-        context.set_assignment(partition, done)
-        await self._move_leader(partition, done)
+        done = ReplicaAssignment(target)
+        if target:  # else nobody can be elected
+            context.set_assignment(partition, done)
+            await self._move_leader(partition, done)
         await self._stop_removed(partition, [broker for broker in present if broker not in target])
         await self._write_topic(partition, done)
         await self._finish({partition: None})
+        if not target:
+            context.set_assignment(partition, done)
         controller.send_metadata([partition])
         await controller.deletion.resume_topics([partition.topic])
 

@@ -152,12 +152,18 @@ class PartitionStateMachine:
         ordered = {partition: decided[partition] for partition in partition_set(decided, context.collections)}
         if not ordered:
             return {}
-        codes = await self._client.create_states(ordered, context.epoch_version)
+        as_listed = {partition: self._as_listed(partition, state) for partition, state in ordered.items()}
+        codes = await self._client.create_states(as_listed, context.epoch_version)
         made = {partition: state for partition, state in ordered.items() if codes[partition] == Code.OK}
         for partition, state in made.items():
             context.put_leadership(partition, state)
             self._requests.add_leader_and_isr(state.isr, partition, is_new=True)
         return made
+
+    def _as_listed(self, partition: TopicPartition, state: LeaderAndIsr) -> LeaderAndIsr:
+        """A first state whose ISR names a broker twice where the assignment does (recorded)."""
+        listed = self._context.odd.get(partition)
+        return state if listed is None else state._replace(isr=tuple(b for b in listed if b in state.isr))
 
     async def _elect(
         self, partitions: Sequence[TopicPartition], strategy: Strategy

@@ -5,13 +5,16 @@ Rules of the module (KafkaController.onPartitionReassignment):
     `partitions.reassignment`;
   - first the znode is widened, then replicas are added; when all the target is in sync, the leader moves if it must,
     the others leave, and the znode is written anew;
-  - the latest request wins, whichever way it came.
+  - the latest request wins, whichever way it came;
+  - a znode that moves a partition to nobody gets, from 2.7 on, as far as the topic's znode, and no failover gets past
+    that: controllers follow one another until the topic's znode is mended (recorded).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from simzk.errors import ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.controller.partition_state_machine import Strategy
 from simzk.kafka.controller.scala_set import mutable_partitions
@@ -54,7 +57,7 @@ class Reassignments:
     async def process_znode(self) -> None:
         """`/admin/reassign_partitions` was created: take up what can be, and take the rest out of it.
 
-        Replica lists are not validated, as in Kafka: brokers may be dead or unknown. An empty list is refused here.
+        Replica lists are not validated, as in Kafka: brokers may be dead or unknown.
         """
         controller = self._controller
         if not await controller.client.exists(paths.REASSIGN_PARTITIONS):
@@ -121,8 +124,10 @@ class Reassignments:
     def _build(self, partition: TopicPartition, target: tuple[int, ...] | None) -> ReplicaAssignment | None:
         """What the topic znode will say while the partition moves; None where there is nothing to do or to cancel."""
         present = self._controller.context.assignment(partition)
-        if not present.replicas or target == ():
+        if not present.replicas:
             return None
+        if target == ():
+            return ReplicaAssignment(present.origin, (), present.origin)
         columns = algebra.Assignment(pack([present.replicas]), pack([present.adding]), pack([present.removing]))
         if target is not None:
             moving = algebra.reassign_to(columns, pack([tuple(dict.fromkeys(target))]))
@@ -143,28 +148,39 @@ class Reassignments:
             elif context.leadership(partition) is None:
                 errors[partition] = Error.UNKNOWN_SERVER_ERROR
             else:
-                await self._run(partition, to_start[partition])
-                errors[partition] = Error.NONE
+                try:
+                    await self._run(partition, to_start[partition])
+                except ZnodeError as problem:
+                    self._controller.note_unusable(problem)
+                    errors[partition] = Error.UNKNOWN_SERVER_ERROR
+                else:
+                    errors[partition] = Error.NONE
         return errors
 
     async def _run(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
         controller, context = self._controller, self._controller.context
         controller.deletion.mark_ineligible([partition.topic])
         await self._update_current(partition, assignment)
+        if not assignment.target and controller.client.version.counts_imbalance:
+            raise ZnodeError(
+                f"{partition} is to move to nobody", where=paths.topic(partition.topic), right="one replica or more"
+            )
         if not await self._is_complete(partition, assignment):
             await self._raise_leader_epoch(partition, assignment.replicas)
             await controller.replicas.handle(replicas_of(partition, assignment.adding), ReplicaState.NEW)
             return
         await controller.replicas.handle(replicas_of(partition, assignment.adding), ReplicaState.ONLINE)
         done = ReplicaAssignment(assignment.target)
-        context.set_assignment(partition, done)
-        await self._move_leader(partition, done)
+        if done.replicas:  # else nobody can be elected
+            context.set_assignment(partition, done)
+            await self._move_leader(partition, done)
         await self._stop_removed(partition, assignment.removing)
         await self._write_topic(partition, done)
         if partition in context.being_reassigned:
             self._unwatch(partition)
             await self._remove_from_znode(lambda other, target: other == partition and target == done.replicas)
             context.being_reassigned.pop(partition, None)
+        context.set_assignment(partition, done)
         controller.send_metadata([partition])
         await controller.deletion.resume_topics([partition.topic])
 
@@ -248,7 +264,7 @@ class Reassignments:
 
     async def _write_topic(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
         context = self._controller.context
-        present = {p.partition: context.assignment(p) for p in context.mutable_partitions_of(partition.topic)}
+        present = context.written(partition.topic)
         present[partition.partition] = assignment
         topic = TopicZnode(present, context.topics[partition.topic])
         await self._controller.client.write_topic(partition.topic, topic, context.epoch_version)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simzk.errors import ZnodeError
-from simzk.kafka.schemas.json_text import JsonObject, read_object, write, write_spaced
+from simzk.kafka.schemas.json_text import JsonObject, JsonValue, read_value, write, write_spaced
 from simzk.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -43,19 +43,40 @@ def _reassignment(assignments: Mapping[TopicPartition, Iterable[int]]) -> dict[s
     return {"version": 1, "partitions": partitions}
 
 
-def decode_reassignment(path: str, data: bytes | None) -> dict[TopicPartition, tuple[int, ...]]:
-    """Read a reassignment as Kafka 2.0 and later does: an unknown field makes all of it unusable (§1.1).
+class StumblingError(ZnodeError):
+    """The real reader throws here what its caller does not catch: what the znode was read for is left undone."""
+
+
+def decode_reassignment(path: str, data: bytes | None, *, strict: bool = True) -> dict[TopicPartition, tuple[int, ...]]:
+    """Read a reassignment (§1.1).
+
+    Args:
+        path: of the znode.
+        data: what it holds.
+        strict: an unknown field makes all of it unusable (2.0 and later); else it is passed over.
 
     Raises:
-        ZnodeError: it cannot be used; path, field and why.
+        ZnodeError: it cannot be used; path, field and why; a StumblingError where it is JSON of another shape.
     """
-    fields = read_object(path, data)
-    _refuse_unknown(fields, _REASSIGNMENT_FIELDS)
+    value = read_value(path, data)
+    if strict and not isinstance(value, dict):
+        raise ZnodeError("holds no object", where=path, right="a JSON object")
+    fields = _shaped(path, value)
+    if strict:
+        _refuse_unknown(fields, _REASSIGNMENT_FIELDS)
+    elif "partitions" not in fields.fields:
+        return {}
     assignments = {}
-    for entry in fields.objects("partitions"):
-        _refuse_unknown(entry, _PARTITION_FIELDS)
-        partition = TopicPartition(entry.text("topic"), entry.integer("partition"))
-        assignments[partition] = entry.integers("replicas")
+    try:
+        for entry in fields.objects("partitions"):
+            if strict:
+                _refuse_unknown(entry, _PARTITION_FIELDS)
+            partition = TopicPartition(entry.text("topic"), entry.integer("partition"))
+            assignments[partition] = entry.integers("replicas")
+    except _UnknownFieldError:
+        raise
+    except ZnodeError as error:
+        raise StumblingError(error.what, where=error.where, right=error.right) from None
     return assignments
 
 
@@ -86,10 +107,14 @@ def decode_preferred_election(path: str, data: bytes | None) -> list[TopicPartit
     """Read which partitions are to be led by their preferred replica.
 
     Raises:
-        ZnodeError: it cannot be used; path, field and why.
+        ZnodeError: it cannot be used; path, field and why; a StumblingError where it is JSON of another shape.
     """
-    entries = read_object(path, data).objects("partitions")
-    return [TopicPartition(entry.text("topic"), entry.integer("partition")) for entry in entries]
+    fields = _shaped(path, read_value(path, data))
+    try:
+        entries = fields.objects("partitions")
+        return [TopicPartition(entry.text("topic"), entry.integer("partition")) for entry in entries]
+    except ZnodeError as error:
+        raise StumblingError(error.what, where=error.where, right=error.right) from None
 
 
 def encode_isr_change(partitions: Iterable[TopicPartition]) -> bytes:
@@ -105,7 +130,18 @@ def decode_isr_change(path: str, data: bytes | None) -> list[TopicPartition]:
         return []
 
 
+class _UnknownFieldError(ZnodeError):
+    """A field that the strict reader knows nothing of."""
+
+
+def _shaped(path: str, value: JsonValue) -> JsonObject:
+    if not isinstance(value, dict):
+        raise StumblingError("holds no object", where=path, right="a JSON object")
+    return JsonObject(path, value)
+
+
 def _refuse_unknown(fields: JsonObject, known: set[str]) -> None:
     for field in fields.fields:
         if field not in known:
-            raise fields.wrong(field, f"only {', '.join(sorted(known))}")
+            error = fields.wrong(field, f"only {', '.join(sorted(known))}")
+            raise _UnknownFieldError(error.what, where=error.where, right=error.right)
