@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 import pytest
+
+from tests.conformance.kazoo_suite.watched import LIMITS, WHOLE_S, run_watched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,21 +35,18 @@ def outcomes(report: Path) -> Iterator[tuple[str, str]]:
         yield case.get("name", ""), min(verdicts, default="passed")
 
 
-@pytest.mark.timeout(200)
+@pytest.mark.timeout(WHOLE_S)
 def test_kazoos_own_tests_pass_in_memory(tmp_path: Path) -> None:
     pytest.importorskip("xdist")
     report = tmp_path / "report.xml"
     modules = [f"kazoo.tests.test_{name}" for name in MODULES]
     # Most of these tests wait rather than work, so more of them than there are cores may run side by side.
     unwanted = [f"-pno:{name}" for name in ("cacheprovider", "randomly", "logging")]
-    options = ["-q", "-n6", "--timeout=60", "-Wignore", *unwanted, "-ptests.conformance.kazoo_in_memory"]
-    done = subprocess.run(
+    options = ["-q", "-n6", *LIMITS, "-Wignore", *unwanted, "-ptests.conformance.kazoo_in_memory"]
+    done = run_watched(
         [sys.executable, "-m", "pytest", *options, f"--junit-xml={report}", "--pyargs", *modules],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT), "CI": "true", "ZOOKEEPER_VERSION": "3.9.5"},
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert report.exists(), done.stdout + done.stderr
     found = list(outcomes(report))

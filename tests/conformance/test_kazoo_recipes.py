@@ -52,11 +52,20 @@ class Ensemble:
         return client
 
     def expire(self, client: KazooClient) -> None:
-        """End a client's session, as its loss would: somebody else takes the session over and closes it."""
-        thief = self._new_client("", client_id=client.client_id)
-        thief.start(timeout=PATIENCE_S)
-        thief.stop()
-        thief.close()
+        """End a client's session, as its loss would: somebody else takes the session over and closes it.
+
+        The client may win it back before it is closed; so the thief comes until the server gives it a session of its
+        own, as it does where it knows the old one no more.
+        """
+        stolen = client.client_id
+        assert stolen is not None
+        holds = stolen
+        while holds in (stolen, None):  # None: it has lost it again
+            thief = self._new_client("", client_id=stolen)
+            thief.start(timeout=PATIENCE_S)
+            holds = thief.client_id
+            thief.stop()
+            thief.close()
 
 
 @pytest.fixture(params=["memory", "tcp", pytest.param("real", marks=pytest.mark.java)])

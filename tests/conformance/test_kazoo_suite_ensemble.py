@@ -13,8 +13,8 @@ import kazoo.tests
 import pytest
 
 from tests.conformance.kazoo_suite.play import account, play_suite
+from tests.conformance.kazoo_suite.watched import WHOLE_S
 
-SUITE_S = 280
 REAL_PASSED = 491
 NEED_KERBEROS = {
     "test_sasl.TestSASLGSSAPIAuthentication.test_connect_gssapi_auth skipped",
@@ -44,13 +44,13 @@ def test_no_module_is_left_out() -> None:
     assert sum(passed for _, passed in PARTS.values()) == REAL_PASSED
 
 
-@pytest.mark.timeout(SUITE_S + 30)
+@pytest.mark.timeout(WHOLE_S)
 @pytest.mark.parametrize("part", PARTS)
 def test_kazoos_own_tests_end_as_on_a_real_ensemble(part: str) -> None:
     names, real_passed = PARTS[part]
     # The tests of "build" are skipped but where CI is set, and compare with the version that is said there.
     where = {"CI": "true"} if "build" in names else {}
-    done = play_suite([f"kazoo.tests.test_{name}" for name in names], where, SUITE_S, plugin="ensemble_plugin")
+    done = play_suite([f"kazoo.tests.test_{name}" for name in names], where, plugin="ensemble_plugin")
     passed, others = account(done)
     # 93 of kazoo's tests ask no server for anything, and some of those race with themselves on a busy machine.
     no_business_of_ours = {test for test in others if test.endswith("failed, without a server")}
