@@ -23,6 +23,8 @@ from kazoo.exceptions import NoNodeError
 
 from simzk.kafka.recording import RecordedZnode
 from tests.cli.test_serve import Process
+from tests.conformance.real_kafka.releases import java
+from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from tests.conformance.real_kafka.releases import Release
 
 BROKERS = (1, 2, 3)
-PATIENCE_S = 30.0
 LOOK_S = 0.05
 # What the real ZooKeeper of the recording was told; the sessions of Kafka's tools ask for more than 20 ticks.
 ZOO_CFG = """\
@@ -188,7 +189,7 @@ class RealCluster:
         opened = [word for name in _OPENED for word in ("--add-opens", f"java.base/{name}=ALL-UNNAMED")]
         log = f"-Dlog4j.configuration=file:{self.folder / 'log4j.properties'}"
         settings = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"]
-        return ["java", *settings, log, *opened, "-cp", f"{self.jars}/*"]
+        return [java(self.release), *settings, log, *opened, "-cp", f"{self.jars}/*"]
 
     # ZooKeeper
 

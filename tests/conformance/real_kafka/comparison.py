@@ -1,8 +1,8 @@
 """What real brokers left on simzk, beside what they left on a real ZooKeeper: every field of every znode.
 
 What two runs of real brokers never share stands in `CHANCE` and `EXEMPT`, each row with its reason, and in
-`_less_rejoinings`. Who wins an election and where a topic is placed are no chance here: the story takes them from the
-recording.
+`_less_the_dead` and `_less_rejoinings`. Who wins an election and where a topic is placed are no chance here: the story
+takes them from the recording.
 """
 
 from __future__ import annotations
@@ -83,6 +83,7 @@ EXEMPT = (
 # The recorded run drew the placement of these by itself; here it is given, which orders the keys otherwise.
 _PLACED = re.compile(r"/brokers/topics/(t2|t3|__consumer_offsets)")
 _STATE = re.compile(r"/brokers/topics/[^/]+/partitions/\d+/state")
+_ISR = re.compile(r'(?<="isr":\[)[\d,]*(?=\])')
 _EPOCH = re.compile(r'(?<="leader_epoch":)\d+')
 # Since KIP-841 a replica that shuts down is not let into an ISR.
 _NO_REJOINING = (3, 3)
@@ -106,7 +107,9 @@ def differences(
             if "exists" not in exempt:
                 told.append(f"{path}: {'absent' if ours is None else 'there'}, and it was not so in the recording")
             continue
-        ours = _less_rejoinings(path, ours, theirs, number)
+        if number < _NO_REJOINING and _STATE.fullmatch(path):
+            ours, theirs = _less_the_dead(ours, found), _less_the_dead(theirs, recorded)
+            ours = _less_rejoinings(ours, theirs)
         fields = {**ours._asdict(), "data": _masked(path, ours.data)}
         wanted = {**theirs._asdict(), "data": _masked(path, theirs.data)}
         told.extend(
@@ -117,13 +120,27 @@ def differences(
     return told
 
 
-def _less_rejoinings(path: str, ours: RecordedZnode, theirs: RecordedZnode, number: tuple[int, ...]) -> RecordedZnode:
+def _less_the_dead(state: RecordedZnode, tree: Mapping[str, RecordedZnode]) -> RecordedZnode:
+    """A state before it let in a replica whose broker was just shutting down, and is gone by now.
+
+    Whether it does is a race; if it does, its leader notices after replica.lag.time.max.ms.
+    """
+    found = _ISR.search(state.data or "")
+    in_sync = [broker for broker in (found[0] if found else "").split(",") if broker]
+    live = [broker for broker in in_sync if f"/brokers/ids/{broker}" in tree]
+    if len(live) == len(in_sync) or not live:
+        return state
+    data = _ISR.sub(",".join(live), state.data or "")
+    return state._replace(version=state.version - 1, data=data, data_length=len(data))
+
+
+def _less_rejoinings(ours: RecordedZnode, theirs: RecordedZnode) -> RecordedZnode:
     """Our state without what a replica causes that fetches while it shuts down.
 
     It is let into the ISR once more, and out again: by the leader, or by the controller with a leader epoch more.
     """
     more = ours.version - theirs.version
-    if number >= _NO_REJOINING or _STATE.fullmatch(path) is None or more <= 0 or more % 2:
+    if more <= 0 or more % 2:
         return ours
     epoch, recorded = _EPOCH.search(ours.data or ""), _EPOCH.search(theirs.data or "")
     if epoch is None or recorded is None or not 0 <= int(epoch[0]) - int(recorded[0]) <= more // 2:

@@ -85,11 +85,18 @@ class Story:
     # Topics
 
     def create_t1(self, step: str) -> None:
-        self._topics("--create", "--topic", "t1", "--replica-assignment", "1:2:3,2:3:1,3:1:2")
+        self._create("t1", "1:2:3,2:3:1,3:1:2")
 
     def create_t2(self, step: str) -> None:
-        placed = self._placement(step, "t2")
-        self._topics("--create", "--topic", "t2", "--replica-assignment", placed, "--config", "max.message.bytes=65536")
+        self._create("t2", self._placement(step, "t2"), "max.message.bytes=65536")
+
+    def _create(self, topic: str, placed: str, config: str = "") -> None:
+        if self.number < (0, 8, 1):
+            arguments = (*self._by_zookeeper, "--topic", topic, "--replica-assignment-list", placed)
+            self.cluster.tool("kafka.admin.CreateTopicCommand", arguments=arguments)
+            return
+        settings = ("--config", config) if config else ()
+        self._topics("--create", "--topic", topic, "--replica-assignment", placed, *settings)
 
     def create_t3(self, step: str) -> None:
         arguments = ("--create", "--topic", "t3", "--replica-assignment", self._placement(step, "t3"))
@@ -97,10 +104,20 @@ class Story:
 
     def grow_t2(self, step: str) -> None:
         # New partitions are placed after the first, without chance (§3).
-        self._topics("--alter", "--topic", "t2", "--partitions", 6)
+        if self.number < (0, 8, 1):
+            arguments = (*self._by_zookeeper, "--topic", "t2", "--partition", 2)
+            self.cluster.tool("kafka.admin.AddPartitionsCommand", arguments=arguments)
+        else:
+            self._topics("--alter", "--topic", "t2", "--partitions", 6)
 
     def delete_t2(self, step: str) -> None:
-        self._topics("--delete", "--topic", "t2")
+        if self.number < (0, 8, 1):
+            self.cluster.tool("kafka.admin.DeleteTopicCommand", arguments=(*self._by_zookeeper, "--topic", "t2"))
+        elif self.number < (0, 8, 2):
+            # Its controller deletes topics; its tool does not ask it to.
+            self.cluster.client.create("/admin/delete_topics/t2", b"", makepath=True)
+        else:
+            self._topics("--delete", "--topic", "t2")
 
     def _placement(self, step: str, topic: str) -> str:
         partitions = json.loads(self.trees[step][f"/brokers/topics/{topic}"].data or "")["partitions"]
@@ -141,7 +158,8 @@ class Story:
         asked = self._by_broker if self.number >= (2, 6) else self._by_zookeeper
         name = "ReassignPartitionsCommand"
         classes = (f"kafka.admin.{name}", f"org.apache.kafka.tools.reassign.{name}")
-        self.cluster.tool(*classes, arguments=(*asked, "--reassignment-json-file", file, "--execute"))
+        option = "--reassignment-json-file" if self.number >= (0, 8, 1) else "--manual-assignment-json-file"
+        self.cluster.tool(*classes, arguments=(*asked, option, file, "--execute"))
 
     def reassign_by_api(self, step: str) -> None:
         self.cluster.source(Path(__file__).with_name("Reassign.java"), self.cluster.bootstrap, "t1", 1, "1,2")
@@ -154,21 +172,30 @@ class Story:
             arguments = (*self._by_broker, "--topic", "t1")
         if self.number >= (0, 11):
             arguments += ("--producer-property", "enable.idempotence=true", "--request-required-acks", "all")
-        self.cluster.tool("kafka.tools.ConsoleProducer", arguments=arguments, given=_MESSAGES)
+        elif self.number >= (0, 9):
+            arguments += ("--request-required-acks", "-1")  # by default it waits for none, and may lose some
+        classes = ("kafka.tools.ConsoleProducer", "kafka.producer.ConsoleProducer")
+        self.cluster.tool(*classes, arguments=arguments, given=_MESSAGES)
 
     def consume(self, step: str) -> None:
         properties = self.cluster.folder / "consumer.properties"
         properties.write_text("group.id=g1\n")
         arguments: tuple[object, ...] = (*self._by_broker, "--timeout-ms", 30000)
-        if self.number < (0, 9):
+        configured: tuple[object, ...] = ("--consumer.config", properties)
+        if self.number < (0, 8, 2):
+            arguments = self._by_zookeeper
+            configured = ("--group", "g1", "--autocommit.interval.ms", 500, "--consumer-timeout-ms", 30000)
+        elif self.number < (0, 9):
             properties.write_text("group.id=g1\nauto.commit.interval.ms=500\nconsumer.timeout.ms=30000\n")
             arguments = self._by_zookeeper
         else:
             self._create_offsets(step)
-        what = ("--topic", "t1", "--from-beginning", "--consumer.config", properties, "--max-messages", 3)
-        classes = ("kafka.tools.ConsoleConsumer", "org.apache.kafka.tools.consumer.ConsoleConsumer")
-        said = self.cluster.tool(*classes, arguments=(*arguments, *what))
-        assert sorted(line for line in said.splitlines() if len(line) == 1) == _MESSAGES.split()
+            if self.number < (0, 11):
+                arguments += ("--new-consumer",)
+        what = ("--topic", "t1", "--from-beginning", *configured, "--max-messages", 3)
+        consumers = ("kafka.tools.", "org.apache.kafka.tools.consumer.", "kafka.consumer.")
+        said = self.cluster.tool(*(f"{package}ConsoleConsumer" for package in consumers), arguments=(*arguments, *what))
+        assert sorted(line for line in said.splitlines() if len(line) == 1) == _MESSAGES.split(), said
 
     def _create_offsets(self, step: str) -> None:
         """What a broker would do for the first consumer of a group, but placed as it was in the recording."""
@@ -183,6 +210,8 @@ class Story:
         connection = f"zookeeper.connect={self.cluster.hosts}"
         authorizer = ("--authorizer", "kafka.security.authorizer.AclAuthorizer") if self.number >= (2, 4) else ()
         rule = PERMISSIONS[step.partition("-")[0]]
+        if "--force" in rule and self.number < (0, 10, 1):
+            return  # the recorded tool did not know that option, and did nothing
         arguments = (*authorizer, "--authorizer-properties", connection, *rule)
         self.cluster.tool("kafka.admin.AclCommand", arguments=arguments)
 

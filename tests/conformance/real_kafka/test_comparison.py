@@ -82,3 +82,17 @@ def test_a_replica_that_shuts_down_may_rejoin_where_it_was_let_to() -> None:
         assert differences(recorded, rejoined, OLDEST) != []
     for other in (state(4, 9), state(3, 10), state(5, 11), state(5, 8), state(5, 9, leader=2)):
         assert differences(other, recorded, OLDEST) != []
+
+
+def test_a_replica_that_was_let_in_as_it_went_is_gone_all_the_same() -> None:
+    def tree(version: int, isr: str, *live: int) -> dict[str, RecordedZnode]:
+        data = f'{{"leader":1,"isr":[{isr}],"leader_epoch":4}}'
+        state = ZNODE._replace(version=version, data=data, data_length=len(data))
+        return {STATE: state, **{f"/brokers/ids/{broker}": ZNODE for broker in live}}
+
+    let_in, out = tree(4, "1,2", 1), tree(3, "1", 1)
+    for found, recorded in ((let_in, out), (out, let_in), (tree(5, "1", 1), let_in)):
+        assert differences(found, recorded, OLDEST) == []
+        assert differences(found, recorded, NEWEST) != []
+    for other in (tree(5, "1,2", 1), tree(4, "1", 1)):
+        assert differences(other, out, OLDEST) != []

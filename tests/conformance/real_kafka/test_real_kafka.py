@@ -10,7 +10,7 @@ import pytest
 from simzk.kafka import recording
 from tests.conformance.real_kafka.cluster import RealCluster, until
 from tests.conformance.real_kafka.comparison import differences
-from tests.conformance.real_kafka.releases import RELEASES, jars, why_not
+from tests.conformance.real_kafka.releases import jars, releases, why_not
 from tests.conformance.real_kafka.story import Story
 
 if TYPE_CHECKING:
@@ -23,10 +23,11 @@ STORY_S = 900
 WHY_NOT = why_not()
 
 
+@pytest.mark.java
 @pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
 @pytest.mark.xdist_group("real_kafka")
 @pytest.mark.timeout(STORY_S)
-@pytest.mark.parametrize("release", RELEASES, ids=lambda release: str(release.version))
+@pytest.mark.parametrize("release", releases(), ids=lambda release: str(release.version))
 def test_real_brokers_leave_the_recorded_tree(release: Release, tmp_path: Path) -> None:
     recorded = recording.load(release.recording)
     trees = {step: recorded.tree(step) for step in recorded.steps}
