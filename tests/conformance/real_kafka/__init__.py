@@ -2,7 +2,7 @@
 
     SIMZK_KAFKA_JARS=~/.cache/simzk-kafka pytest tests/conformance/real_kafka
 
-fetches each release of `releases.RELEASES` by its Maven coordinates into that folder (once; with mvn), and starts
-three brokers of it. It needs a JDK 17 or newer and takes about a minute a release. Without the variable nothing is
-fetched and nothing is started.
+fetches each release of `releases.ALWAYS` by its Maven coordinates into that folder, once, and starts three brokers of
+it; `SIMZK_KAFKA_RELEASES=all` takes all of `releases.RELEASES`. It needs a JDK 17 or newer and takes about a minute a
+release. Without the first variable nothing is fetched and nothing is started, but in CI, where both is done.
 """
