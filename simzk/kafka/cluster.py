@@ -10,6 +10,7 @@ from simzk.errors import ConfigError, ZnodeError
 from simzk.kafka import paths, restoring
 from simzk.kafka.admin import Operator
 from simzk.kafka.broker.broker import Broker, World
+from simzk.kafka.failures import Failures
 from simzk.kafka.in_sync import all_in_sync
 from simzk.kafka.invariants import invariants_of
 from simzk.kafka.observer import Observer
@@ -65,7 +66,7 @@ class Participant(Protocol):
         """End it at once."""
 
 
-class KafkaCluster(Operations):
+class KafkaCluster(Operations, Failures):
     """A simulated Kafka cluster, in virtual time.
 
     Time stands still but for `run_for` and `run_until_quiet`: what is asked of the cluster (a topic, a failure)
@@ -83,6 +84,7 @@ class KafkaCluster(Operations):
         base_port: broker N listens on this port plus N.
         inter_broker_protocol: `inter.broker.protocol.version`, of all brokers or of some; else that of the release.
         cluster_id: drawn where it is not given.
+        log_dirs: how many log directories each broker has (`log.dirs`).
         boot: whether the brokers are started, and time runs until all are registered and a controller serves; else
             `restart` starts each.
         start_ms: what all clocks show at the beginning.
@@ -109,6 +111,7 @@ class KafkaCluster(Operations):
         base_port: int = BASE_PORT,
         inter_broker_protocol: str | Mapping[int, str] | None = None,
         cluster_id: str | None = None,
+        log_dirs: int = 1,
         boot: bool = True,
         start_ms: int = START_MS,
     ) -> None:
@@ -116,7 +119,10 @@ class KafkaCluster(Operations):
         rack_of = racks_of(ids, racks)
         registrations = {broker: local_registration(base_port + broker, rack_of.get(broker)) for broker in ids}
         releases = Releases(ids, version, inter_broker_protocol, config)
-        self._build(releases, registrations, seed, tick_time_ms, cluster_id, restoring.Restored.nothing(), start_ms)
+        if log_dirs < 1:
+            raise ConfigError(f"there are {log_dirs} log directories", where="log_dirs", right="1 or more")
+        nothing = restoring.Restored.nothing()
+        self._build(releases, registrations, seed, tick_time_ms, cluster_id, log_dirs, nothing, start_ms)
         if boot:
             for broker in self.brokers.values():
                 broker.start()
@@ -135,6 +141,7 @@ class KafkaCluster(Operations):
         tick_time_ms: int = 2000,
         base_port: int = BASE_PORT,
         start_ms: int = START_MS,
+        log_dirs: int = 1,
     ) -> Self:
         """A cluster that goes on from the tree of another, such as one recorded from a real cluster.
 
@@ -145,7 +152,7 @@ class KafkaCluster(Operations):
             tree: the znodes by path, such as `recording.load(path).tree(step)`.
             brokers: ids of further brokers.
             racks: the racks of brokers that are not registered in the tree.
-            version, seed, config, tick_time_ms, base_port, start_ms: as for a new cluster.
+            version, seed, config, tick_time_ms, base_port, start_ms, log_dirs: as for a new cluster.
 
         Raises:
             ZnodeError: a znode that the cluster needs cannot be used; path, field and why.
@@ -156,7 +163,8 @@ class KafkaCluster(Operations):
             registrations[broker] = local_registration(base_port + broker, (racks or {}).get(broker))
         cluster = cls.__new__(cls)
         releases = Releases(sorted(registrations), version, None, config)
-        cluster._build(releases, dict(sorted(registrations.items())), seed, tick_time_ms, None, restored, start_ms)
+        registered = dict(sorted(registrations.items()))
+        cluster._build(releases, registered, seed, tick_time_ms, None, log_dirs, restored, start_ms)
         for broker, live in restored.live.items():
             cluster.brokers[broker].attach(live.session_id, live.epoch)
         cluster.run_until_quiet(_BOOT_LIMIT_SECONDS)
@@ -169,6 +177,7 @@ class KafkaCluster(Operations):
         seed: int,
         tick_time_ms: int,
         cluster_id: str | None,
+        log_dirs: int,
         restored: restoring.Restored,
         start_ms: int,
     ) -> None:
@@ -205,6 +214,7 @@ class KafkaCluster(Operations):
             now_ms=lambda: self.now_ms,
             new_topic_id=lambda: self._new_uuid("topic ids"),
             election_delay_us=self._election_delay_us,
+            log_dirs=log_dirs,
         )
         self.brokers: dict[int, Broker] = {
             broker: Broker(broker, registration, Process(self.scheduler, f"broker {broker}"), world)
@@ -262,7 +272,8 @@ class KafkaCluster(Operations):
         if controller not in running or self.brokers[controller].paused:
             return False
         live = broker_mask(broker.id for broker in self.brokers.values() if broker.alive and not broker.paused)
-        return all_in_sync(self.table, self.server.tree, live)
+        lost = {broker.id: broker.log_dirs.offline for broker in self.brokers.values() if broker.alive}
+        return all_in_sync(self.table, self.server.tree, live, lost)
 
     def _registered(self) -> list[int]:
         node = self.server.tree.get(paths.BROKER_IDS)
@@ -335,58 +346,7 @@ class KafkaCluster(Operations):
             raise ConfigError(f"topic {topic} does not exist", where=path, right="a topic that is there")
         return topic_schema.decode(path, node.data).partitions
 
-    # -- failures
-
-    def kill(self, broker: int) -> None:
-        """End a broker's process at once, as `kill -9` does; its session lives on until it expires.
-
-        Raises:
-            ConfigError: there is no such broker, or it is not running.
-        """
-        self._running(broker).kill()
-
-    def restart(self, broker: int, *, version: str | None = None, inter_broker_protocol: str | None = None) -> None:
-        """Start a broker that is not running; while its old session stands it cannot register, and tries again.
-
-        Args:
-            broker: its id.
-            version: the release that it runs from now on, as in a rolling upgrade; as before where not given.
-            inter_broker_protocol: its `inter.broker.protocol.version` from now on; as before where not given.
-
-        Raises:
-            ConfigError: it runs, or cannot run so.
-        """
-        found = self._broker(broker)
-        if found.alive:
-            raise ConfigError(f"broker {broker} is running", right="a broker that is not")
-        self._releases.change(broker, version, inter_broker_protocol)
-        found.start()
-
-    def pause(self, broker: int, seconds: float | None = None) -> None:
-        """Stop a broker's process for a time, or until `resume`, as a long collection of garbage or SIGSTOP does."""
-        self._running(broker).process.pause(None if seconds is None else round(seconds * 1_000_000))
-        self.history.record(f"broker {broker}", "paused", "", "", "" if seconds is None else f"for {seconds:g} s")
-
-    def resume(self, broker: int) -> None:
-        """Let a paused broker go on."""
-        self._running(broker).process.resume()
-        self.history.record(f"broker {broker}", "resumed")
-
-    def expire(self, broker: int) -> None:
-        """Expire a broker's session at once, as ZooKeeper does with one it has not heard of for long."""
-        session = self._running(broker).session.session_id
-        self.history.record(f"broker {broker}", "session expired by hand")
-        self.server.expire(session, self.now_ms)
-        self.pump()
-
-    def disconnect(self, broker: int) -> None:
-        """Break a broker's connection to ZooKeeper; it comes back with its session."""
-        self.history.record(f"broker {broker}", "disconnected from ZooKeeper")
-        self._running(broker).session.break_connection()
-
-    def shutdown(self, broker: int) -> None:
-        """Stop a broker cleanly, as SIGTERM does: it moves its leaders, then ends its session."""
-        self._running(broker).shut_down()
+    # -- elections of controllers
 
     def prefer_controller(self, broker: int) -> None:
         """Let a broker win the next election of a controller it takes part in; by whom it is won is else chance."""
@@ -439,23 +399,11 @@ class KafkaCluster(Operations):
         self.scheduler.check()
         for broker in self.brokers.values():
             broker.process.check()
+            broker.log_dirs.check()
             if broker.alive and broker.controller.is_active:
                 broker.controller.context.check()
 
     # -- help
-
-    def _broker(self, broker: int) -> Broker:
-        found = self.brokers.get(broker)
-        if found is None:
-            known = ", ".join(str(known) for known in self.brokers)
-            raise ConfigError(f"broker {broker} does not exist", where="broker", right=f"one of {known}")
-        return found
-
-    def _running(self, broker: int) -> Broker:
-        found = self._broker(broker)
-        if not found.alive:
-            raise ConfigError(f"broker {broker} is not running", where="broker", right="a broker that runs")
-        return found
 
     def _who_is(self, session_id: int) -> str:
         for broker in self.brokers.values():

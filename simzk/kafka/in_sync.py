@@ -17,25 +17,32 @@ from simzk.errors import ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.schemas import partition_state
 from simzk.kafka.topic_partition import TopicPartition
-from simzk.partitions.arrays import BoolArray, IntArray, among, contained, pack
+from simzk.partitions.arrays import BoolArray, IntArray, contained, pack
+from simzk.partitions.elections import live_members
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
     from simzk.partitions.table import PartitionTable
     from simzk.zookeeper.tree import DataTree
 
 
-def all_in_sync(table: PartitionTable, tree: DataTree, live: BoolArray) -> bool:
+def all_in_sync(
+    table: PartitionTable, tree: DataTree, live: BoolArray, lost: Mapping[int, Collection[TopicPartition]]
+) -> bool:
     """Whether nothing is left to come into sync.
 
     Args:
         table: what the controller believes.
         tree: what stands in ZooKeeper.
         live: by broker id, whether it runs.
+        lost: by broker, the partitions that are in log directories that failed.
     """
+    lost = {broker: partitions for broker, partitions in lost.items() if partitions}
     rows = table.rows()
     deleted = [index for index, topic in enumerate(table.topics) if paths.delete_topic(topic) in tree]
     rows = rows[~np.isin(table.topic[rows], deleted) & (table.version[rows] >= 0)]
-    stuck = rows[_stuck(table.replicas[rows], table.isr[rows], table.leader[rows], live)]
+    stuck = rows[_stuck(table.replicas[rows], table.isr[rows], table.leader[rows], live, _of(table, rows, lost))]
     for row in stuck.tolist():
         path = paths.state(TopicPartition(*table.name(row)))
         node = tree.get(path)
@@ -44,15 +51,24 @@ def all_in_sync(table: PartitionTable, tree: DataTree, live: BoolArray) -> bool:
         except ZnodeError:
             return False
         leader = np.array([state.leader], dtype=np.int32)
-        if _stuck(table.replicas[[row]], pack([state.isr]), leader, live)[0]:
+        offline = _of(table, np.array([row]), lost)
+        if _stuck(table.replicas[[row]], pack([state.isr]), leader, live, offline)[0]:
             return False
     return True
 
 
-def _stuck(replicas: IntArray, isr: IntArray, leader: IntArray, live: BoolArray) -> BoolArray:
+def _of(table: PartitionTable, rows: IntArray, lost: Mapping[int, Collection[TopicPartition]]) -> IntArray | None:
+    """Of each partition the brokers that have lost its replica."""
+    if not lost:
+        return None
+    partitions = [TopicPartition(*table.name(row)) for row in rows.tolist()]
+    return pack([[broker for broker, offline in lost.items() if partition in offline] for partition in partitions])
+
+
+def _stuck(replicas: IntArray, isr: IntArray, leader: IntArray, live: BoolArray, offline: IntArray | None) -> BoolArray:
     """By partition: led, but a live replica is not in sync; or not led, though a member of the ISR lives."""
-    missing = among(replicas, live) & ~contained(replicas, isr)
-    electable = among(isr, live) & contained(isr, replicas)
-    led = among(leader[:, None], live)[:, 0]
+    missing = live_members(replicas, live, offline) & ~contained(replicas, isr)
+    electable = live_members(isr, live, offline) & contained(isr, replicas)
+    led = live_members(leader[:, None], live, offline)[:, 0]
     stuck: BoolArray = led & np.any(missing, axis=1) | ~led & np.any(electable, axis=1)
     return stuck

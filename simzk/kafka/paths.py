@@ -33,6 +33,7 @@ FEATURE = "/feature"
 ISR_CHANGES = "/isr_change_notification"
 ISR_CHANGE_PREFIX = "/isr_change_notification/isr_change_"
 LOG_DIR_EVENTS = "/log_dir_event_notification"
+LOG_DIR_EVENT_PREFIX = "/log_dir_event_notification/log_dir_event_"
 PRODUCER_IDS = "/latest_producer_id_block"
 
 DEFAULT_ENTITY = "<default>"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from simzk.kafka import paths
 from simzk.kafka.topic_partition import Collections
 from simzk.partitions.scala_order import json_partition_hash, scala_map_hash, string_hash
 
@@ -152,6 +153,11 @@ class KafkaVersion:
     broker_configs_by_tool: bool
     config_with_partitions: Literal["left", "written again", "emptied"]
     election_tool_leaves_session: bool
+
+    @property
+    def log_dir_events(self) -> bool:
+        """Whether a broker outlives a log directory that fails, and tells of it (KIP-112, 1.0 and later)."""
+        return paths.LOG_DIR_EVENTS in self.persistent_paths
 
     @property
     def collections(self) -> Collections:

@@ -26,7 +26,8 @@ _MASK: Final = 0xFFFF_FFFF
 _GROUP_BITS: Final = 5
 
 
-def _signed(value: int) -> int:
+def signed_32(value: int) -> int:
+    """An int as the JVM keeps it: 32 bits, signed."""
     value &= _MASK
     return value - (1 << 32) if value & 0x8000_0000 else value
 
@@ -41,7 +42,7 @@ def string_hash(text: str) -> int:
     units = text.encode("utf-16-be")
     for high, low in zip(units[::2], units[1::2], strict=True):
         value = (value * 31 + (high << 8 | low)) & _MASK
-    return _signed(value)
+    return signed_32(value)
 
 
 def topic_partition_hash(topic: str, partition: int) -> int:
@@ -50,7 +51,7 @@ def topic_partition_hash(topic: str, partition: int) -> int:
     >>> topic_partition_hash("t", 0)
     1077
     """
-    return _signed(31 * (31 + partition) + string_hash(topic))
+    return signed_32(31 * (31 + partition) + string_hash(topic))
 
 
 def product_hash(*element_hashes: int, class_name: str = "") -> int:
@@ -77,14 +78,14 @@ def _finished(value: int, length: int) -> int:
     value ^= length
     value = ((value ^ value >> 16) * 0x85EB_CA6B) & _MASK
     value = ((value ^ value >> 13) * 0xC2B2_AE35) & _MASK
-    return _signed(value ^ value >> 16)
+    return signed_32(value ^ value >> 16)
 
 
 def java_hash(key: object) -> int:
     """The JVM's hash of a key: int, string, or `(topic, partition)`."""
     match key:
         case int():
-            return _signed(key)
+            return signed_32(key)
         case str():
             return string_hash(key)
         case (str(topic), int(partition)):
@@ -124,7 +125,7 @@ def mutable_order(keys: Iterable[Key], scala: Scala = "2.13", hash_of: Callable[
     >>> mutable_order(["0", "1", "2", "3", "4", "5", "6", "7"], "2.12")
     ['2', '5', '7', '1', '4', '6', '0', '3']
     """
-    inserted = [(_signed(hash_of(key)), key) for key in dict.fromkeys(keys)]
+    inserted = [(signed_32(hash_of(key)), key) for key in dict.fromkeys(keys)]
     return _sorted_buckets_order(inserted) if scala == "2.13" else _chained_order(inserted)
 
 
@@ -139,7 +140,7 @@ def mutable_set_order(
     >>> mutable_set_order([0, 1, 2, 3], "2.12")
     [0, 1, 2, 3]
     """
-    inserted = [(_signed(hash_of(key)), key) for key in dict.fromkeys(keys)]
+    inserted = [(signed_32(hash_of(key)), key) for key in dict.fromkeys(keys)]
     return _sorted_buckets_order(inserted) if scala == "2.13" else _open_table_order(inserted)
 
 
@@ -155,8 +156,8 @@ def json_partition_hash(partition: tuple[str, int], *, byteswapped: bool = False
     """
     fields = (("topic", string_hash(partition[0])), ("partition", partition[1]))
     if byteswapped:
-        return _signed(sum(_mixed(string_hash(name)) + (_mixed(value) << 16) for name, value in fields))
-    return _signed(sum(string_hash(name) ^ value for name, value in fields))
+        return signed_32(sum(_mixed(string_hash(name)) + (_mixed(value) << 16) for name, value in fields))
+    return signed_32(sum(string_hash(name) ^ value for name, value in fields))
 
 
 def scala_map_hash(partition: tuple[str, int]) -> int:
@@ -266,5 +267,5 @@ def _sorted_buckets_order(inserted: Sequence[tuple[int, Key]]) -> list[Key]:
     size = 16
     while len(inserted) >= size * 3 // 4:
         size *= 2
-    mixed = [(_signed((value & _MASK) ^ (value & _MASK) >> 16), key) for value, key in inserted]
+    mixed = [(signed_32((value & _MASK) ^ (value & _MASK) >> 16), key) for value, key in inserted]
     return [key for _, key in sorted(mixed, key=lambda entry: (entry[0] & (size - 1), entry[0]))]

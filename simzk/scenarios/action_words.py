@@ -28,6 +28,10 @@ def describe(step: schema.Action) -> str:
             told = f"{words} to {step.topic}: {step.total} in all"
         case schema.Kill() | schema.Restart() | schema.Expire() | schema.Shutdown():
             told = f"{words} broker {step.broker}"
+        case schema.FailLogDir(directory=None):
+            told = f"{words} of {step.partition} on broker {step.broker}"
+        case schema.FailLogDir():
+            told = f"{words} {step.directory} of broker {step.broker}"
         case schema.Pause():
             told = f"{words} broker {step.broker} for {step.duration}"
         case schema.Reassign():

@@ -82,6 +82,11 @@ def _(step: schema.Shutdown, cluster: KafkaCluster) -> None:
     cluster.shutdown(step.broker)
 
 
+@_do.register(schema.FailLogDir)
+def _(step: schema.FailLogDir, cluster: KafkaCluster) -> None:
+    cluster.fail_log_dir(step.broker, parse_partition(step.partition) if step.directory is None else step.directory)
+
+
 @_do.register(schema.Reassign)
 def _(step: schema.Reassign, cluster: KafkaCluster) -> None:
     targets: dict[tuple[str, int], Sequence[int] | None] = {}

@@ -286,7 +286,9 @@ def _make_cluster(scenario: Scenario, seed: int, version: str, start_ms: int) ->
     if scenario.recording is not None:
         tree = scenario.recording.tree(scenario.start_step)
         own = version or _told(scenario.version)
-        return KafkaCluster.from_tree(tree, version=own, seed=seed, config=scenario.config, start_ms=start_ms)
+        return KafkaCluster.from_tree(
+            tree, version=own, seed=seed, config=scenario.config, start_ms=start_ms, log_dirs=scenario.log_dirs
+        )
     return KafkaCluster(
         version or scenario.version,
         scenario.brokers,
@@ -296,6 +298,7 @@ def _make_cluster(scenario: Scenario, seed: int, version: str, start_ms: int) ->
         inter_broker_protocol=None if version else scenario.protocol or None,
         boot=False,
         start_ms=start_ms,
+        log_dirs=scenario.log_dirs,
     )
 
 

@@ -64,6 +64,7 @@ class Scenario:
         controller: who wins the first election; None leaves it to the seed.
         racks: a rack a broker; empty for none.
         config: the configuration that all brokers share, by Kafka's own keys.
+        log_dirs: how many log directories each broker has.
         recording: of a real cluster, to start from and to compare with; None for a cluster made new.
         start_step: the step of the recording to start from.
         steps: in order.
@@ -82,6 +83,7 @@ class Scenario:
     controller: int | None
     racks: dict[int, str]
     config: dict[str, str]
+    log_dirs: int
     recording: Recording | None
     start_step: str
     steps: tuple[PlannedStep, ...]
@@ -121,6 +123,7 @@ def read_scenario(path: str | Path) -> Scenario:
         controller=table.cluster.controller,
         racks=world.racks,
         config={key: _config_text(value) for key, value in table.cluster.config.items()},
+        log_dirs=table.cluster.log_dirs,
         recording=world.recording,
         start_step=table.cluster.step,
         steps=steps,

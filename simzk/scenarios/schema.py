@@ -33,6 +33,7 @@ class ClusterTable(Table, kw_only=True):
     brokers: Count | list[BrokerId] | None = None
     racks: Count | dict[str, str] | None = None
     config: dict[str, str | int | bool] = {}
+    log_dirs: Count = 1
     recording: str = field(name="from", default="")
     step: str = ""
 
@@ -137,6 +138,14 @@ class Shutdown(Action, kw_only=True):
 
     broker: BrokerId
     next_controller: BrokerId | None = None
+
+
+class FailLogDir(Action, kw_only=True):
+    """A log directory of a broker fails: the one of this number, or where its replica of a partition lies."""
+
+    broker: BrokerId
+    directory: Annotated[int, Meta(ge=0)] | None = None
+    partition: str = ""
 
 
 class Reassign(Action, kw_only=True):
@@ -307,6 +316,7 @@ ACTIONS: dict[str, type[Action]] = {
     "restart": Restart,
     "pause": Pause,
     "expire": Expire,
+    "fail_log_dir": FailLogDir,
     "shutdown": Shutdown,
     "reassign": Reassign,
     "elect": Elect,

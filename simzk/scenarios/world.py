@@ -36,7 +36,9 @@ class World:
         recording: that the cluster starts from, or None.
         topics: how many partitions each has; a topic that only an operator's znode makes is not known here.
         releases: what each broker runs.
-        down: brokers that were killed or shut down.
+        log_dirs: how many log directories each broker has.
+        down: brokers that were killed or shut down, or halted.
+        failed_dirs: the directories that failed, by broker, as far as they are named by number.
     """
 
     source: Source
@@ -45,7 +47,9 @@ class World:
     recording: Recording | None
     topics: dict[str, int]
     releases: Releases
+    log_dirs: int = 1
     down: set[int] = field(default_factory=set)
+    failed_dirs: dict[int, set[int]] = field(default_factory=dict)
 
     def check_step(self, step: schema.Action | schema.Expectation, at: KeyPath) -> None:
         """Check a step against what there is, and take in what it changes.
@@ -68,10 +72,14 @@ class World:
                 self.down.add(step.broker)
             case schema.Pause() | schema.Expire():
                 self._check_up(step.broker, (*at, "broker"))
+            case schema.FailLogDir():
+                self._check_up(step.broker, (*at, "broker"))
+                self._check_log_dir(step, at)
             case schema.Restart():
                 if step.broker not in self.down:
                     self.source.fail((*at, "broker"), f"broker {step.broker} is running", "one that is down")
                 self.down.discard(step.broker)
+                self.failed_dirs.pop(step.broker, None)
                 self._install(step, at)
             case schema.Reassign():
                 for name, replicas in step.replicas.items():
@@ -102,6 +110,21 @@ class World:
                 self._check_recorded(step.step, (*at, "step"))
             case _:
                 pass
+
+    def _check_log_dir(self, step: schema.FailLogDir, at: KeyPath) -> None:
+        if (step.directory is None) == (not step.partition):
+            self.source.fail(at, "which log directory?", "either directory or partition")
+        failed = self.failed_dirs.setdefault(step.broker, set())
+        if step.directory is None:
+            self._check_partition_name(step.partition, (*at, "partition"))
+        elif step.directory >= self.log_dirs or step.directory in failed:
+            live = sorted(set(range(self.log_dirs)) - failed)
+            said = f"broker {step.broker} has no live directory {step.directory}"
+            self.source.fail((*at, "directory"), said, f"one of {live} (log_dirs in [cluster] says how many)")
+        else:
+            failed.add(step.directory)
+        if not self.releases.of(step.broker).version.log_dir_events or self.log_dirs in (1, len(failed)):
+            self.down.add(step.broker)  # it halts
 
     def _install(self, step: schema.Restart, at: KeyPath) -> None:
         if self.recording is not None and (step.version or step.inter_broker_protocol):
@@ -231,7 +254,7 @@ def start_world(source: Source, cluster: schema.ClusterTable) -> World:
     if len(set(brokers)) != len(brokers) or not brokers:
         source.fail(("cluster", "brokers"), f"{list(brokers)} are no distinct brokers", "each id once, and one or more")
     releases = _releases(source, cluster, brokers)
-    world = World(source, brokers, _racks(source, cluster, brokers), None, {}, releases)
+    world = World(source, brokers, _racks(source, cluster, brokers), None, {}, releases, cluster.log_dirs)
     world.check_broker(cluster.controller, ("cluster", "controller"))
     return world
 
@@ -296,4 +319,4 @@ def _recorded_world(source: Source, cluster: schema.ClusterTable) -> World:
     if not isinstance(cluster.version, str) or cluster.inter_broker_protocol:
         source.fail(("cluster", "version"), "the brokers of a recording are of one release", "one version, no protocol")
     releases = _releases(source, cluster, summary.brokers)
-    return World(source, summary.brokers, summary.racks, recorded, dict(summary.topics), releases)
+    return World(source, summary.brokers, summary.racks, recorded, dict(summary.topics), releases, cluster.log_dirs)

@@ -19,15 +19,17 @@ from simzk.kafka.broker.config_changes import ConfigChanges
 from simzk.kafka.broker.fetching import Fetchers, FetchSessions
 from simzk.kafka.broker.isr_proposals import IsrProposals
 from simzk.kafka.broker.isr_writes import IsrWrites
+from simzk.kafka.broker.log_dirs import LogDirs
 from simzk.kafka.broker.metadata_cache import MetadataCache
 from simzk.kafka.broker.replica_manager import ReplicaManager
 from simzk.kafka.broker.services import Services
 from simzk.kafka.controller.controller import KafkaController
 from simzk.kafka.protocol import ControlledShutdownRequest, ControlledShutdownResponse, Error
 from simzk.kafka.rpc import Connections, Disconnected
+from simzk.kafka.schemas import log_dir_event
 from simzk.kafka.schemas.cluster import encode_cluster_id
 from simzk.kafka.session import SessionExpiredError, ZooKeeperSession
-from simzk.kafka.zk_client import NO_EPOCH, UNCLEAN_KEY, KafkaZooKeeperClient, ZooKeeperRefused
+from simzk.kafka.zk_client import NO_EPOCH, PERSISTENT_SEQUENTIAL, UNCLEAN_KEY, KafkaZooKeeperClient, ZooKeeperRefused
 from simzk.partitions.java_random import JavaRandom
 
 if TYPE_CHECKING:
@@ -53,7 +55,8 @@ RESTART_PAUSE_US = 1_000_000
 class World:
     """What all brokers share: the clock, the network, ZooKeeper, the history, and the chances of the run.
 
-    `version` and `config` are those of the operator's tools, `release_of` tells what each broker runs.
+    `version` and `config` are those of the operator's tools, `release_of` tells what each broker runs; `log_dirs` is
+    how many log directories each broker has.
     """
 
     network: Network
@@ -67,6 +70,7 @@ class World:
     now_ms: Callable[[], int]
     new_topic_id: Callable[[], str]
     election_delay_us: Callable[[int], int]
+    log_dirs: int
 
 
 class Broker:
@@ -87,6 +91,7 @@ class Broker:
         self.registered = False
         self.stopping = False
         self.logs: dict[TopicPartition, int] = {}
+        self.log_dirs = LogDirs(world.log_dirs)
         self._registration = registration
         self._world = world
         self._name = f"broker {broker_id}"
@@ -137,6 +142,33 @@ class Broker:
             self.stopping = True
             self.process.spawn(self._shut_down(), "shutdown")
 
+    def fail_log_dir(self, directory: int) -> None:
+        """A log directory fails; the broker notices when it runs. Without any left, or up to 0.11, it halts."""
+
+        def notice() -> None:
+            if directory not in self.log_dirs.live:  # it failed twice before the broker looked
+                return
+            lost = self.log_dirs.fail(directory)
+            told = ", ".join(str(partition) for partition in lost)
+            self._world.history.record(self._name, "log directory failed", str(directory), told)
+            for partition in lost:
+                self.logs.pop(partition, None)
+            self.replicas.lose(lost)
+            self.fetch_sessions.rouse(lost)
+            if self.version.log_dir_events and self.log_dirs.live:
+                self.process.spawn(self._tell_of_log_dir(), "log dir event")
+            else:
+                self._world.history.record(self._name, "halted", "", "", "a log directory failed")
+                self._end()
+
+        self.process.deliver(notice)
+
+    async def _tell_of_log_dir(self) -> None:
+        try:
+            await self.client.create(paths.LOG_DIR_EVENT_PREFIX, log_dir_event.encode(self.id), PERSISTENT_SEQUENTIAL)
+        except SessionExpiredError:
+            return
+
     # -- its life
 
     def _begin(self) -> None:
@@ -144,6 +176,7 @@ class Broker:
         world, process = self._world, self.process
         self.version, self.config = version, config = world.release_of(self.id)
         process.restart()
+        self.log_dirs.restart()
         self.registered = False
         self.stopping = False
         self.session = ZooKeeperSession(
@@ -165,6 +198,7 @@ class Broker:
             is_alive=lambda broker: not version.judges_isr or broker in self.metadata.live_brokers,
             lag_max_us=config.integer("replica.lag.time.max.ms") * 1000,
             idle_in_sync=version.idle_in_sync,
+            log_dirs=self.log_dirs,
         )
         self.fetchers.replicas = self.proposals.replicas = self.replicas
         wait_us = config.integer("replica.fetch.wait.max.ms") * 1000

@@ -29,11 +29,18 @@ from simzk.kafka.protocol import (
 from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
 from simzk.partitions.arrays import pack, unpack
 from simzk.partitions.isr import expand_isr, shrink_isr
+from simzk.partitions.scala_order import mutable_order, signed_32, string_hash
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from simzk.kafka.broker.log_dirs import LogDirs
     from simzk.partitions.scala_order import Scala
+
+
+def _hash_in_broker(partition: TopicPartition) -> int:
+    """The hash of Kafka's `cluster.Partition`, by which a broker's maps of partitions are ordered."""
+    return signed_32(31 + string_hash(partition.topic) + 17 * partition.partition)
 
 
 @dataclass(slots=True)
@@ -69,6 +76,7 @@ class ReplicaManager:
         is_alive: whether the broker believes that another lives; up to 3.2 it does not ask.
         lag_max_us: how long a follower may be behind.
         idle_in_sync: whether a follower that has all there is stays in sync.
+        log_dirs: where the logs are.
     """
 
     def __init__(
@@ -82,6 +90,7 @@ class ReplicaManager:
         is_alive: Callable[[int], bool],
         lag_max_us: int,
         idle_in_sync: bool,
+        log_dirs: LogDirs,
     ) -> None:
         self.broker_id = broker_id
         self.controller_epoch = 0
@@ -93,6 +102,7 @@ class ReplicaManager:
         self._is_alive = is_alive
         self._lag_max_us = lag_max_us
         self._idle_in_sync = idle_in_sync
+        self._log_dirs = log_dirs
         self._last_fetch_us: dict[int, int] = {}
         self._left_out: dict[tuple[TopicPartition, int], None] = {}
 
@@ -109,12 +119,32 @@ class ReplicaManager:
             return ControlResponse(Error.STALE_CONTROLLER_EPOCH, {})
         self.controller_epoch = request.controller_epoch
         changed = []
+        errors = self._open_logs(request.updates)
         for update in request.updates:
-            replica = self._accept(update, logs)
+            replica = None if update.partition in errors else self._accept(update, logs)
             if replica is not None:
                 changed.append(replica)
         self._follows_changed(changed)
-        return ControlResponse(Error.NONE, {})
+        return ControlResponse(Error.NONE, errors)
+
+    def _open_logs(self, updates: Sequence[PartitionUpdate]) -> dict[TopicPartition, Error]:
+        """Find or make the logs, in the order that decides in which directory a new one goes: those it leads first.
+
+        Returns:
+            an error for each that is in a log directory that failed.
+        """
+        by_partition = {update.partition: update for update in updates}
+        ordered = mutable_order(by_partition, self._scala, _hash_in_broker)
+        ordered.sort(key=lambda partition: by_partition[partition].state.leader != self.broker_id)
+        opened = {p: self._log_dirs.open(p, is_new=by_partition[p].is_new) for p in ordered}
+        return {p: Error.KAFKA_STORAGE_ERROR for p, found in opened.items() if not found}
+
+    def lose(self, partitions: Iterable[TopicPartition]) -> None:
+        """The log directory of some replicas failed: they neither lead nor follow any more."""
+        lost = [self.replicas.pop(partition) for partition in partitions if partition in self.replicas]
+        for replica in lost:
+            replica.state = replica.state._replace(leader=-1)
+        self._follows_changed(lost)
 
     def stop(self, request: StopReplicaRequest) -> ControlResponse:
         """Stop replicas, and delete the logs of those that are to be deleted."""
@@ -126,7 +156,12 @@ class ReplicaManager:
         for stop in request.stops:
             replica = self.replicas.get(stop.partition)
             errors[stop.partition] = Error.NONE
+            if stop.partition in self._log_dirs.offline:
+                errors[stop.partition] = Error.KAFKA_STORAGE_ERROR
+                continue
             if replica is None:
+                if stop.delete:
+                    self._log_dirs.delete(stop.partition)
                 continue
             if 0 <= stop.leader_epoch < replica.state.leader_epoch:
                 errors[stop.partition] = Error.FENCED_LEADER_EPOCH
@@ -136,6 +171,7 @@ class ReplicaManager:
             stopped.append(replica)
             if stop.delete:
                 del self.replicas[stop.partition]
+                self._log_dirs.delete(stop.partition)
         self._follows_changed(stopped)
         return ControlResponse(Error.NONE, errors)
 

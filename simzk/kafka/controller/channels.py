@@ -93,6 +93,7 @@ class BrokerRequests:
         self._metadata: dict[int, dict[TopicPartition, None]] = {}
         self._stops: dict[int, dict[TopicPartition, bool]] = {}
         self.on_deletion_response: Callable[[int, Sequence[TopicPartition], ControlResponse], None] | None = None
+        self.on_leaders_response: Callable[[int, ControlResponse], None] | None = None
 
     # -- who can be reached
 
@@ -156,7 +157,14 @@ class BrokerRequests:
             )
             if broker in self._context.brokers:
                 request = LeaderAndIsrRequest(*self._header(broker), updates)
-                self._put(broker, request, None)
+                self._put(broker, request, self._leaders_callback(broker))
+
+    def _leaders_callback(self, broker: int) -> OnResponse:
+        def on_response(response: ControlResponse) -> None:
+            if self.on_leaders_response is not None and response.partition_errors:
+                self.on_leaders_response(broker, response)
+
+        return on_response
 
     def _send_metadata(self) -> None:
         live = self._context.racks()

@@ -86,6 +86,8 @@ class ClusterChanges:
 
     async def _start_brokers(self, brokers: list[int]) -> None:
         controller, context = self._controller, self._controller.context
+        for broker in brokers:
+            context.on_failed_dirs.pop(broker, None)
         existing = [broker for broker in sorted(context.brokers) if broker not in brokers]
         controller.send_metadata([], existing)
         with_leaders = [p for p in context.all_partitions() if context.leadership(p) is not None]
@@ -106,12 +108,14 @@ class ClusterChanges:
         controller, context = self._controller, self._controller.context
         for broker in brokers:
             context.shutting_down.pop(broker, None)
-        await self._replicas_offline(context.replicas_on(brokers))
+            context.on_failed_dirs.pop(broker, None)
+        await self.replicas_offline(context.replicas_on(brokers))
         for broker in brokers:
             if broker not in context.brokers:
                 controller.session.data_handlers.pop(paths.broker(broker), None)
 
-    async def _replicas_offline(self, replicas: ScalaSet[PartitionAndReplica]) -> None:
+    async def replicas_offline(self, replicas: ScalaSet[PartitionAndReplica]) -> None:
+        """Replicas went offline, with their brokers or their log directories: leaders first, then the ISRs."""
         controller, context = self._controller, self._controller.context
         to_delete = replicas.filter(lambda replica: replica.topic_partition.topic in context.to_be_deleted)
         others = replicas.filter(lambda replica: replica.topic_partition.topic not in context.to_be_deleted)

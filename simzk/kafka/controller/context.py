@@ -25,7 +25,7 @@ from simzk.kafka.topic_partition import (
     ReplicaAssignment,
     TopicPartition,
 )
-from simzk.partitions.arrays import BoolArray, broker_mask
+from simzk.partitions.arrays import BoolArray, IntArray, broker_mask, pack
 from simzk.partitions.scala_order import SMALL, Scala, mutable_order
 from simzk.partitions.table import PartitionTable
 
@@ -63,6 +63,7 @@ class ControllerContext:
         self.epoch_version = 0
         self.brokers: dict[int, LiveBroker] = {}
         self.shutting_down: dict[int, None] = {}
+        self.on_failed_dirs: dict[int, dict[TopicPartition, None]] = {}
         self.topic_ids: dict[str, str | None] = {}
         self.table = PartitionTable()
         self.partition_states: dict[TopicPartition, PartitionState] = {}
@@ -78,6 +79,16 @@ class ControllerContext:
     def is_live(self, broker: int) -> bool:
         """Whether a broker is registered and not shutting down."""
         return broker in self.brokers and broker not in self.shutting_down
+
+    def is_online(self, broker: int, partition: TopicPartition) -> bool:
+        """Whether a broker is live and its replica of a partition not in a log directory that failed."""
+        return self.is_live(broker) and partition not in self.on_failed_dirs.get(broker, {})
+
+    def on_offline_dirs(self, partitions: Sequence[TopicPartition]) -> IntArray | None:
+        """The replicas of partitions in log directories that failed, int32[k, v]; None where there are none."""
+        if not self.on_failed_dirs:
+            return None
+        return pack([[b for b, offline in self.on_failed_dirs.items() if p in offline] for p in partitions])
 
     def live_ids(self) -> list[int]:
         """The live brokers, ascending."""
@@ -200,21 +211,21 @@ class ControllerContext:
         return replica_set(found, self.collections)
 
     def online_and_offline_replicas(self) -> tuple[list[PartitionAndReplica], list[PartitionAndReplica]]:
-        """All replicas, on live brokers and on others."""
+        """All replicas, those that are online and the others."""
         found: tuple[list[PartitionAndReplica], list[PartitionAndReplica]] = ([], [])
         for partition in self.in_map_order():
             for broker in self.assignment(partition).replicas:
-                found[0 if self.is_live(broker) else 1].append(PartitionAndReplica(partition, broker))
+                found[0 if self.is_online(broker, partition) else 1].append(PartitionAndReplica(partition, broker))
         return mutable_replicas(found[0], self.collections), mutable_replicas(found[1], self.collections)
 
     def partitions_with_offline_leader(self) -> list[TopicPartition]:
-        """The partitions whose leader is not live, topics that are to be deleted left out."""
+        """The partitions whose leader is not online, topics that are to be deleted left out."""
         return [
             partition
             for partition in self.in_map_order()
             if partition.topic not in self.to_be_deleted
             and (state := self.leadership(partition)) is not None
-            and not self.is_live(state.leader)
+            and not self.is_online(state.leader, partition)
         ]
 
     def partitions_in(self, *wanted: PartitionState, hashed: bool = False) -> ScalaSet[TopicPartition]:

@@ -20,6 +20,7 @@ from simzk.kafka.controller.cluster_changes import ClusterChanges
 from simzk.kafka.controller.context import ControllerContext, LiveBroker
 from simzk.kafka.controller.elections import LeaderElections
 from simzk.kafka.controller.legacy_reassignment import LegacyReassignments
+from simzk.kafka.controller.log_dir_failures import LogDirFailures
 from simzk.kafka.controller.partition_state_machine import PartitionStateMachine
 from simzk.kafka.controller.reassignment import Reassignments
 from simzk.kafka.controller.replica_state_machine import ReplicaStateMachine
@@ -94,6 +95,8 @@ class KafkaController:
         self.context = ControllerContext(client.version.collections, flat=client.version.flat_assignments)
         self.requests = BrokerRequests(broker_id, process, connections, self.context)
         self.requests.on_deletion_response = self._on_deletion_response
+        self.log_dirs = LogDirFailures(self)
+        self.requests.on_leaders_response = self.log_dirs.on_response
         unclean = config.truth(UNCLEAN_KEY)
         self.replicas = ReplicaStateMachine(self.context, client, self.requests, unclean_by_default=unclean)
         self.partitions = PartitionStateMachine(self.context, client, self.requests, unclean_by_default=unclean)
@@ -291,7 +294,7 @@ class KafkaController:
         children[paths.BROKER_IDS] = lambda: self.put_event("broker change", self.cluster.process_brokers)
         children[paths.TOPICS] = lambda: self.put_event("topic change", self.cluster.process_topics)
         children[paths.DELETE_TOPICS] = lambda: self.put_event("topic deletion", self.deletion.process_requests)
-        children[paths.LOG_DIR_EVENTS] = lambda: self._drop_notifications(paths.LOG_DIR_EVENTS)
+        children[paths.LOG_DIR_EVENTS] = lambda: self.put_event("log dir failure", self.log_dirs.process_events)
         children[paths.ISR_CHANGES] = lambda: self.put_event("ISR changes", self.isr_changes.process_notifications)
         self._on_creation(paths.PREFERRED_ELECTION, "preferred election by znode", self.elections.process_znode)
         await client.exists(paths.PREFERRED_ELECTION)
@@ -369,14 +372,6 @@ class KafkaController:
                 self.put_event(name, work)
 
         self.session.data_handlers[path] = handle
-
-    def _drop_notifications(self, path: str) -> None:
-        """Notifications that no broker of this release writes are taken away (§1.3)."""
-
-        async def work() -> None:
-            await self.client.delete_children(path, await self.client.children(path), self.context.epoch_version)
-
-        self.put_event(f"notifications in {path}", work)
 
     def _on_deletion_response(self, broker: int, partitions: Sequence[TopicPartition], response: Any) -> None:
         self.put_event(

@@ -166,7 +166,7 @@ class LeaderElections:
         leader = self._leader(partition)
         if strategy == Strategy.PREFERRED:
             return leader != context.assignment(partition).replicas[0]
-        return leader is None or not context.is_live(leader)
+        return leader is None or not context.is_online(leader, partition)
 
     def _can_lead(self, broker: int, partition: TopicPartition) -> bool:
         context = self._controller.context
@@ -174,7 +174,7 @@ class LeaderElections:
         in_sync = not self._controller.client.version.rebalances_only_able or (
             state is not None and broker in state.isr
         )
-        return context.is_live(broker) and in_sync
+        return context.is_online(broker, partition) and in_sync
 
     async def _requested(self) -> list[TopicPartition]:
         found = await self._controller.client.read(paths.PREFERRED_ELECTION)

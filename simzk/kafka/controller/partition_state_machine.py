@@ -81,7 +81,7 @@ class PartitionStateMachine:
             state = context.leadership(partition)
             if state is None:
                 context.partition_states[partition] = PartitionState.NEW
-            elif context.is_live(state.leader):
+            elif context.is_online(state.leader, partition):
                 context.partition_states[partition] = PartitionState.ONLINE
             else:
                 context.partition_states[partition] = PartitionState.OFFLINE
@@ -139,7 +139,7 @@ class PartitionStateMachine:
         """The first leader and ISR of new partitions; where a state is there already, that of another, it is kept."""
         context = self._context
         replicas = pack([context.assignment(partition).replicas for partition in partitions])
-        election = initial_leader_and_isr(replicas, context.live_mask())
+        election = initial_leader_and_isr(replicas, context.live_mask(), context.on_offline_dirs(partitions))
         columns = States(
             leader=election.leader,
             leader_epoch=np.zeros(len(partitions), dtype=np.int32),
@@ -203,7 +203,8 @@ class PartitionStateMachine:
         after = written(before, election.leader, election.isr, context.epoch, recovering)
         chosen = [row for row in order if election.elected[row]]
         shutdown = strategy == Strategy.CONTROLLED_SHUTDOWN
-        told = live_members(replicas, context.registered_mask() if shutdown else context.live_mask())
+        live = context.registered_mask() if shutdown else context.live_mask()
+        told = live_members(replicas, live, context.on_offline_dirs(partitions))
         recipients = {partitions[row]: replicas[row][told[row]].tolist() for row in chosen}
         return {partitions[row]: after.one(row) for row in chosen}, recipients
 
@@ -212,23 +213,23 @@ class PartitionStateMachine:
     ) -> tuple[Election, list[int]]:
         """The election, and the order in which Kafka walks its results."""
         context, rules = self._context, self._client.version.rules
-        live = context.live_mask()
+        live, offline = context.live_mask(), context.on_offline_dirs(partitions)
         rows = list(range(len(partitions)))
         match strategy:
             case Strategy.PREFERRED:
-                return elect_preferred(replicas, before.isr, before.leader, live, rules=rules), rows
+                return elect_preferred(replicas, before.isr, before.leader, live, offline, rules=rules), rows
             case Strategy.REASSIGNMENT:
-                return elect_for_reassignment(replicas, before.isr, live, rules=rules), rows
+                return elect_for_reassignment(replicas, before.isr, live, offline, rules), rows
             case Strategy.CONTROLLED_SHUTDOWN:
                 registered, leaving = context.registered_mask(), context.shutting_down_mask()
                 election = elect_for_controlled_shutdown(
-                    replicas, before.isr, before.leader, registered, leaving, rules=rules
+                    replicas, before.isr, before.leader, registered, leaving, offline, rules
                 )
                 return election, rows
             case Strategy.OFFLINE | Strategy.UNCLEAN:
-                in_sync: BoolArray = np.any(live_members(before.isr, live), axis=1)
+                in_sync: BoolArray = np.any(live_members(before.isr, live, offline), axis=1)
                 allowed = await self._unclean_allowed(partitions, in_sync, strategy)
-                election = elect_offline(replicas, before.isr, live, allowed, rules=rules)
+                election = elect_offline(replicas, before.isr, live, allowed, offline, rules)
                 return election, [row for row in rows if not in_sync[row]] + [row for row in rows if in_sync[row]]
 
     async def _unclean_allowed(

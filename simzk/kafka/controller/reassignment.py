@@ -246,7 +246,7 @@ class Reassignments:
         controller, context = self._controller, self._controller.context
         state = context.leadership(partition)
         assert state is not None
-        if state.leader in done.replicas and context.is_live(state.leader):
+        if state.leader in done.replicas and context.is_online(state.leader, partition):
             await self._raise_leader_epoch(partition, done.replicas)
         else:
             await controller.partitions.handle([partition], PartitionState.ONLINE, Strategy.REASSIGNMENT)

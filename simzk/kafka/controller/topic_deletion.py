@@ -3,7 +3,8 @@
 Rules of the module (TopicDeletionManager):
   - a topic is deleted when every replica has confirmed that its log is gone: first all replicas go offline (their ISRs
     shrink in the znodes), then their logs go, then the znodes, children first;
-  - a replica on a dead broker makes the topic ineligible until that broker is back; so does a reassignment under way.
+  - a replica on a dead broker, or in a log directory that failed, makes the topic ineligible until that broker is back;
+    so does a reassignment under way.
 """
 
 from __future__ import annotations
@@ -126,7 +127,7 @@ class TopicDeletion:
 
     def _has_offline_replica(self, topic: str) -> bool:
         context = self._controller.context
-        return any(not context.is_live(replica.replica) for replica in context.replicas_of_topic(topic))
+        return any(not context.is_online(r.replica, r.topic_partition) for r in context.replicas_of_topic(topic))
 
     async def _start(self, topics: list[str]) -> None:
         """Stop serving the topics, take their live replicas offline, and ask for the deletion of their logs."""
@@ -140,7 +141,7 @@ class TopicDeletion:
         alive: list[PartitionAndReplica] = []
         for topic in topics:
             for replica in context.replicas_of_topic(topic):
-                if not context.is_live(replica.replica):
+                if not context.is_online(replica.replica, replica.topic_partition):
                     dead.append(replica)
                 elif context.replica_states.get(replica) != ReplicaState.DELETION_SUCCESSFUL:
                     alive.append(replica)

@@ -1,0 +1,120 @@
+"""What befalls a simulated cluster's brokers: killed, paused, expired, shut down, a log directory lost.
+
+Every verb acts at the present instant; what comes of it comes while time passes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simzk.errors import ConfigError
+from simzk.kafka.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from simzk.kafka.broker.broker import Broker
+    from simzk.kafka.releases import Releases
+    from simzk.simulation import History
+    from simzk.zookeeper.server import Server
+
+
+class Failures:
+    """The verbs; the cluster has the brokers."""
+
+    brokers: dict[int, Broker]
+    history: History
+    server: Server
+    _releases: Releases
+
+    @property
+    def now_ms(self) -> int:
+        """The clock of the simulated world."""
+        raise NotImplementedError
+
+    def pump(self) -> None:
+        """Send what the server has to say."""
+        raise NotImplementedError
+
+    def kill(self, broker: int) -> None:
+        """End a broker's process at once, as `kill -9` does; its session lives on until it expires.
+
+        Raises:
+            ConfigError: there is no such broker, or it is not running.
+        """
+        self._running(broker).kill()
+
+    def restart(self, broker: int, *, version: str | None = None, inter_broker_protocol: str | None = None) -> None:
+        """Start a broker that is not running; while its old session stands it cannot register, and tries again.
+
+        Args:
+            broker: its id.
+            version: the release that it runs from now on, as in a rolling upgrade; as before where not given.
+            inter_broker_protocol: its `inter.broker.protocol.version` from now on; as before where not given.
+
+        Raises:
+            ConfigError: it runs, or cannot run so.
+        """
+        found = self._broker(broker)
+        if found.alive:
+            raise ConfigError(f"broker {broker} is running", right="a broker that is not")
+        self._releases.change(broker, version, inter_broker_protocol)
+        found.start()
+
+    def pause(self, broker: int, seconds: float | None = None) -> None:
+        """Stop a broker's process for a time, or until `resume`, as a long collection of garbage or SIGSTOP does."""
+        self._running(broker).process.pause(None if seconds is None else round(seconds * 1_000_000))
+        self.history.record(f"broker {broker}", "paused", "", "", "" if seconds is None else f"for {seconds:g} s")
+
+    def resume(self, broker: int) -> None:
+        """Let a paused broker go on."""
+        self._running(broker).process.resume()
+        self.history.record(f"broker {broker}", "resumed")
+
+    def expire(self, broker: int) -> None:
+        """Expire a broker's session at once, as ZooKeeper does with one it has not heard of for long."""
+        session = self._running(broker).session.session_id
+        self.history.record(f"broker {broker}", "session expired by hand")
+        self.server.expire(session, self.now_ms)
+        self.pump()
+
+    def disconnect(self, broker: int) -> None:
+        """Break a broker's connection to ZooKeeper; it comes back with its session."""
+        self.history.record(f"broker {broker}", "disconnected from ZooKeeper")
+        self._running(broker).session.break_connection()
+
+    def shutdown(self, broker: int) -> None:
+        """Stop a broker cleanly, as SIGTERM does: it moves its leaders, then ends its session."""
+        self._running(broker).shut_down()
+
+    def fail_log_dir(self, broker: int, directory: int | tuple[str, int]) -> None:
+        """Let a log directory of a broker fail, as a disk does: what lies there is offline until the broker restarts.
+
+        From 1.0 on the broker goes on with its other directories; without any left, or before that, it halts. When it
+        starts again there is an empty directory in the place of the one that failed.
+
+        Args:
+            broker: its id.
+            directory: which, from 0 on, or the one in which its replica of (topic, partition) lies.
+
+        Raises:
+            ConfigError: the broker does not run, or has no such directory, or it has failed already.
+        """
+        found = self._running(broker)
+        live = found.log_dirs.live
+        chosen = directory if isinstance(directory, int) else found.log_dirs.where(TopicPartition(*directory))
+        if chosen not in live:
+            named = f"directory {directory}" if isinstance(directory, int) else f"log of {directory[0]}-{directory[1]}"
+            raise ConfigError(f"broker {broker} has no live {named}", where="directory", right=f"one of {live}")
+        found.fail_log_dir(chosen)
+
+    def _broker(self, broker: int) -> Broker:
+        found = self.brokers.get(broker)
+        if found is None:
+            known = ", ".join(str(known) for known in self.brokers)
+            raise ConfigError(f"broker {broker} does not exist", where="broker", right=f"one of {known}")
+        return found
+
+    def _running(self, broker: int) -> Broker:
+        found = self._broker(broker)
+        if not found.alive:
+            raise ConfigError(f"broker {broker} is not running", where="broker", right="a broker that runs")
+        return found

@@ -1,0 +1,168 @@
+"""A log directory fails: what real brokers did, transaction by transaction, and what was not recorded."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from simzk.errors import ConfigError
+from simzk.kafka import paths
+from simzk.kafka.broker.log_dirs import LogDirs
+from simzk.kafka.cluster import KafkaCluster
+from simzk.kafka.controller.states import ReplicaState
+from simzk.kafka.topic_partition import PartitionAndReplica, TopicPartition
+from simzk.kafka.versions import VERSIONS
+from tests.kafka.clusters import QUICK, happened, quiet, told, topic
+from tests.kafka.recorded_transactions import told as said
+
+DATA = Path(__file__).parent / "data"
+T1 = [(1, 2, 3), (2, 3, 1), (3, 1, 2), (1, 2, 3), (2, 3, 1), (1, 3, 2)]
+# What comes when is chance: a block of producer ids, and whether the loser of an election was quick enough to try.
+CHANCE = ("setData /latest_producer_id_block", "multi [error NodeExists", "createSession", "closeSession []")
+
+
+def cluster(version: str = "3.9", *, log_dirs: int = 2) -> KafkaCluster:
+    """Three brokers, the first of them controller."""
+    c = KafkaCluster(version=version, brokers=3, racks=3, config=QUICK, log_dirs=log_dirs, boot=False)
+    for broker in c.brokers:
+        c.restart(broker)
+        quiet(c)
+    assert c.controller == 1
+    return c
+
+
+@pytest.mark.parametrize("release", ["3.9.1", "2.4.1"])
+def test_real_brokers_wrote_the_same(release: str) -> None:
+    """One of two directories of the controller is removed; a topic is deleted; the broker stops, and starts again.
+
+    Recorded from three real brokers with two log directories each; the removed one was empty at the restart.
+    """
+    recorded = (DATA / f"log_dir_failure_{release}.txt").read_text().splitlines()
+    c = cluster(release)
+    topic(c, "t1", dict(enumerate(T1)))
+    topic(c, "solo", {0: [1], 1: [1], 2: [1]})
+    written: list[str] = []
+    c.server.on_transaction.append(lambda transaction: written.append(said(transaction.record)))
+    c.fail_log_dir(1, 1)
+    quiet(c)
+    c.delete_topic("t1")
+    quiet(c)
+    c.prefer_controller(2)
+    c.shutdown(1)
+    quiet(c)
+    c.restart(1)
+    quiet(c)
+    addressless = [re.sub(r'("port":|127\.0\.0\.1:)\d+', r"\1?", line) for line in written]
+    wanted = [line for line in recorded if not line.startswith(CHANCE)]
+    assert [line for line in addressless if not line.startswith(CHANCE)] == wanted
+
+
+@pytest.mark.parametrize("version", [name for name, version in VERSIONS.items() if version.log_dir_events])
+def test_what_was_there_is_offline_until_the_broker_restarts(version: str) -> None:
+    c = cluster(version)
+    topic(c, "t", {0: [1, 2], 1: [1, 2]})
+    assert {c.brokers[1].log_dirs.where(TopicPartition("t", p)) for p in (0, 1)} == {0, 1}
+    c.fail_log_dir(1, ("t", 0))
+    quiet(c)
+    assert told(c, "t", 0)[:3] == (2, (2,), 1)
+    assert told(c, "t", 1)[:3] == (1, (1, 2), 0)
+    context = c.brokers[1].controller.context
+    assert context.replica_states[PartitionAndReplica(TopicPartition("t", 0), 1)] == ReplicaState.OFFLINE
+    c.elect("preferred")
+    quiet(c)
+    assert told(c, "t", 0)[0] == 2, "the preferred replica cannot lead"
+    assert c.server.tree.get(paths.LOG_DIR_EVENTS).child_names() == []  # type: ignore[union-attr]
+    c.shutdown(1)
+    quiet(c)
+    c.restart(1)
+    quiet(c)
+    assert told(c, "t", 0)[1] == (2, 1), "it came back empty, and caught up"
+    c.check()
+
+
+def test_a_new_controller_finds_out_only_when_it_is_told() -> None:
+    """The controller's own cache is all that says which replicas are offline: its successor asks by LeaderAndIsr."""
+    c = cluster()
+    topic(c, "t", {0: [2, 3], 1: [2, 3]})
+    c.fail_log_dir(2, ("t", 0))
+    quiet(c)
+    assert told(c, "t", 0)[:2] == (3, (3,))
+    c.shutdown(1)
+    quiet(c)
+    ruling = c.controller
+    assert ruling is not None
+    assert c.brokers[ruling].controller.context.on_failed_dirs == {2: {TopicPartition("t", 0): None}}
+
+
+def test_new_logs_go_to_the_directories_that_are_left() -> None:
+    c = cluster()
+    c.fail_log_dir(1, 0)
+    quiet(c)
+    topic(c, "t", {0: [1, 2], 1: [2, 1]})
+    assert [c.brokers[1].log_dirs.where(TopicPartition("t", p)) for p in (0, 1)] == [1, 1]
+    assert told(c, "t", 0)[:2] == (1, (1, 2))
+
+
+def test_without_a_directory_left_the_broker_halts() -> None:
+    c = cluster(log_dirs=1)
+    topic(c, "t", {0: [2, 3]})
+    c.fail_log_dir(2, 0)
+    quiet(c)
+    assert not c.brokers[2].alive
+    assert happened(c, "halted") == ["broker 2"]
+    assert told(c, "t", 0)[:2] == (3, (3,))
+
+
+def test_up_to_0_11_one_directory_is_enough_to_halt() -> None:
+    c = cluster("0.11")
+    c.fail_log_dir(2, 0)
+    c.run_for(1)
+    assert not c.brokers[2].alive
+
+
+def test_a_paused_broker_notices_when_it_goes_on() -> None:
+    c = cluster()
+    topic(c, "t", {0: [2, 3]})
+    c.pause(2, 3)
+    c.fail_log_dir(2, ("t", 0))
+    c.run_for(2)
+    assert told(c, "t", 0)[0] == 2
+    quiet(c)
+    assert told(c, "t", 0)[0] == 3
+
+
+def test_a_notification_that_cannot_be_read_goes_all_the_same() -> None:
+    c = cluster()
+    c.write_znode(f"{paths.LOG_DIR_EVENT_PREFIX}0000000007", "no JSON")
+    quiet(c)
+    assert f"{paths.LOG_DIR_EVENT_PREFIX}0000000007" not in c.server.tree
+    assert happened(c, "znode unusable") == [paths.LOG_DIR_EVENTS]
+
+
+@pytest.mark.parametrize("directory", [2, ("t", 9)])
+def test_what_is_not_there_cannot_fail(directory: int | tuple[str, int]) -> None:
+    c = cluster()
+    with pytest.raises(ConfigError, match="has no live"):
+        c.fail_log_dir(1, directory)
+    c.fail_log_dir(1, 0)
+    c.run_for(1)
+    with pytest.raises(ConfigError, match="one of \\[1\\]"):
+        c.fail_log_dir(1, 0)
+
+
+def test_log_dirs_alone() -> None:
+    dirs = LogDirs(3)
+    one, two, three, four = (TopicPartition("t", number) for number in range(4))
+    assert all(dirs.open(partition, is_new=True) for partition in (one, two, three, four))
+    assert [dirs.where(partition) for partition in (one, two, three, four)] == [0, 1, 2, 0]
+    dirs.delete(two)
+    assert dirs.fail(0) == [one, four]
+    dirs.check()
+    assert not dirs.open(one, is_new=True), "what was there is offline, and is not made anew elsewhere"
+    assert not dirs.open(two, is_new=False), "what should be here may lie in the directory that failed"
+    assert dirs.open(TopicPartition("t", 5), is_new=True)
+    dirs.restart()
+    assert dirs.open(one, is_new=False)
+    dirs.check()
