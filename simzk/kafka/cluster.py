@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, Self
 
@@ -24,6 +23,7 @@ from simzk.kafka.rpc import Connections
 from simzk.kafka.schemas import controller as controller_schema
 from simzk.kafka.schemas import partition_state
 from simzk.kafka.schemas import topic as topic_schema
+from simzk.kafka.schemas.uuid import UUID_BITS, uuid_text
 from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
 from simzk.kafka.zookeeper_faults import BrokerFaults
 from simzk.kafka.zookeeper_host import ADDRESS, ZooKeeperHost
@@ -48,7 +48,6 @@ ELECTION_HEAD_START_US = 50_000
 QUIET_US = 3_000_000
 QUIET_STEP_US = 100_000
 _BOOT_LIMIT_SECONDS = 60.0
-_UUID_BITS = 128
 
 
 class Participant(Protocol):
@@ -418,7 +417,4 @@ class KafkaCluster(Operations, Failures):
 
     def _new_uuid(self, stream: str) -> str:
         """A random UUID as Kafka writes it: 22 characters of URL-safe base64."""
-        bits = self.scheduler.stream(stream).bits(_UUID_BITS)
-        bits = bits & ~(0xF << 76) | 4 << 76
-        bits = bits & ~(0x3 << 62) | 2 << 62
-        return base64.urlsafe_b64encode(bits.to_bytes(16, "big")).decode().rstrip("=")
+        return uuid_text(self.scheduler.stream(stream).bits(UUID_BITS))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from numpy.typing import NDArray
 
@@ -77,7 +77,7 @@ class PackedRecords(Generic[Form]):
     def put(self, row: int, numbers: Sequence[int], form: Form) -> None:
         """Write a row's record."""
         assert len(numbers) == self.width
-        self._reach(row + 1)
+        self.reserve(row + 1)
         code = self._code_of(tuple([number >> _LOW_BITS for number in numbers]), form)
         if self._code.item(row) == _BESIDE:
             del self._beside[row]
@@ -90,17 +90,55 @@ class PackedRecords(Generic[Form]):
     def fill(self, first: int, numbers: NDArray[np.int64], form: Form) -> None:
         """Write the records of consecutive rows at once, int64[k, width], all of one form.
 
-        The upper halves of each number must be one in all rows: it is meant for zxids and times made in one go.
+        Their upper halves are few, as those of zxids and times made in one go are.
         """
-        if not len(numbers):
-            return
-        highs = numbers >> _LOW_BITS
-        assert (highs == highs[0]).all(), "rows filled at once share their upper halves"
-        code = self._code_of(tuple(highs[0].tolist()), form)
-        assert code != _BESIDE, "rows are filled while there is room"
-        self._reach(first + len(numbers))
+        self.reserve(first + len(numbers))
+        highs, kinds = numbers >> _LOW_BITS, np.zeros(len(numbers), dtype=np.intp)
+        if (highs == highs[:1]).all():
+            highs = highs[:1]
+        else:
+            highs, kinds = np.unique(highs, axis=0, return_inverse=True)
+        codes = np.array([self._code_of(tuple(high), form) for high in highs.tolist()], dtype=np.uint16)
+        assert (codes != _BESIDE).all(), "rows are filled while there is room"
         self._low[first : first + len(numbers)] = numbers & _LOW_MASK
-        self._code[first : first + len(numbers)] = code
+        self._code[first : first + len(numbers)] = codes[kinds.ravel()]
+
+    def update(self, rows: NDArray[np.integer], fields: Sequence[int], numbers: NDArray[np.int64]) -> None:
+        """Write some of the numbers of rows that have a record.
+
+        Args:
+            rows: distinct, k of them.
+            fields: which numbers, f of them.
+            numbers: int64[k, f], the new ones.
+        """
+        codes, highs = self._codes_of(rows), numbers >> _LOW_BITS
+        assert (codes != _NO_RECORD).all(), "a row without a record"
+        kinds, inverse = np.unique(np.column_stack((codes, highs)), axis=0, return_inverse=True)
+        new_codes = np.array(
+            [self._code_with(int(kind[0]), fields, kind[1:].tolist()) for kind in kinds], dtype=np.uint16
+        )
+        to = new_codes[inverse.ravel()] if len(rows) else new_codes
+        beside = (codes == _BESIDE) | (to == _BESIDE)
+        packed = rows[~beside]
+        for place, field in enumerate(fields):
+            self._low[packed, field] = numbers[~beside, place] & _LOW_MASK
+        self._code[packed] = to[~beside]
+        for row, changed in zip(rows[beside].tolist(), numbers[beside].tolist(), strict=True):
+            record = self.get(row)
+            assert record is not None
+            for field, number in zip(fields, changed, strict=True):
+                record[0][field] = number
+            self.put(row, *record)
+
+    def _code_with(self, code: int, fields: Sequence[int], highs: Sequence[int]) -> int:
+        """The code of an entry with other upper halves in some fields."""
+        entry = self._entries[code] if code != _BESIDE else None
+        if entry is None:
+            return _BESIDE
+        changed = list(entry[0])
+        for field, high in zip(fields, highs, strict=True):
+            changed[field] = high
+        return self._code_of(tuple(changed), entry[1])
 
     def clear(self, row: int) -> None:
         """Drop a row's record, if it has one."""
@@ -122,6 +160,22 @@ class PackedRecords(Generic[Form]):
             found += [(self._beside[row][1], 1) for row in asked[codes == _BESIDE].tolist()]
         return found
 
+    def where(self, rows: NDArray[np.integer], is_so: Callable[[Form], bool]) -> NDArray[np.bool_]:
+        """Which of the rows have a record of a form of which something is so: bool[k]."""
+        codes = self._codes_of(rows)
+        kinds, inverse = np.unique(codes, return_inverse=True)
+        entries = [self._entries[code] if code != _BESIDE else None for code in kinds.tolist()]
+        found = np.array([entry is not None and is_so(entry[1]) for entry in entries], dtype=np.bool_)[inverse]
+        for place in np.flatnonzero(codes == _BESIDE).tolist():
+            found[place] = is_so(self._beside[int(rows[place])][1])
+        return found
+
+    def _codes_of(self, rows: NDArray[np.integer]) -> NDArray[np.uint16]:
+        codes = np.zeros(len(rows), dtype=np.uint16)
+        known = rows < len(self._code)
+        codes[known] = self._code[rows[known]]
+        return codes
+
     def _code_of(self, highs: tuple[int, ...], form: Form) -> int:
         entry = (highs, form)
         code = self._codes.get(entry)
@@ -133,7 +187,8 @@ class PackedRecords(Generic[Form]):
             self._entries.append(entry)
         return code
 
-    def _reach(self, rows: int) -> None:
+    def reserve(self, rows: int) -> None:
+        """Make room for rows before they come."""
         present = len(self._code)
         if rows <= present:
             return

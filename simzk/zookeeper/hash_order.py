@@ -52,6 +52,17 @@ def clone_capacity(size: int) -> int:
     return 1 << (wanted - 1).bit_length()
 
 
+def capacity_for(size: int, capacity: int) -> int:
+    """The buckets of a set that began with `capacity` and has grown to `size` elements.
+
+    >>> capacity_for(6, 8), capacity_for(7, 8)
+    (8, 16)
+    """
+    while size * 4 > capacity * 3:
+        capacity *= 2
+    return capacity
+
+
 class HashOrderedSet:
     """A set of text that lists itself as a Java HashSet with the same history would.
 

@@ -215,8 +215,7 @@ class Server:
             self._refuse(connection, xid, Code.SESSION_CLOSED_REQUIRE_SASL_AUTH)
             return
         if now_ms != connection.heard_ms:
-            connection.heard_ms = now_ms
-            self.sessions.touch(session, now_ms, connection.timeout_ms)
+            self.hear(connection, now_ms)
         read = self._reads.get(kind)
         if read is not None:
             try:
@@ -232,6 +231,12 @@ class Server:
         if not outgoing or connection not in self._unsent:
             self._unsent[connection] = None
         outgoing.append(reply)
+
+    def hear(self, connection: Connection, now_ms: int) -> None:
+        """Something came from an open connection at this time: its session lives on."""
+        assert connection.session is not None
+        connection.heard_ms = now_ms
+        self.sessions.touch(connection.session, now_ms, connection.timeout_ms)
 
     def _write(self, connection: Connection, xid: int, request: req.Request, now_ms: int) -> Reply:
         record: txns.Record

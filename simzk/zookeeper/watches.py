@@ -58,6 +58,11 @@ class WatchTable(Generic[Watcher]):
     def __bool__(self) -> bool:
         return bool(self.by_path)
 
+    @property
+    def has_recursive(self) -> bool:
+        """Whether anybody watches a whole subtree."""
+        return self._recursive > 0
+
     def add(self, path: str | None, watcher: Watcher, mode: int) -> None:
         watchers = self.by_path.setdefault(path, {})
         old = watchers.get(watcher, 0)

@@ -235,11 +235,11 @@ class Pair:
                 return at, (ours[0], theirs[0])
         return len(self.log) - 1, nothing
 
-    def play(self, seed: int) -> None:
+    def play(self, seed: int, kind: type[Traffic] = Traffic) -> None:
         """All of one seed's traffic, and then everything removed."""
         self.seed = seed
         self.log.clear()
-        traffic = Traffic(seed, self.simulated.server.tree)
+        traffic = kind(seed, self.simulated.server.tree)
         for _ in range(VOLLEYS):
             for _ in range(QUIET_STEPS):
                 self._quiet_step(traffic)

@@ -11,15 +11,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from simzk.errors import ZnodeError
 from simzk.kafka.columnar.plain import FEW, NO_DATA, made, only_child
 from simzk.kafka.schemas import partition_state
 from simzk.kafka.topic_partition import NO_LEADER, LeaderAndIsr
 from simzk.partitions.arrays import MAX_BROKER_ID
 from simzk.partitions.packed_records import PackedRecords
+from simzk.zookeeper.requests import OPEN_ACL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
     from simzk.partitions.table import PartitionTable
     from simzk.zookeeper.requests import ACL
@@ -99,6 +104,20 @@ class PartitionColumns:
         self._records.put(row, numbers, after)
         self.held += after.nodes - before.nodes
 
+    def fill(self, first: int, numbers: NDArray[np.int64], started: NDArray[np.bool_], form: RowForm) -> None:
+        """Hold both nodes of the started ones of consecutive rows, whose states are in the table.
+
+        Args:
+            first: the first row.
+            numbers: int64[k, 6], of each row.
+            started: bool[k], rows that have nodes.
+            form: of these.
+        """
+        self._records.fill(first, numbers, form)
+        for row in (first + np.flatnonzero(~started)).tolist():
+            self._records.clear(row)
+        self.held += form.nodes * int(started.sum())
+
     # The partition's own node
 
     def look_partition(self, row: int) -> Znode | None:
@@ -171,6 +190,21 @@ class PartitionColumns:
         self._table.put(row, state)
         return True
 
+    def are_plain(self, rows: NDArray[np.integer]) -> NDArray[np.bool_]:
+        """Which of the rows have a state that is held, is open to everybody, and is written as from 0.8.1 on."""
+        return self._records.where(rows, _is_plain)
+
+    def note_written(self, rows: NDArray[np.integer], zxids: NDArray[np.int64], now_ms: int) -> None:
+        """The states of some rows were written, and are in the table.
+
+        Args:
+            rows: int32[k], all plain (`are_plain`).
+            zxids: int64[k], of the writes.
+            now_ms: when it was.
+        """
+        times = np.full(len(rows), now_ms, dtype=np.int64)
+        self._records.update(rows, (STATE_MZXID, STATE_MTIME), np.stack((zxids, times), axis=1))
+
     def forget_state(self, row: int) -> None:
         """There is no state here, or none that fits."""
         if self._table.version.item(row) >= 0:
@@ -223,3 +257,8 @@ class PartitionColumns:
             assert row in in_use
         for row in in_use:
             assert (self.form(row).state is not None) == (self._table.version.item(row) >= 0)
+
+
+def _is_plain(form: RowForm) -> bool:
+    state = form.state
+    return state is not None and state.codec == 0 and state.acl is OPEN_ACL

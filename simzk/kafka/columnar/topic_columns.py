@@ -135,6 +135,22 @@ class TopicColumns:
         self._records.put(number, numbers, after)
         self.held += after.nodes - before.nodes
 
+    def fill(self, numbers: NDArray[np.int64], form: BothForm, ids: Sequence[str | None]) -> None:
+        """Hold both nodes of all topics, whose assignments are in the table.
+
+        Args:
+            numbers: int64[k, 16], of each topic by its number in the table.
+            form: of all of them.
+            ids: their ids, where they have any.
+        """
+        self._records.fill(0, numbers, form)
+        self._ids = np.array([topic_id or "" for topic_id in ids], dtype=self._ids.dtype)
+        self.held += form.nodes * len(ids)
+
+    def name_partitions(self, number: int, partitions: array[int]) -> None:
+        """The children of `partitions` of a topic that was just filled, where they are not simply counted."""
+        self._numbers[number] = partitions
+
     # The topic's own node
 
     def look_topic(self, name: str) -> Znode | None:

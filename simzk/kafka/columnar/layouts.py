@@ -1,0 +1,155 @@
+"""A layout as znodes: `/brokers/topics` of any number of partitions, its columns filled at once.
+
+Rules of this module:
+  - the znodes are what they would be had the topics been made one after the other, as Kafka does it: the topic,
+    `partitions`, each partition, each state, a transaction each; partitions whose leader epoch is not 0 were changed
+    once more, after all topics were there;
+  - a partition with an empty ISR has not been started yet, and has no znodes of its own.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simzk.kafka import paths
+from simzk.kafka.columnar.backing import ColumnarTopics
+from simzk.kafka.columnar.partition_columns import STATE_CODECS, PartitionForm, RowForm, StateForm
+from simzk.kafka.columnar.topic_columns import TOPIC_CODECS, BothForm, DirectoryForm, TopicForm
+from simzk.kafka.schemas.uuid import uuid_text
+from simzk.partitions.arrays import NONE
+from simzk.partitions.states import States
+from simzk.zookeeper.hash_order import capacity_for
+from simzk.zookeeper.requests import OPEN_ACL
+from simzk.zookeeper.transactions import CreateTxn, Transaction
+from simzk.zookeeper.znode import CHILDREN_CAPACITY
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from simzk.kafka.release_profile import KafkaVersion
+    from simzk.partitions.layouts import Layout
+    from simzk.zookeeper.server import Server
+
+BROKERS = "/brokers"
+CONTROLLER_EPOCH = 1
+_CHUNK = 1 << 18
+_GOLDEN = 0x9E3779B97F4A7C15F39CC0605CEDC835
+
+_ROW = RowForm(PartitionForm(OPEN_ACL, 0, None, 1, True), StateForm(OPEN_ACL, 0, 0))
+
+
+def load_layout(server: Server, layout: Layout, version: KafkaVersion, now_ms: int) -> ColumnarTopics:
+    """Make all topics of a layout on a server at once, as if so many transactions had been applied to it just now.
+
+    Args:
+        server: without topics, and with nobody who hears of its transactions (`on_transaction`): these are not told.
+        layout: checked.
+        version: in whose form the znodes are written; not 0.8.0.
+        now_ms: when all of it is made.
+
+    Returns:
+        The backing that holds them from here on.
+
+    >>> from simzk.kafka.versions import kafka_version
+    >>> from simzk.partitions.layouts import brokers_in_racks, generate_layout
+    >>> from simzk.zookeeper.server import Server
+    >>> layout = generate_layout(brokers_in_racks(3, 0), topics=1, partitions=2, replication_factor=1, seed=1)
+    >>> server = Server()
+    >>> topics = load_layout(server, layout, kafka_version("2.7"), now_ms=0)
+    >>> server.tree.get("/brokers/topics/topic-0/partitions/1/state").data
+    b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":0,"isr":[1]}'
+    """
+    assert not server.on_transaction
+    assert _ROW.state is not None
+    assert STATE_CODECS[_ROW.state.codec] is version.encode_state
+    for path in (BROKERS, paths.BROKER_IDS, paths.TOPICS):
+        if path not in server.tree:
+            _make(server, path, now_ms)
+    topics = ColumnarTopics(max(layout.replicas.shape[1], layout.isr.shape[1]))
+    made = _Made(layout, server.zxid)
+    _fill_rows(topics, layout, made, now_ms)
+    _fill_topics(topics, layout, made, version, now_ms)
+    parent = server.tree.get(paths.TOPICS)
+    assert parent is not None
+    assert not parent.child_count
+    for name in layout.topics:
+        parent.add_child(name)
+    parent.cversion += len(layout.topics)
+    parent.pzxid = int(made.topic_zxid[-1]) if layout.topics else parent.pzxid
+    server.zxid = made.last_zxid
+    server.tree.mount(topics)
+    return topics
+
+
+def _make(server: Server, path: str, now_ms: int) -> None:
+    parent = server.tree.get(paths.parent(path))
+    assert parent is not None
+    record = CreateTxn(path, None, OPEN_ACL, False, parent.cversion + 1)
+    server.apply(Transaction(0, 0, server.zxid + 1, now_ms, record))
+
+
+class _Made:
+    """The zxids of the transactions that made a layout."""
+
+    def __init__(self, layout: Layout, before: int) -> None:
+        count = len(layout.topics)
+        order = np.lexsort((layout.partition, layout.topic))
+        started = layout.isr[order, 0] != NONE
+        topic = layout.topic[order]
+        self.started = np.bincount(topic[started], minlength=count).astype(np.int64)
+        """How many partitions of each topic have znodes."""
+        first = np.cumsum(2 + 2 * self.started) - (2 + 2 * self.started)
+        self.topic_zxid: NDArray[np.int64] = before + 1 + first
+        rank = np.cumsum(started) - started
+        place = rank - (np.cumsum(self.started) - self.started)[topic]
+        partition_zxid = self.topic_zxid[topic] + 2 + place
+        self.partition_zxid = np.empty(len(layout), dtype=np.int64)
+        self.partition_zxid[order] = partition_zxid
+        self.state_zxid = self.partition_zxid + self.started[layout.topic]
+        last = before + int((2 + 2 * self.started).sum())
+        changed = (layout.leader_epoch > 0) & (layout.isr[:, 0] != NONE)
+        self.mzxid = np.where(changed, last + np.cumsum(changed), self.state_zxid)
+        self.last_zxid = last + int(changed.sum())
+
+
+def _fill_rows(topics: ColumnarTopics, layout: Layout, made: _Made, now_ms: int) -> None:
+    started = layout.isr[:, 0] != NONE
+    states = States(
+        leader=layout.leader,
+        leader_epoch=layout.leader_epoch,
+        isr=layout.isr,
+        controller_epoch=np.full(len(layout), CONTROLLER_EPOCH, dtype=np.int32) * started,
+        version=np.where(started, layout.leader_epoch, np.int32(-1)).astype(np.int32),
+        recovering=np.zeros(len(layout), dtype=np.bool_),
+    )
+    rows = topics.table.extend(layout.topics, layout.topic, layout.partition, layout.replicas, states)
+    assert rows.tolist()[:1] in ([], [0]), "the table is new"
+    topics.partitions.records.reserve(len(layout))
+    for begin in range(0, len(layout), _CHUNK):
+        chunk = slice(begin, begin + _CHUNK)
+        times = np.full(len(layout.topic[chunk]), now_ms)
+        numbers = (made.partition_zxid[chunk], times, made.state_zxid[chunk], made.mzxid[chunk], times, times)
+        topics.partitions.fill(begin, np.stack(numbers, axis=1), started[chunk], _ROW)
+
+
+def _fill_topics(topics: ColumnarTopics, layout: Layout, made: _Made, version: KafkaVersion, now_ms: int) -> None:
+    codec = TOPIC_CODECS.index(version.encode_topic)
+    form = BothForm(TopicForm(OPEN_ACL, 0, codec, True, None), DirectoryForm(OPEN_ACL, 0, None))
+    count = len(layout.topics)
+    zxid, zeros, times = made.topic_zxid, np.zeros(count, dtype=np.int64), np.full(count, now_ms)
+    capacities = np.array([capacity_for(size, CHILDREN_CAPACITY) for size in made.started.tolist()], dtype=np.int64)
+    capacities[made.started == 0] = 0
+    own = (zxid, zxid, zxid + 1, times, times, zeros, zeros + 1)
+    directory = (zxid + 1, zxid + 1, zxid + 1 + made.started, times, times, zeros, made.started)
+    ids = [uuid_text((number + 1) * _GOLDEN) if version.topic_ids else None for number in range(count)]
+    topics.topics.fill(np.stack((*own, *directory, capacities, made.started), axis=1), form, ids)
+    # Topics whose started partitions are not simply counted.
+    highest = np.full(count, -1, dtype=np.int64)
+    started = layout.isr[:, 0] != NONE
+    np.maximum.at(highest, layout.topic[started], layout.partition[started])
+    for number in np.flatnonzero(highest + 1 != made.started).tolist():
+        mine = np.sort(layout.partition[started & (layout.topic == number)])
+        topics.topics.name_partitions(number, array("i", mine.tolist()))

@@ -1,0 +1,231 @@
+"""A batch is as many requests: the same tree, zxids, errors, events and history, whatever stands in the way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simzk.kafka import paths
+from simzk.kafka.columnar import load_layout
+from simzk.kafka.columnar.batches import Batches, StateWrites
+from simzk.kafka.schemas import partition_state
+from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
+from simzk.kafka.versions import kafka_version
+from simzk.partitions.arrays import broker_mask
+from simzk.partitions.failures import fail_brokers
+from simzk.partitions.layouts import brokers_in_racks, generate_layout
+from simzk.partitions.states import states_of
+from simzk.zookeeper import requests as req
+from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
+from simzk.zookeeper.server import Server
+
+if TYPE_CHECKING:
+    from simzk.kafka.columnar import ColumnarTopics
+    from simzk.zookeeper.transactions import Transaction
+
+TOPICS, PARTITIONS = 2, 12
+LAYOUT = generate_layout(brokers_in_racks(4, 0), topics=TOPICS, partitions=PARTITIONS, replication_factor=3, seed=1)
+START_MS = 1_735_689_600_000
+ROWS = st.integers(0, PARTITIONS - 1)
+BROKERS = st.lists(st.integers(0, 3), min_size=1, max_size=4, unique=True)
+
+
+class Arm:
+    """A server with a cluster's topics, a controller that writes, and somebody who watches."""
+
+    def __init__(self, *, listened: bool = False) -> None:
+        self.server = Server(now_ms=START_MS)
+        self.topics: ColumnarTopics = load_layout(self.server, LAYOUT, kafka_version("3.9"), START_MS)
+        self.history: list[Transaction] = []
+        if listened:
+            self.server.on_transaction.append(self.history.append)
+        self.controller, self.watcher = (
+            self.server.connect(req.ConnectRequest(0, 0, 40_000, 0, None, False), START_MS) for _ in range(2)
+        )
+        self.batches = Batches(self.server, self.topics)
+        self.ask(req.Create(paths.CONTROLLER_EPOCH, b"1", OPEN_ACL, 0))
+        self.said()
+
+    def path(self, row: int) -> str:
+        return paths.state(TopicPartition(*self.topics.table.name(row)))
+
+    def ask(self, request: req.Request, now_ms: int = START_MS, xid: int = 0) -> Any:
+        self.server.handle(self.controller, xid, request, now_ms)
+        return self.controller.outgoing.pop()
+
+    def said(self) -> list[tuple[int, object]]:
+        return [(c.session_id, message) for c, messages in self.server.take_output() for message in messages]
+
+
+class Disturbance:
+    """What stands in the way of a batch at one row."""
+
+    def __init__(self, row: int, kind: str) -> None:
+        self.row, self.kind = row, kind
+
+    def __repr__(self) -> str:
+        return f"{self.kind} at {self.row}"
+
+    def do(self, arm: Arm) -> None:
+        path = arm.path(self.row)
+        match self.kind:
+            case "watched":
+                arm.server.handle(arm.watcher, 1, req.GetData(path, True), START_MS)
+            case "watched by the writer":
+                arm.ask(req.Exists(path, True))
+            case "watched from above":
+                arm.server.handle(arm.watcher, 1, req.AddWatch(paths.TOPICS, 1), START_MS)
+            case "odd text":
+                arm.ask(req.SetData(path, b'{"odd": 1}', -1))
+            case "other text":
+                arm.ask(req.SetData(path, partition_state.encode_spaced(LeaderAndIsr(1, 0, (1,), 1)), -1))
+            case "not ours to write":
+                arm.ask(req.SetACL(path, (ACL(1, Id("world", "anyone")),), -1))
+            case "not ours to read":
+                arm.ask(req.SetACL(path, (ACL(31, Id("ip", "10.0.0.1")),), -1))
+            case "deleted":
+                arm.ask(req.Delete(path, -1))
+            case "a newer version":
+                data = partition_state.encode(LeaderAndIsr(-1, 7, (2,), 1))
+                arm.ask(req.SetData(path, data, -1))
+            case "a quota":
+                for at in ("/zookeeper/quota/brokers", "/zookeeper/quota/brokers/zookeeper_limits"):
+                    arm.ask(req.Create(at, b"count=9,bytes=9", OPEN_ACL, 0))
+                arm.ask(req.Create("/zookeeper/quota/brokers/zookeeper_stats", b"", OPEN_ACL, 0))
+
+
+DISTURBANCES = st.builds(
+    Disturbance,
+    ROWS,
+    st.sampled_from(
+        [
+            "watched",
+            "watched",
+            "watched by the writer",
+            "odd text",
+            "other text",
+            "not ours to write",
+            "not ours to read",
+            "deleted",
+            "a newer version",
+            "a newer version",
+            "watched from above",
+            "a quota",
+        ]
+    ),
+)
+STATES = st.builds(
+    lambda isr, leads, epoch, version: LeaderAndIsr(isr[0] if leads else -1, epoch, tuple(isr), 1, version),
+    BROKERS,
+    st.booleans(),
+    st.integers(0, 9),
+    st.sampled_from([0, 0, 0, 0, 1, -1]),
+)
+WRITES = st.lists(st.tuples(ROWS, STATES), max_size=PARTITIONS, unique_by=lambda entry: entry[0])
+
+
+def writes_of(chosen: list[tuple[int, LeaderAndIsr]], epoch_version: int) -> StateWrites:
+    rows = np.array([row for row, _ in chosen], dtype=np.int32)
+    return StateWrites(rows, states_of([state for _, state in chosen], 4), epoch_version)
+
+
+def one_by_one(arm: Arm, writes: StateWrites, xid: int, now_ms: int) -> list[list[int]]:
+    """The batch as requests of the real form."""
+    errors = []
+    for place, row in enumerate(writes.rows.tolist()):
+        state = writes.states.one(place)
+        check = req.Check(paths.CONTROLLER_EPOCH, writes.epoch_version)
+        change = req.SetData(arm.path(row), partition_state.encode(state), state.version)
+        reply = arm.ask(req.Multi((check, change)), now_ms, xid + place)
+        errors.append([result.error for result in reply.body])
+    return errors
+
+
+def state_said(reply: Any) -> LeaderAndIsr:
+    """The state that a reply holds; none where it says none that can be read."""
+    if reply.error or b"odd" in reply.body[0]:
+        return LeaderAndIsr(-1, 0, (), 0, -1)
+    return partition_state.decode("", reply.body[0], reply.body[1].version)
+
+
+def assert_equal(ours: Arm, theirs: Arm) -> None:
+    ours.server.check()
+    assert ours.server.zxid == theirs.server.zxid
+    assert ours.history == theirs.history
+    assert ours.said() == theirs.said()
+    for (path, node), (expected_path, expected) in zip(ours.server.tree.walk(), theirs.server.tree.walk(), strict=True):
+        assert (path, node.data, node.acl, node.stat()) == (
+            expected_path,
+            expected.data,
+            expected.acl,
+            expected.stat(),
+        )
+
+
+@given(
+    disturbances=st.lists(DISTURBANCES, max_size=3),
+    batches=st.lists(WRITES, min_size=1, max_size=3),
+    epoch_version=st.sampled_from([0, 0, 0, 0, -1, 1]),
+    listened=st.sampled_from([False, False, False, True]),
+    passed_ms=st.sampled_from([1, 2**33]),
+)
+def test_a_batch_does_what_its_requests_do(
+    disturbances: list[Disturbance],
+    batches: list[list[tuple[int, LeaderAndIsr]]],
+    epoch_version: int,
+    listened: bool,
+    passed_ms: int,
+) -> None:
+    batched, single = Arm(listened=listened), Arm(listened=listened)
+    for disturbance in disturbances:
+        disturbance.do(batched)
+        disturbance.do(single)
+    now_ms = START_MS
+    for chosen in batches:
+        now_ms += passed_ms
+        writes = writes_of(chosen, epoch_version)
+        errors = batched.batches.write(batched.controller, 10, writes, now_ms)
+        assert errors.tolist() == one_by_one(single, writes, 10, now_ms)
+        assert_equal(batched, single)
+    rows = np.arange(PARTITIONS, dtype=np.int32)
+    read = batched.batches.read(batched.controller, 50, rows, now_ms)
+    for row in rows.tolist():
+        assert read.one(row) == state_said(single.ask(req.GetData(single.path(row), False), now_ms))
+    assert_equal(batched, single)
+
+
+def test_a_broker_fails_the_same_by_batch_and_one_by_one() -> None:
+    """What the rules decide of one failed broker, written both ways: trees, zxids and history."""
+    for listened in (False, True):
+        batched, single = Arm(listened=listened), Arm(listened=listened)
+        for failed, live in ((0, [1, 2, 3]), (1, [2, 3])):
+            failure = fail_brokers(batched.topics.table, [failed], broker_mask(live), controller_epoch=1)
+            assert len(failure.rows) > 4
+            writes = StateWrites(failure.rows, failure.after._replace(version=failure.before.version), 0)
+            errors = batched.batches.write(batched.controller, 5, writes, START_MS + failed)
+            assert not errors.any()
+            assert not any(map(any, one_by_one(single, writes, 5, START_MS + failed)))
+            assert_equal(batched, single)
+        assert len(batched.topics) == 2 * TOPICS + 2 * PARTITIONS, "all of it stayed in columns"
+
+
+def test_unwatched_rows_are_written_without_requests() -> None:
+    """The two ways above are two: where nobody looks, no request is handled."""
+    arm = Arm()
+    handled: list[req.Request] = []
+    handle = arm.server.handle
+
+    def noted(connection: Any, xid: int, request: req.Request, now_ms: int) -> None:
+        handled.append(request)
+        handle(connection, xid, request, now_ms)
+
+    arm.server.handle = noted  # type: ignore[method-assign]
+    Disturbance(3, "watched").do(arm)
+    handled.clear()
+    chosen = [(row, LeaderAndIsr(-1, 1, (2,), 1, 0)) for row in range(PARTITIONS)]
+    errors = arm.batches.write(arm.controller, 1, writes_of(chosen, 0), START_MS)
+    assert not errors.any()
+    assert len(handled) == 1
