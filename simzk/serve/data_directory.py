@@ -17,20 +17,17 @@ import os
 import random
 import time
 from collections import deque
-from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError
+from simzk.serve.directory_reader import SNAPSHOT, DirectoryReader, refusing
 from simzk.serve.folder_locks import FolderLocks
 from simzk.serve.log_file import LogFile, sync_folder
-from simzk.serve.purge import Numbered, superfluous
-from simzk.serve.snapshot_file import open_snapshot, packer
+from simzk.serve.purge import superfluous
+from simzk.serve.snapshot_file import packer
 from simzk.serve.storage import Storage
 from simzk.zookeeper.persistence import (
-    Restoration,
-    SnapshotReader,
-    TransactionLogReader,
     TreeDigest,
     encode_log_entry,
     encode_snapshot,
@@ -45,28 +42,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from simzk.zookeeper.config import ServerConfig
+    from simzk.zookeeper.persistence import Restoration
     from simzk.zookeeper.transactions import Transaction
 
-_VERSION_FOLDER = "version-2"
-_LOG, _SNAPSHOT = "log", "snapshot"
 _DIGEST_INTERVAL, _DIGESTS_KEPT = 128, 1024
 _SLICE_PIECES = 2000
 """How much of a snapshot one `sync` writes: some milliseconds' worth."""
-
-
-class Loss(NamedTuple):
-    """Something that a directory once held, or should hold, and does not.
-
-    Args:
-        file: in which it was noticed.
-        what: is lost.
-    """
-
-    file: Path
-    what: str
-
-    def __str__(self) -> str:
-        return f"{self.file}: {self.what}"
 
 
 class DataDirectory:
@@ -97,9 +78,11 @@ class DataDirectory:
     """
 
     def __init__(self, path: Path, storage: Storage | None = None, *, log_path: Path | None = None) -> None:
-        self.folder = path / _VERSION_FOLDER
-        self.log_folder = (log_path or path) / _VERSION_FOLDER
         self._storage = storage or Storage()
+        self._reader = DirectoryReader(
+            path, log_path, trusts_empty=self._storage.trusts_empty, compares_digests=self._storage.digests
+        )
+        self.folder, self.log_folder = self._reader.folder, self._reader.log_folder
         self._locks = FolderLocks()
         self.measured = {"fsynctime": Summary(), "snapshottime": Summary(), "sync_processor_batch_size": Summary()}
         self._log = LogFile(self.log_folder, self._storage, self.measured["fsynctime"])
@@ -114,7 +97,7 @@ class DataDirectory:
         self._purged_s = time.monotonic()
         self._server: Server | None = None
         self._digest: TreeDigest | None = None
-        self.losses: list[Loss] = []
+        self.losses = self._reader.losses
         self.digests: deque[tuple[int, int]] = deque(maxlen=_DIGESTS_KEPT)
 
     # Booting
@@ -166,14 +149,12 @@ class DataDirectory:
                     raise ConfigError("it is not there, and is not to be made", where=str(folder), right="a folder")
                 folder.mkdir(parents=True, exist_ok=True)
                 self._locks.take(folder)
-        self._look_for_strays()
         if self._storage.purge_interval_h > 0:
             self._purge()
-        for unfinished in self.folder.glob(f".{_SNAPSHOT}.*.partial"):
+        for unfinished in self.folder.glob(f".{SNAPSHOT}.*.partial"):
             unfinished.unlink()
-        self.losses.clear()
         # What the real server reads back is bounded by the same setting (BinaryInputArchive.checkLength).
-        restoration = self._restore(2 * config.max_buffer_bytes)
+        restoration = self._reader.restore(2 * config.max_buffer_bytes)
         restoration.finish()
         return restoration
 
@@ -207,9 +188,9 @@ class DataDirectory:
             ConfigError: the directory cannot be written.
         """
         with refusing(self.folder):
-            for _, path in reversed(self._files(_LOG, self.log_folder)):
+            for _, path in reversed(self._reader.logs()):
                 path.unlink()
-            for later, path in self._files(_SNAPSHOT, self.folder):
+            for later, path in self._reader.snapshots():
                 if later > zxid:
                     path.unlink()
             for folder in self._folders():
@@ -222,90 +203,6 @@ class DataDirectory:
     def _is_one(self) -> bool:
         return self.log_folder == self.folder
 
-    def _look_for_strays(self) -> None:
-        """Where logs have a folder of their own, each kind is in its own (FileTxnSnapLog.checkLogDir, checkSnapDir)."""
-        if self._is_one:
-            return
-        for kind, folder, setting in (
-            (_SNAPSHOT, self.log_folder, "dataLogDir"),
-            (_LOG, self.folder, "dataDir"),
-        ):
-            strays = self._files(kind, folder)
-            if strays:
-                right = f"{setting} as the directory was written with"
-                what = f"it holds {strays[0].path.name}, which belongs elsewhere"
-                raise ConfigError(what, where=str(folder), right=right)
-
-    def _files(self, kind: str, folder: Path) -> list[Numbered]:
-        """The logs or the snapshots, oldest first; by their names, as the real server goes (Util.getZxidFromName)."""
-        files = []
-        for path in folder.iterdir():
-            prefix, _, rest = path.name.partition(".")
-            if prefix == kind:
-                try:
-                    files.append(Numbered(int(rest.partition(".")[0], 16), path))
-                except ValueError:
-                    continue
-        return sorted(files)
-
-    def _restore(self, max_entry_bytes: int) -> Restoration:
-        snapshots, logs = self._files(_SNAPSHOT, self.folder), self._files(_LOG, self.log_folder)
-        restoration = self._load_newest(snapshots, max_entry_bytes)
-        if restoration is None:
-            if snapshots or (logs and not self._storage.trusts_empty):
-                held = "a damaged snapshot only" if snapshots else "transaction logs without a snapshot"
-                raise ConfigError(
-                    f"it holds {held}", where=str(self.folder), right="a whole snapshot, or nothing at all"
-                )
-            restoration = Restoration()
-        # The last log that starts at or before the first transaction wanted may hold it; all later ones do.
-        wanted = restoration.zxid + 1
-        first = max((log.zxid for log in logs if log.zxid <= wanted), default=0)
-        for log in logs:
-            if log.zxid >= first:
-                self._replay(restoration, log, max_entry_bytes)
-        self._note_gaps(restoration)
-        return restoration
-
-    def _load_newest(self, snapshots: list[Numbered], max_item_bytes: int) -> Restoration | None:
-        """The newest snapshot that is whole; those that are not are told as losses."""
-        for zxid, path in reversed(snapshots):
-            restoration = Restoration()
-            with open_snapshot(path) as stream:
-                damage = restoration.load(SnapshotReader(stream, max_item_bytes=max_item_bytes), zxid)
-            if damage is None:
-                return restoration
-            self.losses.append(Loss(path, f"not a whole snapshot, an older one is taken: {damage}"))
-        return None
-
-    def _replay(self, restoration: Restoration, log: Numbered, max_entry_bytes: int) -> None:
-        with log.path.open("rb") as stream:
-            reader = TransactionLogReader(stream, max_entry_bytes=max_entry_bytes)
-            for entry in reader:
-                zxid = entry.transaction.zxid
-                if zxid > restoration.zxid + 1 and zxid >> 32 == restoration.zxid >> 32:
-                    missing = f"0x{restoration.zxid + 1:x} to 0x{zxid - 1:x}"
-                    self.losses.append(Loss(log.path, f"the transactions {missing} are missing before it"))
-                restoration.replay(entry)
-        damage = reader.damage
-        if damage is None:
-            return
-        if not damage.is_crash:
-            raise ConfigError(
-                str(damage), where=str(log.path), right="a transaction log of ZooKeeper whose entries are whole"
-            )
-        self.losses.append(Loss(log.path, str(damage)))
-
-    def _note_gaps(self, restoration: Restoration) -> None:
-        if restoration.missing_until is not None:
-            what = (
-                f"the transactions up to 0x{restoration.missing_until:x}, which its snapshot partly shows, are missing"
-            )
-            self.losses.append(Loss(self.folder, what))
-        if restoration.mismatch_zxid is not None and self._storage.digests:
-            what = f"the tree after 0x{restoration.mismatch_zxid:x} is not the one that its digest was taken of"
-            self.losses.append(Loss(self.folder, what))
-
     # What it holds
 
     def size_bytes(self) -> tuple[int, int]:
@@ -317,7 +214,7 @@ class DataDirectory:
 
     def last_snapshot(self) -> tuple[int, int]:
         """The zxid of the newest snapshot, and when it was written, in seconds since 1970."""
-        zxid, path = self._files(_SNAPSHOT, self.folder)[-1]
+        zxid, path = self._reader.snapshots()[-1]
         return zxid, int(path.stat().st_mtime)
 
     # Logging
@@ -396,7 +293,7 @@ class DataDirectory:
     def _purge(self) -> None:
         """Remove what nobody will boot from any more (autopurge)."""
         self._purged_s = time.monotonic()
-        snapshots, logs = self._files(_SNAPSHOT, self.folder), self._files(_LOG, self.log_folder)
+        snapshots, logs = self._reader.snapshots(), self._reader.logs()
         for path in superfluous(snapshots, logs, self._storage.snapshots_kept):
             path.unlink()
 
@@ -454,7 +351,7 @@ class DataDirectory:
             last_zxid=storage.tells_zxid,
         )
         ending = f".{storage.compression}" if storage.compression else ""
-        whole = self._last_snapshot = self.folder / f"{_SNAPSHOT}.{server.zxid:x}{ending}"
+        whole = self._last_snapshot = self.folder / f"{SNAPSHOT}.{server.zxid:x}{ending}"
         packing = packer(storage.compression)
         # The real server does not take a file of this name for a snapshot.
         partial = self.folder / f".{whole.name}.partial"
@@ -472,13 +369,3 @@ class DataDirectory:
 
 
 _DONE = object()
-
-
-@contextmanager
-def refusing(folder: Path) -> Iterator[None]:
-    """What the file system refuses, and what only looks like a directory of ours, as one clear error."""
-    try:
-        yield
-    except OSError as error:
-        where = str(error.filename or folder)
-        raise ConfigError(f"the data directory cannot be used: {error.strerror or error}", where=where) from error

@@ -16,7 +16,8 @@ import os
 from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError
-from simzk.serve.data_directory import DataDirectory, Loss, refusing
+from simzk.serve.data_directory import DataDirectory
+from simzk.serve.directory_reader import Loss, refusing
 from simzk.serve.storage import Storage
 from simzk.zookeeper.ensemble import Ensemble
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from simzk.serve.admin import AdminServer
     from simzk.serve.clock import Clock
-    from simzk.serve.data_directory import Loss
+    from simzk.serve.directory_reader import Loss
     from simzk.serve.ensemble_directory import EnsembleDirectory
     from simzk.serve.ensemble_verbs import EnsembleVerbs
     from simzk.serve.settings import Settings

@@ -35,7 +35,8 @@ from simzk.zookeeper.server import Server
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simzk.serve.data_directory import DataDirectory, Loss
+    from simzk.serve.data_directory import DataDirectory
+    from simzk.serve.directory_reader import Loss
     from simzk.serve.ensemble_tcp import EnsembleTcp
     from simzk.serve.settings import Settings
 

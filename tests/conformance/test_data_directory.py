@@ -13,7 +13,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from simzk.errors import ConfigError
-from simzk.serve.data_directory import DataDirectory, Loss
+from simzk.serve.data_directory import DataDirectory
 from simzk.serve.storage import Storage
 from simzk.zookeeper.persistence import TransactionLogReader, encode_log_entry
 from tests.conformance.data_directory_story import (
@@ -38,6 +38,7 @@ from tests.conformance.real_zookeeper import RealZooKeeper, four_letter_word
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from simzk.serve.directory_reader import Loss
     from simzk.zookeeper.server import Server
     from simzk.zookeeper.tree import DataTree
 
