@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from simzk.kafka.cluster import KafkaCluster
@@ -27,6 +27,18 @@ Step = tuple[str, int, list[int]]
 steps = st.lists(
     st.tuples(st.sampled_from(VERBS), st.integers(0, 5), st.permutations(BROKERS).map(list)), min_size=3, max_size=12
 )
+
+# A reassignment that stands both in the topic's znode and in the tool's, at a failover: it is taken up once, not twice.
+FOUND: list[Step] = [
+    ("elect", 4, [2, 4, 3, 1]),
+    ("create", 3, [2, 3, 1, 4]),
+    ("kill", 5, [3, 1, 2, 4]),
+    ("shut down", 5, [2, 3, 4, 1]),
+    ("reassign", 1, [3, 1, 2, 4]),
+    ("start", 0, [3, 1, 2, 4]),
+    ("kill", 0, [4, 3, 2, 1]),
+    ("reassign", 3, [4, 2, 3, 1]),
+]
 
 
 class Both:
@@ -204,6 +216,7 @@ class Both:
 
 @pytest.mark.parametrize("version", ["3.9", "2.4", "2.2", "1.1", "1.0", "0.10.2"])
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@example(steps=FOUND, unclean=False, seed=3)
 @given(steps=steps, unclean=st.booleans(), seed=st.integers(0, 3))
 def test_the_reference_agrees(version: str, steps: list[Step], unclean: bool, seed: int) -> None:
     both = Both(version, unclean=unclean, seed=seed)

@@ -21,7 +21,7 @@ from simzk.kafka.topic_partition import PartitionAndReplica, ReplicaAssignment, 
 from simzk.partitions.scala_order import immutable_order
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 
 class LegacyReassignments(Reassignments):
@@ -53,12 +53,12 @@ class LegacyReassignments(Reassignments):
         """There is no such request yet."""
         return dict.fromkeys(targets, Error.UNSUPPORTED_VERSION)
 
-    async def resume(self, wanted: Callable[[Sequence[int]], bool]) -> None:
-        """Go on with reassignments that are under way."""
+    async def resume(self, wanted: Callable[[Sequence[int]], bool], but: Collection[TopicPartition] = ()) -> None:
+        """Go on with reassignments that are under way, of targets that are wanted."""
         context = self._controller.context
         for partition in mutable_partitions(context.being_reassigned, context.collections):
             target = context.being_reassigned.get(partition)
-            if target is not None and wanted(target):
+            if target is not None and wanted(target) and partition not in but:
                 await self._move(partition, target)
 
     async def maybe_complete(self, partition: TopicPartition) -> None:

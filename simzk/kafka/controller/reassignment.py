@@ -31,7 +31,7 @@ from simzk.zookeeper.replies import Code, EventType
 from simzk.zookeeper.requests import Delete, SetData
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from simzk.kafka.controller.controller import KafkaController
 
@@ -50,18 +50,22 @@ class Reassignments:
         """At a failover, before anything is done: the topics say what is under way, and have been read."""
 
     async def initialise(self) -> None:
-        """At a failover: what stands in the znode, then what was under way."""
-        await self.process_znode()
-        await self.resume(lambda _target: True)
+        """At a failover: what stands in the znode, then what else was under way."""
+        taken_up = await self._take_up_znode()
+        await self.resume(lambda _target: True, but=taken_up)
 
     async def process_znode(self) -> None:
-        """`/admin/reassign_partitions` was created: take up what can be, and take the rest out of it.
+        """`/admin/reassign_partitions` was created."""
+        await self._take_up_znode()
+
+    async def _take_up_znode(self) -> Collection[TopicPartition]:
+        """Take up what can be of the znode, and take the rest out of it; what was taken up.
 
         Replica lists are not validated, as in Kafka: brokers may be dead or unknown.
         """
         controller = self._controller
         if not await controller.client.exists(paths.REASSIGN_PARTITIONS):
-            return
+            return ()
         to_start: dict[TopicPartition, ReplicaAssignment] = {}
         failed: dict[TopicPartition, Error] = {}
         for partition, target in (await controller.client.requested_reassignment(controller.note_unusable)).items():
@@ -76,6 +80,7 @@ class Reassignments:
             controller.note_refusal(f"reassignment of {partition}", error)
         if failed:
             await self._remove_from_znode(lambda partition, _target: partition in failed)
+        return [partition for partition in to_start if partition not in failed]
 
     async def process_api(
         self, targets: Mapping[TopicPartition, tuple[int, ...] | None]
@@ -96,12 +101,12 @@ class Reassignments:
         await self._remove_from_znode(lambda partition, _target: partition in to_start)
         return errors | await self._start(to_start)
 
-    async def resume(self, wanted: Callable[[Sequence[int]], bool]) -> None:
-        """Go on with reassignments that are under way."""
+    async def resume(self, wanted: Callable[[Sequence[int]], bool], but: Collection[TopicPartition] = ()) -> None:
+        """Go on with reassignments that are under way, of targets that are wanted."""
         context = self._controller.context
         for partition in mutable_partitions(context.being_reassigned, context.collections):
             assignment = context.assignment(partition)
-            if wanted(assignment.target):
+            if wanted(assignment.target) and partition not in but:
                 await self._run(partition, assignment)
 
     async def maybe_complete(self, partition: TopicPartition) -> None:
