@@ -40,7 +40,7 @@ class AclRules:
     Args:
         kinds: the types of resources, in the order in which their paths are made at a start; none before 1.1. From 2.5
             on it is that of a set of Java enums, whose hashes are the virtual machine's: one of each release as
-            recorded (2.5.1, 2.7.2, 2.8.2, 3.2.3, 3.4.1, 3.9.1), the same in every run.
+            recorded (2.5.1, 2.6.3, 2.7.2, 2.8.2, 3.2.3, 3.4.1, 3.9.1), the same in every run.
         prefixed: there are resources that name the beginning of a name (KIP-290).
         changes_first: the parent of notices is made before those of the types.
         conditional: a write asks for the version that was read; 0.9 overwrites whatever is there.
@@ -83,7 +83,8 @@ _3_3: Final = replace(
 _3_0: Final = replace(_3_3, kinds=("Group", "DelegationToken", "Topic", "TransactionalId", "Cluster"))
 _2_8: Final = replace(_3_0, kinds=("Topic", "Cluster", "Group", "TransactionalId", "DelegationToken"))
 _2_7: Final = replace(_2_8, kinds=("DelegationToken", "Topic", "Group", "Cluster", "TransactionalId"))
-_2_5: Final = replace(_2_7, kinds=("Topic", "Group", "TransactionalId", "Cluster", "DelegationToken"))
+_2_6: Final = replace(_2_7, kinds=("Topic", "TransactionalId", "Cluster", "DelegationToken", "Group"))
+_2_5: Final = replace(_2_6, kinds=("Topic", "Group", "TransactionalId", "Cluster", "DelegationToken"))
 _2_4: Final = replace(_2_5, kinds=("Topic", "Group", "Cluster", "TransactionalId", "DelegationToken"), capitals=False)
 _2_0: Final = replace(_2_4, conditional_delete=False)
 _1_1: Final = replace(_2_0, prefixed=False, changes_first=True, tries_set=ANY_VERSION)
@@ -96,6 +97,7 @@ _SINCE: Final = (
     ((3, 0, 0), _3_0),
     ((2, 8, 0), _2_8),
     ((2, 7, 0), _2_7),
+    ((2, 6, 0), _2_6),
     ((2, 5, 0), _2_5),
     ((2, 4, 0), _2_4),
     ((2, 0, 0), _2_0),

@@ -92,6 +92,7 @@ class KafkaVersion:
         broker_configs_by_tool: the tool writes the configuration of brokers in ZooKeeper too.
         config_with_partitions: what the tool does with a topic's configuration when it adds partitions: 0.8.2 writes it
             again, 0.8.1 writes an empty one.
+        credentials_by_tool: the tool writes users' credentials in ZooKeeper (before KIP-554, 2.7).
         election_tool_leaves_session: the tool for preferred elections never closes its second session (0.9-1.0).
     """
 
@@ -152,6 +153,7 @@ class KafkaVersion:
     deletion_mark: bytes | None
     broker_configs_by_tool: bool
     config_with_partitions: Literal["left", "written again", "emptied"]
+    credentials_by_tool: bool
     election_tool_leaves_session: bool
 
     @property

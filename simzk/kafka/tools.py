@@ -25,7 +25,7 @@ from simzk.kafka.protocol import (
     ElectLeadersRequest,
     Error,
 )
-from simzk.kafka.schemas import admin
+from simzk.kafka.schemas import admin, scram
 from simzk.kafka.topic_partition import TopicPartition
 from simzk.kafka.zk_client import KafkaZooKeeperClient
 from simzk.partitions.scala_order import immutable_order
@@ -43,9 +43,15 @@ OK = AdminResponse(Error.NONE)
 
 
 def is_by_tool(request: object, version: KafkaVersion) -> bool:
-    """Whether the release's own tool carries it out in ZooKeeper; the configuration of brokers only up to 1.0."""
-    if isinstance(request, AlterConfigRequest) and request.entity_path.startswith("brokers/"):
-        return version.broker_configs_by_tool
+    """Whether the release's own tool carries it out in ZooKeeper.
+
+    The configuration of brokers only up to 1.0; credentials of users up to 2.6, longer than other configuration.
+    """
+    if isinstance(request, AlterConfigRequest):
+        if request.entity_path.startswith("brokers/"):
+            return version.broker_configs_by_tool
+        if any(key in scram.MECHANISMS for key in request.changes):
+            return version.credentials_by_tool
     return type(request) in version.tools_in_zookeeper
 
 

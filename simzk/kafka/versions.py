@@ -124,6 +124,7 @@ _3_9: Final = KafkaVersion(
     deletion_mark=None,
     broker_configs_by_tool=False,
     config_with_partitions="left",
+    credentials_by_tool=False,
     election_tool_leaves_session=False,
 )
 _3_8: Final = replace(_3_9, name="3.8", number=(3, 8, 0))
@@ -171,6 +172,7 @@ _2_6: Final = replace(
     encode_feature=None,
     features=False,
     counts_imbalance=False,
+    credentials_by_tool=True,
     takes_isr_changes=False,
     isr_by_controller=False,
 )
