@@ -25,6 +25,7 @@ from simzk.kafka.schemas import partition_state
 from simzk.kafka.schemas import topic as topic_schema
 from simzk.kafka.schemas.uuid import UUID_BITS, uuid_text
 from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
+from simzk.kafka.zookeeper_access import AT_THE_ROOT, PASSWORD, USER, Access, Below, KafkaTree, Watched, access_of
 from simzk.kafka.zookeeper_faults import BrokerFaults
 from simzk.kafka.zookeeper_host import ADDRESS, ZooKeeperHost
 from simzk.partitions.arrays import broker_mask
@@ -84,6 +85,9 @@ class KafkaCluster(Operations, Failures):
         inter_broker_protocol: `inter.broker.protocol.version`, of all brokers or of some; else that of the release.
         cluster_id: drawn where it is not given.
         log_dirs: how many log directories each broker has (`log.dirs`).
+        zookeeper_set_acl: `zookeeper.set.acl`: brokers and tools log in by SASL, and what they make in ZooKeeper is
+            theirs to change (0.9 and later).
+        zookeeper_chroot: the path below which the cluster's znodes are, such as `/kafka`.
         boot: whether the brokers are started, and time runs until all are registered and a controller serves; else
             `restart` starts each.
         start_ms: what all clocks show at the beginning.
@@ -111,6 +115,8 @@ class KafkaCluster(Operations, Failures):
         inter_broker_protocol: str | Mapping[int, str] | None = None,
         cluster_id: str | None = None,
         log_dirs: int = 1,
+        zookeeper_set_acl: bool = False,
+        zookeeper_chroot: str = "",
         boot: bool = True,
         start_ms: int = START_MS,
     ) -> None:
@@ -120,8 +126,9 @@ class KafkaCluster(Operations, Failures):
         releases = Releases(ids, version, inter_broker_protocol, config)
         if log_dirs < 1:
             raise ConfigError(f"there are {log_dirs} log directories", where="log_dirs", right="1 or more")
+        access = access_of(zookeeper_chroot, secure=zookeeper_set_acl)
         nothing = restoring.Restored.nothing()
-        self._build(releases, registrations, seed, tick_time_ms, cluster_id, log_dirs, nothing, start_ms)
+        self._build(releases, registrations, seed, tick_time_ms, cluster_id, log_dirs, nothing, start_ms, access)
         if boot:
             for broker in self.brokers.values():
                 broker.start()
@@ -179,6 +186,7 @@ class KafkaCluster(Operations, Failures):
         log_dirs: int,
         restored: restoring.Restored,
         start_ms: int,
+        access: Access = AT_THE_ROOT,
     ) -> None:
         self._releases = releases
         oldest = releases.oldest
@@ -189,13 +197,14 @@ class KafkaCluster(Operations, Failures):
         self.network = Network(self.scheduler, latency_us=LATENCY_US)
         self.history = History(self.scheduler)
         self.server = Server(
-            ServerConfig(tick_time_ms=tick_time_ms),
+            ServerConfig(tick_time_ms=tick_time_ms, sasl_users={USER: PASSWORD} if access.secure else None),
             now_ms=start_ms,
             tree=restored.tree,
             sessions=[(live.session_id, timeout_ms) for live in restored.live.values()],
             zxid=restored.zxid,
         )
-        self.zookeeper_host = ZooKeeperHost(self.scheduler, self.network, self.server, start_ms=start_ms)
+        self._watched: Watched = Below(self.server, access) if access.chroot else self.server
+        self.zookeeper_host = ZooKeeperHost(self.scheduler, self.network, self.server, start_ms=start_ms, access=access)
         self.zookeeper_faults = BrokerFaults(self.zookeeper_host, self.history, lambda: list(self.brokers))
         connections = Connections(self.scheduler, self.network)
         self.participants: list[Participant] = []
@@ -220,8 +229,8 @@ class KafkaCluster(Operations, Failures):
             for broker, registration in registrations.items()
         }
         self._operator = Operator(self.scheduler, world, lambda: self.controller)
-        observer = Observer(self.history, self.server.tree, self._who_is)
-        self.server.on_transaction.append(observer.observe)
+        observer = Observer(self.history, self.tree, self._who_is)
+        self._watched.on_transaction.append(observer.observe)
         self.server.on_transaction.append(lambda _: self._note_transaction())
 
     # -- time
@@ -272,10 +281,10 @@ class KafkaCluster(Operations, Failures):
             return False
         live = broker_mask(broker.id for broker in self.brokers.values() if broker.alive and not broker.paused)
         lost = {broker.id: broker.log_dirs.offline for broker in self.brokers.values() if broker.alive}
-        return all_in_sync(self.table, self.server.tree, live, lost)
+        return all_in_sync(self.table, self.tree, live, lost)
 
     def _registered(self) -> list[int]:
-        node = self.server.tree.get(paths.BROKER_IDS)
+        node = self.tree.get(paths.BROKER_IDS)
         return [] if node is None else sorted(int(name) for name in node.child_names() if name.isdigit())
 
     def _note_transaction(self) -> None:
@@ -288,9 +297,14 @@ class KafkaCluster(Operations, Failures):
     # -- looking
 
     @property
+    def tree(self) -> KafkaTree:
+        """The znodes as Kafka calls them: those below the chroot, where there is one."""
+        return self._watched.tree
+
+    @property
     def controller(self) -> int | None:
         """The broker in `/controller`, None while there is none."""
-        node = self.server.tree.get(paths.CONTROLLER)
+        node = self.tree.get(paths.CONTROLLER)
         if node is None:
             return None
         try:
@@ -315,7 +329,7 @@ class KafkaCluster(Operations, Failures):
     @cached_property
     def invariants(self) -> tuple[Invariant, ...]:
         """What must hold in the znodes whatever breaks, watched from the first time it is asked for."""
-        return tuple(invariants_of(self.server, leaders_write=self._releases.leaders_write))
+        return tuple(invariants_of(self._watched, leaders_write=self._releases.leaders_write))
 
     def state(self, topic: str, partition: int) -> LeaderAndIsr:
         """Who leads a partition and who is in sync, as it stands in ZooKeeper.
@@ -325,7 +339,7 @@ class KafkaCluster(Operations, Failures):
             ZnodeError: its znode cannot be used.
         """
         path = paths.state(TopicPartition(topic, partition))
-        node = self.server.tree.get(path)
+        node = self.tree.get(path)
         if node is None:
             raise ConfigError(
                 f"partition {topic}-{partition} has no state", where=path, right="a partition that is there"
@@ -340,7 +354,7 @@ class KafkaCluster(Operations, Failures):
             ZnodeError: its znode cannot be used.
         """
         path = paths.topic(topic)
-        node = self.server.tree.get(path)
+        node = self.tree.get(path)
         if node is None:
             raise ConfigError(f"topic {topic} does not exist", where=path, right="a topic that is there")
         return topic_schema.decode(path, node.data).partitions

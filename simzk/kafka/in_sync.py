@@ -23,12 +23,12 @@ from simzk.partitions.elections import live_members
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from simzk.kafka.zookeeper_access import KafkaTree
     from simzk.partitions.table import PartitionTable
-    from simzk.zookeeper.tree import DataTree
 
 
 def all_in_sync(
-    table: PartitionTable, tree: DataTree, live: BoolArray, lost: Mapping[int, Collection[TopicPartition]]
+    table: PartitionTable, tree: KafkaTree, live: BoolArray, lost: Mapping[int, Collection[TopicPartition]]
 ) -> bool:
     """Whether nothing is left to come into sync.
 

@@ -18,8 +18,8 @@ from simzk.zookeeper import transactions as txns
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from simzk.kafka.zookeeper_access import Watched
     from simzk.simulation import Event
-    from simzk.zookeeper.server import Server
 
 
 class ZnodeInvariant:
@@ -51,7 +51,7 @@ class ClusterInvariants:
             transaction is the one to blame for it; what its tree holds already is taken for good.
     """
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Watched) -> None:
         self.one_controller = ZnodeInvariant("there is one controller to an epoch, and epochs never fall")
         self.fenced = ZnodeInvariant("only the controller of the present epoch writes states")
         self.leader_in_isr = ZnodeInvariant("a leader is in its ISR, or there is none")
@@ -176,7 +176,7 @@ class ClusterInvariants:
         return () if assignment is None else assignment.replicas
 
 
-def invariants_of(server: Server, *, leaders_write: bool = False) -> tuple[ZnodeInvariant, ...]:
+def invariants_of(server: Watched, *, leaders_write: bool = False) -> tuple[ZnodeInvariant, ...]:
     """Return what must hold in the znodes of a Kafka cluster, watching a server's transactions from now on.
 
     Args:

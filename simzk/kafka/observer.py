@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
+    from simzk.kafka.zookeeper_access import KafkaTree
     from simzk.simulation import History
-    from simzk.zookeeper.tree import DataTree
 
 _NOTED = {
     paths.REASSIGN_PARTITIONS: "reassignment by znode",
@@ -49,7 +49,7 @@ class Observer:
         who_is: the name of whom a session belongs to.
     """
 
-    def __init__(self, history: History, tree: DataTree, who_is: Callable[[int], str]) -> None:
+    def __init__(self, history: History, tree: KafkaTree, who_is: Callable[[int], str]) -> None:
         self._history = history
         self._who_is = who_is
         self._states: dict[TopicPartition, LeaderAndIsr] = {}

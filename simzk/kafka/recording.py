@@ -20,7 +20,7 @@ from simzk.kafka.schemas import broker_registration, partition_state, topic
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from simzk.zookeeper.tree import DataTree
+    from simzk.kafka.zookeeper_access import KafkaTree
     from simzk.zookeeper.znode import Znode
 
 
@@ -165,7 +165,7 @@ def load(path: Path) -> Recording:
     return Recording(path, [_read_step(str(path), index, entry) for index, entry in enumerate(document)])
 
 
-def differences(tree: DataTree, recorded: dict[str, RecordedZnode]) -> list[Difference]:
+def differences(tree: KafkaTree, recorded: dict[str, RecordedZnode]) -> list[Difference]:
     """Return every field in which a tree differs from a recorded one, by path, less what `EXEMPTIONS` covers."""
     simulated = dict(tree.walk())
     found: list[Difference] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError
@@ -17,15 +18,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from simzk.kafka.admin import Operator
+    from simzk.kafka.zookeeper_access import KafkaTree
     from simzk.simulation import Future, Scheduler
-    from simzk.zookeeper.server import Server
 
 
 class SecurityOperations:
     """The verbs; `_operator` carries them out."""
 
     _operator: Operator
-    server: Server
+
+    @property
+    @abstractmethod
+    def tree(self) -> KafkaTree:
+        """The znodes as Kafka calls them."""
+
     scheduler: Scheduler
 
     def add_acls(
@@ -66,7 +72,7 @@ class SecurityOperations:
             ZnodeError: the znode cannot be used.
         """
         path = paths.acl(_resource(kind, name, prefixed=prefixed))
-        node = self.server.tree.get(path)
+        node = self.tree.get(path)
         return () if node is None else acl_schema.decode(path, node.data)
 
     def add_user(

@@ -28,12 +28,16 @@ from simzk.zookeeper.requests import (
     GetData,
     Ping,
     Request,
+    Sasl,
     SetWatches,
 )
+from simzk.zookeeper.sasl import respond
 from simzk.zookeeper.sessions import password_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
+
+    from simzk.kafka.zookeeper_access import Access
 
 PING_XID = -2
 SET_WATCHES_XID = -8
@@ -54,6 +58,10 @@ class _Sent(NamedTuple):
     reply: Future[Reply]
 
 
+def _nothing_to_say(_token: bytes) -> None:
+    raise AssertionError("a login that was never begun went on")
+
+
 class ZooKeeperSession:
     """One client of ZooKeeper, in a process.
 
@@ -62,11 +70,21 @@ class ZooKeeperSession:
         host: the server's end.
         timeout_ms: session timeout to ask for.
         max_in_flight: most requests that wait for their replies at a time.
+        access: the chroot that all paths are below, and how to log in; the host's where not given.
     """
 
-    def __init__(self, process: Process, host: ZooKeeperHost, *, timeout_ms: int, max_in_flight: int = 10) -> None:
+    def __init__(
+        self,
+        process: Process,
+        host: ZooKeeperHost,
+        *,
+        timeout_ms: int,
+        max_in_flight: int = 10,
+        access: Access | None = None,
+    ) -> None:
         self.process = process
         self.host = host
+        self.access = host.access if access is None else access
         self.timeout_ms = timeout_ms
         self.session_id = 0
         self.last_session_id = 0
@@ -90,6 +108,8 @@ class ZooKeeperSession:
         self._child_watches: dict[str, None] = {}
         self._first_connection: Future[None] = Future()
         self._between_sessions = False
+        self._logging_in = False
+        self._on_token: Callable[[bytes], None] = _nothing_to_say
         self._pauses = process.scheduler.stream(f"reconnect/{process.name}")
 
     async def start(self) -> None:
@@ -225,6 +245,28 @@ class ZooKeeperSession:
         self.session_id = response.session_id
         self._password = response.password
         self.timeout_ms = response.timeout_ms
+        if self.access.login is None:
+            self._go_on(reconnected)
+        else:
+            self._logging_in = True
+            self._log_in(b"", reconnected)
+
+    def _log_in(self, token: bytes, reconnected: bool) -> None:
+        """Say the next thing of the login, or nothing after the server's proof; all else waits until it is done."""
+        assert self.access.login is not None
+        if token.startswith(b"rspauth="):
+            self._logging_in = False
+            self._go_on(reconnected)
+            return
+        answer = b""
+        if token:
+            cnonce = f"{self.process.scheduler.stream(f'login/{self.process.name}').bits(64):016x}"
+            answer = respond(token, *self.access.login, cnonce)
+        self._xid += 1
+        self._on_token = lambda reply: self._log_in(reply, reconnected)
+        self._send(self._xid, Sasl(answer))
+
+    def _go_on(self, reconnected: bool) -> None:
         self.connected = True
         self._last_sent_us = self._last_heard_us
         if reconnected:
@@ -237,7 +279,7 @@ class ZooKeeperSession:
     def _lost(self) -> None:
         """The connection is gone: what was in flight has an unknown outcome."""
         self._link = None
-        self.connected = False
+        self.connected = self._logging_in = False
         in_flight, self._in_flight = self._in_flight, deque()
         for sent in in_flight:
             sent.reply.set_result(Reply(sent.xid, 0, Code.CONNECTION_LOSS, None))
@@ -285,7 +327,7 @@ class ZooKeeperSession:
     def _send(self, xid: int, request: Request) -> None:
         assert self._link is not None
         self._last_sent_us = self.process.scheduler.now_us
-        self.host.send(self._link, xid, request)
+        self.host.send(self._link, xid, self.access.send(request))
 
     def _arm_timer(self) -> None:
         """One timer for both: the next ping, and the moment at which silence has lasted too long."""
@@ -323,10 +365,14 @@ class ZooKeeperSession:
             self._last_zxid = reply.zxid
         if reply.xid in (PING_XID, SET_WATCHES_XID):
             return
+        if self._logging_in:
+            if isinstance(reply.body, bytes) and reply.body:
+                self._on_token(reply.body)
+            return
         sent = self._in_flight.popleft()
         assert sent.xid == reply.xid, f"{self.process.name}: reply to {reply.xid}, expected one to {sent.xid}"
         self._note_watch(sent.request, reply.error)
-        sent.reply.set_result(reply)
+        sent.reply.set_result(self.access.receive(reply))
         if self.connected:
             self._send_waiting()
 
@@ -342,6 +388,7 @@ class ZooKeeperSession:
 
     def _take_event(self, event: WatchedEvent) -> None:
         kind = EventType(event.type)
+        event = event._replace(path=self.access.above(event.path))
         if kind == EventType.NODE_CHILDREN_CHANGED:
             self._child_watches.pop(event.path, None)
             on_children = self.child_handlers.get(event.path)

@@ -125,6 +125,7 @@ _3_9: Final = KafkaVersion(
     broker_configs_by_tool=False,
     config_with_partitions="left",
     credentials_by_tool=False,
+    sensitive=("/config/users", "/config/brokers", "/delegation_token/tokens"),
     election_tool_leaves_session=False,
 )
 _3_8: Final = replace(_3_9, name="3.8", number=(3, 8, 0))
@@ -237,6 +238,7 @@ _1_0: Final = replace(
     _1_1,
     name="1.0",
     number=(1, 0, 0),
+    sensitive=("/config/users",),
     rules=rules_of((1, 0, 0)),
     persistent_paths=_PATHS_1_0,
     registers_first=False,
@@ -271,6 +273,7 @@ _0_10_1: Final = replace(
     _0_10_2,
     name="0.10.1",
     number=(0, 10, 1),
+    sensitive=(),
     scala="2.11",
     encode_broker=broker_registration.encode_v3,
     case_classes_in_brokers=True,

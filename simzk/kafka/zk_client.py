@@ -91,7 +91,7 @@ def children_of(reply: Reply) -> list[str]:
 
 
 def create_request(path: str, data: bytes | None, mode: int = PERSISTENT) -> Create:
-    """A create open to all, as brokers make it with `zookeeper.set.acl=false`."""
+    """A create open to all, as operators make it by hand."""
     return Create(path, data, OPEN_ACL, mode)
 
 
@@ -111,7 +111,11 @@ class KafkaZooKeeperClient:
 
     async def create(self, path: str, data: bytes | None, mode: int = PERSISTENT) -> Code:
         """Create a znode whose parent should exist; the server's code."""
-        return Code((await self.session.call(create_request(path, data, mode))).error)
+        return Code((await self.session.call(self.creation(path, data, mode))).error)
+
+    def creation(self, path: str, data: bytes | None, mode: int = PERSISTENT) -> Create:
+        """A create, with the ACL that the release gives to such a znode."""
+        return Create(path, data, self.session.access.acl(path, self.version.sensitive), mode)
 
     async def create_recursive(self, path: str, data: bytes | None = None) -> Code:
         """Create a znode and the parents that are missing; OK or NODE_EXISTS."""
@@ -244,7 +248,7 @@ class KafkaZooKeeperClient:
                 await self.create(paths.parent(paths.BROKER_IDS), b"")
                 await self.create(paths.BROKER_IDS, b"")
             return await self.create(path, data, EPHEMERAL), NO_EPOCH
-        reply = await self.session.call(Multi((create_request(path, None, EPHEMERAL), SetData(path, data, 0))))
+        reply = await self.session.call(Multi((self.creation(path, None, EPHEMERAL), SetData(path, data, 0))))
         created, written = _results(reply)
         if created.error or written.error:
             return created.error or written.error, NO_EPOCH
@@ -263,9 +267,7 @@ class KafkaZooKeeperClient:
         if not self.version.fenced:
             return await self._become_controller_in_steps(broker_id, timestamp_ms)
         epoch, version = await self.controller_epoch()
-        controller = create_request(
-            paths.CONTROLLER, self.version.encode_controller(broker_id, timestamp_ms), EPHEMERAL
-        )
+        controller = self.creation(paths.CONTROLLER, self.version.encode_controller(broker_id, timestamp_ms), EPHEMERAL)
         raised = SetData(paths.CONTROLLER_EPOCH, controller_schema.encode_epoch(epoch + 1), version)
         results = _results(await self.session.call(Multi((controller, raised))))
         codes = [result.error for result in results]
@@ -363,10 +365,10 @@ class KafkaZooKeeperClient:
                 for partition, state in states.items()
             }
         topics = dict.fromkeys(partition.topic for partition in states)
-        await self.fenced([create_request(paths.partitions(topic), None) for topic in topics], epoch_version)
-        await self.fenced([create_request(paths.partition(partition), None) for partition in states], epoch_version)
+        await self.fenced([self.creation(paths.partitions(topic), None) for topic in topics], epoch_version)
+        await self.fenced([self.creation(paths.partition(partition), None) for partition in states], epoch_version)
         writes = [
-            create_request(paths.state(partition), self.version.encode_state(state))
+            self.creation(paths.state(partition), self.version.encode_state(state))
             for partition, state in states.items()
         ]
         results = await self.fenced(writes, epoch_version)

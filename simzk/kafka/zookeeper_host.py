@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from simzk.kafka.zookeeper_access import AT_THE_ROOT, Access
 from simzk.simulation.fault_point import FaultPoint
 from simzk.simulation.fault_rules import FaultRules
 from simzk.zookeeper.fault_replies import FaultReplies
@@ -124,9 +125,19 @@ class ZooKeeperHost:
         network: between the server and its clients.
         server: the state machine.
         start_ms: what the server's clock shows when virtual time is 0.
+        access: how the cluster's clients come to it.
     """
 
-    def __init__(self, scheduler: Scheduler, network: Network, server: Server, *, start_ms: int) -> None:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        network: Network,
+        server: Server,
+        *,
+        start_ms: int,
+        access: Access = AT_THE_ROOT,
+    ) -> None:
+        self.access = access
         self.scheduler = scheduler
         self.network = network
         self.server = server

@@ -34,7 +34,7 @@ def failures(
         topics: how many partitions each topic should have by now: one that is not there yet is not whole.
         recorded: the recording that the cluster came from.
     """
-    tree = cluster.server.tree
+    tree = cluster.tree
     match step:
         case schema.ExpectPartition():
             return _partition_failures(cluster, step)
@@ -128,7 +128,7 @@ def _unequal(*looked_at: tuple[str, object, object]) -> list[str]:
 
 def _partition_failures(cluster: KafkaCluster, step: schema.ExpectPartition) -> list[str]:
     name = f"{step.topic}-{step.partition}"
-    seen = view.partition(cluster.server.tree, TopicPartition(step.topic, step.partition))
+    seen = view.partition(cluster.tree, TopicPartition(step.topic, step.partition))
     if seen is None:
         return [f"{name} does not exist"]
     found = _unequal((f"{name} replicas", step.replicas, list(seen.assignment.replicas)))
@@ -145,7 +145,7 @@ def _partition_failures(cluster: KafkaCluster, step: schema.ExpectPartition) -> 
 
 
 def _znode_failures(cluster: KafkaCluster, step: schema.ExpectZnode) -> list[str]:
-    znode = cluster.server.tree.get(step.path)
+    znode = cluster.tree.get(step.path)
     if znode is None:
         return [f"{step.path} does not exist"] if step.exists else []
     if not step.exists:
@@ -177,7 +177,7 @@ def _whole_failures(partitions: Iterable[view.PartitionView], *, preferred: bool
 
 def _missing(cluster: KafkaCluster, topics: dict[str, int]) -> list[str]:
     """Return the partitions that should be there and are not."""
-    present = {seen.partition for seen in view.partitions(cluster.server.tree)}
+    present = {seen.partition for seen in view.partitions(cluster.tree)}
     wanted = [TopicPartition(name, number) for name, count in topics.items() for number in range(count)]
     return [str(partition) for partition in wanted if partition not in present]
 

@@ -74,7 +74,7 @@ def replay_command(scenario: Scenario, seed: int, version: str) -> str:
 
 def document_of(play: Play, replay: str) -> dict[str, object]:
     """Return a run as JSON values."""
-    tree = play.cluster.server.tree
+    tree = play.cluster.tree
     return {
         "file": str(play.scenario.path),
         "title": play.scenario.title,

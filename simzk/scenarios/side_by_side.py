@@ -108,8 +108,7 @@ def align(runs: Sequence[Sequence[Event]]) -> list[Row]:
 def znodes(plays: Sequence[Play]) -> list[Line]:
     """Return the znodes that differ at the end of the runs in more than the time that is written in them."""
     trees = [
-        {path: b"" if node.data is None else node.data for path, node in play.cluster.server.tree.walk()}
-        for play in plays
+        {path: b"" if node.data is None else node.data for path, node in play.cluster.tree.walk()} for play in plays
     ]
     differing = [path for path in sorted({path for tree in trees for path in tree}) if _differs(trees, path)]
     if not differing:

@@ -79,7 +79,7 @@ def timeline(events: Sequence[Event]) -> list[Line]:
 def closing(play: Play) -> list[Line]:
     """Return how the cluster stands at the end."""
     cluster = play.cluster
-    seen = view.partitions(cluster.server.tree)
+    seen = view.partitions(cluster.tree)
     lines: list[Line] = [[(f"At {format_time(cluster.scheduler.now_us).strip()}", "bold")]]
     rows: list[tuple[str, ...]] = [("partition", "replicas", "leader", "isr", "epoch", "version", "")]
     rows += [_partition_row(partition) for partition in seen[:PARTITIONS_SHOWN_MAX]]
@@ -88,8 +88,8 @@ def closing(play: Play) -> list[Line]:
         lines.append([(f"  and {len(seen) - PARTITIONS_SHOWN_MAX} more", "dim")])
     lines.append([])
     controller = "nobody" if cluster.controller is None else f"broker {cluster.controller}"
-    lines.append([(f"  controller {controller}, epoch {view.controller_epoch(cluster.server.tree)}", "")])
-    registered = view.registered_brokers(cluster.server.tree)
+    lines.append([(f"  controller {controller}, epoch {view.controller_epoch(cluster.tree)}", "")])
+    registered = view.registered_brokers(cluster.tree)
     for broker in play.scenario.brokers:
         state = "registered" if broker in registered else "not registered"
         running = "" if cluster.brokers[broker].alive else ", down"

@@ -10,7 +10,7 @@ from simzk.kafka.schemas import partition_state, topic
 from simzk.kafka.topic_partition import NO_LEADER, LeaderAndIsr, ReplicaAssignment, TopicPartition
 
 if TYPE_CHECKING:
-    from simzk.zookeeper.tree import DataTree
+    from simzk.kafka.zookeeper_access import KafkaTree
 
 
 class PartitionView(NamedTuple):
@@ -37,35 +37,35 @@ class PartitionView(NamedTuple):
         return self.state is not None and self.state.leader == self.assignment.replicas[0]
 
 
-def topics(tree: DataTree) -> list[str]:
+def topics(tree: KafkaTree) -> list[str]:
     """Return the names of all topics, sorted."""
     return sorted(_children(tree, paths.TOPICS))
 
 
-def partitions(tree: DataTree) -> list[PartitionView]:
+def partitions(tree: KafkaTree) -> list[PartitionView]:
     """Return all partitions, by topic and number."""
     return [view for name in topics(tree) for view in _partitions_of(tree, name)]
 
 
-def partition(tree: DataTree, wanted: TopicPartition) -> PartitionView | None:
+def partition(tree: KafkaTree, wanted: TopicPartition) -> PartitionView | None:
     """Return one partition; None where its topic's znode does not have it."""
     if tree.get(paths.topic(wanted.topic)) is None:
         return None
     return next((view for view in _partitions_of(tree, wanted.topic) if view.partition == wanted), None)
 
 
-def registered_brokers(tree: DataTree) -> list[int]:
+def registered_brokers(tree: KafkaTree) -> list[int]:
     """Return the ids of the brokers that are registered, sorted."""
     return sorted(int(name) for name in _children(tree, paths.BROKER_IDS))
 
 
-def controller_epoch(tree: DataTree) -> int | None:
+def controller_epoch(tree: KafkaTree) -> int | None:
     """Return what `/controller_epoch` holds; None where it is not there."""
     znode = tree.get(paths.CONTROLLER_EPOCH)
     return None if znode is None or not znode.data else int(znode.data)
 
 
-def _partitions_of(tree: DataTree, name: str) -> list[PartitionView]:
+def _partitions_of(tree: KafkaTree, name: str) -> list[PartitionView]:
     path = paths.topic(name)
     znode = tree.get(path)
     assert znode is not None, f"no {path}"
@@ -77,7 +77,7 @@ def _partitions_of(tree: DataTree, name: str) -> list[PartitionView]:
     return [PartitionView(key, assignment, _state(tree, key)) for key, assignment in keys]
 
 
-def _state(tree: DataTree, key: TopicPartition) -> LeaderAndIsr | None:
+def _state(tree: KafkaTree, key: TopicPartition) -> LeaderAndIsr | None:
     path = paths.state(key)
     node = tree.get(path)
     if node is None:
@@ -88,6 +88,6 @@ def _state(tree: DataTree, key: TopicPartition) -> LeaderAndIsr | None:
         return None
 
 
-def _children(tree: DataTree, path: str) -> list[str]:
+def _children(tree: KafkaTree, path: str) -> list[str]:
     znode = tree.get(path)
     return [] if znode is None else list(znode.child_names())

@@ -103,9 +103,7 @@ class KafkaClusterMachine(RuleBasedStateMachine):
 
     def existing_topics(self) -> list[str]:
         """The topics that came to be: what was asked of a cluster that was down may have been refused."""
-        return [
-            topic.name for topic in self.created if self.cluster.server.tree.get(paths.topic(topic.name)) is not None
-        ]
+        return [topic.name for topic in self.created if self.cluster.tree.get(paths.topic(topic.name)) is not None]
 
     @invariant()
     def nothing_is_broken(self) -> None:

@@ -1,4 +1,4 @@
-"""The server's end of SASL's DIGEST-MD5, as far as ZooKeeper uses it: a challenge, a response, a proof. No IO.
+"""SASL's DIGEST-MD5, as far as ZooKeeper uses it: the server's challenge, a response, the server's proof. No IO.
 
 Rules of this module:
   - one exchange a connection: whatever comes first is answered by the challenge, what comes then must be the right
@@ -63,6 +63,37 @@ class DigestMd5:
             raise SaslError(f"the password of {user!r} is wrong")
         self.user = user
         return b"rspauth=" + _response(said, password, self._nonce, "").encode()
+
+
+def respond(challenge: bytes, user: str, password: str, cnonce: str) -> bytes:
+    """A client's response to the server's challenge, in the form of Java's client.
+
+    Args:
+        challenge: the server's first token.
+        user: who logs in.
+        password: the user's.
+        cnonce: what no other login has.
+
+    Raises:
+        SaslError: it is no challenge.
+
+    >>> server = DigestMd5({"u": "p"}, "n")
+    >>> server.answer(respond(server.answer(b""), "u", "p", "c"))[:8], server.user
+    (b'rspauth=', 'u')
+    """
+    said = read_directives(challenge)
+    mine = {
+        "username": user,
+        "realm": said.get("realm", ""),
+        "nonce": said.get("nonce", ""),
+        "nc": "00000001",
+        "cnonce": cnonce,
+        "digest-uri": f"zookeeper/{said.get('realm', '')}",
+    }
+    response = _response(mine, password, mine["nonce"], "AUTHENTICATE")
+    quoted = {name: value if name == "nc" else f'"{value}"' for name, value in mine.items()}
+    parts = [f"{name}={value}" for name, value in quoted.items()]
+    return ",".join(["charset=utf-8", *parts, "maxbuf=65536", f"response={response}", "qop=auth"]).encode()
 
 
 def read_directives(token: bytes) -> dict[str, str]:

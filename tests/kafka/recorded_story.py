@@ -79,11 +79,14 @@ class Story:
 
     Args:
         release: such as `2.8.2`.
+        folder: where its recording is; among the layouts where not given.
+        options: of the cluster.
     """
 
-    def __init__(self, release: str) -> None:
+    def __init__(self, release: str, folder: Path | None = None, options: Mapping[str, Any] | None = None) -> None:
         self.release = release
-        self._folder = LAYOUTS / f"kafka-{release}"
+        self._folder = folder or LAYOUTS / f"kafka-{release}"
+        self._options = options or {}
 
     @cached_property
     def recorded(self) -> Recording:
@@ -120,6 +123,7 @@ class Story:
             base_port=self._base_port,
             cluster_id=str(_json(last["/cluster/id"])["id"]) if "/cluster/id" in last else None,
             boot=False,
+            **self._options,
         )
         if kafka_version(
             self.release
@@ -314,7 +318,13 @@ class Story:
             return lambda c: c.produce("t1", 0, 3)
         broker = _json(self.recorded.tree(step)["/latest_producer_id_block"])["broker"]
         assert isinstance(broker, int)
-        return lambda c: c.allocate_producer_ids(broker)
+        blocks = sum(entry.get("path") == paths.PRODUCER_IDS for entry in self.transactions[step])
+
+        def allocate(c: KafkaCluster) -> None:
+            for _ in range(blocks):
+                c.allocate_producer_ids(broker)
+
+        return allocate
 
     def _partition_read(self) -> int | None:
         last = self.recorded.tree(self.recorded.steps[-1])

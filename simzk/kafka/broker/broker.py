@@ -273,6 +273,7 @@ class Broker:
 
     async def _prepare(self) -> None:
         await self.process.sleep(BOOT_US)
+        await self._make_chroot()
         await self.session.start()
         for path in self.version.persistent_paths:
             await self.client.ensure(path)
@@ -283,6 +284,18 @@ class Broker:
         await self.client.children(paths.TOPICS)
         await self._watch_features()
         await self.client.brokers()
+
+    async def _make_chroot(self) -> None:
+        """What the cluster's znodes are below is made in a session that sees the whole tree."""
+        access = self._world.host.access
+        if access.chroot:
+            timeout_ms = self.config.integer("zookeeper.session.timeout.ms")
+            session = ZooKeeperSession(
+                self.process, self._world.host, timeout_ms=timeout_ms, access=access._replace(chroot="")
+            )
+            await session.start()
+            await KafkaZooKeeperClient(session, self.version).ensure(access.chroot)
+            await session.close()
 
     async def _attach(self) -> None:
         await self.session.start()

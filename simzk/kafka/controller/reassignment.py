@@ -23,7 +23,7 @@ from simzk.kafka.protocol import Error
 from simzk.kafka.schemas import admin
 from simzk.kafka.schemas.topic import TopicZnode
 from simzk.kafka.topic_partition import LeaderAndIsr, PartitionAndReplica, ReplicaAssignment, TopicPartition
-from simzk.kafka.zk_client import ANY_VERSION, create_request
+from simzk.kafka.zk_client import ANY_VERSION
 from simzk.partitions import reassignment as algebra
 from simzk.partitions.arrays import pack, unpack
 from simzk.partitions.states import states_of, written
@@ -297,7 +297,7 @@ class Reassignments:
             [SetData(paths.REASSIGN_PARTITIONS, data, ANY_VERSION)], context.epoch_version
         )
         if result.error == Code.NO_NODE:
-            create = create_request(paths.REASSIGN_PARTITIONS, data)
+            create = controller.client.creation(paths.REASSIGN_PARTITIONS, data)
             await controller.client.fenced([create], context.epoch_version)
 
 
