@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from simzk.cli.paper import Progress
+from simzk.errors import ConfigError
+
+if TYPE_CHECKING:
+    from simzk.partitions.layouts import Layout
 
 app = typer.Typer(no_args_is_help=True, help="Layouts: where every partition of a cluster lives, as Parquet or JSON.")
 
@@ -40,17 +46,73 @@ def make(
 
 @app.command("import")
 def import_(
-    dump: Annotated[Path, typer.Option(help="A recorded tree, as scenarios/layouts/ holds them (dumps.json).")],
+    dump: Annotated[
+        Path | None, typer.Option(help="A recorded tree, as scenarios/layouts/ holds them (dumps.json).")
+    ] = None,
     step: Annotated[str | None, typer.Option(help="The step of the recording; its last one where not given.")] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="A ZooKeeper server's data directory; it is only read.", metavar="DIR")
+    ] = None,
+    data_log_dir: Annotated[
+        Path | None, typer.Option(help="Its dataLogDir, where logs have a folder of their own.", metavar="DIR")
+    ] = None,
+    chroot: Annotated[str, typer.Option(help="Where Kafka's znodes are in the data directory.", metavar="PATH")] = "",
+    zookeeper: Annotated[
+        str | None, typer.Option(help="A live ZooKeeper; it is only read.", metavar="HOST:PORT[/chroot]")
+    ] = None,
     out: Out = Path("layout.parquet"),
 ) -> None:
-    """Read a layout from the recorded znodes of a real cluster."""
-    from simzk.kafka.layout_import import layout_of_recording
+    """Read a layout from the znodes of a real cluster."""
     from simzk.partitions.layouts import write_layout
 
-    taken, layout = layout_of_recording(dump, step)
+    _check_sources({"--dump": dump, "--data-dir": data_dir, "--zookeeper": zookeeper})
+    _check_belongs("--step", step, "--dump", dump)
+    _check_belongs("--data-log-dir", data_log_dir, "--data-dir", data_dir)
+    _check_belongs("--chroot", chroot or None, "--data-dir", data_dir)
+    layout, taken = _import(dump, step, data_dir, data_log_dir, chroot.rstrip("/"), zookeeper)
     write_layout(layout, out)
-    typer.echo(f"wrote {out}: {_size(len(layout), len(layout.brokers.ids))}, as of step {taken}")
+    typer.echo(f"wrote {out}: {_size(len(layout), len(layout.brokers.ids))}{taken}")
+
+
+def _import(
+    dump: Path | None,
+    step: str | None,
+    data_dir: Path | None,
+    data_log_dir: Path | None,
+    chroot: str,
+    zookeeper: str | None,
+) -> tuple[Layout, str]:
+    """A layout from the one source that is given, and what is to be said of it."""
+    if dump is not None:
+        from simzk.kafka.layout_import import layout_of_recording
+
+        taken, layout = layout_of_recording(dump, step)
+        return layout, f", as of step {taken}"
+    from simzk.cli import layout_sources
+
+    if data_dir is not None:
+        layout, losses = layout_sources.layout_of_directory(data_dir, data_log_dir, chroot)
+        for loss in losses:
+            typer.echo(f"simzk: lost: {loss}", err=True)
+        return layout, ""
+    assert zookeeper is not None, "one of three is given"
+    progress = Progress()
+    try:
+        return layout_sources.layout_of_server(zookeeper, progress.tell), ""
+    finally:
+        progress.close()
+
+
+def _check_sources(sources: dict[str, object]) -> None:
+    given = [option for option, value in sources.items() if value is not None]
+    if len(given) != 1:
+        what = "nothing to import from" if not given else f"{' and '.join(given)}: which of them?"
+        raise ConfigError(what, right=f"one of {', '.join(sources)}")
+
+
+def _check_belongs(option: str, value: object, to: str, source: object) -> None:
+    if value is not None and source is None:
+        raise ConfigError(f"{option} says something of {to} only", where=option, right=f"{to} with it")
 
 
 @app.command()

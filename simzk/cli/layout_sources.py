@@ -1,0 +1,120 @@
+"""Where a layout is imported from: a recording, a data directory, or a live ZooKeeper.
+
+Rules of this module:
+  - nothing of the source is changed: a directory may be a running server's, and is neither locked nor written to;
+  - a live server is asked for what a layout needs and nothing else, and never more than `WINDOW` requests at once.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException, NoNodeError
+from kazoo.handlers.threading import KazooTimeoutError
+
+from simzk.errors import ConfigError
+from simzk.kafka import paths
+from simzk.kafka.layout_import import layout_from_tree
+from simzk.kafka.schemas import topic
+from simzk.serve.directory_reader import DirectoryReader, refusing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    from simzk.partitions.layouts import Layout
+    from simzk.serve.directory_reader import Loss
+
+WINDOW = 128
+"""Requests under way at once: enough to keep a server busy, few enough to leave it to others."""
+_PATIENCE_S = 15.0
+_READ = (paths.BROKER_IDS, paths.TOPICS, "/config/topics")
+
+
+def layout_of_directory(path: Path, log_path: Path | None, chroot: str) -> tuple[Layout, list[Loss]]:
+    """The layout that stands in a data directory, and what of it is lost.
+
+    Args:
+        path: the server's dataDir.
+        log_path: its dataLogDir, if logs are not beside the snapshots.
+        chroot: under which path Kafka's znodes are; empty for none.
+
+    Raises:
+        ConfigError: the directory cannot be read, or is none.
+        LayoutError: its tree holds no layout that can be.
+        ZnodeError: a znode cannot be read.
+    """
+    reader = DirectoryReader(path, log_path)
+    with refusing(reader.folder):
+        tree = reader.restore().tree
+    znodes = {
+        at.removeprefix(chroot): node.data for root in _READ for at, node in tree.walk(f"{chroot}{root}") if node.data
+    }
+    return layout_from_tree(znodes, where=f"{path}{chroot and f', {chroot}'}"), list(reader.losses)
+
+
+def layout_of_server(hosts: str, tell: Callable[[str], None]) -> Layout:
+    """The layout that stands in a live ZooKeeper.
+
+    It is read znode by znode while the cluster goes on, so two partitions may be shown at different instants.
+
+    Args:
+        hosts: as clients write them, with a chroot or without: `host:port,host:port/chroot`.
+        tell: called with how far it is.
+
+    Raises:
+        ConfigError: nobody answers there.
+        LayoutError, ZnodeError: as `layout_of_directory`.
+    """
+    client = KazooClient(hosts, read_only=True)
+    try:
+        client.start(_PATIENCE_S)
+        return layout_from_tree(dict(_read(client, tell)), where=hosts)
+    except (KazooTimeoutError, KazooException) as error:
+        what = "nobody answers" if isinstance(error, KazooTimeoutError) else f"it cannot be read: {error!r}"
+        raise ConfigError(what, where=hosts, right="a running ZooKeeper, HOST:PORT[/chroot]") from error
+    finally:
+        client.stop()
+        client.close()
+
+
+def _read(client: KazooClient, tell: Callable[[str], None]) -> Iterator[tuple[str, bytes | None]]:
+    names = _children(client, paths.TOPICS)
+    yield from _get(client, [f"{paths.BROKER_IDS}/{name}" for name in _children(client, paths.BROKER_IDS)])
+    states: list[str] = []
+    for path, data in _get(client, [f"{paths.TOPICS}/{name}" for name in names]):
+        yield path, data
+        states.extend(f"{path}/partitions/{partition}/state" for partition in topic.decode(path, data).partitions)
+    yield from _get(client, [f"/config/topics/{name}" for name in names])
+    for count, found in enumerate(_get(client, states), start=1):
+        if count % 1000 == 0 or count == len(states):
+            tell(f"{count:,} of {len(states):,} partitions")
+        yield found
+
+
+def _children(client: KazooClient, path: str) -> list[str]:
+    try:
+        return list(client.get_children(path))
+    except NoNodeError:
+        return []
+
+
+def _get(client: KazooClient, wanted: Iterable[str]) -> Iterator[tuple[str, bytes | None]]:
+    """The data of znodes in their order; those that are gone, or were never there, are left out."""
+    under_way: deque[tuple[str, object]] = deque()
+    for path in wanted:
+        under_way.append((path, client.get_async(path)))
+        if len(under_way) >= WINDOW:
+            yield from _answer(*under_way.popleft())
+    while under_way:
+        yield from _answer(*under_way.popleft())
+
+
+def _answer(path: str, request: object) -> Iterator[tuple[str, bytes | None]]:
+    try:
+        data: bytes | None = request.get(timeout=_PATIENCE_S)[0]  # type: ignore[attr-defined]  # kazoo's IAsyncResult
+    except NoNodeError:
+        return
+    yield path, data

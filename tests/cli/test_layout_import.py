@@ -1,0 +1,81 @@
+"""`simzk layout import`: the same layout out of a recording, a data directory and a live ZooKeeper."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import simzk as package
+from simzk.kafka.recording import load
+
+if TYPE_CHECKING:
+    from tests.cli.commands import Simzk
+
+RECORDED = Path(__file__).parents[2] / "scenarios" / "layouts" / "kafka-3.9.1" / "dumps.json"
+STEP = "d-kill9-controller-broker1"
+ROOTS = ("/brokers", "/config")
+
+
+def fill(server: package.ZooKeeperServer, chroot: str) -> None:
+    """Write the recorded znodes, as clients would."""
+    client = server.client()
+    client.start()
+    for path, znode in load(RECORDED).tree(STEP).items():
+        if path.startswith(ROOTS):
+            client.create(f"{chroot}{path}", (znode.data or "").encode(), makepath=True)
+    client.stop()
+
+
+@pytest.mark.parametrize("chroot", ["", "/kafka"])
+def test_all_sources_give_the_same_layout(simzk: Simzk, tmp_path: Path, chroot: str) -> None:
+    data, files = tmp_path / "data", [tmp_path / f"{source}.json" for source in ("dump", "live", "directory")]
+    assert simzk("layout", "import", "--dump", RECORDED, "--step", STEP, "--out", files[0]).status == 0
+    with package.ZooKeeperServer(data_directory=data) as server:
+        fill(server, chroot)
+        live = simzk("layout", "import", "--zookeeper", f"{server.hosts}{chroot}", "--out", files[1])
+        # It is another server's, which is running: it is only read.
+        kept = simzk("layout", "import", "--data-dir", data, "--chroot", chroot, "--out", files[2])
+    assert (live.status, live.err, kept.status, kept.err) == (0, "", 0, "")
+    assert live.out == f"wrote {files[1]}: 7 partitions on 3 brokers\n"
+    assert len({file.read_bytes() for file in files}) == 1
+
+
+def test_a_torn_log_is_told_and_what_is_whole_is_taken(simzk: Simzk, tmp_path: Path) -> None:
+    data, out = tmp_path / "data", tmp_path / "layout.json"
+    with package.ZooKeeperServer(data_directory=data) as server:
+        fill(server, "")
+    (snapshot,) = (data / "version-2").glob("snapshot.*")
+    (log,) = (data / "version-2").glob("log.*")
+    log.write_bytes(log.read_bytes().rstrip(b"\0") + b"torn")
+    before = {path: path.read_bytes() for path in (snapshot, log)}
+    done = simzk("layout", "import", "--data-dir", data, "--out", out)
+    assert done.status == 0
+    assert f"simzk: lost: {log}: " in done.err
+    assert {path: path.read_bytes() for path in before} == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ((), "nothing to import from; expected one of --dump, --data-dir, --zookeeper"),
+        (("--dump", RECORDED, "--zookeeper", "localhost:1"), "--dump and --zookeeper: which of them?"),
+        (("--dump", RECORDED, "--chroot", "/k"), "--chroot"),
+        (("--data-dir", "nowhere"), "nowhere"),
+        (("--zookeeper", "localhost:1", "--step", "a0-empty"), "--step"),
+    ],
+)
+def test_what_cannot_be_is_one_line(simzk: Simzk, tmp_path: Path, arguments: tuple[str | Path, ...], told: str) -> None:
+    done = simzk("layout", "import", *arguments, "--out", tmp_path / "layout.json")
+    assert (done.status, done.err.count("\n")) == (2, 1)
+    assert told in done.err
+    assert not (tmp_path / "layout.json").exists()
+
+
+def test_a_server_that_is_not_there_is_named(simzk: Simzk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("simzk.cli.layout_sources._PATIENCE_S", 0.2)
+    hosts = "127.0.0.1:1"  # where nobody may listen
+    done = simzk("layout", "import", "--zookeeper", hosts, "--out", tmp_path / "layout.json")
+    assert done.status == 2
+    assert f"{hosts}: nobody answers" in done.err
