@@ -6,7 +6,7 @@ Rules of this module:
   - the cluster of kazoo's harness is a `ZooKeeperServer(servers=3, read_only=True)` of this process, on wall time;
   - nothing is skipped: a quorum is lost, clients go on to other servers, members come and go, each server has a secure
     port and kazoo's user of SASL;
-  - a test that needs a request to be under way when it cuts the connection is helped to that: its request is held.
+  - a test that races with the server is given time by a fault.
 """
 
 from __future__ import annotations
@@ -23,11 +23,20 @@ from tests.conformance.kazoo_suite import plugin
 from tests.conformance.real_zookeeper import SUPER_DIGEST
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
+
+    from simzk.serve.faults import ClientFaults
 
 SERVERS = (1, 2, 3)
 TLS = Path(__file__).resolve().parents[2] / "serve" / "data" / "tls"
-HELD = {"test_connection_dropped": "set"}  # a busy client may hear of the reply before it has cut the connection
+# Tests that race with a server as quick as ours, and how it is slowed for them.
+SLOWED: dict[str, Callable[[ClientFaults], object]] = {
+    # It cuts the connection, and expects the answer not to have come before.
+    "test_connection_dropped": lambda faults: faults.hold("set"),
+    # They wait, it may be for ever, for the instant between one owner of the lock and the next.
+    "test_lock": lambda faults: faults.delay("delete", seconds=0.2, times=None),
+    "test_rw_lock": lambda faults: faults.delay("delete", seconds=0.2, times=None),
+}
 SASL_USERS = {"super": "super_secret", "jaasuser": "jaas_password"}  # as kazoo's harness has them
 
 
@@ -86,11 +95,11 @@ class EnsembleSuite(plugin.Suite):
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
-        if item.name not in HELD:
+        if item.name not in SLOWED:
             return (yield)
         self.cluster()
         assert self._server is not None
-        self._server.faults.hold(HELD[item.name])
+        SLOWED[item.name](self._server.faults)
         try:
             return (yield)
         finally:
