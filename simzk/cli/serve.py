@@ -19,6 +19,8 @@ from simzk.serve.settings import Settings
 from simzk.serve.tcp import TcpServer
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from simzk.serve.admin import AdminServer
     from simzk.serve.ensemble_tcp import EnsembleTcp
 
@@ -37,10 +39,10 @@ def main(arguments: list[str]) -> int:
         ConfigError: an option, a configuration file, a port or a data directory that cannot be.
     """
     asked = _parser().parse_args(arguments)
-    settings = read_settings(asked)
-    server = _server(settings, asked)
+    files = [read_settings(asked, config) for config in asked.config or (None,)]
+    server = _server(files, asked)
     admins = _admins(server)
-    for notice in settings.notices:
+    for notice in server.notices:
         sys.stderr.write(f"simzk: warning: {notice}\n")
     for loss in server.losses:
         sys.stderr.write(f"simzk: lost: {loss}\n")
@@ -49,24 +51,31 @@ def main(arguments: list[str]) -> int:
     return asyncio.run(_serve(server, admins))
 
 
-def _server(settings: Settings, asked: argparse.Namespace) -> TcpServer | EnsembleTcp:
+def _server(files: Sequence[Settings], asked: argparse.Namespace) -> TcpServer | EnsembleTcp:
+    settings = files[0]
+    if len(files) > 1 or settings.belonging is not None:
+        from simzk.cli.serve_ensemble import serve_files
+
+        return serve_files(files, asked)
     if asked.kafka is not None:
         from simzk.cli.serve_kafka import serve_scenario
 
         return serve_scenario(settings, asked)
     if asked.servers == 1 and not asked.observers and not asked.read_only:
         return TcpServer(settings, WallClock())
+    from simzk.serve.ensemble_plan import numbered
     from simzk.serve.ensemble_tcp import EnsembleTcp
 
-    return EnsembleTcp(settings, asked.servers, WallClock(), observers=asked.observers, read_only=asked.read_only)
+    plan = numbered(settings, asked.servers, observers=asked.observers, read_only=asked.read_only)
+    return EnsembleTcp(plan, WallClock())
 
 
-def read_settings(asked: argparse.Namespace) -> Settings:
-    """What the command line, and the configuration file that it names, ask for."""
-    if asked.config is not None:
+def read_settings(asked: argparse.Namespace, config: Path | None) -> Settings:
+    """What the command line, and a configuration file that it names, ask for."""
+    if config is not None:
         from simzk.serve.zoo_cfg import read_zoo_cfg
 
-        settings = read_zoo_cfg(asked.config)
+        settings = read_zoo_cfg(config)
     else:
         settings = Settings(port=DEFAULT_PORT)
     if asked.host is not None:
@@ -86,7 +95,7 @@ def read_settings(asked: argparse.Namespace) -> Settings:
         if scheme not in settings.server.schemes:
             right = "--jaas FILE, with users" if scheme == "sasl" else ", ".join(sorted(settings.server.schemes))
             raise ConfigError(f"nobody can show an identity of the scheme {scheme!r}, which is required", right=right)
-    if settings.server.required_schemes and asked.servers > 1:
+    if settings.server.required_schemes and (asked.servers > 1 or settings.belonging is not None):
         raise ConfigError("authentication is enforced by one server only", where="--servers", right="1")
     if asked.zookeeper_version is not None:
         settings = replace(settings, server=replace(settings.server, version=asked.zookeeper_version))
@@ -129,7 +138,13 @@ def _parser() -> argparse.ArgumentParser:
         help="load this data directory, and write to it; an ensemble its DIR/N",
     )
     parser.add_argument("--no-fsync", action="store_true", help="do not force what is written to the disk")
-    parser.add_argument("--config", metavar="FILE", type=Path, help="the real server's own zoo.cfg")
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        type=Path,
+        action="append",
+        help="the real server's own zoo.cfg; of an ensemble those of all servers, each with --config",
+    )
     parser.add_argument("--servers", metavar="N", type=_servers, default=1, help="an ensemble of N, a port each")
     parser.add_argument(
         "--observers", metavar="N", type=_observers, default=0, help="N servers more, which have no vote"

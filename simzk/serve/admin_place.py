@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from simzk.zookeeper.ensemble.membership import ANY_HOST, Endpoint
-
 if TYPE_CHECKING:
     from simzk.wire.statistics import Report
+    from simzk.zookeeper.ensemble.membership import Endpoint
     from simzk.zookeeper.ensemble.place import Learner
 
 Answer = dict[str, Any]
@@ -75,11 +74,11 @@ def voting_view(report: Report) -> Answer:
         "current_config": {
             str(line.server_id): {
                 "server_addresses": [str(line.peer)],
-                "election_addresses": [str(Endpoint(line.peer.host, line.election_port))],
+                "election_addresses": [str(line.election)],
                 "client_address": "" if line.client is None else str(line.client),
                 "learner_type": "participant",
             }
-            for line in place.membership.lines
+            for line in (place.line if one.server_id == place.line.server_id else one for one in place.membership.lines)
             if not line.observes
         }
     }
@@ -95,7 +94,7 @@ def zab_state(report: Report) -> Answer:
         "myid": line.server_id,
         "is_leader": place.leads,
         "quorum_address": _addresses(line.peer),
-        "election_address": _addresses(Endpoint(line.peer.host, line.election_port)),
+        "election_address": _addresses(line.election),
         "client_address": "" if line.client is None else str(line.client),
         "voting": place.votes,
         "last_zxid": f"0x{zxid:x}",
@@ -111,7 +110,7 @@ def _addresses(endpoint: Endpoint) -> Answer:
     return {
         "empty": False,
         "all_addresses": [address],
-        "wildcard_addresses": [str(Endpoint(ANY_HOST, endpoint.port))],
+        "wildcard_addresses": [f"0.0.0.0:{endpoint.port}"],
         "all_ports": [endpoint.port],
         "all_host_strings": [endpoint.host],
         "reachable_address": address,

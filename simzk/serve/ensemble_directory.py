@@ -1,8 +1,9 @@
-"""The data directories of an ensemble: one a server, side by side, each as a real ensemble's server has it (§6).
+"""The data directories of an ensemble: one a server, each as a real ensemble's server has it (§6).
 
 Rules of this module:
-  - `DIR/1`, `DIR/2`, ... are the servers' dataDirs: `myid`, and in `version-2` logs, snapshots, `acceptedEpoch` and
-    `currentEpoch`; a real server boots from any of them, and these servers from what real ones wrote;
+  - each server has a dataDir of its own, `DIR/1`, `DIR/2`, ... where nothing else is said: `myid`, and in `version-2`
+    logs, snapshots, `acceptedEpoch` and `currentEpoch`; a real server boots from any of them, and these servers from
+    what real ones wrote;
   - who has the newest epoch, and of those who has come farthest, has the history that all go on with; who lacks some
     of it gets a snapshot of it, and who has what the others never committed loses that;
   - an epoch is on disk before the first transaction of it, and no reply leaves before all that follow have it on disk.
@@ -13,17 +14,22 @@ Source: QuorumPeer.loadDataBase, FastLeaderElection.totalOrderPredicate, Learner
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.errors import ConfigError
 from simzk.serve.data_directory import DataDirectory
 from simzk.serve.directory_reader import Loss, refusing
-from simzk.serve.storage import Storage
 from simzk.zookeeper.ensemble import Ensemble
+from simzk.zookeeper.ensemble.membership import membership_of
+from simzk.zookeeper.ensemble import Ensemble
+from simzk.zookeeper.ensemble.membership import membership_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from simzk.serve.storage import Storage
     from simzk.zookeeper.ensemble import EnsembleConfig
     from simzk.zookeeper.persistence import Restoration
 
@@ -31,43 +37,61 @@ _MYID = "myid"
 _ACCEPTED, _CURRENT = "acceptedEpoch", "currentEpoch"
 
 
+class DataPlace(NamedTuple):
+    """Where a server keeps its data.
+
+    Attributes:
+        path: its dataDir.
+        log_path: its dataLogDir, or None.
+        storage: how it is kept.
+    """
+
+    path: Path
+    log_path: Path | None
+    storage: Storage
+
+
+def make_folder(path: Path, ids: Sequence[int]) -> None:
+    """See to it that there is a folder for the dataDirs of numbered servers, and theirs alone.
+
+    Raises:
+        ConfigError: it holds something else, or other servers too: fewer than there were might not have it all.
+    """
+    with refusing(path):
+        path.mkdir(parents=True, exist_ok=True)
+        if (path / "version-2").exists():
+            right = f"the servers' own directories in it, {', '.join(map(str, ids))}, or one server"
+            raise ConfigError("it holds the data of a single server", where=str(path), right=right)
+        for folder in sorted(path.iterdir()):
+            if (folder / "version-2").is_dir() and folder.name.isdecimal() and int(folder.name) not in ids:
+                most = max(int(name.name) for name in path.iterdir() if name.name.isdecimal())
+                raise ConfigError("it is of no server of this ensemble", where=str(folder), right=f"{most} servers")
+
+
 class EnsembleDirectory:
     """Where an ensemble keeps what it has acknowledged.
 
     Args:
-        path: in which the servers' directories are; made if it is not there.
-        servers: how many there are.
-        log_path: in which the directories of their logs are, if not beside the snapshots.
-        storage: how each is kept.
+        places: each server's own, by its id.
 
     >>> import tempfile
     >>> from pathlib import Path
+    >>> from simzk.serve.storage import Storage
     >>> from simzk.zookeeper.ensemble import EnsembleConfig
     >>> with tempfile.TemporaryDirectory() as place:
-    ...     directory = EnsembleDirectory(Path(place), 3, storage=Storage(fsync=False))
+    ...     storage = Storage(fsync=False)
+    ...     directory = EnsembleDirectory({n: DataPlace(Path(place, str(n)), None, storage) for n in (1, 2, 3)})
     ...     ensemble = directory.load(EnsembleConfig(3), now_ms=0)
     ...     directory.close()
     ...     sorted(str(file.relative_to(place)) for file in Path(place, "1").rglob("*") if file.is_file())
     ['1/myid', '1/version-2/acceptedEpoch', '1/version-2/currentEpoch', '1/version-2/snapshot.0']
     """
 
-    def __init__(
-        self,
-        path: Path,
-        servers: int,
-        *,
-        log_path: Path | None = None,
-        storage: Storage | None = None,
-    ) -> None:
-        self._path = path
-        self._storage = storage or Storage()
+    def __init__(self, places: Mapping[int, DataPlace]) -> None:
+        self._places = dict(places)
         self._directories = {
-            server_id: DataDirectory(
-                path / str(server_id),
-                self._storage,
-                log_path=None if log_path is None else log_path / str(server_id),
-            )
-            for server_id in range(1, servers + 1)
+            server_id: DataDirectory(place.path, place.storage, log_path=place.log_path)
+            for server_id, place in places.items()
         }
         self._epochs = dict.fromkeys(self._directories, 0)
         self._ensemble: Ensemble | None = None
@@ -97,9 +121,9 @@ class EnsembleDirectory:
             raise
 
     def _load(self, config: EnsembleConfig, now_ms: int) -> Ensemble:
-        with refusing(self._path):
-            self._path.mkdir(parents=True, exist_ok=True)
-            self._refuse_others()
+        for server_id, place in self._places.items():
+            with refusing(place.path):
+                self._refuse_another(server_id, place.path / _MYID)
         past = {server_id: directory.restore(config.server) for server_id, directory in self._directories.items()}
         accepted = {server_id: self._read_epoch(server_id, _ACCEPTED) for server_id in past}
         current = {
@@ -110,31 +134,26 @@ class EnsembleDirectory:
         for server_id, restoration in past.items():
             if restoration.zxid != past[farthest].zxid:
                 past[server_id] = self._replace(server_id, restoration, farthest, config)
+        if config.membership is None:
+            # What reconfigurations made of it stands in the tree, as in the real server's dynamicConfigFile.
+            node = past[farthest].tree.get("/zookeeper/config")
+            kept = None if node is None else membership_of(node.data or b"")
+            if kept is not None:
+                config = replace(config, membership=kept, here=tuple(config.ids))
         epoch = max(*accepted.values(), *current.values())
         ensemble = self._ensemble = Ensemble(config, now_ms=now_ms, past=past, epoch=epoch)
-        with refusing(self._path):
+        with refusing(next(iter(self._places.values())).path):
             self._write_epochs()
         for server_id, directory in self._directories.items():
             directory.keep(ensemble.members[server_id], past[server_id])
-            with refusing(self._path):
-                self._write(self._path / str(server_id) / _MYID, f"{server_id}\n")
+            myid = self._places[server_id].path / _MYID
+            if not myid.exists():
+                self._write(server_id, myid, f"{server_id}\n")
         return ensemble
 
-    def _refuse_others(self) -> None:
-        """What is there must be this ensemble's, whole: fewer servers than there were might not have it all."""
-        if (self._path / "version-2").exists():
-            right = f"the servers' own directories in it, {', '.join(map(str, self._directories))}, or one server"
-            raise ConfigError("it holds the data of a single server", where=str(self._path), right=right)
-        for folder in sorted(self._path.iterdir()):
-            if not (folder / "version-2").is_dir():
-                continue
-            if folder.name.isdecimal() and int(folder.name) not in self._directories:
-                most = max(int(name.name) for name in self._path.iterdir() if name.name.isdecimal())
-                raise ConfigError("it is of no server of this ensemble", where=str(folder), right=f"{most} servers")
-        for server_id in self._directories:
-            myid = self._path / str(server_id) / _MYID
-            if myid.exists() and myid.read_text(encoding="latin-1").strip() != str(server_id):
-                raise ConfigError("it is another server's directory", where=str(myid), right=str(server_id))
+    def _refuse_another(self, server_id: int, myid: Path) -> None:
+        if myid.exists() and myid.read_text(encoding="latin-1").strip() != str(server_id):
+            raise ConfigError("it is another server's directory", where=str(myid), right=str(server_id))
 
     def _replace(self, server_id: int, restoration: Restoration, farthest: int, config: EnsembleConfig) -> Restoration:
         """The history that all go on with, for one who has another."""
@@ -161,16 +180,16 @@ class EnsembleDirectory:
             if member.epoch != self._epochs[server_id]:
                 folder = self._directories[server_id].folder
                 for name in (_ACCEPTED, _CURRENT):  # never is the current one ahead of the accepted one
-                    self._write(folder / name, str(member.epoch))
+                    self._write(server_id, folder / name, str(member.epoch))
                 self._epochs[server_id] = member.epoch
 
-    def _write(self, path: Path, text: str) -> None:
+    def _write(self, server_id: int, path: Path, text: str) -> None:
         """A small file, whole or not at all (AtomicFileWritingIdiom)."""
         partial = path.with_name(f".{path.name}.partial")
         with partial.open("w", encoding="ascii") as stream:
             stream.write(text)
             stream.flush()
-            if self._storage.fsync:
+            if self._places[server_id].storage.fsync:
                 os.fsync(stream.fileno())
         partial.replace(path)
 

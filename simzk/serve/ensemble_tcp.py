@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from simzk.serve.clock import Clock
     from simzk.serve.directory_reader import Loss
     from simzk.serve.ensemble_directory import EnsembleDirectory
+    from simzk.serve.ensemble_plan import EnsemblePlan
     from simzk.serve.ensemble_verbs import EnsembleVerbs
     from simzk.serve.settings import Settings
     from simzk.wire.statistics import Report
@@ -65,7 +66,11 @@ class MemberTcp(TcpServer):
 
     def report(self) -> Report:
         """Everything that monitoring commands tell, its place in the ensemble among it."""
-        return super().report()._replace(place=self._member.place)
+        place = self._member.place
+        if place.line.client is None:  # its own file says where
+            client = Endpoint(self.settings.address or ANY_HOST, self.port)
+            place = place._replace(line=place.line._replace(client=client))
+        return super().report()._replace(place=place, initial_configuration=None)
 
     def _conf(self) -> dict[str, str | int]:
         place = self._member.place
@@ -97,7 +102,7 @@ class EnsembleHost(Host):
     """
 
     def __init__(self, ensemble: Ensemble, clock: Clock, persist: Callable[[], bool]) -> None:
-        super().__init__(ensemble.members[1], clock, pump=self._send_all)
+        super().__init__(next(iter(ensemble.members.values())), clock, pump=self._send_all)
         self.ensemble = ensemble
         self._persist = persist
         self.servers = tuple(ensemble.members)
@@ -156,51 +161,33 @@ class EnsembleHost(Host):
             host.close()
 
 
-def _nth(first: int, server_id: int) -> int:
-    """The port of a server, where the first one's is given; 0 stays any free one."""
-    return first + server_id - 1 if first else 0
-
-
 class EnsembleTcp:
     """Several servers with one history, each on a port.
 
     Args:
-        settings: how each of them is served; from a given port on each has the next, with port 0 any free one, and so
-            with the secure port beside it.
-        servers: how many that have a vote.
+        plan: which servers.
         clock: what they are told as time.
-        observers: how many beside them that have none.
-        read_only: whether a server without a majority serves read-only clients.
 
     Attributes:
         admins: an AdminServer a server, where the settings ask for them; who starts this starts them too.
+        notices: what is to be said about the servers' files.
 
     Raises:
         ConfigError: it cannot listen, or its data directories cannot be used.
     """
 
-    def __init__(
-        self, settings: Settings, servers: int, clock: Clock, *, observers: int = 0, read_only: bool = False
-    ) -> None:
-        self.settings = settings
+    def __init__(self, plan: EnsemblePlan, clock: Clock) -> None:
+        self.settings = plan.common
+        self._plan = plan
+        self._settings = dict(plan.settings)
+        self.notices = [notice for settings in plan.settings.values() for notice in settings.notices]
         self.directory: EnsembleDirectory | None = None
         self.failure: Exception | None = None
         self.on_failure: Callable[[], None] = lambda: None
         self._clock = clock
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread_id = 0
-        server = settings.server
-        if settings.text is None:
-            server = replace(server, reconfig_enabled=True)  # nothing is held back where no file does
-        config = EnsembleConfig(
-            servers,
-            server,
-            election_ms=ELECTION_MS if isinstance(clock, WallClock) else 0,
-            read_only=read_only,
-            read_only_after_ms=READ_ONLY_AFTER_MS,
-            observers=observers,
-        )
-        self.ensemble = self._load(config)
+        self.ensemble = self._load(self._config())
         self.host = EnsembleHost(self.ensemble, clock, self._persist)
         self._alarm = Alarm(self.host)
         self.host.on_sent = self._arm_anywhere
@@ -209,10 +196,8 @@ class EnsembleTcp:
         self._starting: set[asyncio.Task[None]] = set()
         try:
             for server_id in self.ensemble.members:
-                secure_port = None if settings.secure_port is None else _nth(settings.secure_port, server_id)
-                self._bind(server_id, _nth(settings.port, server_id), secure_port)
-                if settings.admin_port is not None:
-                    self._bind_admin(server_id, _nth(settings.admin_port, server_id))
+                self._bind(server_id)
+                self._bind_admin(server_id)
         except BaseException:
             for admin in self.admins.values():
                 admin.stop()
@@ -223,34 +208,58 @@ class EnsembleTcp:
         self.names = {server_id: tcp.hosts for server_id, tcp in self._tcp.items()}
         self.secure_names = {server_id: tcp.secure_hosts for server_id, tcp in self._tcp.items() if tcp.secure_hosts}
         self.ports = {server_id: tcp.port for server_id, tcp in self._tcp.items()}
-        self._secure_ports = {server_id: tcp.secure_port for server_id, tcp in self._tcp.items() if tcp.secure_hosts}
+        if plan.membership is None:
+            self._name_members()
+
+    def _config(self) -> EnsembleConfig:
+        plan = self._plan
+        server = plan.common.server
+        if plan.common.text is None:
+            server = replace(server, reconfig_enabled=True)  # nothing is held back where no file does
+        return EnsembleConfig(
+            len(plan.settings) - plan.observers,
+            server,
+            election_ms=ELECTION_MS if isinstance(self._clock, WallClock) else 0,
+            read_only=plan.read_only,
+            read_only_after_ms=READ_ONLY_AFTER_MS,
+            observers=plan.observers,
+            membership=plan.membership,
+            here=() if plan.membership is None else tuple(sorted(plan.settings)),
+        )
+
+    def _name_members(self) -> None:
         # Nobody listens on ports for servers: they need none. Such as a real ensemble has stand in their places.
-        address = settings.address or ANY_HOST
+        address = self.settings.address or ANY_HOST
+        voters = len(self.ports) - self._plan.observers
         self.ensemble.name_members(
             (
                 ServerLine(
                     server_id=server_id,
                     peer=Endpoint(address, 2887 + server_id),
                     election_port=3887 + server_id,
-                    observes=server_id > servers,
+                    observes=server_id > voters,
                     client=Endpoint(address, port),
                 )
                 for server_id, port in self.ports.items()
             ),
-            clock.now_ms(),
+            self._clock.now_ms(),
         )
 
     def _load(self, config: EnsembleConfig) -> Ensemble:
-        settings, now_ms = self.settings, self._clock.now_ms()
-        if settings.data_directory is None:
+        now_ms = self._clock.now_ms()
+        places = {server_id: settings.data_directory for server_id, settings in self._settings.items()}
+        if None in places.values():
             return Ensemble(config, now_ms=now_ms)
-        from simzk.serve.ensemble_directory import EnsembleDirectory
+        from simzk.serve.ensemble_directory import DataPlace, EnsembleDirectory, make_folder
 
+        if self._plan.folder is not None:
+            make_folder(self._plan.folder, config.ids)
         self.directory = EnsembleDirectory(
-            settings.data_directory,
-            len(config.ids),
-            log_path=settings.log_directory,
-            storage=settings.storage,
+            {
+                server_id: DataPlace(path, self._settings[server_id].log_directory, self._settings[server_id].storage)
+                for server_id, path in places.items()
+                if path is not None
+            }
         )
         return self.directory.load(config, now_ms)
 
@@ -274,15 +283,29 @@ class EnsembleTcp:
         """What the servers' data directories once held and do not."""
         return [] if self.directory is None else self.directory.losses
 
-    def _bind(self, server_id: int, port: int, secure_port: int | None) -> None:
-        settings = replace(self.settings, port=port, secure_port=secure_port)
-        self._tcp[server_id] = MemberTcp(settings, self._clock, self, self.ensemble.members[server_id])
+    def _bind(self, server_id: int) -> None:
+        """Listen on a server's ports; on any free ones if it may choose, and on those ever after."""
+        settings = self._settings[server_id]
+        tcp = self._tcp[server_id] = MemberTcp(settings, self._clock, self, self.ensemble.members[server_id])
+        secure_port = None if settings.secure_port is None else tcp.secure_port
+        self._settings[server_id] = replace(settings, port=tcp.port, secure_port=secure_port)
 
-    def _bind_admin(self, server_id: int, port: int) -> None:
+    def _bind_admin(self, server_id: int) -> None:
+        settings = self._settings[server_id]
+        if settings.admin_port is None:
+            return
         from simzk.serve.admin import AdminServer
 
-        settings = self.settings
-        self.admins[server_id] = AdminServer(self._tcp[server_id], settings.admin_address, port, settings.admin_path)
+        tcp = self._tcp[server_id]
+        try:
+            admin = AdminServer(tcp, settings.admin_address, settings.admin_port, settings.admin_path)
+        except ConfigError as error:
+            if settings.belonging is None:
+                raise
+            # Files that leave it at the default port are many: a real server goes on without, too.
+            self.notices.append(f"server {server_id} has no AdminServer: {error}")
+            return
+        self.admins[server_id] = admin
 
     @property
     def hosts(self) -> str:
@@ -302,7 +325,7 @@ class EnsembleTcp:
     @property
     def port(self) -> int:
         """The first server's port."""
-        return self.ports[1]
+        return next(iter(self.ports.values()))
 
     async def start(self) -> None:
         """Begin to accept connections on the running loop."""
@@ -375,7 +398,7 @@ class EnsembleTcp:
             self.ensemble.start(server_id, self._clock.now_ms())
             self.host.flush()
         try:
-            self._bind(server_id, self.ports[server_id], self._secure_ports.get(server_id))
+            self._bind(server_id)
         except ConfigError:
             self.ensemble.stop(server_id, self._clock.now_ms())
             raise

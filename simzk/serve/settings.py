@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from simzk.serve.tls import Tls
+    from simzk.serve.zoo_cfg_members import Belonging
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,7 @@ class Settings:
         sync_limit: ticks that it may be behind it; told and no more (syncLimit).
         server: how the server itself behaves.
         text: the configuration file as it was read; None where there was none.
+        belonging: what that file says of an ensemble; None for a lone server.
         notices: what is to be said about that file.
     """
 
@@ -93,4 +95,5 @@ class Settings:
     tls: Tls | None = None
     server: ServerConfig = field(default_factory=lambda: ServerConfig(extended_types=True))
     text: str | None = None
+    belonging: Belonging | None = None
     notices: tuple[str, ...] = ()

@@ -33,7 +33,7 @@ from simzk.wire.statistics import Report, ServerStatistics
 from simzk.zookeeper.server import Server
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from simzk.serve.data_directory import DataDirectory
     from simzk.serve.directory_reader import Loss
@@ -163,6 +163,11 @@ class TcpServer:
                 self.directory.close()
             else:
                 self.directory.abandon()
+
+    @property
+    def notices(self) -> Sequence[str]:
+        """What is to be said about its file."""
+        return self.settings.notices
 
     @property
     def losses(self) -> list[Loss]:

@@ -15,7 +15,7 @@ Source: QuorumPeerConfig.parseProperties.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from simzk.errors import ConfigError
 from simzk.serve.properties import Entry, read_properties
@@ -28,6 +28,9 @@ from simzk.serve.zoo_cfg_without_effect import WITHOUT_EFFECT
 from simzk.wire.four_letter_words import DEFAULT_WHITELIST
 from simzk.zookeeper.config import ServerConfig
 
+if TYPE_CHECKING:
+    from simzk.serve.zoo_cfg_members import Belonging
+
 DEFAULT_MAX_CONNECTIONS = 60
 DEFAULT_ADMIN_PORT = 8080
 DEFAULT_METRICS_PORT = 7000
@@ -36,7 +39,7 @@ DEFAULT_SNAPSHOT_INTERVAL_MS = 300_000
 DEFAULT_LOG_STEP_KIB = 64 * 1024
 DEFAULT_PROTOCOL = "TLSv1.3"
 LEAST_SNAPSHOTS = 3
-_NOT_SERVED = {"dynamicConfigFile": "an ensemble"}
+_DYNAMIC = "dynamicConfigFile"
 _OF_MEMBERS = ("server.", "group", "weight")
 _PARTS = ("settings", "server", "storage", "tls", "file")
 
@@ -82,7 +85,6 @@ class _File:
 
     def settings(self) -> Settings:
         """What the whole file asks for."""
-        self._refuse_what_is_not_served()
         for key, entry in self._entries.items():
             self._take(key, entry)
         return self._put_together()
@@ -92,17 +94,6 @@ class _File:
 
     def _note(self, key: str, what: str) -> None:
         self.notices.append(f"{self._where(key)}: {what}")
-
-    def _refuse_what_is_not_served(self) -> None:
-        for key, what in _NOT_SERVED.items():
-            if key in self._entries:
-                raise ConfigError(f"{key} asks for {what}, which is not served", where=self._where(key))
-        members = [key for key in self._entries if key.startswith("server.")]
-        if len(members) > 1:
-            right = "one server"
-            raise ConfigError(
-                f"{members[1]} asks for an ensemble, which is not served", where=self._where(members[1]), right=right
-            )
 
     # One key
 
@@ -150,6 +141,7 @@ class _File:
         settings, file = self._read["settings"], self._read["file"]
         if "data_directory" not in settings:
             raise ConfigError("dataDir is not set", where=self._name, right="dataDir=DIRECTORY")
+        settings["belonging"] = self._belonging(settings["data_directory"])
         self._choose_ports()
         if settings.get("backlog", -1) <= 0:
             settings["backlog"] = Settings.backlog
@@ -183,8 +175,42 @@ class _File:
             elif file.get("secure_address", settings.get("address", "")) != settings.get("address", ""):
                 where = self._where("secureClientPortAddress")
                 raise ConfigError("both ports are on one interface", where=where, right="clientPortAddress, or absent")
+        self._obey_own_line()
         if "port" not in settings:
             raise ConfigError("clientPort is not set", where=self._name, right="clientPort=PORT")
+
+    def _belonging(self, folder: Path) -> Belonging | None:
+        """What the file says of an ensemble."""
+        if not any(key.startswith("server.") or key == _DYNAMIC for key in self._entries):
+            return None
+        from simzk.serve.zoo_cfg_members import Belonging, read_membership, read_myid
+
+        file = Path(self._name)
+        membership = read_membership(self._entries, file)
+        if membership is None:
+            return None
+        for key in ("initLimit", "syncLimit"):
+            if key not in self._entries:
+                raise ConfigError(f"{key} is not set", where=self._name, right=f"{key}=TICKS, as of every ensemble")
+        return Belonging(file, read_myid(folder, membership), membership)
+
+    def _obey_own_line(self) -> None:
+        """A server's own line may say where its clients connect; the file may say the same, or nothing."""
+        settings = self._read["settings"]
+        belonging: Belonging | None = settings["belonging"]
+        if belonging is None or belonging.line is None or belonging.line.client is None:
+            return
+        host, port = belonging.line.client
+        address = _interface(host)
+        for key, value in (("port", port), ("address", address)):
+            if _interface(settings.get(key, value)) != value:
+                line = "clientPort" if key == "port" else "clientPortAddress"
+                raise ConfigError(
+                    f"its server.{belonging.server_id} has another",
+                    where=self._where(line),
+                    right=str(belonging.line.client),
+                )
+        settings["port"], settings["address"] = port, address
 
     def _tls(self) -> Tls:
         where, tls = self._where("secureClientPort"), self._read["tls"]
@@ -262,6 +288,10 @@ class _File:
             file.get("metrics_port", DEFAULT_METRICS_PORT),
             file.get("exports_process", True),
         )
+
+
+def _interface(host: Any) -> Any:
+    return "" if host == "0.0.0.0" else host
 
 
 def _as_written(value: object) -> str:

@@ -92,6 +92,10 @@ KEYS = {
     "metricsProvider.httpHost": Key("metrics_address", values.text, "file"),
     "metricsProvider.httpPort": Key("metrics_port", values.port, "file"),
     "metricsProvider.exportJvmInfo": Key("exports_process", values.loose_boolean, "file"),
+    # An ensemble
+    "initLimit": Key("init_limit", values.integer),
+    "syncLimit": Key("sync_limit", values.integer),
+    "dynamicConfigFile": Key("dynamic", values.text, "file"),
     # How the server behaves
     "tickTime": Key("tick_time_ms", values.positive, "server"),
     "minSessionTimeout": Key("min_session_timeout_ms", values.integer, "server"),
@@ -127,6 +131,7 @@ KEYS = {
 }
 
 PREFIXES = {
+    "server.": "a member of its ensemble",
     "authProvider.": "the class of one more scheme of authentication",
     "superUser": "the name of a SASL user who may do everything",
 }

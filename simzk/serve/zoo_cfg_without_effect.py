@@ -44,8 +44,6 @@ class WithoutEffect(NamedTuple):
 WITHOUT_EFFECT = {
     **dict.fromkeys(
         (
-            "initLimit",
-            "syncLimit",
             "connectToLearnerMasterLimit",
             "observerMasterPort",
             "quorum.cnxn.threads.size",

@@ -102,9 +102,10 @@ class ZooKeeperServer(Facade):
         if servers == 1 and not observers and not read_only:
             self._tcp = TcpServer(settings, chosen)
         else:
+            from simzk.serve.ensemble_plan import numbered
             from simzk.serve.ensemble_tcp import EnsembleTcp
 
-            self._tcp = EnsembleTcp(settings, servers, chosen, observers=observers, read_only=read_only)
+            self._tcp = EnsembleTcp(numbered(settings, servers, observers=observers, read_only=read_only), chosen)
         super().__init__(self._tcp.host, chosen)
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()

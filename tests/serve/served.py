@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING
 
 from simzk.serve.admin import AdminServer
 from simzk.serve.clock import Clock, StillClock
+from simzk.serve.ensemble_plan import numbered
 from simzk.serve.ensemble_tcp import EnsembleTcp
 from simzk.serve.tcp import TcpServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from contextlib import AbstractContextManager
 
+    from simzk.serve.ensemble_plan import EnsemblePlan
     from simzk.serve.settings import Settings
 
 
@@ -70,8 +73,8 @@ class Served(_Running):
 class ServedEnsemble(_Running):
     """A running ensemble, and its AdminServers where the settings ask for them."""
 
-    def __init__(self, settings: Settings, clock: Clock, *, servers: int, observers: int = 0) -> None:
-        self.tcp = EnsembleTcp(settings, servers, clock, observers=observers)
+    def __init__(self, plan: EnsemblePlan, clock: Clock) -> None:
+        self.tcp = EnsembleTcp(plan, clock)
         self.ports = self.tcp.ports
         self.admin_ports = {server: port_of(admin) for server, admin in self.tcp.admins.items()}
         super().__init__(self.tcp, self.tcp.admins.values())
@@ -92,12 +95,17 @@ def served(settings: Settings, clock: Clock | None = None) -> Iterator[Served]:
 
 
 @contextmanager
-def served_ensemble(
-    settings: Settings, clock: Clock | None = None, *, servers: int = 3, observers: int = 0
-) -> Iterator[ServedEnsemble]:
+def running_ensemble(plan: EnsemblePlan, clock: Clock | None = None) -> Iterator[ServedEnsemble]:
     """An ensemble that runs as long as the block."""
-    running = ServedEnsemble(settings, clock or StillClock(), servers=servers, observers=observers)
+    running = ServedEnsemble(plan, clock or StillClock())
     try:
         yield running
     finally:
         running.stop()
+
+
+def served_ensemble(
+    settings: Settings, clock: Clock | None = None, *, servers: int = 3, observers: int = 0
+) -> AbstractContextManager[ServedEnsemble]:
+    """One of numbered servers."""
+    return running_ensemble(numbered(settings, servers, observers=observers), clock)

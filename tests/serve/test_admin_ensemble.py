@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from simzk.serve.ensemble_plan import of_files
 from simzk.serve.settings import Settings
+from simzk.serve.zoo_cfg import read_zoo_cfg
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.replies import Reply
 from tests.cli.test_serve import refused, serving
-from tests.serve.served import ServedEnsemble, served, served_ensemble
+from tests.serve.served import ServedEnsemble, running_ensemble, served, served_ensemble
 from tests.serve.tcp_client import TcpClient, word
 from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 @pytest.fixture
@@ -226,3 +229,24 @@ def test_the_command_says_where_the_adminservers_are() -> None:
     ports = re.findall(r"simzk: AdminServer on http://127\.0\.0\.1:(\d+)/commands\n", said)
     assert (status, len(set(ports))) == (0, 4)
     assert "no number of observers" in refused("--observers", "254")
+
+
+def test_where_a_file_says_where_clients_connect_only_its_own_server_knows(tmp_path: Path) -> None:
+    lines = "server.1=h:2888:3888\nserver.2=h:2889:3889\n"
+    files = []
+    for server in (1, 2):
+        data = tmp_path / str(server)
+        data.mkdir()
+        (data / "myid").write_text(str(server))
+        file = tmp_path / f"zoo{server}.cfg"
+        file.write_text(
+            f"initLimit=1\nsyncLimit=1\ndataDir={data}\nclientPort=0\nclientPortAddress=127.0.0.1\n"
+            f"admin.serverPort=0\nadmin.serverAddress=127.0.0.1\n{lines}"
+        )
+        files.append(read_zoo_cfg(file))
+    with running_ensemble(of_files(files)) as ensemble:
+        for server in (1, 2):
+            view = tell(ensemble, server, "voting_view")["current_config"]
+            known = {name: told["client_address"] for name, told in view.items()}
+            assert known == {"1": "", "2": "", str(server): f"127.0.0.1:{ensemble.ports[server]}"}
+        assert tell(ensemble, 1, "initial_configuration")["initial_configuration"] is None

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from simzk import ConfigError, ZooKeeperServer
-from simzk.serve.ensemble_directory import EnsembleDirectory
+from simzk.serve.ensemble_directory import DataPlace, EnsembleDirectory, make_folder
 from simzk.serve.storage import Storage
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.ensemble import EnsembleConfig
 from tests.cli.test_serve import refused, serving
+from tests.conformance.real_zookeeper import SUPER_DIGEST
 from tests.serve.tcp_client import TcpClient
 from tests.waiting import PATIENCE_S
 from tests.zookeeper.persistence.strategies import contents
@@ -44,7 +45,9 @@ def do(member: Member, *requests: req.Request) -> None:
 
 
 def load(place: Path, now_ms: int = 1000, config: EnsembleConfig = CONFIG) -> tuple[EnsembleDirectory, Ensemble]:
-    directory = EnsembleDirectory(place, config.servers, storage=Storage(fsync=False))
+    make_folder(place, config.ids)
+    storage = Storage(fsync=False)
+    directory = EnsembleDirectory({one: DataPlace(place / str(one), None, storage) for one in config.ids})
     return directory, directory.load(config, now_ms)
 
 
@@ -211,3 +214,36 @@ def test_a_lone_server_boots_from_one_of_them(tmp_path: Path) -> None:
     directory.close()
     with closing(DataDirectory(tmp_path / "data" / "1", Storage(fsync=False))) as lone:
         assert "/a" in lone.load(ServerConfig(), 1000).tree
+
+
+def test_who_belongs_to_it_after_a_reconfiguration_is_kept(tmp_path: Path) -> None:
+    def members(server: ZooKeeperServer, asked: int) -> tuple[list[str], int]:
+        client = server.client(hosts=server.ensemble.hosts(asked), auth_data=[("digest", "super:test")])
+        client.start(PATIENCE_S)
+        data, stat = client.get("/zookeeper/config")
+        *lines, version = data.decode().splitlines()
+        assert version == f"version={stat.mzxid:x}"
+        for line in lines:
+            server_id = int(line[7])
+            assert line.endswith(f";{server.ensemble.hosts(server_id)}")
+        return [line.rpartition(";")[0] for line in lines], stat.mzxid
+
+    with ZooKeeperServer(servers=4, data_directory=tmp_path, super_digest=SUPER_DIGEST) as server:
+        client = server.client(hosts=server.ensemble.hosts(4), auth_data=[("digest", "super:test")])
+        client.start(PATIENCE_S)
+        line = client.get("/zookeeper/config")[0].decode().splitlines()[1]
+        client.reconfig(line.replace("participant", "observer"), "1", None)
+        before = members(server, 3)
+        assert [line[7] + line.rpartition(":")[2] for line in before[0]] == [
+            "2observer",
+            "3participant",
+            "4participant",
+        ]
+        modes = server.ensemble.modes
+    with ZooKeeperServer(servers=4, data_directory=tmp_path, super_digest=SUPER_DIGEST) as server:
+        assert server.ensemble.modes == modes == {1: "follower", 2: "observer", 3: "follower", 4: "leader"}
+        assert members(server, 1) == members(server, 2) == before
+    for server_id in (3, 4):
+        shutil.move(tmp_path / str(server_id), tmp_path.parent / f"gone-{server_id}")
+    with pytest.raises(ConfigError, match="of 2 servers with a vote 0 are here"):
+        ZooKeeperServer(servers=2, data_directory=tmp_path)

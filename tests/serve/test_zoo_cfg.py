@@ -93,9 +93,6 @@ def test_properties_as_java_reads_them(text: str, value: str) -> None:
     assert {key: entry.value for key, entry in read_properties(text).items()} == {"k": value}
 
 
-ENSEMBLE = "server.1=a:1:2\nserver.2=b:1:2"
-
-
 @pytest.mark.parametrize(
     ("more", "said"),
     [
@@ -104,7 +101,6 @@ ENSEMBLE = "server.1=a:1:2\nserver.2=b:1:2"
         ("clientPort=70000", ":3: clientPort cannot be '70000'; expected a port, 0 to 65535"),
         ("reconfigEnabled=maybe", ":3: reconfigEnabled cannot be 'maybe'; expected true or false"),
         ("secureClientPort=2281", ":3: a secure port needs a key; expected ssl.keyStore.location=FILE"),
-        (ENSEMBLE, ":4: server.2 asks for an ensemble, which is not served; expected one server"),
         ("minSessionTimeout=9\nmaxSessionTimeout=8", ": minSessionTimeout must not be larger than maxSessionTimeout"),
     ],
 )
@@ -214,7 +210,7 @@ TAKEN = {
     "org.apache.zookeeper.metrics.impl.DefaultMetricsProvider": "metricsProvider.className",
 }
 VALUES = {key: value for value, keys in TAKEN.items() for key in keys.split()}
-NEVER = {"ssl.context.supplier.class", "letAnySaslUserDoX"}
+NEVER = {"ssl.context.supplier.class", "letAnySaslUserDoX", "dynamicConfigFile"}
 
 
 @pytest.mark.parametrize("key", sorted((KEYS.keys() | WITHOUT_EFFECT.keys()) - FLAGS - NEVER))
@@ -233,8 +229,8 @@ def test_the_documentation_has_every_key() -> None:
     first = {key for row in re.findall(r"^\| (`.*?) \|", obeyed, re.M) for key in re.findall(r"`(.*?)`", row)}
     never = {key for row in re.findall(r"^\| (`.*?) \|", refused, re.M) for key in re.findall(r"`(.*?)`", row)}
     prefixes = {f"{prefix.rstrip('.')}.N" for prefix in PREFIXES} | {"superUser"}
-    assert (first - prefixes) | (never - {"dynamicConfigFile", "server.N"}) == KEYS.keys()
+    assert (first - prefixes) | (never - {"group.N", "weight.N"}) == KEYS.keys()
     assert prefixes <= first
     for key, row in WITHOUT_EFFECT.items():
         assert re.search(rf"^\| {re.escape(row.reason)} \|.*`{re.escape(key)}`", accepted, re.M), key
-    assert without_effect - WITHOUT_EFFECT.keys() == {"server.N", "group.N", "weight.N"}
+    assert without_effect - WITHOUT_EFFECT.keys() == {"group.N", "weight.N"}

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError
 from simzk.zookeeper.config import ServerConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from simzk.zookeeper.ensemble.membership import Membership
 
 MAX_SERVERS = 254
 """The greatest id of a server that can have TTL nodes (§2.3)."""
@@ -24,9 +30,11 @@ class EnsembleConfig:
             one has no session to give.
         read_only_after_ms: how long it looks before it does so.
         observers: how many servers without a vote there are beside them; their ids follow.
+        membership: who belongs to it where something else than these numbers says so (zoo.cfg).
+        here: the ids of those of them that there are; of the others none ever runs.
 
     Raises:
-        ConfigError: fewer than 1 server, or more than 254.
+        ConfigError: fewer than 1 server, or more than 254; of a membership no majority is here.
     """
 
     servers: int = 3
@@ -35,13 +43,21 @@ class EnsembleConfig:
     read_only: bool = False
     read_only_after_ms: int = 0
     observers: int = 0
+    membership: Membership | None = None
+    here: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         count = self.servers + self.observers
         if self.servers < 1 or self.observers < 0 or count > MAX_SERVERS:
             raise ConfigError(f"an ensemble cannot have {count} servers", where="servers", right=f"1 to {MAX_SERVERS}")
+        if self.membership is not None:
+            voters = self.membership.voters
+            here = len(voters & set(self.here))
+            if here < self.membership.quorum:
+                what = f"of {len(voters)} servers with a vote {here} are here, and could never elect a leader"
+                raise ConfigError(what, where="servers", right=f"{self.membership.quorum} of them or more")
 
     @property
-    def ids(self) -> range:
-        """The servers' ids, observers last."""
-        return range(1, self.servers + self.observers + 1)
+    def ids(self) -> Sequence[int]:
+        """The ids of the servers that there are; numbered observers are the last."""
+        return self.here or range(1, self.servers + self.observers + 1)

@@ -38,8 +38,14 @@ FORGET_AT = 1024
 """Transactions kept before it is looked whether all have applied them."""
 
 
-def _kind(server_id: int, config: EnsembleConfig) -> str:
-    return "participant" if server_id <= config.servers else "observer"
+def _numbered(config: EnsembleConfig) -> Membership:
+    """Members of which nothing is known but their numbers."""
+    kinds = {server_id: "participant" if server_id <= config.servers else "observer" for server_id in config.ids}
+    return Membership(
+        in_java_order(
+            parse_line(server_id, f"server-{server_id}:2888:3888:{kinds[server_id]};2181") for server_id in kinds
+        )
+    )
 
 
 class Ensemble:
@@ -85,12 +91,7 @@ class Ensemble:
         self.config = config or EnsembleConfig()
         self.history = History()
         self.epoch = epoch
-        self.membership = Membership(
-            in_java_order(
-                parse_line(server_id, f"server-{server_id}:2888:3888:{_kind(server_id, self.config)};2181")
-                for server_id in self.config.ids
-            )
-        )
+        self.membership = self.config.membership or _numbered(self.config)
         self._lines = {line.server_id: line for line in self.membership.lines}
         self.leading: Member | None = None
         self.owners: dict[int, int] = {}
@@ -316,9 +317,17 @@ class Ensemble:
     # Looking
 
     def name_members(self, lines: Iterable[ServerLine], now_ms: int) -> None:
-        """Say where the servers are: the lines of /zookeeper/config, once they are known."""
+        """Say where the servers are: the lines of /zookeeper/config, once they are known.
+
+        Of a membership that is said elsewhere, or was kept, only what is said of their clients is new.
+        """
         self._lines = {line.server_id: line for line in lines}
-        self.membership = Membership(in_java_order(self._lines.values()))
+        if self.config.membership is None:
+            self.membership = Membership(in_java_order(self._lines.values()))
+        else:
+            kept = self.membership.lines
+            moved = (line._replace(client=self._lines.get(line.server_id, line).client) for line in kept)
+            self.membership = self.membership._replace(lines=tuple(moved))
         if self.leading is not None:
             self._establish(self.leading.epoch << 32)
         for member in self.members.values():

@@ -61,9 +61,14 @@ class ServerLine(NamedTuple):
     client: Endpoint | None
 
     @property
+    def election(self) -> Endpoint:
+        """Where it takes part in elections."""
+        return Endpoint(self.peer.host, self.election_port)
+
+    @property
     def endpoints(self) -> set[Endpoint]:
         """All that nobody else may listen on."""
-        all_of_it = (self.peer, Endpoint(self.peer.host, self.election_port), self.client)
+        all_of_it = (self.peer, self.election, self.client)
         return {endpoint for endpoint in all_of_it if endpoint is not None and not _is_special(endpoint.host)}
 
     def __str__(self) -> str:
@@ -129,6 +134,25 @@ class Membership(NamedTuple):
         if len(membership.voters) < MIN_VOTERS:
             raise RefusedError(Code.BAD_ARGUMENTS)
         return membership
+
+
+def membership_of(text: bytes) -> Membership | None:
+    """The members by what /zookeeper/config holds; None where that is nothing that a reconfiguration left.
+
+    >>> membership_of(b"server.1=a:1:2:participant;0.0.0.0:3\\nserver.2=b:1:2:observer\\nversion=100000000").observers
+    frozenset({2})
+    >>> membership_of(b"") is None
+    True
+    """
+    entries = [line.partition("=") for line in text.decode("latin-1").splitlines()]
+    try:
+        lines = tuple(
+            parse_line(_id(key.removeprefix("server.")), value) for key, _, value in entries if key != "version"
+        )
+        version = int(next((value for key, _, value in entries if key == "version"), "0"), 16)
+    except (RefusedError, ValueError):
+        return None
+    return Membership(lines, version) if version and lines else None
 
 
 def parse_line(server_id: int, text: str) -> ServerLine:

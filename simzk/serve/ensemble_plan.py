@@ -1,0 +1,124 @@
+"""Which servers of an ensemble are to be served here, and how each of them is.
+
+Rules of this module:
+  - numbered servers differ in nothing but their ports and directories: from a given port on each has the next;
+  - servers with a zoo.cfg each are as their files say; what the ensemble has once, the files must say alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING
+
+from simzk.errors import ConfigError
+from simzk.serve.zoo_cfg_keys import KEYS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from simzk.serve.settings import Settings
+    from simzk.serve.zoo_cfg_members import Belonging
+    from simzk.zookeeper.ensemble.membership import Membership
+
+
+@dataclass(frozen=True)
+class EnsemblePlan:
+    """An ensemble to serve.
+
+    Attributes:
+        settings: how each server is served, by its id.
+        observers: of numbered servers, how many of the last have no vote.
+        folder: of numbered servers with data directories, the one that those are in.
+        membership: of servers with files, who belongs to it; None for numbered ones.
+        read_only: whether a server without a majority serves read-only clients.
+    """
+
+    settings: Mapping[int, Settings]
+    observers: int = 0
+    folder: Path | None = None
+    membership: Membership | None = None
+    read_only: bool = False
+
+    @property
+    def common(self) -> Settings:
+        """Those of the first server, for what all have in common."""
+        return next(iter(self.settings.values()))
+
+
+def numbered(settings: Settings, servers: int, *, observers: int = 0, read_only: bool = False) -> EnsemblePlan:
+    """Servers 1, 2 and so on, all alike; those without a vote are the last.
+
+    Args:
+        settings: how each of them is served: its ports are the first one's, its folders what theirs are in.
+        servers: how many that have a vote.
+        observers: how many beside them that have none.
+        read_only: whether a server without a majority serves read-only clients.
+
+    >>> from simzk.serve.settings import Settings
+    >>> plan = numbered(Settings(port=2181, admin_port=0), 3)
+    >>> [(each.port, each.admin_port) for each in plan.settings.values()]
+    [(2181, 0), (2182, 0), (2183, 0)]
+    """
+    ids = range(1, servers + observers + 1)
+    return EnsemblePlan(
+        {server_id: _nth(settings, server_id) for server_id in ids}, observers, settings.data_directory, None, read_only
+    )
+
+
+def _nth(settings: Settings, server_id: int) -> Settings:
+    def port(first: int | None) -> int | None:
+        return first + server_id - 1 if first else first
+
+    def folder(common: Path | None) -> Path | None:
+        return None if common is None else common / str(server_id)
+
+    return replace(
+        settings,
+        port=port(settings.port) or 0,
+        secure_port=port(settings.secure_port),
+        admin_port=port(settings.admin_port),
+        data_directory=folder(settings.data_directory),
+        log_directory=folder(settings.log_directory),
+    )
+
+
+def of_files(files: Sequence[Settings], *, read_only: bool = False) -> EnsemblePlan:
+    """Servers with a zoo.cfg each.
+
+    Raises:
+        ConfigError: a file is no ensemble's, two are one server's, or they do not say the same of what they share.
+    """
+    first = _belonging(files[0])
+    settings: dict[int, Settings] = {}
+    for file in files:
+        belonging = _belonging(file)
+        if belonging.server_id in settings:
+            other = _belonging(settings[belonging.server_id]).file
+            raise ConfigError(f"it is for server {belonging.server_id}, as {other} is", where=str(belonging.file))
+        if _told(belonging) != _told(first):
+            raise ConfigError(f"it has other servers than {first.file}", where=str(belonging.file), right="the same")
+        for field in fields(file.server):
+            if getattr(file.server, field.name) != getattr(files[0].server, field.name):
+                key = next(
+                    (key for key, row in KEYS.items() if (row.name, row.of) == (field.name, "server")), field.name
+                )
+                raise ConfigError(f"its {key} is not that of {first.file}", where=str(belonging.file), right="the same")
+        settings[belonging.server_id] = file
+    if len(files) == 1:
+        others = " ".join(f"--config ZOO{line.server_id}.CFG" for line in first.membership.lines[1:])
+        right = f"one process with the files of all: simzk serve --config {first.file} {others}"
+        raise ConfigError(f"it is one server's of {len(first.membership.lines)}", where=str(first.file), right=right)
+    newest = max((_belonging(file).membership for file in files), key=lambda membership: membership.version)
+    return EnsemblePlan(settings, membership=newest, read_only=read_only)
+
+
+def _told(belonging: Belonging) -> object:
+    """What the file of one server must say as the others do: all lines, but for where its own clients connect."""
+    return sorted(line._replace(client=None) for line in belonging.membership.lines)
+
+
+def _belonging(settings: Settings) -> Belonging:
+    if settings.belonging is None:
+        raise ConfigError("a file among several speaks of a lone server", where="--config", right="lines server.N=...")
+    return settings.belonging

@@ -1,0 +1,103 @@
+"""`simzk serve --config zoo1.cfg --config zoo2.cfg ...`: the servers of an ensemble, each as its own file says."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+from typing import TYPE_CHECKING
+
+from simzk.zookeeper import requests as req
+from tests.cli.test_serve import refused, serving
+from tests.serve.tcp_client import TcpClient, word
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PEERS = "server.1=127.0.0.1:2888:3888\nserver.2=127.0.0.1:2889:3889\nserver.5=127.0.0.1:2890:3890\n"
+OBSERVER = "server.7=127.0.0.1:2891:3891:observer\n"
+
+
+def files(place: Path, *servers: int, more: str = "", lines: str = PEERS + OBSERVER) -> list[str]:
+    """Options that name the files of these servers."""
+    options = []
+    for server in servers:
+        data = place / f"data{server}"
+        data.mkdir(exist_ok=True)
+        (data / "myid").write_text(str(server))
+        file = place / f"zoo{server}.cfg"
+        if not file.exists():
+            file.write_text(
+                f"tickTime=500\ninitLimit=10\nsyncLimit=5\ndataDir={data}\nclientPort=0\nclientPortAddress=127.0.0.1\n"
+                f"admin.serverPort=0\nadmin.serverAddress=127.0.0.1\n4lw.commands.whitelist=*\n{more}{lines}"
+            )
+        options += ["--config", str(file)]
+    return options
+
+
+def ports(line: str) -> list[int]:
+    return [int(port) for port in re.findall(r":(\d+)", line)]
+
+
+def modes(line: str) -> list[str]:
+    told = [word(port, b"srvr") for port in ports(line)]
+    return [re.search(r"Mode: (.*)", one)[1] for one in told]  # type: ignore[index]
+
+
+def test_each_server_is_as_its_file_says_and_goes_on_after_a_kill(tmp_path: Path) -> None:
+    options = files(tmp_path, 1, 2, 5, 7)
+    with serving(*options) as process:
+        assert modes(process.line) == ["follower", "follower", "leader", "observer"]
+        first, _, third, observer = ports(process.line)
+        with TcpClient(observer) as writer, TcpClient(first) as reader:
+            session = writer.connect(timeout_ms=10_000)
+            assert session.session_id >> 56 == 7
+            assert writer.ask(req.Create("/a", b"kept", req.OPEN_ACL, 0)).error == 0
+            reader.connect()
+            reader.ask(req.Sync("/a"))
+            assert reader.ask(req.Exists("/a", False)).error == 0
+            members = [f"{line}:participant" for line in PEERS.splitlines()]
+            config = reader.ask(req.GetData("/zookeeper/config", False)).body[0]  # type: ignore[index]
+            assert config == ("\n".join(members) + f"\n{OBSERVER}version=0").encode()
+        conf = word(third, b"conf")
+        assert f"dataDir={tmp_path}/data5/version-2\n" in conf
+        assert "serverId=5\ninitLimit=10\nsyncLimit=5\nelectionAlg=3\nelectionPort=3890\nquorumPort=2890\n" in conf
+        process.end(signal.SIGKILL)
+    assert sorted(path.name for path in (tmp_path / "data7").iterdir()) == ["myid", "version-2"]
+    with serving(*options) as process:
+        with TcpClient(ports(process.line)[1]) as client:
+            assert client.connect(session=session).session_id == session.session_id
+            assert client.ask(req.GetData("/a", False)).body[0] == b"kept"  # type: ignore[index]
+        status, said = process.end(signal.SIGTERM)
+        assert status == 0
+        assert said.count("simzk: AdminServer on http://127.0.0.1:") == 4
+
+
+def test_a_majority_that_is_here_is_enough(tmp_path: Path) -> None:
+    with serving(*files(tmp_path, 1, 2)) as process:
+        assert modes(process.line) == ["follower", "leader"]
+        process.end(signal.SIGTERM)
+    assert "of 3 servers with a vote 1 are here, and could never elect a leader" in refused(*files(tmp_path, 1, 7))
+
+
+def test_an_adminserver_whose_port_is_taken_is_passed_over(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with serving(*files(tmp_path, 1, 2, more=f"admin.serverPort={port}\n")) as process:
+            assert modes(process.line) == ["follower", "leader"]
+            status, said = process.end(signal.SIGTERM)
+    assert (status, said.count("AdminServer on")) == (0, 0)
+    assert f"simzk: warning: server 2 has no AdminServer: 127.0.0.1:{port}: cannot listen there" in said
+
+
+def test_one_file_of_several_and_what_they_say_already(tmp_path: Path) -> None:
+    said = refused(*files(tmp_path, 1))
+    assert "zoo1.cfg: it is one server's of 4; expected one process with the files of all: simzk serve" in said
+    for option in (
+        ("--port", "0"),
+        ("--servers", "3"),
+        ("--data-dir", "x"),
+        ("--admin-port", "0"),
+        ("--observers", "1"),
+    ):
+        assert f"{option[0]}: each server's own file says that" in refused(*files(tmp_path, 1, 2), *option)
