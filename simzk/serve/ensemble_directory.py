@@ -13,15 +13,13 @@ Source: QuorumPeer.loadDataBase, FastLeaderElection.totalOrderPredicate, Learner
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.errors import ConfigError
 from simzk.serve.data_directory import DataDirectory
 from simzk.serve.directory_reader import Loss, refusing
-from simzk.zookeeper.ensemble import Ensemble
-from simzk.zookeeper.ensemble.membership import membership_of
+from simzk.serve.small_file import write_whole
 from simzk.zookeeper.ensemble import Ensemble
 from simzk.zookeeper.ensemble.membership import membership_of
 
@@ -148,7 +146,7 @@ class EnsembleDirectory:
             directory.keep(ensemble.members[server_id], past[server_id])
             myid = self._places[server_id].path / _MYID
             if not myid.exists():
-                self._write(server_id, myid, f"{server_id}\n")
+                write_whole(myid, f"{server_id}\n", fsync=self._places[server_id].storage.fsync)
         return ensemble
 
     def _refuse_another(self, server_id: int, myid: Path) -> None:
@@ -180,18 +178,8 @@ class EnsembleDirectory:
             if member.epoch != self._epochs[server_id]:
                 folder = self._directories[server_id].folder
                 for name in (_ACCEPTED, _CURRENT):  # never is the current one ahead of the accepted one
-                    self._write(server_id, folder / name, str(member.epoch))
+                    write_whole(folder / name, str(member.epoch), fsync=self._places[server_id].storage.fsync)
                 self._epochs[server_id] = member.epoch
-
-    def _write(self, server_id: int, path: Path, text: str) -> None:
-        """A small file, whole or not at all (AtomicFileWritingIdiom)."""
-        partial = path.with_name(f".{path.name}.partial")
-        with partial.open("w", encoding="ascii") as stream:
-            stream.write(text)
-            stream.flush()
-            if self._places[server_id].storage.fsync:
-                os.fsync(stream.fileno())
-        partial.replace(path)
 
     # Logging
 

@@ -32,6 +32,7 @@ class EnsemblePlan:
         folder: of numbered servers with data directories, the one that those are in.
         membership: of servers with files, who belongs to it; None for numbered ones.
         read_only: whether a server without a majority serves read-only clients.
+        notices: what is to be said about it.
     """
 
     settings: Mapping[int, Settings]
@@ -39,6 +40,7 @@ class EnsemblePlan:
     folder: Path | None = None
     membership: Membership | None = None
     read_only: bool = False
+    notices: tuple[str, ...] = ()
 
     @property
     def common(self) -> Settings:
@@ -84,7 +86,7 @@ def _nth(settings: Settings, server_id: int) -> Settings:
 
 
 def of_files(files: Sequence[Settings], *, read_only: bool = False) -> EnsemblePlan:
-    """Servers with a zoo.cfg each.
+    """Servers with a zoo.cfg each; whoever has left the ensemble is left out, as a real one would not start.
 
     Raises:
         ConfigError: a file is no ensemble's, two are one server's, or they do not say the same of what they share.
@@ -96,7 +98,7 @@ def of_files(files: Sequence[Settings], *, read_only: bool = False) -> EnsembleP
         if belonging.server_id in settings:
             other = _belonging(settings[belonging.server_id]).file
             raise ConfigError(f"it is for server {belonging.server_id}, as {other} is", where=str(belonging.file))
-        if _told(belonging) != _told(first):
+        if belonging.membership.version == first.membership.version and _told(belonging) != _told(first):
             raise ConfigError(f"it has other servers than {first.file}", where=str(belonging.file), right="the same")
         for field in fields(file.server):
             if getattr(file.server, field.name) != getattr(files[0].server, field.name):
@@ -110,7 +112,12 @@ def of_files(files: Sequence[Settings], *, read_only: bool = False) -> EnsembleP
         right = f"one process with the files of all: simzk serve --config {first.file} {others}"
         raise ConfigError(f"it is one server's of {len(first.membership.lines)}", where=str(first.file), right=right)
     newest = max((_belonging(file).membership for file in files), key=lambda membership: membership.version)
-    return EnsemblePlan(settings, membership=newest, read_only=read_only)
+    left = [server_id for server_id in settings if server_id not in newest.voters | newest.observers]
+    notices = tuple(f"server {server_id} is no member any more, and is left out" for server_id in left)
+    members = {server_id: file for server_id, file in settings.items() if server_id not in left}
+    if not members:
+        raise ConfigError("of these servers none is a member", where=str(first.file), right="files of members")
+    return EnsemblePlan(members, membership=newest, read_only=read_only, notices=notices)
 
 
 def _told(belonging: Belonging) -> object:

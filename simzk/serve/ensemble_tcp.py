@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from simzk.serve.admin import AdminServer
     from simzk.serve.clock import Clock
     from simzk.serve.directory_reader import Loss
+    from simzk.serve.dynamic_config import DynamicConfig
     from simzk.serve.ensemble_directory import EnsembleDirectory
     from simzk.serve.ensemble_plan import EnsemblePlan
     from simzk.serve.ensemble_verbs import EnsembleVerbs
@@ -180,7 +181,8 @@ class EnsembleTcp:
         self.settings = plan.common
         self._plan = plan
         self._settings = dict(plan.settings)
-        self.notices = [notice for settings in plan.settings.values() for notice in settings.notices]
+        of_files = (notice for settings in plan.settings.values() for notice in settings.notices)
+        self.notices = [*plan.notices, *of_files]
         self.directory: EnsembleDirectory | None = None
         self.failure: Exception | None = None
         self.on_failure: Callable[[], None] = lambda: None
@@ -210,6 +212,7 @@ class EnsembleTcp:
         self.ports = {server_id: tcp.port for server_id, tcp in self._tcp.items()}
         if plan.membership is None:
             self._name_members()
+        self._dynamic = self._dynamic_configs()
 
     def _config(self) -> EnsembleConfig:
         plan = self._plan
@@ -226,6 +229,15 @@ class EnsembleTcp:
             membership=plan.membership,
             here=() if plan.membership is None else tuple(sorted(plan.settings)),
         )
+
+    def _dynamic_configs(self) -> dict[int, DynamicConfig]:
+        """The files in which reconfigurations are kept: none where nothing can be reconfigured."""
+        files = {server_id: settings.belonging for server_id, settings in self._settings.items()}
+        if not self.settings.server.reconfig_enabled or None in files.values():
+            return {}
+        from simzk.serve.dynamic_config import DynamicConfig
+
+        return {server_id: DynamicConfig(file) for server_id, file in files.items() if file is not None}
 
     def _name_members(self) -> None:
         # Nobody listens on ports for servers: they need none. Such as a real ensemble has stand in their places.
@@ -268,6 +280,9 @@ class EnsembleTcp:
         try:
             if self.directory is not None and self.failure is None:
                 self.directory.sync()
+                for server_id, dynamic in self._dynamic.items():
+                    if server_id in self._tcp:
+                        dynamic.keep(self.ensemble.membership)
         except OSError as error:
             self.failure = SimzkError(f"the data directory takes nothing more: {error}")
             if self._loop is not None and not self._loop.is_closed():
@@ -332,6 +347,7 @@ class EnsembleTcp:
         self._loop = asyncio.get_running_loop()
         self._alarm.start(self._loop)
         self._thread_id = threading.get_ident()
+        self.host.flush()  # the first membership is kept from the start on
         for tcp in self._tcp.values():
             await tcp.start()
 

@@ -198,6 +198,8 @@ class _File:
         """A server's own line may say where its clients connect; the file may say the same, or nothing."""
         settings = self._read["settings"]
         belonging: Belonging | None = settings["belonging"]
+        if belonging is not None and belonging.line is None:
+            settings.setdefault("port", 0)  # it has left the ensemble, and will not be served
         if belonging is None or belonging.line is None or belonging.line.client is None:
             return
         host, port = belonging.line.client

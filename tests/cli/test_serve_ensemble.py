@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import signal
 import socket
@@ -18,7 +19,13 @@ PEERS = "server.1=127.0.0.1:2888:3888\nserver.2=127.0.0.1:2889:3889\nserver.5=12
 OBSERVER = "server.7=127.0.0.1:2891:3891:observer\n"
 
 
-def files(place: Path, *servers: int, more: str = "", lines: str = PEERS + OBSERVER) -> list[str]:
+# Any free one, as far as the file goes: the lines say nothing of clients.
+FREE_PORT = "clientPort=0\nclientPortAddress=127.0.0.1\n"
+
+
+def files(
+    place: Path, *servers: int, more: str = "", lines: str = PEERS + OBSERVER, port: str = FREE_PORT
+) -> list[str]:
     """Options that name the files of these servers."""
     options = []
     for server in servers:
@@ -28,7 +35,7 @@ def files(place: Path, *servers: int, more: str = "", lines: str = PEERS + OBSER
         file = place / f"zoo{server}.cfg"
         if not file.exists():
             file.write_text(
-                f"tickTime=500\ninitLimit=10\nsyncLimit=5\ndataDir={data}\nclientPort=0\nclientPortAddress=127.0.0.1\n"
+                f"tickTime=500\ninitLimit=10\nsyncLimit=5\ndataDir={data}\n{port}"
                 f"admin.serverPort=0\nadmin.serverAddress=127.0.0.1\n4lw.commands.whitelist=*\n{more}{lines}"
             )
         options += ["--config", str(file)]
@@ -37,6 +44,13 @@ def files(place: Path, *servers: int, more: str = "", lines: str = PEERS + OBSER
 
 def ports(line: str) -> list[int]:
     return [int(port) for port in re.findall(r":(\d+)", line)]
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody has at this moment; for lines that must name one."""
+    with contextlib.ExitStack() as stack:
+        listeners = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [int(listener.getsockname()[1]) for listener in listeners]
 
 
 def modes(line: str) -> list[str]:
@@ -101,3 +115,34 @@ def test_one_file_of_several_and_what_they_say_already(tmp_path: Path) -> None:
         ("--observers", "1"),
     ):
         assert f"{option[0]}: each server's own file says that" in refused(*files(tmp_path, 1, 2), *option)
+
+
+def test_what_was_reconfigured_stands_in_the_files_as_the_real_server_writes_them(tmp_path: Path) -> None:
+    lines = "".join(
+        f"server.{server}=127.0.0.1:{2887 + server}:{3887 + server}:{kind};127.0.0.1:{port}\n"
+        for server, kind, port in zip((1, 2, 5, 7), ("participant",) * 3 + ("observer",), free_ports(4), strict=True)
+    )
+    options = files(tmp_path, 1, 2, 5, 7, more="reconfigEnabled=true\nskipACL=yes\n", lines=lines, port="")
+    before = (tmp_path / "zoo1.cfg").read_text()
+    with serving(*options) as process, TcpClient(ports(process.line)[0]) as client:
+        assert (tmp_path / "zoo1.cfg.bak").read_text() == before
+        assert (tmp_path / "zoo7.cfg.dynamic.100000000").read_text() == lines.rstrip("\n")
+        client.connect()
+        joining = lines.splitlines()[0].replace("participant", "observer")
+        reply = client.ask(req.Reconfig(joining, "7", None, -1))
+        assert reply.error == 0
+        process.end(signal.SIGKILL)
+    dynamic = tmp_path / f"zoo2.cfg.dynamic.{reply.zxid:x}"
+    members = [joining, *lines.splitlines()[1:3]]
+    assert dynamic.read_text().splitlines() == members
+    assert (tmp_path / "zoo2.cfg").read_text().splitlines() == [
+        *(line for line in before.replace("data1", "data2").splitlines() if not line.startswith("server.")),
+        f"dynamicConfigFile={dynamic}",
+    ]
+    with serving(*options) as process, TcpClient(ports(process.line)[1]) as client:
+        assert modes(process.line) == ["observer", "follower", "leader"]
+        client.connect()
+        config = client.ask(req.GetData("/zookeeper/config", False)).body[0]  # type: ignore[index]
+        assert config == "\n".join([*members, f"version={reply.zxid:x}"]).encode()
+        status, said = process.end(signal.SIGTERM)
+    assert (status, "simzk: warning: server 7 is no member any more, and is left out\n" in said) == (0, True)
