@@ -126,7 +126,7 @@ class KafkaCluster(Operations, Failures):
         releases = Releases(ids, version, inter_broker_protocol, config)
         if log_dirs < 1:
             raise ConfigError(f"there are {log_dirs} log directories", where="log_dirs", right="1 or more")
-        access = access_of(zookeeper_chroot, secure=zookeeper_set_acl)
+        access = access_of(zookeeper_chroot, secure=zookeeper_set_acl, oldest=releases.oldest.version)
         nothing = restoring.Restored.nothing()
         self._build(releases, registrations, seed, tick_time_ms, cluster_id, log_dirs, nothing, start_ms, access)
         if boot:

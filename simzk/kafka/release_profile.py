@@ -93,6 +93,7 @@ class KafkaVersion:
         config_with_partitions: what the tool does with a topic's configuration when it adds partitions: 0.8.2 writes it
             again, 0.8.1 writes an empty one.
         credentials_by_tool: the tool writes users' credentials in ZooKeeper (before KIP-554, 2.7).
+        opens_consumers: with `zookeeper.set.acl` all may write below `/consumers` (1.1 alone forgot it, recorded).
         sensitive: with `zookeeper.set.acl` the world cannot read what begins so.
         election_tool_leaves_session: the tool for preferred elections never closes its second session (0.9-1.0).
     """
@@ -155,6 +156,7 @@ class KafkaVersion:
     broker_configs_by_tool: bool
     config_with_partitions: Literal["left", "written again", "emptied"]
     credentials_by_tool: bool
+    opens_consumers: bool
     sensitive: tuple[str, ...]
     election_tool_leaves_session: bool
 

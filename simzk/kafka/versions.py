@@ -125,6 +125,7 @@ _3_9: Final = KafkaVersion(
     broker_configs_by_tool=False,
     config_with_partitions="left",
     credentials_by_tool=False,
+    opens_consumers=True,
     sensitive=("/config/users", "/config/brokers", "/delegation_token/tokens"),
     election_tool_leaves_session=False,
 )
@@ -227,6 +228,7 @@ _1_1: Final = replace(
     _2_0,
     name="1.1",
     number=(1, 1, 0),
+    opens_consumers=False,
     rules=rules_of((1, 1, 0)),
     leaves_list_together=False,
     strict_reassignments=False,
@@ -238,6 +240,7 @@ _1_0: Final = replace(
     _1_1,
     name="1.0",
     number=(1, 0, 0),
+    opens_consumers=True,
     sensitive=("/config/users",),
     rules=rules_of((1, 0, 0)),
     persistent_paths=_PATHS_1_0,

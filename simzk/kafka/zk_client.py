@@ -115,7 +115,7 @@ class KafkaZooKeeperClient:
 
     def creation(self, path: str, data: bytes | None, mode: int = PERSISTENT) -> Create:
         """A create, with the ACL that the release gives to such a znode."""
-        return Create(path, data, self.session.access.acl(path, self.version.sensitive), mode)
+        return Create(path, data, self.session.access.acl(path, self.version), mode)
 
     async def create_recursive(self, path: str, data: bytes | None = None) -> Code:
         """Create a znode and the parents that are missing; OK or NODE_EXISTS."""

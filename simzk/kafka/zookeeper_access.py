@@ -21,6 +21,7 @@ from simzk.zookeeper.requests import ACL, OPEN_ACL, Id, Multi, Request, SetWatch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from simzk.kafka.release_profile import KafkaVersion
     from simzk.zookeeper.server import Server
     from simzk.zookeeper.znode import Znode
 
@@ -28,6 +29,7 @@ USER: Final = "kafka"
 PASSWORD: Final = "kafka-secret"
 """By which brokers and tools of a simulated cluster log in."""
 _ALL, _READ = 31, 1
+_FIRST_WITH_ACLS: Final = (0, 9, 0)
 _CREATOR: Final = ACL(_ALL, Id("auth", ""))
 _WORLD_READS: Final = ACL(_READ, Id("world", "anyone"))
 
@@ -48,19 +50,20 @@ class Access(NamedTuple):
         """User and password to log in with."""
         return (USER, PASSWORD) if self.secure else None
 
-    def acl(self, path: str, sensitive: tuple[str, ...]) -> tuple[ACL, ...]:
-        """The ACL of a znode that is created.
+    def acl(self, path: str, version: KafkaVersion) -> tuple[ACL, ...]:
+        """The ACL that a release gives to a znode that it creates.
 
         Args:
             path: as Kafka knows it.
-            sensitive: the beginnings of paths that are nobody else's business.
+            version: the release.
 
-        >>> Access(secure=True).acl("/config/users/a", ("/config/users",))
+        >>> from simzk.kafka.versions import kafka_version
+        >>> Access(secure=True).acl("/config/users/a", kafka_version("3.9"))
         (ACL(perms=31, id=Id(scheme='auth', id='')),)
         """
-        if not self.secure or path == paths.CONSUMERS:
+        if not self.secure or (path == paths.CONSUMERS and version.opens_consumers):
             return OPEN_ACL
-        return (_CREATOR,) if path.startswith(sensitive) else (_CREATOR, _WORLD_READS)
+        return (_CREATOR,) if path.startswith(version.sensitive) else (_CREATOR, _WORLD_READS)
 
     def send(self, request: Request) -> Request:
         """A request as the server gets it.
@@ -105,12 +108,19 @@ class Access(NamedTuple):
 AT_THE_ROOT: Final = Access()
 
 
-def access_of(chroot: str, *, secure: bool) -> Access:
-    """What an option asks for.
+def access_of(chroot: str, *, secure: bool, oldest: KafkaVersion) -> Access:
+    """What a cluster's options ask for.
+
+    Args:
+        chroot: where its znodes begin.
+        secure: `zookeeper.set.acl`.
+        oldest: the oldest release among its brokers.
 
     Raises:
-        ConfigError: the chroot is no path.
+        ConfigError: the chroot is no path, or a release sets no ACLs.
     """
+    if secure and oldest.number < _FIRST_WITH_ACLS:
+        raise ConfigError(f"Kafka {oldest.name} sets no ACLs", where="zookeeper_set_acl", right="0.9 or later")
     if chroot and (not chroot.startswith("/") or chroot.endswith("/") or "//" in chroot):
         raise ConfigError(f"{chroot!r} is no chroot", where="zookeeper_chroot", right="such as /kafka")
     return Access(chroot, secure)

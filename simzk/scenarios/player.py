@@ -299,6 +299,8 @@ def _make_cluster(scenario: Scenario, seed: int, version: str, start_ms: int) ->
         boot=False,
         start_ms=start_ms,
         log_dirs=scenario.log_dirs,
+        zookeeper_set_acl=scenario.secured,
+        zookeeper_chroot=scenario.chroot,
     )
 
 

@@ -65,6 +65,8 @@ class Scenario:
         racks: a rack a broker; empty for none.
         config: the configuration that all brokers share, by Kafka's own keys.
         log_dirs: how many log directories each broker has.
+        secured: brokers and tools log in to ZooKeeper, and what they make there is theirs (`zookeeper.set.acl`).
+        chroot: where the cluster's znodes begin; empty for the root.
         recording: of a real cluster, to start from and to compare with; None for a cluster made new.
         start_step: the step of the recording to start from.
         steps: in order.
@@ -84,6 +86,8 @@ class Scenario:
     racks: dict[int, str]
     config: dict[str, str]
     log_dirs: int
+    secured: bool
+    chroot: str
     recording: Recording | None
     start_step: str
     steps: tuple[PlannedStep, ...]
@@ -124,6 +128,8 @@ def read_scenario(path: str | Path) -> Scenario:
         racks=world.racks,
         config={key: _config_text(value) for key, value in table.cluster.config.items()},
         log_dirs=table.cluster.log_dirs,
+        secured=table.cluster.zookeeper_set_acl,
+        chroot=table.cluster.zookeeper_chroot,
         recording=world.recording,
         start_step=table.cluster.step,
         steps=steps,

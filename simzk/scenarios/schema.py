@@ -34,6 +34,8 @@ class ClusterTable(Table, kw_only=True):
     racks: Count | dict[str, str] | None = None
     config: dict[str, str | int | bool] = {}
     log_dirs: Count = 1
+    zookeeper_set_acl: bool = False
+    zookeeper_chroot: Annotated[str, Meta(pattern="^((/[^/]+)+)?$")] = ""
     recording: str = field(name="from", default="")
     step: str = ""
 

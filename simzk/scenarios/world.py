@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError, SimzkError
 from simzk.kafka.releases import Releases
+from simzk.kafka.zookeeper_access import access_of
 from simzk.scenarios import schema
 from simzk.scenarios.source import did_you_mean
 from simzk.zookeeper.paths import is_valid_path
@@ -254,6 +255,10 @@ def start_world(source: Source, cluster: schema.ClusterTable) -> World:
     if len(set(brokers)) != len(brokers) or not brokers:
         source.fail(("cluster", "brokers"), f"{list(brokers)} are no distinct brokers", "each id once, and one or more")
     releases = _releases(source, cluster, brokers)
+    try:
+        access_of(cluster.zookeeper_chroot, secure=cluster.zookeeper_set_acl, oldest=releases.oldest.version)
+    except ConfigError as error:
+        source.fail(("cluster", error.where), error.what, error.right)
     world = World(source, brokers, _racks(source, cluster, brokers), None, {}, releases, cluster.log_dirs)
     world.check_broker(cluster.controller, ("cluster", "controller"))
     return world
@@ -303,6 +308,9 @@ def _recorded_world(source: Source, cluster: schema.ClusterTable) -> World:
     for key in ("brokers", "racks", "controller"):
         if getattr(cluster, key) is not None:
             source.fail(("cluster", key), "the recording says already what there is", "from and step alone")
+    for key in ("zookeeper_set_acl", "zookeeper_chroot"):
+        if getattr(cluster, key):
+            source.fail(("cluster", key), "a recorded tree is at the root and open to all", "from and step alone")
     path = source.path.parent / cluster.recording
     try:
         recorded = recording.load(path)

@@ -16,6 +16,8 @@ from simzk.errors import ConfigError
 from simzk.kafka import recording
 from simzk.kafka.cluster import KafkaCluster
 from simzk.kafka.recording import RecordedZnode, Recording
+from simzk.kafka.versions import kafka_version
+from simzk.kafka.zookeeper_access import Access
 from tests.kafka import recorded_transactions
 from tests.kafka.clusters import QUICK, quiet
 from tests.kafka.recorded_story import Story, play
@@ -175,6 +177,29 @@ def test_a_cluster_below_a_chroot_tells_the_same_history() -> None:
             return [f"{event.who} {event.what} {event.subject} {event.after}" for event in c.history]
 
     assert sorted(told("/a/b")) == sorted(told(""))
+
+
+@pytest.mark.parametrize(
+    ("version", "path", "open_to"),
+    [
+        ("3.9", "/consumers", "all"),
+        ("1.1", "/consumers", "readers"),
+        ("1.0", "/consumers", "all"),
+        ("1.1", "/config/brokers", "nobody"),
+        ("1.0", "/config/users", "nobody"),
+        ("0.10.1", "/config/users", "readers"),
+    ],
+)
+def test_what_strangers_may_do_depends_on_the_release(version: str, path: str, open_to: str) -> None:
+    """The first three are recorded in 3.9.1, 1.1.1 and 0.10.2.2; the others stand in ZkUtils and ZkData."""
+    rights = {"all": [(31, "world")], "readers": [(31, "auth"), (1, "world")], "nobody": [(31, "auth")]}
+    acl = Access(secure=True).acl(path, kafka_version(version))
+    assert [(entry.perms, entry.id.scheme) for entry in acl] == rights[open_to]
+
+
+def test_a_release_that_sets_no_acls_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"0\.8\.2 sets no ACLs"):
+        KafkaCluster("0.8.2", zookeeper_set_acl=True, boot=False)
 
 
 @pytest.mark.parametrize("chroot", ["kafka", "/kafka/", "/", "/a//b"])

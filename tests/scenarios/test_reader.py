@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from simzk.errors import ScenarioError
+from simzk.scenarios.player import Play
 from simzk.scenarios.reader import read_scenario
 from simzk.scenarios.schema import ACTIONS, EXPECTATIONS, ExpectPartition, Kill
 
@@ -301,3 +302,26 @@ def test_the_example_of_the_page_can_be_read(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "scenarios.md").read_text(encoding="utf-8")
     example = page.split("```toml\n")[1].split("```")[0]
     assert len(read_scenario(write(tmp_path, example)).steps) == 3
+
+
+def test_a_cluster_below_a_chroot_and_with_acls_is_read_and_played(tmp_path: Path) -> None:
+    text = GOOD.replace("brokers = 3\n", 'brokers = 3\nzookeeper_set_acl = true\nzookeeper_chroot = "/kafka"\n')
+    scenario = read_scenario(write(tmp_path, text))
+    assert (scenario.secured, scenario.chroot) == (True, "/kafka")
+    play = Play(scenario, seed=1)
+    play.run()
+    assert play.crash is None
+    assert not play.violations
+    assert play.cluster.server.tree.get("/kafka/brokers/topics/orders") is not None
+    play.cluster.close()
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ('zookeeper_chroot = "kafka"', "scenario.toml:6: cluster.zookeeper_chroot"),
+        ('version = "0.8.2"\nzookeeper_set_acl = true', "Kafka 0.8.2 sets no ACLs"),
+    ],
+)
+def test_a_chroot_or_acls_that_cannot_be_are_refused(tmp_path: Path, keys: str, said: str) -> None:
+    assert said in complaint(tmp_path, GOOD.replace("brokers = 3\n", f"brokers = 3\n{keys}\n"))
