@@ -319,7 +319,7 @@ def test_a_cluster_below_a_chroot_and_with_acls_is_read_and_played(tmp_path: Pat
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
-        ('zookeeper_chroot = "kafka"', "scenario.toml:6: cluster.zookeeper_chroot"),
+        ('zookeeper_chroot = "kafka"', "scenario.toml:6: zookeeper_chroot: "),
         ('version = "0.8.2"\nzookeeper_set_acl = true', "Kafka 0.8.2 sets no ACLs"),
     ],
 )
