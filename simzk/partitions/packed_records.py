@@ -93,15 +93,11 @@ class PackedRecords(Generic[Form]):
         Their upper halves are few, as those of zxids and times made in one go are.
         """
         self.reserve(first + len(numbers))
-        highs, kinds = numbers >> _LOW_BITS, np.zeros(len(numbers), dtype=np.intp)
-        if (highs == highs[:1]).all():
-            highs = highs[:1]
-        else:
-            highs, kinds = np.unique(highs, axis=0, return_inverse=True)
+        highs, kinds = _distinct(numbers >> _LOW_BITS)
         codes = np.array([self._code_of(tuple(high), form) for high in highs.tolist()], dtype=np.uint16)
         assert (codes != _BESIDE).all(), "rows are filled while there is room"
         self._low[first : first + len(numbers)] = numbers & _LOW_MASK
-        self._code[first : first + len(numbers)] = codes[kinds.ravel()]
+        self._code[first : first + len(numbers)] = codes[kinds]
 
     def update(self, rows: NDArray[np.integer], fields: Sequence[int], numbers: NDArray[np.int64]) -> None:
         """Write some of the numbers of rows that have a record.
@@ -113,11 +109,8 @@ class PackedRecords(Generic[Form]):
         """
         codes, highs = self._codes_of(rows), numbers >> _LOW_BITS
         assert (codes != _NO_RECORD).all(), "a row without a record"
-        kinds, inverse = np.unique(np.column_stack((codes, highs)), axis=0, return_inverse=True)
-        new_codes = np.array(
-            [self._code_with(int(kind[0]), fields, kind[1:].tolist()) for kind in kinds], dtype=np.uint16
-        )
-        to = new_codes[inverse.ravel()] if len(rows) else new_codes
+        kinds, inverse = _distinct(np.column_stack((codes, highs)))
+        to = np.array([self._code_with(code, fields, kind) for code, *kind in kinds.tolist()], dtype=np.uint16)[inverse]
         beside = (codes == _BESIDE) | (to == _BESIDE)
         packed = rows[~beside]
         for place, field in enumerate(fields):
@@ -163,9 +156,11 @@ class PackedRecords(Generic[Form]):
     def where(self, rows: NDArray[np.integer], is_so: Callable[[Form], bool]) -> NDArray[np.bool_]:
         """Which of the rows have a record of a form of which something is so: bool[k]."""
         codes = self._codes_of(rows)
-        kinds, inverse = np.unique(codes, return_inverse=True)
-        entries = [self._entries[code] if code != _BESIDE else None for code in kinds.tolist()]
-        found = np.array([entry is not None and is_so(entry[1]) for entry in entries], dtype=np.bool_)[inverse]
+        so = np.zeros(_BESIDE + 1, dtype=np.bool_)
+        for code in np.flatnonzero(np.bincount(codes)).tolist():
+            entry = self._entries[code] if code != _BESIDE else None
+            so[code] = entry is not None and is_so(entry[1])
+        found = so[codes]
         for place in np.flatnonzero(codes == _BESIDE).tolist():
             found[place] = is_so(self._beside[int(rows[place])][1])
         return found
@@ -204,3 +199,11 @@ class PackedRecords(Generic[Form]):
         assert all(self._entries[code] == entry for entry, code in self._codes.items())
         assert np.flatnonzero(self._code == _BESIDE).tolist() == sorted(self._beside)
         assert int(self._code[self._code != _BESIDE].max(initial=0)) < len(self._entries)
+
+
+def _distinct(rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+    """The different rows of an array, and which of them each row is; mostly all are one, which is seen at once."""
+    if (rows == rows[:1]).all():
+        return rows[:1], np.zeros(len(rows), dtype=np.intp)
+    kinds, inverse = np.unique(rows, axis=0, return_inverse=True)
+    return kinds, inverse.ravel()
