@@ -37,6 +37,7 @@ from simzk.zookeeper.server import Server
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from simzk.kafka.cost_model import CostModel
     from simzk.kafka.recording import RecordedZnode
     from simzk.kafka.schemas.broker_registration import BrokerRegistration
 
@@ -91,6 +92,8 @@ class KafkaCluster(Operations, Failures):
         boot: whether the brokers are started, and time runs until all are registered and a controller serves; else
             `restart` starts each.
         start_ms: what all clocks show at the beginning.
+        cost_model: how long the work of ZooKeeper and the controller takes, such as `cost_model.MEASURED`; nothing
+            where it is not given.
 
     >>> cluster = KafkaCluster(brokers=3, seed=1)
     >>> _ = cluster.create_topic("orders", partitions=1, assignment={0: [1, 2, 3]})
@@ -119,6 +122,7 @@ class KafkaCluster(Operations, Failures):
         zookeeper_chroot: str = "",
         boot: bool = True,
         start_ms: int = START_MS,
+        cost_model: CostModel | None = None,
     ) -> None:
         ids = broker_ids(brokers)
         rack_of = racks_of(ids, racks)
@@ -128,7 +132,9 @@ class KafkaCluster(Operations, Failures):
             raise ConfigError(f"there are {log_dirs} log directories", where="log_dirs", right="1 or more")
         access = access_of(zookeeper_chroot, secure=zookeeper_set_acl, oldest=releases.oldest.version)
         nothing = restoring.Restored.nothing()
-        self._build(releases, registrations, seed, tick_time_ms, cluster_id, log_dirs, nothing, start_ms, access)
+        self._build(
+            releases, registrations, seed, tick_time_ms, cluster_id, log_dirs, nothing, start_ms, cost_model, access
+        )
         if boot:
             for broker in self.brokers.values():
                 broker.start()
@@ -148,6 +154,7 @@ class KafkaCluster(Operations, Failures):
         base_port: int = BASE_PORT,
         start_ms: int = START_MS,
         log_dirs: int = 1,
+        cost_model: CostModel | None = None,
     ) -> Self:
         """A cluster that goes on from the tree of another, such as one recorded from a real cluster.
 
@@ -158,7 +165,8 @@ class KafkaCluster(Operations, Failures):
             tree: the znodes by path, such as `recording.load(path).tree(step)`.
             brokers: ids of further brokers.
             racks: the racks of brokers that are not registered in the tree.
-            version, seed, config, tick_time_ms, base_port, start_ms, log_dirs: as for a new cluster.
+            version, seed, config, tick_time_ms, base_port, start_ms, log_dirs, cost_model: as for a new
+                cluster.
 
         Raises:
             ZnodeError: a znode that the cluster needs cannot be used; path, field and why.
@@ -170,7 +178,7 @@ class KafkaCluster(Operations, Failures):
         cluster = cls.__new__(cls)
         releases = Releases(sorted(registrations), version, None, config)
         registered = dict(sorted(registrations.items()))
-        cluster._build(releases, registered, seed, tick_time_ms, None, log_dirs, restored, start_ms)
+        cluster._build(releases, registered, seed, tick_time_ms, None, log_dirs, restored, start_ms, cost_model)
         for broker, live in restored.live.items():
             cluster.brokers[broker].attach(live.session_id, live.epoch)
         cluster.run_until_quiet(_BOOT_LIMIT_SECONDS)
@@ -186,6 +194,7 @@ class KafkaCluster(Operations, Failures):
         log_dirs: int,
         restored: restoring.Restored,
         start_ms: int,
+        cost_model: CostModel | None = None,
         access: Access = AT_THE_ROOT,
     ) -> None:
         self._releases = releases
@@ -204,7 +213,9 @@ class KafkaCluster(Operations, Failures):
             zxid=restored.zxid,
         )
         self._watched: Watched = Below(self.server, access) if access.chroot else self.server
-        self.zookeeper_host = ZooKeeperHost(self.scheduler, self.network, self.server, start_ms=start_ms, access=access)
+        self.zookeeper_host = ZooKeeperHost(
+            self.scheduler, self.network, self.server, start_ms=start_ms, access=access, cost_model=cost_model
+        )
         self.zookeeper_faults = BrokerFaults(self.zookeeper_host, self.history, lambda: list(self.brokers))
         connections = Connections(self.scheduler, self.network)
         self.participants: list[Participant] = []
@@ -223,6 +234,7 @@ class KafkaCluster(Operations, Failures):
             new_topic_id=lambda: self._new_uuid("topic ids"),
             election_delay_us=self._election_delay_us,
             log_dirs=log_dirs,
+            cost_model=cost_model,
         )
         self.brokers: dict[int, Broker] = {
             broker: Broker(broker, registration, Process(self.scheduler, f"broker {broker}"), world)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from simzk.kafka.cost_model import ServiceQueue
 from simzk.kafka.zookeeper_access import AT_THE_ROOT, Access
 from simzk.simulation.fault_point import FaultPoint
 from simzk.simulation.fault_rules import FaultRules
@@ -24,6 +25,7 @@ from simzk.zookeeper.requests import ConnectRequest, Request
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
+    from simzk.kafka.cost_model import CostModel
     from simzk.simulation import Network, Scheduler, Timer
     from simzk.zookeeper.connection import Connection
     from simzk.zookeeper.server import Server
@@ -126,6 +128,7 @@ class ZooKeeperHost:
         server: the state machine.
         start_ms: what the server's clock shows when virtual time is 0.
         access: how the cluster's clients come to it.
+        cost_model: how long the server takes for requests; None where they cost nothing.
     """
 
     def __init__(
@@ -136,6 +139,7 @@ class ZooKeeperHost:
         *,
         start_ms: int,
         access: Access = AT_THE_ROOT,
+        cost_model: CostModel | None = None,
     ) -> None:
         self.access = access
         self.scheduler = scheduler
@@ -146,6 +150,8 @@ class ZooKeeperHost:
         self.faults: FaultPoint[Link, Request] = FaultPoint(self.rules, _Driver(self))
         self.on_foreign_output: Callable[[Connection, list[Outgoing]], None] | None = None
         self._links: dict[Connection, Link] = {}
+        self._cost_model = cost_model
+        self._work = ServiceQueue(scheduler, ADDRESS)
         self._tick: Timer | None = None
 
     @property
@@ -169,7 +175,14 @@ class ZooKeeperHost:
         """Close from the client's end: what was under way to it is lost, the server learns of it."""
         if link.open:
             link.open = False
-            self.network.send(link.client, ADDRESS, lambda: self.hang_up(link))
+            self.network.send(link.client, ADDRESS, lambda: self._in_turn(0, lambda: self.hang_up(link)))
+
+    def _in_turn(self, cost_us: int, work: Callable[[], None]) -> None:
+        """Do something now, or after what it costs where costs are counted."""
+        if self._cost_model is None:
+            work()
+        else:
+            self._work.put(cost_us, work)
 
     def pump(self) -> None:
         """Send what the server has to say, and see to its next tick."""
@@ -196,6 +209,13 @@ class ZooKeeperHost:
             return
         link.received_by_server = number
         assert not isinstance(request, ConnectRequest)
+        cost_us = 0 if self._cost_model is None else self._cost_model.of_request(request)
+        self._in_turn(cost_us, lambda: self._handle(link, xid, request))
+
+    def _handle(self, link: Link, xid: int, request: Request) -> None:
+        if link.connection not in self._links:  # closed while it waited
+            return
+        assert link.connection is not None
         if self.faults.active:
             self.faults.admit(link, xid, request)
         else:

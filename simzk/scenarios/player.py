@@ -18,6 +18,7 @@ from msgspec import structs
 
 from simzk.errors import ScenarioError, SimzkError
 from simzk.kafka.cluster import START_MS, KafkaCluster
+from simzk.kafka.cost_model import MEASURED
 from simzk.scenarios import action_words, actions, expectations, schema
 from simzk.scenarios.reader import step_waits
 from simzk.simulation import FaultPlan, Monitor
@@ -283,11 +284,18 @@ class Play:
 
 def _make_cluster(scenario: Scenario, seed: int, version: str, start_ms: int) -> KafkaCluster:
     """Return a recorded cluster as it was, or a new one whose brokers start at this instant."""
+    costs = MEASURED if scenario.measured_costs else None
     if scenario.recording is not None:
         tree = scenario.recording.tree(scenario.start_step)
         own = version or _told(scenario.version)
         return KafkaCluster.from_tree(
-            tree, version=own, seed=seed, config=scenario.config, start_ms=start_ms, log_dirs=scenario.log_dirs
+            tree,
+            version=own,
+            seed=seed,
+            config=scenario.config,
+            start_ms=start_ms,
+            log_dirs=scenario.log_dirs,
+            cost_model=costs,
         )
     return KafkaCluster(
         version or scenario.version,
@@ -301,6 +309,7 @@ def _make_cluster(scenario: Scenario, seed: int, version: str, start_ms: int) ->
         log_dirs=scenario.log_dirs,
         zookeeper_set_acl=scenario.secured,
         zookeeper_chroot=scenario.chroot,
+        cost_model=costs,
     )
 
 

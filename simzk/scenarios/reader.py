@@ -67,6 +67,7 @@ class Scenario:
         log_dirs: how many log directories each broker has.
         secured: brokers and tools log in to ZooKeeper, and what they make there is theirs (`zookeeper.set.acl`).
         chroot: where the cluster's znodes begin; empty for the root.
+        measured_costs: whether the work of ZooKeeper and the controller takes as long as was measured, not none.
         recording: of a real cluster, to start from and to compare with; None for a cluster made new.
         start_step: the step of the recording to start from.
         steps: in order.
@@ -88,6 +89,7 @@ class Scenario:
     log_dirs: int
     secured: bool
     chroot: str
+    measured_costs: bool
     recording: Recording | None
     start_step: str
     steps: tuple[PlannedStep, ...]
@@ -130,6 +132,7 @@ def read_scenario(path: str | Path) -> Scenario:
         log_dirs=table.cluster.log_dirs,
         secured=table.cluster.zookeeper_set_acl,
         chroot=table.cluster.zookeeper_chroot,
+        measured_costs=table.cluster.costs == "measured",
         recording=world.recording,
         start_step=table.cluster.step,
         steps=steps,

@@ -36,6 +36,7 @@ class ClusterTable(Table, kw_only=True):
     log_dirs: Count = 1
     zookeeper_set_acl: bool = False
     zookeeper_chroot: Annotated[str, Meta(pattern="^((/[^/]+)+)?$")] = ""
+    costs: Literal["none", "measured"] = "none"
     recording: str = field(name="from", default="")
     step: str = ""
 

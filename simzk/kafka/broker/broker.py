@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simzk.kafka.broker_config import BrokerConfig
+    from simzk.kafka.cost_model import CostModel
     from simzk.kafka.release_profile import KafkaVersion
     from simzk.kafka.releases import Release
     from simzk.kafka.schemas.broker_registration import BrokerRegistration
@@ -71,6 +72,7 @@ class World:
     new_topic_id: Callable[[], str]
     election_delay_us: Callable[[int], int]
     log_dirs: int
+    cost_model: CostModel | None
 
 
 class Broker:
@@ -214,6 +216,7 @@ class Broker:
             now_ms=world.now_ms,
             new_topic_id=world.new_topic_id,
             election_delay_us=lambda: world.election_delay_us(self.id),
+            cost_model=world.cost_model,
         )
         self.controller.on_registered = self._register
         self.session.before_new_session = self._before_new_session

@@ -79,11 +79,20 @@ class BrokerRequests:
         process: the controller's process.
         connections: the way to the brokers.
         context: what the controller knows.
+        order_us: what it costs the controller to name a partition to a broker.
     """
 
     def __init__(
-        self, controller_id: int, process: Process, connections: Connections, context: ControllerContext
+        self,
+        controller_id: int,
+        process: Process,
+        connections: Connections,
+        context: ControllerContext,
+        *,
+        order_us: int = 0,
     ) -> None:
+        self._order_us = order_us
+        self._orders = 0
         self._controller_id = controller_id
         self._process = process
         self._connections = connections
@@ -148,6 +157,12 @@ class BrokerRequests:
         self._send_stops()
         self.new_batch()
 
+    async def spend(self) -> None:
+        """Take the time that the orders given since the last call cost."""
+        orders, self._orders = self._orders, 0
+        if orders and self._order_us:
+            await self._process.sleep(orders * self._order_us)
+
     def _send_leaders(self) -> None:
         for broker, partitions in self._leaders.items():
             updates = tuple(
@@ -156,6 +171,7 @@ class BrokerRequests:
                 if (update := self._update(partition, is_new)) is not None
             )
             if broker in self._context.brokers:
+                self._orders += len(updates)
                 request = LeaderAndIsrRequest(*self._header(broker), updates)
                 self._put(broker, request, self._leaders_callback(broker))
 

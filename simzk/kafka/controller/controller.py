@@ -34,6 +34,7 @@ from simzk.zookeeper.requests import Delete, SetData
 
 if TYPE_CHECKING:
     from simzk.kafka.broker_config import BrokerConfig
+    from simzk.kafka.cost_model import CostModel
     from simzk.kafka.protocol import Error
     from simzk.kafka.rpc import Connections
     from simzk.kafka.topic_partition import TopicPartition
@@ -68,6 +69,7 @@ class KafkaController:
         election_delay_us: how long this broker is behind the quickest when it hears that there is no controller;
         asked at
             each election (which broker wins is chance in the real world, and an input here).
+        cost_model: how long its work takes; None where it costs nothing.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class KafkaController:
         now_ms: Callable[[], int],
         new_topic_id: Callable[[], str],
         election_delay_us: Callable[[], int],
+        cost_model: CostModel | None = None,
     ) -> None:
         self.broker_id = broker_id
         self.process = process
@@ -93,7 +96,8 @@ class KafkaController:
         self.new_topic_id = new_topic_id
         self.active_id: int | None = None
         self.context = ControllerContext(client.version.collections, flat=client.version.flat_assignments)
-        self.requests = BrokerRequests(broker_id, process, connections, self.context)
+        order_us = 0 if cost_model is None else cost_model.order_us
+        self.requests = BrokerRequests(broker_id, process, connections, self.context, order_us=order_us)
         self.requests.on_deletion_response = self._on_deletion_response
         self.log_dirs = LogDirFailures(self)
         self.requests.on_leaders_response = self.log_dirs.on_response

@@ -121,6 +121,7 @@ class PartitionStateMachine:
         for batch in [[p] for p in valid] if self._client.version.one_at_a_time else [valid]:
             elected |= await self._bring_online(batch, strategy)
         self._requests.send()
+        await self._requests.spend()
         return elected
 
     async def _bring_online(

@@ -81,6 +81,7 @@ class ReplicaStateMachine:
             for replica in replicas:
                 await self._handle_broker(replica.replica, [replica], target)
             self._requests.send()
+            await self._requests.spend()
             return
         by_broker: dict[int, list[PartitionAndReplica]] = {}
         for replica in replicas:
@@ -88,6 +89,7 @@ class ReplicaStateMachine:
         for broker in _grouped_order(list(by_broker), self._context.scala):
             await self._handle_broker(broker, by_broker[broker], target)
         self._requests.send()
+        await self._requests.spend()
 
     async def _handle_broker(self, broker: int, replicas: list[PartitionAndReplica], target: ReplicaState) -> None:
         states = self._context.replica_states
