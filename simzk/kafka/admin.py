@@ -93,7 +93,7 @@ class Operator:
             raise ConfigError(
                 f"no tool of Kafka {self._world.version.name} does this in ZooKeeper", where="via", right="a broker"
             )
-        if isinstance(request, DeleteTopicRequest) and self._world.version.deletion_by_hand:
+        if isinstance(request, DeleteTopicRequest) and self._world.version.deletion == "by hand":
             return self._in_session(lambda: self._delete_by_hand(what, request.name), what)
         if via == ZOOKEEPER or (via is None and is_by_tool(request, self._world.version)):
             return self._kept(self.process.spawn(self._by_tool(what, request), what))

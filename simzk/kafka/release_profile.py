@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from simzk.kafka import paths
-from simzk.kafka.topic_partition import Collections
+from simzk.kafka.topic_partition import Collections, TopicPartition
 from simzk.partitions.scala_order import json_partition_hash, scala_map_hash, string_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
 
     from simzk.kafka.schemas import broker_registration, topic
-    from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
+    from simzk.kafka.topic_partition import LeaderAndIsr
     from simzk.partitions.rules import ElectionRules
     from simzk.partitions.scala_order import Scala
 
@@ -35,6 +35,8 @@ class KafkaVersion:
         encode_topic: writes `/brokers/topics/T`.
         encode_state: writes a partition's `state`.
         encode_controller: writes `/controller` from a broker id and a time in ms.
+        encode_reassignment: writes `/admin/reassign_partitions`.
+        encode_election: writes `/admin/preferred_replica_election`.
         encode_config_change: writes the notice that an entity's configuration changed.
         encode_feature: writes `/feature` from its status; None where there is no such znode (before 2.7).
         cluster_ids: the cluster has an id (KIP-78, 0.10.1 and later).
@@ -67,27 +69,36 @@ class KafkaVersion:
         stumbles_over_nothing: nor does one whose znode holds no data (Jackson 2.10: 2.4 and later, recorded).
         counts_imbalance: the controller counts the partitions that another than the preferred broker leads (2.7 and
             later), and fails where there is no preferred one, since nobody holds the partition.
+        moves_to_dead: a reassignment to a broker that is dead waits for it (KAFKA-4214, 0.10.1); before, it is dropped.
+        widens_assignment: a reassignment that waits names its new replicas in the topic's znode (0.8.1 and later).
         broker_epochs: a registration has an epoch, and a broker that comes back at once is noticed (KIP-380).
         fenced: each write of a controller is fenced by its epoch, and its election is one multi (KAFKA-6082).
         idle_in_sync: a follower that has all there is stays in sync, dead or alive (KAFKA-7152).
         restores_assignment: partitions added to a topic that is being deleted are taken out again (KAFKA-6612).
+        isr_checks_per_lag: how often a leader looks for late followers in the time in which they are late.
+        refreshes_isr: whether a replica that goes offline is in the ISR is read; 0.8.0 goes by what it knows.
+        shutdown_by_topic: a controlled shutdown goes by the topics' znodes (0.8.0).
         waits_hashed: partitions that wait for a leader are taken in the order of an immutable hash map of all.
         byteswapped_maps: JSON maps hash as Scala before 2.12.8 does it; it decides the order of partitions in lists.
         flat_assignments: the controller keeps one map of partitions, not one for each topic; it decides orders.
         producer_ids: brokers take blocks of producer ids (KIP-98, 0.11 and later).
         plain_client_ids: the tool takes client ids of letters, digits, '.', '_' and '-' only (0.10 and 0.11).
-        registers_first: a broker registers before it stands for election (1.1 and later); before, it is the last thing
-            that it does at its start.
+        registers_first: a broker registers before it stands for election (0.8.0, and again from 1.1 on); between, it is
+            the last thing that it does at its start.
         looks_before_election: who stands for election looks first whether there is a controller (0.8.2 and later).
         asks_first: a path is made only where asking shows that it is not there, and parents are made by name before
             what they hold: the client up to 1.0 (zkclient).
         makes_parents_of_ids: a registration is made from the top down, parents tried too (ZKCheckedEphemeral, 0.9-1.0).
         one_at_a_time: the controller takes partitions and replicas one after another, not in batches (up to 1.0).
         case_classes: its key is the case class TopicAndPartition (up to 1.0); it decides orders.
+        elections_as_texts: a request of preferred elections is a set of texts (0.8.1 to 1.0); it decides orders.
         case_classes_in_brokers: so is that of what a leader is to announce (up to 0.10.1).
         clears_isr_changes: a new controller takes the announcements away that it finds (1.1 and later).
-        deletion_by_hand: no tool asks for the deletion of a topic: an operator makes the znode (0.8.1).
-        deletion_by_hand: bool
+        deletion: who asks for the deletion of a topic: the tool; 0.8.1 has none, and an operator makes the znode; the
+            tool of 0.8.0 deletes the topic's znodes itself, and the controller deletes nothing.
+        drops_disabled_deletions: a controller that may not delete takes the requests away (KAFKA-3175, 0.10.2).
+        deletion: Literal["asked", "by hand", "by the tool"]
+    drops_disabled_deletions: bool
     deletion_mark: what `/admin/delete_topics/T` holds.
         broker_configs_by_tool: the tool writes the configuration of brokers in ZooKeeper too.
         config_with_partitions: what the tool does with a topic's configuration when it adds partitions: 0.8.2 writes it
@@ -106,6 +117,8 @@ class KafkaVersion:
     encode_topic: Callable[[topic.TopicZnode], bytes]
     encode_state: Callable[[LeaderAndIsr], bytes]
     encode_controller: Callable[[int, int], bytes]
+    encode_reassignment: Callable[[Mapping[TopicPartition, Iterable[int]]], bytes]
+    encode_election: Callable[[Iterable[TopicPartition]], bytes]
     encode_config_change: Callable[[str], bytes]
     encode_feature: Callable[[int], bytes] | None
     cluster_ids: bool
@@ -134,10 +147,15 @@ class KafkaVersion:
     stumbles_over_unknown: bool
     stumbles_over_nothing: bool
     counts_imbalance: bool
+    moves_to_dead: bool
+    widens_assignment: bool
     broker_epochs: bool
     fenced: bool
     idle_in_sync: bool
     restores_assignment: bool
+    isr_checks_per_lag: int
+    refreshes_isr: bool
+    shutdown_by_topic: bool
     waits_hashed: bool
     byteswapped_maps: bool
     flat_assignments: bool
@@ -149,9 +167,11 @@ class KafkaVersion:
     makes_parents_of_ids: bool
     one_at_a_time: bool
     case_classes: bool
+    elections_as_texts: bool
     case_classes_in_brokers: bool
     clears_isr_changes: bool
-    deletion_by_hand: bool
+    deletion: Literal["asked", "by hand", "by the tool"]
+    drops_disabled_deletions: bool
     deletion_mark: bytes | None
     broker_configs_by_tool: bool
     config_with_partitions: Literal["left", "written again", "emptied"]
@@ -182,6 +202,8 @@ class KafkaVersion:
 
     def requested_hash(self, partition: tuple[str, int]) -> int:
         """The same for a request of preferred elections; up to 1.0 a set of texts is written there (`Json.encode`)."""
-        if self.case_classes:
+        if self.elections_as_texts:
             return string_hash(f'{{"topic":"{partition[0]}","partition":{partition[1]}}}')
+        if self.case_classes:
+            return self.collections.partition_hash(TopicPartition(*partition))
         return self.json_hash(partition)

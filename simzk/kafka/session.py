@@ -402,3 +402,6 @@ class ZooKeeperSession:
         handler = self.data_handlers.get(event.path)
         if handler is not None:
             handler(kind)
+        on_children = self.child_handlers.get(event.path)
+        if on_children is not None and kind == EventType.NODE_CREATED:
+            on_children()

@@ -25,9 +25,9 @@ from simzk.kafka.protocol import (
     ElectLeadersRequest,
     Error,
 )
-from simzk.kafka.schemas import admin, scram
+from simzk.kafka.schemas import scram
 from simzk.kafka.topic_partition import TopicPartition
-from simzk.kafka.zk_client import KafkaZooKeeperClient
+from simzk.kafka.zk_client import ANY_VERSION, KafkaZooKeeperClient
 from simzk.partitions.scala_order import immutable_order
 from simzk.zookeeper.replies import Code
 
@@ -88,6 +88,9 @@ async def run(
             case CreatePartitionsRequest():
                 return await handlers.create_partitions(request)
             case DeleteTopicRequest():
+                if version.deletion == "by the tool":
+                    await client.delete_recursive(paths.topic(request.name), ANY_VERSION)
+                    return OK
                 return await handlers.delete_topic(request)
             case AlterConfigRequest():
                 return await handlers.alter_config(request)
@@ -116,17 +119,17 @@ async def _elect(request: ElectLeadersRequest, client: KafkaZooKeeperClient) -> 
         every = [TopicPartition(name, number) for name, topic in found.items() for number in topic.partitions]
         partitions = tuple(partition_set(every, client.version.collections))
     listed = immutable_order(partitions, client.version.scala, client.version.requested_hash)
-    return await _ask(client, paths.PREFERRED_ELECTION, admin.encode_preferred_election(listed))
+    return await _ask(client, paths.PREFERRED_ELECTION, client.version.encode_election(listed))
 
 
 async def _reassign(request: AlterReassignmentsRequest, client: KafkaZooKeeperClient) -> AdminResponse:
     targets = {partition: target for partition, target in request.targets.items() if target is not None}
     if len(targets) != len(request.targets):
         return AdminResponse(Error.UNSUPPORTED_VERSION, "a reassignment cannot be cancelled")
-    return await _ask(client, paths.REASSIGN_PARTITIONS, admin.encode_reassignment(targets))
+    return await _ask(client, paths.REASSIGN_PARTITIONS, client.version.encode_reassignment(targets))
 
 
 async def _ask(client: KafkaZooKeeperClient, path: str, data: bytes) -> AdminResponse:
-    if await client.create(path, data) == Code.NODE_EXISTS:
+    if await client.create_recursive(path, data) == Code.NODE_EXISTS:
         return AdminResponse(Error.INVALID_REQUEST, f"{path} is there already")
     return OK

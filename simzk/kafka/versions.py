@@ -15,7 +15,7 @@ from typing import Final
 from simzk.errors import ConfigError
 from simzk.kafka import protocol
 from simzk.kafka.release_profile import KafkaVersion
-from simzk.kafka.schemas import broker_registration, cluster, config, controller, partition_state, topic
+from simzk.kafka.schemas import admin, broker_registration, cluster, config, controller, partition_state, topic
 from simzk.partitions.rules import rules_of
 
 _PATHS_3_9: Final = (
@@ -75,6 +75,8 @@ _3_9: Final = KafkaVersion(
     encode_topic=topic.encode_v3,
     encode_state=partition_state.encode,
     encode_controller=controller.encode_v2,
+    encode_reassignment=admin.encode_reassignment,
+    encode_election=admin.encode_preferred_election,
     encode_config_change=config.encode_change,
     encode_feature=cluster.encode_feature_v2,
     cluster_ids=True,
@@ -103,10 +105,15 @@ _3_9: Final = KafkaVersion(
     stumbles_over_unknown=False,
     stumbles_over_nothing=True,
     counts_imbalance=True,
+    moves_to_dead=True,
+    widens_assignment=True,
     broker_epochs=True,
     fenced=True,
     idle_in_sync=True,
     restores_assignment=True,
+    isr_checks_per_lag=2,
+    refreshes_isr=True,
+    shutdown_by_topic=False,
     waits_hashed=False,
     byteswapped_maps=False,
     flat_assignments=False,
@@ -118,9 +125,11 @@ _3_9: Final = KafkaVersion(
     makes_parents_of_ids=False,
     one_at_a_time=False,
     case_classes=False,
+    elections_as_texts=False,
     case_classes_in_brokers=False,
     clears_isr_changes=True,
-    deletion_by_hand=False,
+    deletion="asked",
+    drops_disabled_deletions=True,
     deletion_mark=None,
     broker_configs_by_tool=False,
     config_with_partitions="left",
@@ -249,6 +258,7 @@ _1_0: Final = replace(
     makes_parents_of_ids=True,
     one_at_a_time=True,
     case_classes=True,
+    elections_as_texts=True,
     clears_isr_changes=False,
     deletion_mark=b"",
     broker_configs_by_tool=True,
@@ -280,6 +290,8 @@ _0_10_1: Final = replace(
     scala="2.11",
     encode_broker=broker_registration.encode_v3,
     case_classes_in_brokers=True,
+    drops_disabled_deletions=False,
+    isr_checks_per_lag=1,
 )
 _0_10_0: Final = replace(
     _0_10_1,
@@ -288,6 +300,7 @@ _0_10_0: Final = replace(
     rules=rules_of((0, 10, 0)),
     encode_config_change=config.encode_change_v1,
     cluster_ids=False,
+    moves_to_dead=False,
     plain_client_ids=False,
     configured=frozenset({"topics", "clients"}),
     default_entities=False,
@@ -325,13 +338,34 @@ _0_8_1: Final = replace(
     rules=rules_of((0, 8, 1)),
     defaults=_0_8_2.defaults | {"controlled.shutdown.enable": "false", "auto.leader.rebalance.enable": "false"},
     looks_before_election=False,
-    deletion_by_hand=True,
+    deletion="by hand",
     config_with_partitions="emptied",
+)
+_0_8_0: Final = replace(
+    _0_8_1,
+    name="0.8.0",
+    number=(0, 8, 0),
+    rules=rules_of((0, 8, 0)),
+    encode_broker=broker_registration.encode_v1_spaced,
+    encode_topic=topic.encode_v1_spaced,
+    encode_state=partition_state.encode_spaced,
+    encode_controller=controller.encode_v1_spaced,
+    encode_reassignment=admin.encode_reassignment_spaced,
+    encode_election=admin.encode_preferred_election_spaced,
+    persistent_paths=(),
+    configured=frozenset(),
+    widens_assignment=False,
+    refreshes_isr=False,
+    shutdown_by_topic=True,
+    registers_first=True,
+    elections_as_texts=False,
+    deletion="by the tool",
+    config_with_partitions="left",
 )
 _LINES: Final = (
     *(_3_9, _3_8, _3_7, _3_6, _3_5, _3_4, _3_3, _3_2, _3_1, _3_0),
     *(_2_8, _2_7, _2_6, _2_5, _2_4, _2_3, _2_2, _2_1, _2_0),
-    *(_1_1, _1_0, _0_11, _0_10_2, _0_10_1, _0_10_0, _0_9, _0_8_2, _0_8_1),
+    *(_1_1, _1_0, _0_11, _0_10_2, _0_10_1, _0_10_0, _0_9, _0_8_2, _0_8_1, _0_8_0),
 )
 VERSIONS: Final = {version.name: version for version in _LINES}
 _OF_THEIR_OWN: Final = {"3.7.0": replace(_3_7, config_checks_controller=False)}

@@ -139,7 +139,10 @@ class KafkaZooKeeperClient:
 
     async def children(self, path: str) -> list[str]:
         """The names of a znode's children, in the order in which the server lists them."""
-        return children_of(await self.session.get_children(path))
+        reply = await self.session.get_children(path)
+        if reply.error == Code.NO_NODE and path in self.session.child_handlers:
+            await self.session.call(Exists(path, True))  # its creation is waited for
+        return children_of(reply)
 
     async def read(self, path: str) -> tuple[bytes | None, Stat] | None:
         """A znode's data and Stat; None where there is none."""
@@ -247,7 +250,11 @@ class KafkaZooKeeperClient:
             if self.version.makes_parents_of_ids:
                 await self.create(paths.parent(paths.BROKER_IDS), b"")
                 await self.create(paths.BROKER_IDS, b"")
-            return await self.create(path, data, EPHEMERAL), NO_EPOCH
+            code = await self.create(path, data, EPHEMERAL)
+            if code == Code.NO_NODE:
+                await self.create_recursive(paths.parent(path))
+                code = await self.create(path, data, EPHEMERAL)
+            return code, NO_EPOCH
         reply = await self.session.call(Multi((self.creation(path, None, EPHEMERAL), SetData(path, data, 0))))
         created, written = _results(reply)
         if created.error or written.error:

@@ -45,6 +45,7 @@ RELEASES = (
         "0.9.0.1",
         "0.8.2.2",
         "0.8.1.1",
+        "0.8.0",
     ),
 )
 CONFIG = {
@@ -125,9 +126,9 @@ class Story:
             boot=False,
             **self._options,
         )
-        if kafka_version(
-            self.release
-        ).deletion_by_hand:  # by whoever recorded the story, in a session open from the start
+        if (
+            kafka_version(self.release).deletion == "by hand"
+        ):  # by whoever recorded the story, in a session open from the start
             c.delete_znode("/nothing")
             c.run_for(1)
         return c
@@ -250,6 +251,7 @@ class Story:
             for path in self._let_in_again(step, broker):
                 late_fetch(c, path, broker)
             c.shutdown(broker)
+            follow_nobody_more(c, broker)
 
         if what.startswith(("boot", "restart")):
             return lambda c: c.restart(broker)
@@ -337,6 +339,14 @@ def _json(znode: RecordedZnode) -> dict[str, object]:
     fields = json.loads(znode.data or "")
     assert isinstance(fields, dict)
     return fields
+
+
+def follow_nobody_more(c: KafkaCluster, broker: int) -> None:
+    """A broker that stops does not come to fetch from those that lead now: whether it does is a race.
+
+    Where it did it is a `late_fetch`.
+    """
+    c.brokers[broker].replicas._follows_changed = lambda _replicas: None
 
 
 def late_fetch(c: KafkaCluster, path: str, broker: int) -> None:

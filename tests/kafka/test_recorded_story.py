@@ -119,8 +119,18 @@ def test_every_recorded_step_is_played(release: str) -> None:
     assert story.recorded.steps == ("a0-empty", *(name for name, _ in story.steps))
 
 
+IN_MEMORY_ALONE = {("0.8.0", "j-restart-broker3"), ("0.8.0", "k-delete-t2")}
+"""Steps after which it matters what the controller knows otherwise than the znodes: 0.8.0 hears of no leader's ISRs."""
+
+
 @pytest.mark.parametrize(
-    ("release", "start"), [(release, step) for release in RELEASES for step, _ in STORIES[release].steps[2:-1]]
+    ("release", "start"),
+    [
+        (release, step)
+        for release in RELEASES
+        for step, _ in STORIES[release].steps[2:-1]
+        if (release, step) not in IN_MEMORY_ALONE
+    ],
 )
 def test_a_cluster_goes_on_from_any_recorded_tree(release: str, start: str) -> None:
     story = STORIES[release]

@@ -91,6 +91,8 @@ def writers_of(release: str) -> Writers:
         state=version.encode_state,
         controller=version.encode_controller,
         change=version.encode_config_change,
+        reassignment=version.encode_reassignment,
+        election=version.encode_election,
     )
 
 

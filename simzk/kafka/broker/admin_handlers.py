@@ -98,11 +98,12 @@ class AdminHandlers:
         assignment = await self._assignment(request)
         if isinstance(assignment, AdminResponse):
             return assignment
-        await self._configs.write(f"topics/{name}", config.in_properties_order(request.config))
+        if "topics" in self._client.version.configured:
+            await self._configs.write(f"topics/{name}", config.in_properties_order(request.config))
         numbers = mutable_order(sorted(assignment), self._client.version.scala)
         partitions = {number: ReplicaAssignment(tuple(assignment[number])) for number in numbers}
         topic = TopicZnode(partitions, self._topic_id(request))
-        code = await self._client.create(paths.topic(name), self._client.version.encode_topic(topic))
+        code = await self._client.create_recursive(paths.topic(name), self._client.version.encode_topic(topic))
         if code == Code.NODE_EXISTS:
             return AdminResponse(Error.TOPIC_ALREADY_EXISTS, f"topic {name} is there already")
         return OK

@@ -201,6 +201,7 @@ class Broker:
             lag_max_us=config.integer("replica.lag.time.max.ms") * 1000,
             idle_in_sync=version.idle_in_sync,
             log_dirs=self.log_dirs,
+            takes_strangers=not version.widens_assignment,
         )
         self.fetchers.replicas = self.proposals.replicas = self.replicas
         wait_us = config.integer("replica.fetch.wait.max.ms") * 1000
@@ -405,7 +406,7 @@ class Broker:
 
     def _check_isrs(self) -> None:
         self.replicas.shrink_isrs()
-        period_us = self.config.integer("replica.lag.time.max.ms") * 500
+        period_us = self.config.integer("replica.lag.time.max.ms") * 1000 // self.version.isr_checks_per_lag
         self.process.call_later(period_us, self._check_isrs)
 
     def _on_config(self, entity_path: str, values: dict[str, str]) -> None:

@@ -77,6 +77,7 @@ class ReplicaManager:
         lag_max_us: how long a follower may be behind.
         idle_in_sync: whether a follower that has all there is stays in sync.
         log_dirs: where the logs are.
+        takes_strangers: whether a follower joins the ISR that the leader does not know to be assigned (0.8.0).
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class ReplicaManager:
         lag_max_us: int,
         idle_in_sync: bool,
         log_dirs: LogDirs,
+        takes_strangers: bool,
     ) -> None:
         self.broker_id = broker_id
         self.controller_epoch = 0
@@ -103,6 +105,7 @@ class ReplicaManager:
         self._lag_max_us = lag_max_us
         self._idle_in_sync = idle_in_sync
         self._log_dirs = log_dirs
+        self._takes_strangers = takes_strangers
         self._last_fetch_us: dict[int, int] = {}
         self._left_out: dict[tuple[TopicPartition, int], None] = {}
 
@@ -231,6 +234,8 @@ class ReplicaManager:
             return Error.NOT_LEADER_OR_FOLLOWER
         if leader_epoch != replica.state.leader_epoch:
             return Error.FENCED_LEADER_EPOCH
+        if follower not in replica.followers and self._takes_strangers:
+            replica.followers[follower] = FollowerProgress()
         progress = replica.followers.get(follower)
         if progress is None:
             return Error.NOT_LEADER_OR_FOLLOWER
@@ -286,7 +291,9 @@ class ReplicaManager:
 
     def _maybe_expand(self, replica: Replica, follower: int, progress: FollowerProgress) -> None:
         state = replica.state
-        if replica.proposed is not None or follower in state.isr or follower not in replica.replicas:
+        if replica.proposed is not None or follower in state.isr:
+            return
+        if follower not in replica.replicas and not self._takes_strangers:
             return
         if state.leader != self.broker_id or progress.log_end < replica.high_watermark:
             return

@@ -253,10 +253,14 @@ class ControllerContext:
         assert self.shutting_down.keys() <= self.brokers.keys() or not self.brokers
         assert all(partition in self.table for partition in self.being_reassigned)
 
+    def numbers_of(self, topic: str) -> Sequence[int]:
+        """The numbers of the partitions of a topic."""
+        numbers: Sequence[int] = self.table.partition[self.table.rows_of(topic)].tolist()
+        return numbers
+
     def mutable_partitions_of(self, topic: str) -> list[TopicPartition]:
         """The partitions of a topic as the map of them iterates."""
-        rows = self.table.rows_of(topic)
-        numbers: Sequence[int] = self.table.partition[rows].tolist()
+        numbers = self.numbers_of(topic)
         if self._flat:
             return mutable_partitions([TopicPartition(topic, number) for number in numbers], self.collections)
         return [TopicPartition(topic, number) for number in mutable_order(numbers, self.scala)]

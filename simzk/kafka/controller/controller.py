@@ -297,7 +297,8 @@ class KafkaController:
         children = session.child_handlers
         children[paths.BROKER_IDS] = lambda: self.put_event("broker change", self.cluster.process_brokers)
         children[paths.TOPICS] = lambda: self.put_event("topic change", self.cluster.process_topics)
-        children[paths.DELETE_TOPICS] = lambda: self.put_event("topic deletion", self.deletion.process_requests)
+        if client.version.deletion != "by the tool":
+            children[paths.DELETE_TOPICS] = lambda: self.put_event("topic deletion", self.deletion.process_requests)
         children[paths.LOG_DIR_EVENTS] = lambda: self.put_event("log dir failure", self.log_dirs.process_events)
         children[paths.ISR_CHANGES] = lambda: self.put_event("ISR changes", self.isr_changes.process_notifications)
         self._on_creation(paths.PREFERRED_ELECTION, "preferred election by znode", self.elections.process_znode)

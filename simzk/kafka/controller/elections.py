@@ -17,16 +17,15 @@ from simzk.kafka.controller.scala_set import ScalaSet, partition_set, replicas_o
 from simzk.kafka.controller.states import PartitionState, ReplicaState
 from simzk.kafka.protocol import ControlledShutdownRequest, ControlledShutdownResponse, Error
 from simzk.kafka.schemas import admin
-from simzk.kafka.topic_partition import PartitionAndReplica
+from simzk.kafka.topic_partition import PartitionAndReplica, TopicPartition
 from simzk.kafka.zk_client import ANY_VERSION
-from simzk.partitions.scala_order import immutable_order, product_hash
+from simzk.partitions.scala_order import immutable_order, mutable_order, product_hash
 from simzk.zookeeper.requests import Delete
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from simzk.kafka.controller.controller import KafkaController
-    from simzk.kafka.topic_partition import TopicPartition
 
 _FAILURE = {
     Strategy.PREFERRED: Error.PREFERRED_LEADER_NOT_AVAILABLE,
@@ -122,7 +121,7 @@ class LeaderElections:
             )
         )
         if controller.client.version.one_at_a_time:
-            for partition in self._with_factors(concerned):
+            for partition in self._in_turn(concerned):
                 await self._take_from(broker, partition)
             return ControlledShutdownResponse(Error.NONE, tuple(concerned.filter(lambda p: self._leader(p) == broker)))
         led = concerned.filter(lambda p: self._leader(p) == broker)
@@ -147,9 +146,19 @@ class LeaderElections:
         controller.requests.send()
         await controller.replicas.handle([PartitionAndReplica(partition, broker)], ReplicaState.OFFLINE)
 
-    def _with_factors(self, partitions: ScalaSet[TopicPartition]) -> list[TopicPartition]:
-        """The order of a set of pairs of a partition and its replication factor (up to 1.0)."""
+    def _in_turn(self, partitions: ScalaSet[TopicPartition]) -> list[TopicPartition]:
+        """The order of a set of pairs of a partition and its replication factor (up to 1.0).
+
+        In 0.8.0 that of a map of the topics, and in each of the map of partitions that its znode is read into.
+        """
         context = self._controller.context
+        if self._controller.client.version.shutdown_by_topic:
+            read = [
+                TopicPartition(topic, number)
+                for topic in mutable_order(context.topics, context.scala)
+                for number in immutable_order(sorted(context.numbers_of(topic), key=str), context.scala)
+            ]
+            return [partition for partition in read if partition in partitions]
         pairs = [(partition, len(context.assignment(partition).replicas)) for partition in partitions]
 
         def hash_of(pair: tuple[TopicPartition, int]) -> int:

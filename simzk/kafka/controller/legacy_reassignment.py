@@ -4,8 +4,10 @@ Rules of the module (KafkaController.onPartitionReassignment of those releases; 
   - while the target is not in sync, the topic's znode names target and old replicas together, and does not say which
     is which: after a failover that is known from the admin znode alone;
   - the admin znode lists what is under way, and goes with the last of it; deleted by hand it stops nothing;
-  - nothing is validated but that the partition exists; what is assigned so already is dropped; nothing is cancelled;
-    without any target the partition ends with nobody, and a broker named twice stands twice in the znode (recorded).
+  - nothing is validated but that the partition exists, up to 0.10.0 also that all of the target live; what is assigned
+    so already is dropped; nothing is cancelled; without any target the partition ends with nobody, and a broker named
+    twice stands twice in the znode (recorded);
+  - 0.8.0 names the target nowhere else, and leaves alone a leader that is in it, and its epoch.
 """
 
 from __future__ import annotations
@@ -70,12 +72,14 @@ class LegacyReassignments(Reassignments):
     async def _trigger(self, partitions: Iterable[TopicPartition]) -> None:
         """Start each; those that cannot be started, or need not be, leave the list."""
         controller, context = self._controller, self._controller.context
+        version = controller.client.version
         dropped: dict[TopicPartition, None] = {}
         for partition in partitions:
             target = context.being_reassigned[partition]
             known = context.knows(partition) and context.leadership(partition) is not None
             same = known and context.written(partition.topic)[partition.partition].replicas == target
-            if not known or same or partition.topic in context.to_be_deleted:
+            dead = not version.moves_to_dead and not all(context.is_live(broker) for broker in target)
+            if not known or same or dead or partition.topic in context.to_be_deleted:
                 if not same:
                     controller.note_refusal(f"reassignment of {partition}", Error.UNKNOWN_TOPIC_OR_PARTITION)
                 dropped[partition] = None
@@ -89,10 +93,11 @@ class LegacyReassignments(Reassignments):
         controller, context = self._controller, self._controller.context
         present = context.assignment(partition).replicas
         if not await self._are_in_sync(partition, target):
-            both = tuple(immutable_order((*target, *present), context.scala))
-            context.set_assignment(partition, ReplicaAssignment(both))
-            await self._write_topic(partition, ReplicaAssignment(both))
-            await self._raise_leader_epoch(partition, both)
+            if controller.client.version.widens_assignment:
+                both = tuple(immutable_order((*target, *present), context.scala))
+                context.set_assignment(partition, ReplicaAssignment(both))
+                await self._write_topic(partition, ReplicaAssignment(both))
+                await self._raise_leader_epoch(partition, both)
             new = [broker for broker in dict.fromkeys(target) if broker not in present]
             await controller.replicas.handle(replicas_of(partition, new), ReplicaState.NEW)
             return
@@ -101,7 +106,8 @@ class LegacyReassignments(Reassignments):
         done = ReplicaAssignment(target)
         if target:  # else nobody can be elected
             context.set_assignment(partition, done)
-            await self._move_leader(partition, done)
+            if controller.client.version.widens_assignment or not self._is_led_by_one_of(partition, target):
+                await self._move_leader(partition, done)
         await self._stop_removed(partition, [broker for broker in present if broker not in target])
         await self._write_topic(partition, done)
         await self._finish({partition: None})
@@ -109,6 +115,11 @@ class LegacyReassignments(Reassignments):
             context.set_assignment(partition, done)
         controller.send_metadata([partition])
         await controller.deletion.resume_topics([partition.topic])
+
+    def _is_led_by_one_of(self, partition: TopicPartition, replicas: Sequence[int]) -> bool:
+        context = self._controller.context
+        state = context.leadership(partition)
+        return state is not None and state.leader in replicas and context.is_live(state.leader)
 
     async def _finish(self, partitions: Mapping[TopicPartition, None]) -> None:
         """Partitions leave the list, here and in the znode, which goes with the last.

@@ -20,7 +20,6 @@ from simzk.kafka.controller.partition_state_machine import Strategy
 from simzk.kafka.controller.scala_set import mutable_partitions
 from simzk.kafka.controller.states import PartitionState, ReplicaState
 from simzk.kafka.protocol import Error
-from simzk.kafka.schemas import admin
 from simzk.kafka.schemas.topic import TopicZnode
 from simzk.kafka.topic_partition import LeaderAndIsr, PartitionAndReplica, ReplicaAssignment, TopicPartition
 from simzk.kafka.zk_client import ANY_VERSION
@@ -292,7 +291,7 @@ class Reassignments:
                 await controller.client.fenced([delete], context.epoch_version)
             controller.put_event("reassignment by znode", self.process_znode)
             return
-        data = admin.encode_reassignment(left)
+        data = controller.client.version.encode_reassignment(left)
         (result,) = await controller.client.fenced(
             [SetData(paths.REASSIGN_PARTITIONS, data, ANY_VERSION)], context.epoch_version
         )

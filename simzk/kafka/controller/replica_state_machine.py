@@ -5,6 +5,7 @@ Rules of the module:
   - a replica that goes offline leaves the ISR by the rule of `partitions.isr`; the write is tried again where the
     leader was quicker;
   - a state that a controller of a later epoch wrote is left alone, and so is the replica;
+  - 0.8.0 leaves the state alone of a replica that it does not know to be in sync;
   - a transition that may not be is left out.
 """
 
@@ -140,6 +141,11 @@ class ReplicaStateMachine:
         for replica in replicas:
             requests.add_stop(broker, replica.topic_partition, delete=False)
         led = [replica.topic_partition for replica in replicas if context.leadership(replica.topic_partition)]
+        if not self._client.version.refreshes_isr:
+            known_out = [p for p in led if (state := context.leadership(p)) is not None and broker not in state.isr]
+            for partition in known_out:
+                context.replica_states[PartitionAndReplica(partition, broker)] = ReplicaState.OFFLINE
+            led = [partition for partition in led if partition not in known_out]
         for partition in await self._remove_from_isr(broker, led):
             if partition.topic not in context.to_be_deleted:
                 others = [other for other in context.assignment(partition).replicas if other != broker]

@@ -39,7 +39,8 @@ class TopicDeletion:
         context = self._controller.context
         topics = await self._controller.client.children(paths.DELETE_TOPICS)
         if not self._enabled:
-            await self._controller.client.delete_children(paths.DELETE_TOPICS, topics, context.epoch_version)
+            if self._controller.client.version.drops_disabled_deletions:
+                await self._controller.client.delete_children(paths.DELETE_TOPICS, topics, context.epoch_version)
             return
         context.to_be_deleted = dict.fromkeys(topics)
         offline = [topic for topic in topics if self._has_offline_replica(topic)]
@@ -54,7 +55,8 @@ class TopicDeletion:
         await controller.client.delete_children(paths.DELETE_TOPICS, unknown, context.epoch_version)
         known = [topic for topic in topics if topic in context.topics]
         if not self._enabled:
-            await controller.client.delete_children(paths.DELETE_TOPICS, known, context.epoch_version)
+            if controller.client.version.drops_disabled_deletions:
+                await controller.client.delete_children(paths.DELETE_TOPICS, known, context.epoch_version)
         elif known:
             moving = {partition.topic for partition in context.being_reassigned}
             context.to_be_deleted.update(dict.fromkeys(known))
