@@ -30,7 +30,7 @@ def add_options(parser: argparse.ArgumentParser, port: Callable[[str], int]) -> 
         "--tls-cert",
         metavar="FILE",
         type=Path,
-        help="the server's certificate, PEM, or a key store, .jks or .p12; secures --port where there is no --secure-port",
+        help="the server's certificate, PEM, .jks or .p12; without --secure-port it is --port's",
     )
     group.add_argument("--tls-key", metavar="FILE", type=Path, help="its private key, PEM (default: in --tls-cert)")
     group.add_argument(
