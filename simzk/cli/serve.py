@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from simzk.serve.admin import AdminServer
     from simzk.serve.ensemble_tcp import EnsembleTcp
+    from simzk.serve.metrics_server import MetricsServer
 
 DEFAULT_PORT = 2181
 FAILED = 1
@@ -41,14 +42,14 @@ def main(arguments: list[str]) -> int:
     asked = _parser().parse_args(arguments)
     files = [read_settings(asked, config) for config in asked.config or (None,)]
     server = _server(files, asked)
-    admins = _admins(server)
+    admins, metrics = _admins(server), _metrics(server)
     for notice in server.notices:
         sys.stderr.write(f"simzk: warning: {notice}\n")
     for loss in server.losses:
         sys.stderr.write(f"simzk: lost: {loss}\n")
     _spare_the_living()
     _allow_open_files()
-    return asyncio.run(_serve(server, admins))
+    return asyncio.run(_serve(server, admins, metrics))
 
 
 def _server(files: Sequence[Settings], asked: argparse.Namespace) -> TcpServer | EnsembleTcp:
@@ -170,6 +171,23 @@ def _admins(server: TcpServer | EnsembleTcp) -> list[AdminServer]:
     return [AdminServer(server, settings.admin_address, settings.admin_port, settings.admin_path)]
 
 
+def _metrics(server: TcpServer | EnsembleTcp) -> list[MetricsServer]:
+    """The port for Prometheus, where one is asked for.
+
+    Raises:
+        ConfigError: it cannot listen, or there are several servers to tell of.
+    """
+    metrics = server.settings.metrics
+    if metrics is None:
+        return []
+    if not isinstance(server, TcpServer):
+        right = "one server, or /metrics of the AdminServers"
+        raise ConfigError("there is one port for the metrics of several servers", where="metricsProvider", right=right)
+    from simzk.serve.metrics_server import MetricsServer
+
+    return [MetricsServer(server, metrics)]
+
+
 def _spare_the_living() -> None:
     """Let the garbage collector look at znodes rarely: it finds nothing in them, and a million of them cost a second.
 
@@ -186,7 +204,7 @@ def _allow_open_files() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-async def _serve(server: TcpServer | EnsembleTcp, admins: list[AdminServer]) -> int:
+async def _serve(server: TcpServer | EnsembleTcp, admins: list[AdminServer], metrics: list[MetricsServer]) -> int:
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -196,6 +214,9 @@ async def _serve(server: TcpServer | EnsembleTcp, admins: list[AdminServer]) -> 
     for admin in admins:
         await admin.start()
         sys.stderr.write(f"simzk: AdminServer on http://{admin.name}{server.settings.admin_path}\n")
+    for endpoint in metrics:
+        await endpoint.start()
+        sys.stderr.write(f"simzk: metrics on http://{endpoint.name}/metrics\n")
     sys.stdout.write(f"listening on {server.name}\n")
     sys.stdout.flush()
     await stopped.wait()
@@ -203,8 +224,8 @@ async def _serve(server: TcpServer | EnsembleTcp, admins: list[AdminServer]) -> 
         loop.remove_signal_handler(number)
         signal.signal(number, signal.SIG_IGN)  # it is stopping already
     server.stop()
-    for admin in admins:
-        admin.stop()
+    for door in (*admins, *metrics):
+        door.stop()
     if server.failure is not None:
         sys.stderr.write(f"simzk: error: {server.failure}\n")
         return FAILED

@@ -1,11 +1,10 @@
 """The AdminServer: the monitoring commands, metrics and faults over HTTP (§5).
 
 Rules of this module:
-  - `/commands/<name>` answers as the real server's, where nothing of what is here is a POST; `/metrics` is
-    Prometheus's text;
+  - `/commands/<name>` answers as the real server's, status by status; `/metrics` is Prometheus's text, which the real
+    one tells on a port of its own only;
   - POST of `/faults/<verb>?...`, and GET of `/faults`, are simzk's own: a test's verbs for those who have only HTTP
     (admin_faults.py);
-  - one request a connection, its body is not looked at, at most `REQUEST_BYTES` of it are read;
   - it runs on the loop of the server that it tells of;
   - of a server of an ensemble that is stopped it tells nothing (a real one's is gone with it), but faults are taken,
     for they are how it starts again.
@@ -15,37 +14,26 @@ Source: org.apache.zookeeper.server.admin.JettyAdminServer, JsonOutputter.
 
 from __future__ import annotations
 
-import asyncio
 import json
-from email.utils import formatdate
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import parse_qsl, unquote, urlsplit
+from typing import TYPE_CHECKING, Any
 
 from simzk.errors import SimzkError
-from simzk.serve.admin_commands import BY_NAME, COMMANDS, SET_TRACE_MASK, SNAPSHOT, UNLESS_LOOKING
+from simzk.serve.admin_commands import BY_NAME, COMMANDS, RESTORE, SET_TRACE_MASK, SNAPSHOT, UNLESS_LOOKING
 from simzk.serve.admin_faults import FAULTS
 from simzk.serve.admin_snapshot import Refusal, Snapshots
-from simzk.serve.tcp import bind, name_of
+from simzk.serve.http import JSON, STREAM, HttpServer, Request, Response, error_page, no_servlet, nothing
+from simzk.serve.metrics_server import tell
 from simzk.wire.four_letter_words import NOT_SERVING
-from simzk.wire.monitoring import prometheus
 
 if TYPE_CHECKING:
     from simzk.serve.tcp import TcpServer
 
-REQUEST_BYTES = 16 * 1024
-BACKLOG = 100
-_JSON, _HTML, _TEXT = "application/json", "", "text/plain; version=0.0.4; charset=utf-8"
-_BYTES = "application/octet-stream"
-
-
-class Response(NamedTuple):
-    """What is answered."""
-
-    status: HTTPStatus
-    kind: str
-    body: str | bytes
-    headers: tuple[tuple[str, str], ...] = ()
+_SERVLET = "org.apache.zookeeper.server.admin.JettyAdminServer$CommandServlet"
+_STUMBLE = (
+    'java.lang.NullPointerException: Cannot invoke "org.apache.zookeeper.server.admin.CommandResponse.getStatusCode()" '
+    'because "cmdResponse" is null'
+)
 
 
 def pretty(value: Any, indent: str = "") -> str:
@@ -69,7 +57,7 @@ def pretty(value: Any, indent: str = "") -> str:
     return json.dumps(value)
 
 
-class AdminServer:
+class AdminServer(HttpServer):
     """The HTTP door of one server.
 
     Args:
@@ -84,65 +72,46 @@ class AdminServer:
 
     def __init__(self, server: TcpServer, address: str, port: int, path: str = "/commands") -> None:
         self.follow(server)
-        self._listener = bind(address, port, BACKLOG)
+        super().__init__(address, port, self._answer, idle_ms=server.settings.admin_idle_ms)
         self._path = path
-        self._accepting: asyncio.Server | None = None
-        self.name = name_of(self._listener)
 
     def follow(self, server: TcpServer) -> None:
         """Tell of this server from now on: the one that it told of was stopped, and has been started anew."""
         self._server = server
         self._snapshots = Snapshots(server, server.settings.snapshot_interval_ms)
 
-    async def start(self) -> None:
-        """Begin to answer, on the running loop."""
-        self._accepting = await asyncio.get_running_loop().create_server(
-            lambda: _Request(self), sock=self._listener, backlog=BACKLOG
-        )
-
-    def stop(self) -> None:
-        """Answer no more."""
-        if self._accepting is not None:
-            self._accepting.close()
-        self._listener.close()
-
-    def answer(self, method: str, target: str, authorization: str | None, address: str) -> Response:
-        """What a request is answered that comes from an address, with that header or without it."""
-        parts = urlsplit(target)
-        path, query = unquote(parts.path).rstrip("/"), dict(parse_qsl(parts.query))
-        if path == "/faults" and method in ("GET", "HEAD"):
+    def _answer(self, request: Request) -> Response:
+        path = request.plain_path
+        if path == "/faults" and request.method in ("GET", "HEAD"):
             return _json({"command": "faults", "rules": self._rules(), "error": None})
         if path.startswith("/faults/"):
-            if method != "POST":
-                return Response(HTTPStatus.METHOD_NOT_ALLOWED, _TEXT, "a fault is a POST\n")
-            return self._inject(path.removeprefix("/faults/"), query)
+            if request.method != "POST":
+                return _json({"error": "a fault is a POST"}, HTTPStatus.METHOD_NOT_ALLOWED)
+            return self._inject(path.removeprefix("/faults/"), request.parameters)
         if not self._server.host.is_open:
-            return Response(HTTPStatus.SERVICE_UNAVAILABLE, _TEXT, "this server is stopped\n")
-        is_command = f"{path}/".startswith(f"{self._path}/")
-        if method == "OPTIONS":
-            allowed = "GET, HEAD, POST, TRACE, OPTIONS" if is_command else "GET, HEAD, TRACE, OPTIONS"
-            return Response(HTTPStatus.OK, _HTML, "", (("Allow", allowed),))
-        if method == "TRACE":
-            return Response(HTTPStatus.FORBIDDEN, _HTML, "")
-        if method not in ("GET", "HEAD") and not (method == "POST" and is_command):
-            return Response(HTTPStatus.METHOD_NOT_ALLOWED, _TEXT, f"{method} is not answered here\n")
-        if path == self._path:
+            return _json({"error": "this server is stopped"}, HTTPStatus.SERVICE_UNAVAILABLE)
+        if path == "/metrics" and request.method in ("GET", "HEAD"):
+            return tell(self._server, request, of_process=False)
+        if not f"{path}/".startswith(f"{self._path}/") or request.method == "TRACE":
+            return no_servlet(request)
+        if request.method == "OPTIONS":
+            return nothing(HTTPStatus.OK, ("Allow", "GET, HEAD, POST, TRACE, OPTIONS"), is_dated=True)
+        if request.method not in ("GET", "HEAD", "POST"):
+            return nothing(HTTPStatus.METHOD_NOT_ALLOWED)
+        return self._command(request, path.removeprefix(self._path).removeprefix("/"))
+
+    def _command(self, request: Request, name: str) -> Response:
+        if not name:
             names = sorted(command.names[0] for command in COMMANDS)
             links = "".join(f'<a href="{self._path}/{name}">{name}</a>\n<br/>\n' for name in names)
-            return Response(HTTPStatus.OK, _HTML, links)
-        if path.startswith(f"{self._path}/"):
-            name = path.removeprefix(f"{self._path}/")
-            if name in UNLESS_LOOKING and not self._server.host.server.mode:
-                return _looking(UNLESS_LOOKING[name])
-            if name in SNAPSHOT:
-                return self._snapshot(method, query, authorization, address)
-            if method == "POST" and name in BY_NAME:
-                return _no_post(name)
-            return self._tell(name, query)
-        if path == "/metrics":
-            with self._server.host.lock:
-                return Response(HTTPStatus.OK, _TEXT, prometheus(self._server.report()))
-        return Response(HTTPStatus.NOT_FOUND, _TEXT, f"there is nothing at {path or '/'}\n")
+            return Response(HTTPStatus.OK, "", links)
+        if name in UNLESS_LOOKING and not self._server.host.server.mode:
+            return _looking(UNLESS_LOOKING[name])
+        if name in SNAPSHOT or name in RESTORE:
+            return self._guarded(request, SNAPSHOT[0] if name in SNAPSHOT else RESTORE[0])
+        if request.method == "POST" and name in BY_NAME:
+            return _stumbled(request)
+        return self._tell(name, request.parameters)
 
     def _tell(self, name: str, query: dict[str, str]) -> Response:
         command = BY_NAME.get(name)
@@ -158,16 +127,32 @@ class AdminServer:
         told["command"] = primary
         return _json(told if "error" in told else {**told, "error": None})
 
-    def _snapshot(self, method: str, query: dict[str, str], authorization: str | None, address: str) -> Response:
-        taken = self._snapshots.take(authorization, address) if method != "POST" or authorization is None else None
-        if taken is None:
-            return _no_post(SNAPSHOT[0])
+    def _guarded(self, request: Request, name: str) -> Response:
+        """A command that is not for everybody, and only by its own method."""
+        address = request.address
+        if self._server.settings.believes_proxies:
+            address = request.headers.get("x-forwarded-for", address).split(",")[0].strip()
+        refusal = self._snapshots.who_is_not_let(request.headers.get("authorization"), address)
+        if refusal is not None:
+            return _refused(name, refusal)
+        if (request.method == "POST") != (name == RESTORE[0]):
+            return _stumbled(request)
+        return self._restore(request.body) if name == RESTORE[0] else self._snapshot(request)
+
+    def _snapshot(self, request: Request) -> Response:
+        taken = self._snapshots.take()
         if isinstance(taken, Refusal):
-            return _json({"command": SNAPSHOT[0], "error": taken.error}, taken.status)
+            return _refused(SNAPSHOT[0], taken)
         headers = (("last_zxid", f"0x{taken.zxid:x}"), ("snapshot_size", str(len(taken.data))))
-        if query.get("streaming", "true").lower() == "true":
-            return Response(HTTPStatus.OK, _BYTES, taken.data, headers)
+        if request.parameters.get("streaming", "true").lower() == "true":
+            return Response(HTTPStatus.OK, STREAM, taken.data, headers)
         return _json({"command": SNAPSHOT[0], "error": None})._replace(headers=headers)
+
+    def _restore(self, data: bytes) -> Response:
+        zxid = self._snapshots.restore(data)
+        if isinstance(zxid, Refusal):
+            return _refused(RESTORE[0], zxid)
+        return _json({"last_zxid": zxid, "command": RESTORE[0], "error": None})
 
     def _set_trace_mask(self, query: dict[str, str]) -> str | None:
         """Keep the mask that is asked for, or say what is wrong with it."""
@@ -197,9 +182,15 @@ class AdminServer:
             return [rule.as_dict() for rule in self._server.host.rules.list()]
 
 
-def _no_post(name: str) -> Response:
-    """What is no command of POST: there the real server stumbles, with this status."""
-    return Response(HTTPStatus.INTERNAL_SERVER_ERROR, _TEXT, f"{name} is not a POST\n")
+def _stumbled(request: Request) -> Response:
+    """What is answered to a method that a command has not got: there the real server stumbles."""
+    return error_page(request, HTTPStatus.INTERNAL_SERVER_ERROR, _STUMBLE, servlet=_SERVLET, cause=_STUMBLE)._replace(
+        closes=True
+    )
+
+
+def _refused(name: str, refusal: Refusal) -> Response:
+    return _json({"command": name, "error": refusal.error}, refusal.status)
 
 
 def _looking(name: str) -> Response:
@@ -209,55 +200,4 @@ def _looking(name: str) -> Response:
 
 
 def _json(told: dict[str, Any], status: HTTPStatus = HTTPStatus.OK) -> Response:
-    return Response(status, _JSON, pretty(told))
-
-
-def _header(head: bytes, name: bytes) -> str | None:
-    """A header's value, without the blanks round it; None where there is none of this name."""
-    for line in head.split(b"\r\n")[1:]:
-        key, _, value = line.partition(b":")
-        if key.lower() == name:
-            return value.strip().decode("latin-1")
-    return None
-
-
-class _Request(asyncio.Protocol):
-    """One connection: its request is read as far as the end of its head, answered, and it is closed."""
-
-    def __init__(self, admin: AdminServer) -> None:
-        self._admin = admin
-        self._transport: asyncio.Transport | None = None
-        self._head = b""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        self._head += data
-        head, blank, _ = self._head.partition(b"\r\n\r\n")
-        if not blank and len(self._head) <= REQUEST_BYTES:
-            return
-        words = head.partition(b"\r\n")[0].decode("latin-1").split(" ")
-        if not blank or len(words) != 3 or not words[2].startswith("HTTP/1."):
-            self._send("GET", Response(HTTPStatus.BAD_REQUEST, _TEXT, "this is no request of HTTP/1.1\n"))
-        else:
-            assert self._transport is not None
-            address = self._transport.get_extra_info("peername")[0]
-            self._send(words[0], self._admin.answer(words[0], words[1], _header(head, b"authorization"), address))
-
-    def _send(self, method: str, response: Response) -> None:
-        assert self._transport is not None
-        body = response.body if isinstance(response.body, bytes) else response.body.encode()
-        named = (*((("Content-Type", response.kind),) if response.kind else ()), *response.headers)
-        headers = "".join(f"{name}: {value}\r\n" for name, value in named)
-        head = (
-            f"HTTP/1.1 {response.status.value} {response.status.phrase}\r\n"
-            f"Date: {formatdate(usegmt=True)}\r\n"
-            f"{headers}"
-            f"Content-Length: {len(body)}\r\n"
-            "Connection: close\r\n\r\n"
-        )
-        self._transport.pause_reading()
-        self._transport.write(head.encode() + (b"" if method == "HEAD" else body))
-        self._transport.close()
+    return Response(status, JSON, pretty(told))

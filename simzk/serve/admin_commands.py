@@ -203,7 +203,7 @@ class Command(NamedTuple):
     tell: Callable[[Report], Answer]
 
 
-SNAPSHOT = ("snapshot", "snap")
+SNAPSHOT, RESTORE = ("snapshot", "snap"), ("restore", "rest")
 SET_TRACE_MASK = ("set_trace_mask", "stmk")
 COMMANDS = (
     Command(("configuration", "conf", "config"), _configuration),
@@ -221,6 +221,7 @@ COMMANDS = (
     Command(("monitor", "mntr"), _monitor),
     Command(("observer_connection_stat_reset", "orst"), _nothing),
     Command(("observers", "obsr"), admin_place.observers),
+    Command(RESTORE, _nothing),  # beside the last zxid
     Command(("ruok",), _nothing),
     Command(("server_stats", "srvr"), _server_stats),
     Command(SET_TRACE_MASK, _get_trace_mask),  # told once it is set

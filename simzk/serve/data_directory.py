@@ -314,6 +314,16 @@ class DataDirectory:
         assert self._last_snapshot is not None
         return self._last_snapshot
 
+    def start_anew(self) -> None:
+        """The server has another tree than what was logged leads to: it is on disk when this returns.
+
+        Raises:
+            OSError: as `sync`.
+        """
+        assert self._server is not None
+        self._digest = TreeDigest(self._server.tree)
+        self.snapshot()
+
     def _is_snapshot_due(self) -> bool:
         limited = self._storage.snap_limit_kib > 0
         return self._since_snapshot > self._snapshot_after or (

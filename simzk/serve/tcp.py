@@ -307,6 +307,7 @@ class TcpServer:
             uptime_ms=self.uptime_ms(),
             date_of=java_date,
             disk=directory.measured if directory is not None else {},
+            slow_fsync_ms=settings.storage.slow_fsync_ms,
             open_files=open_files(),
         )
 

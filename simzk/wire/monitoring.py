@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 READ_ONLY = "read-only"
 DEFAULT_TRACE_MASK = 306
-_SLOW_FSYNC_MS = 1000
 _GAUGE_BUCKETS = 64  # of the map in which the real server keeps its gauges, and in whose order it tells them
 _SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 _TRIGGERED = {
@@ -85,7 +84,7 @@ def ephemeral_paths(report: Report) -> dict[int, list[str]]:
     return {session_id: tree.ephemerals_of(session_id) for session_id in tree.ephemerals}
 
 
-def _counters(report: Report) -> dict[str, int]:
+def counters(report: Report) -> dict[str, int]:
     """All counts of things that happened; 0 where they cannot."""
     statistics = report.statistics
     counted = {
@@ -96,6 +95,9 @@ def _counters(report: Report) -> dict[str, int]:
         "connection_revalidate_count": statistics.revalidations,
         "prep_processor_request_queued": statistics.requests,
         "response_bytes": statistics.response_bytes,
+        "restore_error_count": statistics.restore_errors,
+        "restore_rate_limited_count": statistics.restores_limited,
+        "snapshot_rate_limited_count": statistics.snapshots_limited,
         "sessionless_connections_expired": statistics.expired_silent,
         "stale_sessions_expired": report.server.expired,
         "sync_processor_request_queued": statistics.requests,
@@ -109,7 +111,7 @@ def _counters(report: Report) -> dict[str, int]:
     return {name: counted.get(name, 0) for name in COUNTERS}
 
 
-def _summaries(report: Report) -> dict[str, Summary]:
+def summaries(report: Report) -> dict[str, Summary]:
     """All summaries by name; those of what cannot happen are empty."""
     triggered = report.server.watches.triggered
     known = {
@@ -124,13 +126,13 @@ def _summaries(report: Report) -> dict[str, Summary]:
     return {**plain, **{name: known.get(name, empty) for name in PERCENTILES}, **sizes, **times}
 
 
-def _has_percentiles(name: str) -> bool:
+def has_percentiles(name: str) -> bool:
     return name in PERCENTILES or name.endswith(ensemble_monitoring.QUEUE_TIMES)
 
 
 def slow_fsyncs(report: Report) -> int:
     """How many fsyncs took longer than the real server warns of (fsync.warningthresholdms)."""
-    return report.disk["fsynctime"].above(_SLOW_FSYNC_MS) if report.disk else 0
+    return report.disk["fsynctime"].above(report.slow_fsync_ms) if report.disk else 0
 
 
 def reset(report: Report) -> None:
@@ -139,14 +141,14 @@ def reset(report: Report) -> None:
     report.server.expired = 0
     if report.place is not None:
         report.place.tally.reset()
-    for summary in _summaries(report).values():
+    for summary in summaries(report).values():
         summary.reset()
 
 
 def values(report: Report) -> dict[str, str | int | float]:
     """Everything that mntr and the monitor command tell, by key."""
-    told: dict[str, str | int | float] = {**_gauges(report), **_counters(report)}
-    for name, summary in _summaries(report).items():
+    told: dict[str, str | int | float] = {**gauges(report), **counters(report)}
+    for name, summary in summaries(report).items():
         told |= {
             f"avg_{name}": rounded(summary.mean),
             f"min_{name}": summary.least,
@@ -154,23 +156,23 @@ def values(report: Report) -> dict[str, str | int | float]:
             f"cnt_{name}": summary.count,
             f"sum_{name}": summary.total,
         }
-        if _has_percentiles(name):
+        if has_percentiles(name):
             told |= {f"{label}_{name}": summary.percentile(share) for label, share in _SHARES.items()}
     return told
 
 
-def _gauges(report: Report) -> dict[str, str | int | float]:
+def gauges(report: Report) -> dict[str, str | int | float]:
     """How things stand at this moment, and what the whole server counts."""
     told: dict[str, str | int | float] = {
         "version": report.server.config.rules.build,
         "server_state": report.server.mode,
     }
-    gauges, place = _own_gauges(report), report.place
+    own, place = _own_gauges(report), report.place
     if place is not None and place.leader is not None:
         told |= ensemble_monitoring.place_values(place)
-        gauges |= ensemble_monitoring.gauges(place, report.now_ms)
-    in_order = sorted(gauges, key=lambda key: spread(java_string_hash(key)) & (_GAUGE_BUCKETS - 1))
-    return told | {key: gauges[key] for key in in_order}
+        own |= ensemble_monitoring.gauges(place, report.now_ms)
+    in_order = sorted(own, key=lambda key: spread(java_string_hash(key)) & (_GAUGE_BUCKETS - 1))
+    return told | {key: own[key] for key in in_order}
 
 
 def _own_gauges(report: Report) -> dict[str, str | int | float]:
@@ -203,18 +205,3 @@ def _own_gauges(report: Report) -> dict[str, str | int | float]:
         "min_client_response_size": statistics.least_response_bytes,
         "non_mtls_local_conn_count": 0,
     }
-
-
-def prometheus(report: Report) -> str:
-    """The numbers in the text form that Prometheus reads, named as the real server's metrics provider names them."""
-    lines = []
-    for kind, told in (("gauge", _gauges(report)), ("counter", _counters(report))):
-        for key, value in told.items():
-            if not isinstance(value, str):
-                lines += [f"# HELP {key} {key}", f"# TYPE {key} {kind}", f"{key} {value}"]
-    for name, summary in _summaries(report).items():
-        lines += [f"# HELP {name} {name}", f"# TYPE {name} summary"]
-        shares = (0.5, 0.9, 0.99) if _has_percentiles(name) else (0.5,)
-        lines += [f'{name}{{quantile="{share}"}} {summary.percentile(share)}' for share in shares]
-        lines += [f"{name}_count {summary.count}", f"{name}_sum {summary.total}"]
-    return "\n".join([*lines, ""])

@@ -114,6 +114,8 @@ class ServerStatistics:
         dropped: connections that their clients ended.
         rejected: connections beyond maxClientCnxns.
         expired_silent: connections that asked for nothing in time.
+        snapshots_limited, restores_limited: what the AdminServer refused as too often.
+        restore_errors: restores that it could not do.
     """
 
     __slots__ = (
@@ -131,7 +133,10 @@ class ServerStatistics:
         "read_latency",
         "rejected",
         "response_bytes",
+        "restore_errors",
+        "restores_limited",
         "revalidations",
+        "snapshots_limited",
         "update_latency",
     )
 
@@ -147,6 +152,7 @@ class ServerStatistics:
         self.response_bytes = self.event_bytes = self.bytes_received = 0
         self.connection_requests = self.revalidations = 0
         self.dropped = self.rejected = self.expired_silent = 0
+        self.snapshots_limited = self.restores_limited = self.restore_errors = 0
         for latency in (self.latency, self.read_latency, self.update_latency):
             latency.reset()
 
@@ -275,6 +281,7 @@ class Report(NamedTuple):
         now_ms: the present time.
         uptime_ms: how long it has been serving.
         date_of: a time as Java's `Date` is written.
+        slow_fsync_ms: from when on an fsync counts as slow.
         disk: what the data directory measures, by the real server's names; nothing where there is none.
         open_files: file descriptors in use, and how many there may be; -1 where the platform does not tell.
         place: of a server of an ensemble, its place in it.
@@ -298,3 +305,4 @@ class Report(NamedTuple):
     disk: Mapping[str, Summary]
     open_files: tuple[int, int]
     place: Place | None = None
+    slow_fsync_ms: int = 1000

@@ -20,12 +20,13 @@ from simzk.zookeeper.acl import READ, digest_id
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.connection import Connection
 from simzk.zookeeper.jute import decode_text
+from simzk.zookeeper.multi_results import multi_results, without_stats
 from simzk.zookeeper.old_watches import OldWatchManager
 from simzk.zookeeper.prepare import PREPARE
 from simzk.zookeeper.prepare_multi import prepare_multi
 from simzk.zookeeper.reads import READS, Reader
 from simzk.zookeeper.refused import RefusedError
-from simzk.zookeeper.replies import PING_XID, Closed, Code, ConnectResponse, OperationResult, Reply
+from simzk.zookeeper.replies import PING_XID, Closed, Code, ConnectResponse, Reply
 from simzk.zookeeper.sasl import DigestMd5, SaslError, nonce_of
 from simzk.zookeeper.sessions import SessionTracker, first_session_id, password_of
 from simzk.zookeeper.sweeper import Sweeper
@@ -33,7 +34,7 @@ from simzk.zookeeper.tree import DataTree
 from simzk.zookeeper.watches import WatchManager
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from simzk.zookeeper.replies import Outgoing
 
@@ -189,6 +190,32 @@ class Server:
             assert session is not None
             self.sessions.touch(session, now_ms, session.timeout_ms)
 
+    def replace(self, tree: DataTree, sessions: Mapping[int, int], zxid: int, now_ms: int) -> None:
+        """Have another tree and its sessions from now on, as by the AdminServer's command restore.
+
+        Whose session is not among them is cut off; watches are gone. History goes on behind both trees.
+
+        Args:
+            tree: the other one.
+            sessions: ids and timeouts in ms; each has its whole timeout.
+            zxid: of the last transaction that it shows.
+            now_ms: the present time.
+        """
+        self.tree, self.zxid = tree, max(self.zxid, zxid)
+        self._reader = Reader(tree, self.watches)
+        self._sweeper = Sweeper(tree, self.config, now_ms)
+        self._sweeper.note(now_ms)
+        for session_id in list(self.sessions.ids()):
+            self.sessions.remove(session_id)
+        for session_id, timeout_ms in sessions.items():
+            self.sessions.add(session_id, timeout_ms, now_ms)
+        for connection in list(self._connections.values()):
+            self.watches.forget(connection)
+            connection.session = self.sessions.get(connection.session_id)
+            connection.asker = connection.asker._replace(quotas=tree.quotas)
+            if connection.session is None:
+                self._close(connection)
+
     def _close(self, connection: Connection) -> None:
         self._send(connection, Closed())
         connection.closed = True
@@ -262,7 +289,7 @@ class Server:
         bodies = self.apply(txns.Transaction(connection.session_id, xid, zxid, now_ms, record))
         results = multi_results(record, bodies)
         if results is not None and not self.config.rules.multi_tells_stats:
-            results = _without_stats(request, results)
+            results = without_stats(request, results)
         self._send(connection, Reply(xid, zxid, error, results))
 
     def _ping(self, connection: Connection, xid: int, request: req.Ping, now_ms: int) -> None:
@@ -441,31 +468,6 @@ class Server:
         for table in (self.watches.data, self.watches.child):
             assert all(self._connections.get(watcher.session_id) is watcher for _, watcher, _ in table.entries())
         assert all(node.czxid <= self.zxid for _, node in self.tree.walk())
-
-
-def multi_results(record: txns.Record, bodies: object) -> list[OperationResult] | None:
-    """What the reply to a multi says of each operation; None where the request as a whole was refused.
-
-    Args:
-        record: of the transaction that the multi became.
-        bodies: what applying it returned.
-    """
-    if isinstance(bodies, list):
-        return [OperationResult(0, body) for body in bodies]
-    if isinstance(record, txns.MultiTxn):
-        # Operations before the one that failed are told 0, though nothing was done (§1.6).
-        errors = [step.error if isinstance(step, txns.ErrorTxn) else 0 for step in record.records]
-        return [OperationResult(failed, None) for failed in errors]
-    return None
-
-
-def _without_stats(request: req.Multi, results: list[OperationResult]) -> list[OperationResult]:
-    """The results as they were before a multi told the Stat of a `Create2`."""
-    told = []
-    for operation, (error, body) in zip(request.operations, results, strict=True):
-        is_path = isinstance(operation, req.Create2) and isinstance(body, tuple)
-        told.append(OperationResult(error, body[0] if is_path else body))  # type: ignore[index]  # a path and a Stat
-    return told
 
 
 _new = tuple.__new__

@@ -11,6 +11,7 @@ from simzk.serve.admin import AdminServer
 from simzk.serve.clock import Clock, StillClock
 from simzk.serve.ensemble_plan import numbered
 from simzk.serve.ensemble_tcp import EnsembleTcp
+from simzk.serve.metrics_server import MetricsServer
 from simzk.serve.tcp import TcpServer
 
 if TYPE_CHECKING:
@@ -18,13 +19,14 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from simzk.serve.ensemble_plan import EnsemblePlan
+    from simzk.serve.http import HttpServer
     from simzk.serve.settings import Settings
 
 
 class _Running:
-    """Servers and AdminServers on a loop in a thread of their own."""
+    """Servers and their doors for HTTP on a loop in a thread of their own."""
 
-    def __init__(self, tcp: TcpServer | EnsembleTcp, admins: Iterable[AdminServer]) -> None:
+    def __init__(self, tcp: TcpServer | EnsembleTcp, admins: Iterable[HttpServer]) -> None:
         self._served = tcp
         self._admins = tuple(admins)
         self._loop = asyncio.new_event_loop()
@@ -61,13 +63,19 @@ class Served(_Running):
         self.admin = None
         if settings.admin_port is not None:
             self.admin = AdminServer(self.tcp, settings.admin_address, settings.admin_port, settings.admin_path)
+        self.metrics = None if settings.metrics is None else MetricsServer(self.tcp, settings.metrics)
         self.port = self.tcp.port
-        super().__init__(self.tcp, () if self.admin is None else (self.admin,))
+        super().__init__(self.tcp, [door for door in (self.admin, self.metrics) if door is not None])
 
     @property
     def admin_port(self) -> int:
         assert self.admin is not None
         return port_of(self.admin)
+
+    @property
+    def metrics_port(self) -> int:
+        assert self.metrics is not None
+        return port_of(self.metrics)
 
 
 class ServedEnsemble(_Running):
@@ -80,7 +88,7 @@ class ServedEnsemble(_Running):
         super().__init__(self.tcp, self.tcp.admins.values())
 
 
-def port_of(admin: AdminServer) -> int:
+def port_of(admin: HttpServer) -> int:
     return int(admin.name.rpartition(":")[2])
 
 

@@ -82,8 +82,8 @@ def test_each_tells_its_place(ensemble: ServedEnsemble) -> None:
 def test_the_metrics_page_tells_it_too(ensemble: ServedEnsemble) -> None:
     status, told = ask(ensemble.admin_ports[3], "/metrics")
     assert status == 200
-    assert "\nlearners 3\n" in told["text"]
-    assert '\n4_learner_handler_qp_time_ms{quantile="0.99"} 0\n' in told["text"]
+    assert "\nlearners 3.0\n" in told["text"]
+    assert '\nlearner_handler_qp_time_ms{key="4",quantile="0.99",} NaN\n' in told["text"]
 
 
 def test_counts_of_the_history_begin_anew(ensemble: ServedEnsemble) -> None:

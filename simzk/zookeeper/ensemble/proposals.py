@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from simzk.zookeeper import requests as req
 from simzk.zookeeper import transactions as txns
+from simzk.zookeeper.multi_results import multi_results
 from simzk.zookeeper.prepare import PREPARE
 from simzk.zookeeper.prepare_multi import prepare_multi
 from simzk.zookeeper.refused import RefusedError
 from simzk.zookeeper.replies import Code, Reply
-from simzk.zookeeper.server import multi_results
 
 if TYPE_CHECKING:
     from simzk.zookeeper.prepare import Asker

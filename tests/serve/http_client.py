@@ -1,0 +1,20 @@
+"""One HTTP request of a test, and what it was answered."""
+
+from __future__ import annotations
+
+import http.client
+
+from tests.waiting import PATIENCE_S
+
+
+def fetch(
+    port: int, target: str, method: str = "GET", *, body: bytes | None = None, headers: dict[str, str] | None = None
+) -> tuple[int, dict[str, str], bytes]:
+    """Status, headers and body."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+    try:
+        connection.request(method, target, body, headers or {})
+        response = connection.getresponse()
+        return response.status, dict(response.getheaders()), response.read()
+    finally:
+        connection.close()

@@ -1,0 +1,151 @@
+"""HTTP as the AdminServer speaks it: answers of a real 3.9.5, byte by byte, but for dates and Java's identities."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from simzk.serve.settings import Settings
+from tests.serve.http_client import fetch
+from tests.serve.served import Served, served
+from tests.serve.tcp_client import TcpClient
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SERVER = "Server: Jetty(9.4.58.v20250814)\r\n\r\n"
+RUOK = '{\n  "command" : "ruok",\n  "error" : null\n}'
+TOLD = f"HTTP/1.1 200 OK\r\nDate: D\r\nContent-Type: application/json\r\nContent-Length: 42\r\n{SERVER}{RUOK}"
+ASKED = b"GET /commands/ruok HTTP/1.1\r\nHost: a\r\n\r\n"
+LAST = b"GET /commands/ruok HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+TOLD_LAST = TOLD.replace("OK\r\n", "OK\r\nConnection: close\r\n")
+
+
+def bad(status: int, reason: str) -> str:
+    page = f"<h1>Bad Message {status}</h1><pre>reason: {reason}</pre>"
+    kind = f"Content-Type: text/html;charset=iso-8859-1\r\nContent-Length: {len(page)}\r\n"
+    return f"HTTP/1.1 {status} {reason}\r\n{kind}Connection: close\r\n{SERVER}{page}"
+
+
+def empty(status: str, headers: str = "") -> str:
+    return f"HTTP/1.1 {status}\r\n{headers}Content-Length: 0\r\n{SERVER}"
+
+
+def page(status: str, uri: str, message: str) -> str:
+    html = (
+        '<html>\n<head>\n<meta http-equiv="Content-Type" content="text/html;charset=ISO-8859-1"/>\n'
+        f"<title>Error {message}</title>\n</head>\n<body><h2>HTTP ERROR {message}</h2>\n<table>\n"
+        f"<tr><th>URI:</th><td>{uri}</td></tr>\n<tr><th>STATUS:</th><td>{message[:3]}</td></tr>\n"
+        f"<tr><th>MESSAGE:</th><td>{message[4:]}</td></tr>\n<tr><th>SERVLET:</th>"
+        "<td>org.eclipse.jetty.servlet.ServletHandler$Default404Servlet-I</td></tr>\n</table>\n"
+        '<hr/><a href="https://jetty.org/">Powered by Jetty:// 9.4.58.v20250814</a><hr/>\n\n</body>\n</html>\n'
+    )
+    return (
+        f"HTTP/1.1 {status}\r\nCache-Control: must-revalidate,no-cache,no-store\r\n"
+        f"Content-Type: text/html;charset=iso-8859-1\r\nContent-Length: N\r\n{SERVER}{html}"
+    )
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Served]:
+    with served(Settings(admin_port=0)) as running:
+        yield running
+
+
+def said(server: Served, asked: bytes) -> str:
+    """All that is answered before the connection ends, with what differs each time blotted out."""
+    with TcpClient(server.admin_port) as client:
+        client.socket.sendall(asked)
+        text = client.rest().decode()
+    text = re.sub(r"Date: [^\r]*", "Date: D", text)
+    return re.sub(r"(Servlet)-[0-9a-f]+", r"\1-I", text)
+
+
+def request(method: str, target: str) -> bytes:
+    return f"{method} {target} HTTP/1.0\r\n\r\n".encode()
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [
+        (b"GARBAGE\r\n\r\n", bad(400, "No URI")),
+        (b"GET / HTTP/2.5\r\n\r\n", bad(505, "Unknown Version")),
+        (b"GET /\r\n\r\n", bad(505, "HTTP/0.9 not supported")),
+        (b"GET /commands/ruok HTTP/1.1\r\n\r\n", bad(400, "No Host")),
+        (b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n", bad(400, "Invalid Content-Length Value")),
+        (b"GET / HTTP/1.1\r\nHost: a\r\nbad header\r\n\r\n", bad(400, "Illegal character SPACE=' '")),
+        (b"\x00\xff\r\n\r\n", bad(400, "Illegal character CNTL=0x0")),
+        (b"GET /" + b"x" * 9000 + b" HTTP/1.1\r\nHost: a\r\n\r\n", bad(414, "URI Too Long")),
+        (b"GET / HTTP/1.1\r\nX: " + b"x" * 9000 + b"\r\n\r\n", bad(431, "Request Header Fields Too Large")),
+        (b"x" * 20_000, bad(431, "Request Header Fields Too Large")),
+        (ASKED + b"\r\n" + LAST, TOLD + TOLD_LAST),
+        (b"GET /commands/ruok HTTP/1.0\r\n\r\n", TOLD),
+        (request("FOO", "/commands/ruok"), empty("501 Not Implemented")),
+        (request("PUT", "/commands/ruok"), empty("405 Method Not Allowed")),
+        (request("DELETE", "/x"), empty("405 Method Not Allowed")),
+        (request("TRACE", "/commands"), empty("403 Forbidden")),
+        (request("OPTIONS", "/commands/x"), empty("200 OK", "Date: D\r\nAllow: GET, HEAD, POST, TRACE, OPTIONS\r\n")),
+        (request("OPTIONS", "/"), empty("200 OK", "Date: D\r\nAllow: GET, HEAD, TRACE, OPTIONS\r\n")),
+    ],
+)
+def test_answers_are_jettys(server: Served, asked: bytes, answer: str) -> None:
+    assert said(server, asked) == answer
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "answer"),
+    [
+        ("GET", "/", page("404 Not Found", "/", "404 Not Found")),
+        ("GET", "/x%3Cy", page("404 Not Found", "/x%3Cy", "404 Not Found")),
+        (
+            "POST",
+            "/",
+            page("405 Method Not Allowed", "/", "405 HTTP method POST is not supported by this URL"),
+        ),
+    ],
+)
+def test_error_pages_are_jettys(server: Served, method: str, target: str, answer: str) -> None:
+    assert re.sub(r"Content-Length: \d+", "Content-Length: N", said(server, request(method, target))) == answer
+
+
+@pytest.mark.parametrize(
+    ("accept", "kind", "body"),
+    [
+        (
+            "application/json",
+            "application/json",
+            '{\n"servlet":"S","message":"Not Found","url":"/x","status":"404"\n}',
+        ),
+        (
+            "text/plain",
+            "text/plain;charset=iso-8859-1",
+            "HTTP ERROR 404 Not Found\nURI: /x\nSTATUS: 404\nMESSAGE: Not Found\nSERVLET: S\n",
+        ),
+    ],
+)
+def test_error_pages_in_other_forms(server: Served, accept: str, kind: str, body: str) -> None:
+    status, headers, told = fetch(server.admin_port, "/x", headers={"Accept": accept})
+    assert (status, headers["Content-Type"]) == (404, kind)
+    text = re.sub(r"org\.eclipse[\w.$-]+", "S", told.decode())
+    assert text.replace(",\n", ",") == body
+
+
+def test_what_is_no_command_of_a_method_is_a_stumble(server: Served) -> None:
+    status, headers, body = fetch(server.admin_port, "/commands/srvr", "POST")
+    assert (status, headers["Connection"]) == (500, "close")
+    message = "java.lang.NullPointerException: Cannot invoke &quot;org.apache.zookeeper.server.admin.CommandResponse"
+    assert f"<title>Error 500 {message}.getStatusCode()&quot; because &quot;cmdResponse&quot; is null" in body.decode()
+    assert fetch(server.admin_port, "/commands/restore", headers={"Authorization": "ip"})[0] == 500
+
+
+@pytest.mark.parametrize("name", ["/srvr", "srvr/", "srvr/x", "nonsense"])
+def test_a_name_is_taken_as_it_is(server: Served, name: str) -> None:
+    told = fetch(server.admin_port, f"/commands/{name}")[2].decode()
+    assert told == f'{{\n  "command" : "{name}",\n  "error" : "Unknown command: {name}"\n}}'
+
+
+def test_a_silent_connection_is_closed() -> None:
+    with served(Settings(admin_port=0, admin_idle_ms=20)) as server, TcpClient(server.admin_port) as client:
+        assert client.rest() == b""
