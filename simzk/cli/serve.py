@@ -172,20 +172,14 @@ def _admins(server: TcpServer | EnsembleTcp) -> list[AdminServer]:
 
 
 def _metrics(server: TcpServer | EnsembleTcp) -> list[MetricsServer]:
-    """The port for Prometheus, where one is asked for.
-
-    Raises:
-        ConfigError: it cannot listen, or there are several servers to tell of.
-    """
-    metrics = server.settings.metrics
-    if metrics is None:
-        return []
+    """The port for Prometheus, where one is asked for, or those that an ensemble has."""
     if not isinstance(server, TcpServer):
-        right = "one server, or /metrics of the AdminServers"
-        raise ConfigError("there is one port for the metrics of several servers", where="metricsProvider", right=right)
+        return list(server.metrics.values())
+    if server.settings.metrics is None:
+        return []
     from simzk.serve.metrics_server import MetricsServer
 
-    return [MetricsServer(server, metrics)]
+    return [MetricsServer(server, server.settings.metrics)]
 
 
 def _spare_the_living() -> None:

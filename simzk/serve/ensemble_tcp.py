@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from simzk.serve.ensemble_directory import EnsembleDirectory
     from simzk.serve.ensemble_plan import EnsemblePlan
     from simzk.serve.ensemble_verbs import EnsembleVerbs
+    from simzk.serve.metrics_server import MetricsServer
     from simzk.serve.settings import Settings
     from simzk.wire.statistics import Report
     from simzk.zookeeper.ensemble import Member
@@ -171,6 +172,7 @@ class EnsembleTcp:
 
     Attributes:
         admins: an AdminServer a server, where the settings ask for them; who starts this starts them too.
+        metrics: likewise, ports for Prometheus.
         notices: what is to be said about the servers' files.
 
     Raises:
@@ -195,13 +197,14 @@ class EnsembleTcp:
         self.host.on_sent = self._arm_anywhere
         self._tcp: dict[int, MemberTcp] = {}
         self.admins: dict[int, AdminServer] = {}
+        self.metrics: dict[int, MetricsServer] = {}
         self._starting: set[asyncio.Task[None]] = set()
         try:
             for server_id in self.ensemble.members:
                 self._bind(server_id)
                 self._bind_admin(server_id)
         except BaseException:
-            for admin in self.admins.values():
+            for admin in (*self.admins.values(), *self.metrics.values()):
                 admin.stop()
             for tcp in self._tcp.values():
                 tcp.stop()
@@ -307,6 +310,10 @@ class EnsembleTcp:
 
     def _bind_admin(self, server_id: int) -> None:
         settings = self._settings[server_id]
+        if settings.metrics is not None:
+            from simzk.serve.metrics_server import MetricsServer
+
+            self.metrics[server_id] = MetricsServer(self._tcp[server_id], settings.metrics)
         if settings.admin_port is None:
             return
         from simzk.serve.admin import AdminServer
@@ -421,6 +428,8 @@ class EnsembleTcp:
         tcp = self._tcp[server_id]
         if server_id in self.admins:
             self.admins[server_id].follow(tcp)
+        if server_id in self.metrics:
+            self.metrics[server_id].follow(tcp)
         assert self._loop is not None
         accepting = self._loop.create_task(tcp.start())
         self._starting.add(accepting)  # for the loop alone would not keep it

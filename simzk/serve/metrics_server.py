@@ -43,9 +43,13 @@ class MetricsServer(HttpServer):
     """
 
     def __init__(self, server: TcpServer, metrics: Metrics) -> None:
+        self.follow(server)
         super().__init__(metrics.address, metrics.port, self._answer, idle_ms=IDLE_MS)
-        self._server = server
         self._of_process = metrics.exports_process
+
+    def follow(self, server: TcpServer) -> None:
+        """Tell of this server from now on, which takes the place of the other."""
+        self._server = server
 
     def _answer(self, request: Request) -> Response:
         if request.plain_path == PATH and request.method == "OPTIONS":

@@ -85,7 +85,7 @@ class ServedEnsemble(_Running):
         self.tcp = EnsembleTcp(plan, clock)
         self.ports = self.tcp.ports
         self.admin_ports = {server: port_of(admin) for server, admin in self.tcp.admins.items()}
-        super().__init__(self.tcp, self.tcp.admins.values())
+        super().__init__(self.tcp, [*self.tcp.admins.values(), *self.tcp.metrics.values()])
 
 
 def port_of(admin: HttpServer) -> int:

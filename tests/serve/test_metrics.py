@@ -12,9 +12,9 @@ import pytest
 from simzk.serve.settings import Metrics, Settings
 from simzk.wire.prometheus import java_double
 from simzk.zookeeper import requests as req
-from tests.cli.test_serve import refused, serving
+from tests.cli.test_serve import serving
 from tests.serve.http_client import fetch
-from tests.serve.served import Served, served
+from tests.serve.served import Served, port_of, served, served_ensemble
 from tests.serve.tcp_client import TcpClient
 
 if TYPE_CHECKING:
@@ -147,6 +147,10 @@ def test_a_zoo_cfg_opens_the_port(tmp_path: Path) -> None:
         body = fetch(int(line.rpartition("/")[0].rpartition(":")[2]), "/metrics")[2].decode()
         assert "znode_count 5.0" in body
         assert "process_cpu" not in body
-    assert "one server, or /metrics of the AdminServers" in refused(
-        "--config", str(config), "--servers", "3", "--data-dir", str(tmp_path / "three")
-    )
+
+
+def test_each_server_of_an_ensemble_has_its_own() -> None:
+    with served_ensemble(Settings(metrics=Metrics("127.0.0.1", 0))) as ensemble:
+        ports = [port_of(metrics) for metrics in ensemble.tcp.metrics.values()]
+        told = [fetch(port, "/metrics")[2].decode() for port in ports]
+        assert ["\nlearners 2.0\n" in text for text in told].count(True) == 1
