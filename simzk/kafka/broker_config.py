@@ -38,11 +38,18 @@ class BrokerConfig:
                     f"{key} is not simulated", where=f"config.{key}", right=f"one of {', '.join(version.defaults)}"
                 )
             text = str(value).lower() if isinstance(value, bool) else str(value)
+            if version.defaults[key] == "":  # any text
+                self._values[key] = text
+                continue
             is_truth = version.defaults[key] in _TRUTH
             if not (text in _TRUTH if is_truth else text.isdecimal()):
                 right = "true or false" if is_truth else "a whole number"
                 raise ConfigError(f"{key} is {value!r}", where=f"config.{key}", right=right)
             self._values[key] = text
+
+    def text(self, key: str) -> str:
+        """The value of a key that is text; empty where it is not set."""
+        return self._values[key]
 
     def integer(self, key: str) -> int:
         """The value of a key that is a number."""

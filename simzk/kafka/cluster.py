@@ -232,6 +232,7 @@ class KafkaCluster(Operations, Failures):
             cluster_id=cluster_id or self._new_uuid("cluster id"),
             now_ms=lambda: self.now_ms,
             new_topic_id=lambda: self._new_uuid("topic ids"),
+            new_token_id=lambda: self._new_uuid("token ids"),
             election_delay_us=self._election_delay_us,
             log_dirs=log_dirs,
             cost_model=cost_model,

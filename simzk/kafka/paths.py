@@ -39,6 +39,15 @@ PRODUCER_IDS = "/latest_producer_id_block"
 DEFAULT_ENTITY = "<default>"
 """The name of the entity that holds the defaults of its type, as it stands in a path."""
 
+TOKENS = "/delegation_token/tokens"
+TOKEN_CHANGES = "/delegation_token/token_changes"
+TOKEN_CHANGE_PREFIX = f"{TOKEN_CHANGES}/token_change_"
+
+
+def token(token_id: str) -> str:
+    """The znode of a delegation token."""
+    return f"{TOKENS}/{token_id}"
+
 
 def broker(broker_id: int) -> str:
     """The ephemeral of a live broker."""

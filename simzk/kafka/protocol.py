@@ -43,6 +43,11 @@ class Error(Enum):
     TOPIC_DELETION_DISABLED = "TOPIC_DELETION_DISABLED"
     UNSUPPORTED_VERSION = "UNSUPPORTED_VERSION"
     KAFKA_STORAGE_ERROR = "KAFKA_STORAGE_ERROR"
+    INVALID_PRINCIPAL_TYPE = "INVALID_PRINCIPAL_TYPE"
+    DELEGATION_TOKEN_AUTH_DISABLED = "DELEGATION_TOKEN_AUTH_DISABLED"
+    DELEGATION_TOKEN_NOT_FOUND = "DELEGATION_TOKEN_NOT_FOUND"
+    DELEGATION_TOKEN_EXPIRED = "DELEGATION_TOKEN_EXPIRED"
+    DELEGATION_TOKEN_OWNER_MISMATCH = "DELEGATION_TOKEN_OWNER_MISMATCH"
     UNKNOWN_SERVER_ERROR = "UNKNOWN_SERVER_ERROR"
 
 
@@ -200,6 +205,31 @@ class AlterAclsRequest(NamedTuple):
     resource: AclResource
     added: tuple[AclEntry, ...]
     removed: tuple[AclEntry, ...] | None
+
+
+class CreateTokenRequest(NamedTuple):
+    """Make a delegation token (KIP-48); a lifetime that is not positive is the longest."""
+
+    owner: str
+    requester: str
+    renewers: tuple[str, ...]
+    max_lifetime_ms: int
+
+
+class RenewTokenRequest(NamedTuple):
+    """Let a token live so long from now on; a negative time is the configured one."""
+
+    token_id: str
+    principal: str
+    lifetime_ms: int
+
+
+class ExpireTokenRequest(NamedTuple):
+    """Let a token live only so long from now on; with a negative time it goes at once."""
+
+    token_id: str
+    principal: str
+    lifetime_ms: int
 
 
 class AlterConfigRequest(NamedTuple):

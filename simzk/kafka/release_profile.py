@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from simzk.kafka.schemas import broker_registration, topic
-    from simzk.kafka.topic_partition import LeaderAndIsr
+    from simzk.kafka.schemas.delegation_token import DelegationToken
+    from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
     from simzk.partitions.rules import ElectionRules
     from simzk.partitions.scala_order import Scala
 
@@ -103,6 +104,7 @@ class KafkaVersion:
         broker_configs_by_tool: the tool writes the configuration of brokers in ZooKeeper too.
         config_with_partitions: what the tool does with a topic's configuration when it adds partitions: 0.8.2 writes it
             again, 0.8.1 writes an empty one.
+        encode_token: writes a delegation token; None where there are none (before 1.1, KIP-48).
         credentials_by_tool: the tool writes users' credentials in ZooKeeper (before KIP-554, 2.7).
         opens_consumers: with `zookeeper.set.acl` all may write below `/consumers` (1.1 alone forgot it, recorded).
         sensitive: with `zookeeper.set.acl` the world cannot read what begins so.
@@ -175,6 +177,7 @@ class KafkaVersion:
     deletion_mark: bytes | None
     broker_configs_by_tool: bool
     config_with_partitions: Literal["left", "written again", "emptied"]
+    encode_token: Callable[[DelegationToken, Scala], bytes] | None
     credentials_by_tool: bool
     opens_consumers: bool
     sensitive: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What an operator asks for about authorizations and users, as calls on a simulated cluster."""
+"""What an operator asks for about authorizations, users and tokens, as calls on a simulated cluster."""
 
 from __future__ import annotations
 
@@ -8,9 +8,16 @@ from typing import TYPE_CHECKING
 from simzk.errors import ConfigError
 from simzk.kafka import paths
 from simzk.kafka.acls import kind_of
-from simzk.kafka.protocol import AdminResponse, AlterAclsRequest, AlterConfigRequest
+from simzk.kafka.protocol import (
+    AdminResponse,
+    AlterAclsRequest,
+    AlterConfigRequest,
+    CreateTokenRequest,
+    ExpireTokenRequest,
+    RenewTokenRequest,
+)
 from simzk.kafka.schemas import acl as acl_schema
-from simzk.kafka.schemas import scram
+from simzk.kafka.schemas import delegation_token, scram
 from simzk.kafka.schemas.acl import LITERAL, PREFIXED, AclEntry, AclResource
 from simzk.kafka.schemas.config import sanitize
 
@@ -18,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from simzk.kafka.admin import Operator
+    from simzk.kafka.schemas.delegation_token import DelegationToken
     from simzk.kafka.zookeeper_access import KafkaTree
     from simzk.simulation import Future, Scheduler
 
@@ -109,6 +117,60 @@ class SecurityOperations:
         """Take a user's credential away; what else is configured for the user stays."""
         request = AlterConfigRequest(f"users/{sanitize(name)}", {mechanism: None})
         return self._operator.request(f"remove user {name}", request, via)
+
+    def create_token(
+        self,
+        owner: str,
+        *,
+        renewers: Iterable[str] = (),
+        max_lifetime_ms: int = -1,
+        requester: str | None = None,
+        via: int | None = None,
+    ) -> Future[AdminResponse]:
+        """Make a delegation token (KIP-48), where `delegation.token.master.key` is configured.
+
+        Args:
+            owner: who acts with it, such as `User:alice`.
+            renewers: who may renew it, besides the owner.
+            max_lifetime_ms: up to when it can be renewed, in milliseconds from now; the configured time where not
+                positive, which is also the longest.
+            requester: who asks for it where that is not the owner (3.3 and later).
+            via: the broker that is asked; the controller's by default.
+
+        Returns:
+            the broker's answer, once time has passed: its message is the token's id.
+        """
+        request = CreateTokenRequest(owner, requester or owner, tuple(renewers), max_lifetime_ms)
+        return self._operator.request(f"create a token for {owner}", request, via)
+
+    def renew_token(
+        self, token_id: str, principal: str, *, lifetime_ms: int = -1, via: int | None = None
+    ) -> Future[AdminResponse]:
+        """Let a token live so many milliseconds from now, up to its end; the configured time where that is negative."""
+        request = RenewTokenRequest(token_id, principal, lifetime_ms)
+        return self._operator.request(f"renew token {token_id}", request, via)
+
+    def expire_token(
+        self, token_id: str, principal: str, *, lifetime_ms: int = -1, via: int | None = None
+    ) -> Future[AdminResponse]:
+        """Let a token live only so many milliseconds more; it goes at once where that is negative."""
+        request = ExpireTokenRequest(token_id, principal, lifetime_ms)
+        return self._operator.request(f"expire token {token_id}", request, via)
+
+    def tokens(self) -> list[DelegationToken]:
+        """The delegation tokens as they stand in ZooKeeper, in the order of their ids.
+
+        Raises:
+            ZnodeError: one that cannot be used.
+        """
+        parent = self.tree.get(paths.TOKENS)
+        found = []
+        for token_id in () if parent is None else sorted(parent.child_names()):
+            node = self.tree.get(paths.token(token_id))
+            token = None if node is None else delegation_token.decode(paths.token(token_id), node.data)
+            if token is not None:
+                found.append(token)
+        return found
 
 
 def _resource(kind: str, name: str, *, prefixed: bool) -> AclResource:

@@ -15,7 +15,16 @@ from typing import Final
 from simzk.errors import ConfigError
 from simzk.kafka import protocol
 from simzk.kafka.release_profile import KafkaVersion
-from simzk.kafka.schemas import admin, broker_registration, cluster, config, controller, partition_state, topic
+from simzk.kafka.schemas import (
+    admin,
+    broker_registration,
+    cluster,
+    config,
+    controller,
+    delegation_token,
+    partition_state,
+    topic,
+)
 from simzk.partitions.rules import rules_of
 
 _PATHS_3_9: Final = (
@@ -64,6 +73,10 @@ _DEFAULTS_3_9: Final = {
     "delete.topic.enable": "true",
     "num.partitions": "1",
     "default.replication.factor": "1",
+    "delegation.token.master.key": "",
+    "delegation.token.max.lifetime.ms": "604800000",
+    "delegation.token.expiry.time.ms": "86400000",
+    "delegation.token.expiry.check.interval.ms": "3600000",
 }
 
 _3_9: Final = KafkaVersion(
@@ -133,6 +146,7 @@ _3_9: Final = KafkaVersion(
     deletion_mark=None,
     broker_configs_by_tool=False,
     config_with_partitions="left",
+    encode_token=delegation_token.encode_v3,
     credentials_by_tool=False,
     opens_consumers=True,
     sensitive=("/config/users", "/config/brokers", "/delegation_token/tokens"),
@@ -154,6 +168,7 @@ _3_2: Final = replace(
     _3_3,
     name="3.2",
     number=(3, 2, 0),
+    encode_token=delegation_token.encode_v1,
     encode_feature=cluster.encode_feature_v1,
     judges_isr=False,
 )
@@ -249,6 +264,7 @@ _1_0: Final = replace(
     _1_1,
     name="1.0",
     number=(1, 0, 0),
+    encode_token=None,
     opens_consumers=True,
     sensitive=("/config/users",),
     rules=rules_of((1, 0, 0)),

@@ -318,13 +318,13 @@ class Story:
             return lambda c: c.produce("t1", partition, 3)
         if not kafka_version(self.release).ids_by_controller:
             return lambda c: c.produce("t1", 0, 3)
-        broker = _json(self.recorded.tree(step)["/latest_producer_id_block"])["broker"]
-        assert isinstance(broker, int)
-        blocks = sum(entry.get("path") == paths.PRODUCER_IDS for entry in self.transactions[step])
+        writes = [entry for entry in self.transactions[step] if entry.get("path") == paths.PRODUCER_IDS]
+        brokers = [json.loads(entry["data"])["broker"] for entry in writes]
 
         def allocate(c: KafkaCluster) -> None:
-            for _ in range(blocks):
+            for broker in brokers:
                 c.allocate_producer_ids(broker)
+                c.run_for(0.1)
 
         return allocate
 

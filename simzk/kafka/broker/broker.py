@@ -16,6 +16,7 @@ from simzk.errors import ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.broker.admin_handlers import AdminHandlers
 from simzk.kafka.broker.config_changes import ConfigChanges
+from simzk.kafka.broker.delegation_tokens import DelegationTokens
 from simzk.kafka.broker.fetching import Fetchers, FetchSessions
 from simzk.kafka.broker.isr_proposals import IsrProposals
 from simzk.kafka.broker.isr_writes import IsrWrites
@@ -70,6 +71,7 @@ class World:
     cluster_id: str
     now_ms: Callable[[], int]
     new_topic_id: Callable[[], str]
+    new_token_id: Callable[[], str]
     election_delay_us: Callable[[int], int]
     log_dirs: int
     cost_model: CostModel | None
@@ -225,6 +227,10 @@ class Broker:
         self.config_changes = ConfigChanges(
             process, self.session, self.client, now_ms=world.now_ms, on_change=self._on_config
         )
+        self.tokens = DelegationTokens(
+            process, self.session, self.client, config, now_ms=world.now_ms, new_id=world.new_token_id
+        )
+        self.controller.expire_tokens = self.tokens.remove_expired if self.tokens.enabled else None
         admin = AdminHandlers(
             self.client,
             self._racks,
@@ -254,6 +260,7 @@ class Broker:
             if self.version.registers_first:
                 await self._register()
             self._manage_replicas()
+            await self.tokens.load()
             self._stand_for_election()
             if not self.version.registers_first:
                 await self.process.sleep(LATE_REGISTRATION_US)
@@ -364,6 +371,7 @@ class Broker:
     def _after_new_session(self) -> None:
         self.controller.register_and_reelect()
         self.config_changes.look_again()
+        self.tokens.look_again()
         self._reread_features()
 
     async def _shut_down(self) -> None:

@@ -22,12 +22,15 @@ from simzk.kafka.protocol import (
     ControlledShutdownResponse,
     ControlResponse,
     CreatePartitionsRequest,
+    CreateTokenRequest,
     CreateTopicRequest,
     DeleteTopicRequest,
     ElectLeadersRequest,
     Error,
+    ExpireTokenRequest,
     FetchRequest,
     LeaderAndIsrRequest,
+    RenewTokenRequest,
     StopReplicaRequest,
     UpdateMetadataRequest,
 )
@@ -86,6 +89,12 @@ class Services:
                 self._as_controller(respond, lambda: self._admin.create_partitions(request))
             case DeleteTopicRequest():
                 self._as_controller(respond, lambda: self._admin.delete_topic(request))
+            case CreateTokenRequest():
+                self._spawn(respond, lambda: self._broker.tokens.create(request))
+            case RenewTokenRequest():
+                self._spawn(respond, lambda: self._broker.tokens.renew(request))
+            case ExpireTokenRequest():
+                self._spawn(respond, lambda: self._broker.tokens.expire(request))
             case AlterConfigRequest():
                 self._spawn(respond, lambda: self._admin.alter_config(request))
             case _:

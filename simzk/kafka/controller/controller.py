@@ -114,7 +114,9 @@ class KafkaController:
         self._election_delay_us = election_delay_us
         self._events: Queue[ControllerEvent] = Queue()
         self._queued: deque[ControllerEvent] = deque()
+        self.expire_tokens: Callable[[], Coroutine[Future[Any], None, None]] | None = None
         self._rebalance: Timer | None = None
+        self._token_check: Timer | None = None
         self._task: Task[None] | None = None
 
     @property
@@ -320,6 +322,8 @@ class KafkaController:
         self.history.record(f"controller {self.broker_id}", "ready", "", "", f"epoch {context.epoch}")
         if self.config.truth("auto.leader.rebalance.enable"):
             self._rebalance = self.process.call_later(FIRST_REBALANCE_US, self._put_rebalance)
+        if self.expire_tokens is not None:
+            self._token_check = self.process.call_later(0, self._check_tokens)
 
     async def _set_up_features(self) -> None:
         """A low inter-broker protocol makes no `/feature`, and switches off one that is there (§1.3)."""
@@ -365,6 +369,9 @@ class KafkaController:
         if self._rebalance is not None:
             self._rebalance.cancel()
             self._rebalance = None
+        if self._token_check is not None:
+            self._token_check.cancel()
+            self._token_check = None
         self.requests.shut_down()
         was_controller = self.context.epoch > 0
         self.context.reset()
@@ -383,6 +390,13 @@ class KafkaController:
             f"replicas deleted on broker {broker}",
             lambda: self.deletion.process_response(broker, partitions, response),
         )
+
+    def _check_tokens(self) -> None:
+        """Beside the queue: tokens are no business of the controller's but for who sees to it."""
+        assert self.expire_tokens is not None
+        interval_us = self.config.integer("delegation.token.expiry.check.interval.ms") * 1000
+        self._token_check = self.process.call_later(interval_us, self._check_tokens)
+        self.process.spawn(self._guarded(self.expire_tokens), "expired tokens")
 
     def _put_rebalance(self) -> None:
         async def work() -> None:

@@ -1,0 +1,176 @@
+"""Delegation tokens, as a broker makes, renews and expires them (KIP-48; docs/reference/kafka.md §1.3;
+DelegationTokenManager, DelegationTokenManagerZk).
+
+Rules of the module:
+  - there are tokens where `delegation.token.master.key` is set; then the paths are made at a start, after the
+    registration;
+  - what is asked of a broker it answers from its cache, which it fills at its start and by notifications; each change
+    is the token's znode first, then a notification with the token's id;
+  - who renews or expires a token must be its owner or one of its renewers;
+  - the controller's broker looks once an hour for tokens that have expired.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from simzk.errors import ZnodeError
+from simzk.kafka import paths
+from simzk.kafka.broker.notifications import Notifications
+from simzk.kafka.protocol import AdminResponse, CreateTokenRequest, Error, ExpireTokenRequest, RenewTokenRequest
+from simzk.kafka.schemas import delegation_token
+from simzk.kafka.schemas.delegation_token import DelegationToken
+from simzk.kafka.zk_client import ANY_VERSION, PERSISTENT_SEQUENTIAL, KafkaZooKeeperClient
+from simzk.zookeeper.replies import Code
+from simzk.zookeeper.requests import Delete, SetData
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from simzk.kafka.broker_config import BrokerConfig
+    from simzk.kafka.session import ZooKeeperSession
+    from simzk.simulation import Process
+
+MASTER_KEY = "delegation.token.master.key"
+_MAX_LIFETIME = "delegation.token.max.lifetime.ms"
+_RENEWAL = "delegation.token.expiry.time.ms"
+CHECK_INTERVAL = "delegation.token.expiry.check.interval.ms"
+_DISABLED = AdminResponse(Error.DELEGATION_TOKEN_AUTH_DISABLED)
+
+
+class DelegationTokens(Notifications):
+    """The tokens that a broker knows.
+
+    Args:
+        process: the broker's.
+        session: the broker's.
+        client: the broker's use of it.
+        config: the broker's.
+        now_ms: the clock.
+        new_id: draws a token's id.
+    """
+
+    def __init__(
+        self,
+        process: Process,
+        session: ZooKeeperSession,
+        client: KafkaZooKeeperClient,
+        config: BrokerConfig,
+        *,
+        now_ms: Callable[[], int],
+        new_id: Callable[[], str],
+    ) -> None:
+        super().__init__(process, session, client, paths.TOKEN_CHANGES, now_ms=now_ms)
+        self._config = config
+        self._new_id = new_id
+        self._known: dict[str, DelegationToken] = {}
+
+    @property
+    def enabled(self) -> bool:
+        """Whether the broker has a key for tokens, and its release knows them."""
+        return self._client.version.encode_token is not None and bool(self._config.text(MASTER_KEY))
+
+    async def load(self) -> None:
+        """Make the paths, and read what there is."""
+        if not self.enabled:
+            return
+        for path in (paths.TOKEN_CHANGES, paths.TOKENS):
+            await self._client.create_recursive(path)
+        for token_id in await self._client.children(paths.TOKENS):
+            await self._read(token_id)
+        self.start()
+
+    async def handle(self, path: str, data: bytes | None) -> None:
+        """A token has changed, or is gone."""
+        await self._read((data or b"").decode(errors="replace"))
+
+    async def _read(self, token_id: str) -> None:
+        path = paths.token(token_id)
+        found = await self._client.read(path)
+        token = None
+        with contextlib.suppress(ZnodeError):  # Kafka logs it and goes on
+            token = None if found is None else delegation_token.decode(path, found[0])
+        if token is None:
+            self._known.pop(token_id, None)
+        else:
+            self._known[token_id] = token
+
+    async def create(self, request: CreateTokenRequest) -> AdminResponse:
+        """Make a token; its id is the answer's message."""
+        if not self.enabled:
+            return _DISABLED
+        if any(not renewer.startswith("User:") for renewer in (request.owner, *request.renewers)):
+            return AdminResponse(Error.INVALID_PRINCIPAL_TYPE, "tokens are for users")
+        now_ms, longest_ms = self._now_ms(), self._config.integer(_MAX_LIFETIME)
+        life_ms = longest_ms if request.max_lifetime_ms <= 0 else min(request.max_lifetime_ms, longest_ms)
+        ends_ms = now_ms + life_ms
+        expires_ms = min(ends_ms, now_ms + self._config.integer(_RENEWAL))
+        token_id = self._new_id()
+        token = DelegationToken(
+            token_id, request.owner, request.requester, request.renewers, now_ms, expires_ms, ends_ms
+        )
+        return await self._update(token)
+
+    async def renew(self, request: RenewTokenRequest) -> AdminResponse:
+        """Let a token live longer, from now on, up to its end."""
+        token = self._allowed(request.token_id, request.principal)
+        if isinstance(token, AdminResponse):
+            return token
+        now_ms = self._now_ms()
+        if self._is_expired(token):
+            return AdminResponse(Error.DELEGATION_TOKEN_EXPIRED)
+        life_ms = self._config.integer(_RENEWAL) if request.lifetime_ms < 0 else request.lifetime_ms
+        return await self._update(token._replace(expires_ms=min(token.ends_ms, now_ms + life_ms)))
+
+    async def expire(self, request: ExpireTokenRequest) -> AdminResponse:
+        """Let a token live only so long from now on; with a negative time it goes at once."""
+        token = self._allowed(request.token_id, request.principal)
+        if isinstance(token, AdminResponse):
+            return token
+        if request.lifetime_ms < 0:
+            return await self._remove(token.token_id)
+        if self._is_expired(token):
+            return AdminResponse(Error.DELEGATION_TOKEN_EXPIRED)
+        return await self._update(token._replace(expires_ms=min(token.ends_ms, self._now_ms() + request.lifetime_ms)))
+
+    async def remove_expired(self) -> None:
+        """Take away what has expired."""
+        for token in list(self._known.values()):
+            if self._is_expired(token):
+                await self._remove(token.token_id)
+
+    def _allowed(self, token_id: str, principal: str) -> DelegationToken | AdminResponse:
+        if not self.enabled:
+            return _DISABLED
+        token = self._known.get(token_id)
+        if token is None:
+            return AdminResponse(Error.DELEGATION_TOKEN_NOT_FOUND, f"there is no token {token_id}")
+        if principal != token.owner and principal not in token.renewers:
+            return AdminResponse(Error.DELEGATION_TOKEN_OWNER_MISMATCH, f"{principal} does not renew it")
+        return token
+
+    def _is_expired(self, token: DelegationToken) -> bool:
+        now_ms = self._now_ms()
+        return token.ends_ms < now_ms or token.expires_ms < now_ms
+
+    async def _update(self, token: DelegationToken) -> AdminResponse:
+        version, path = self._client.version, paths.token(token.token_id)
+        assert version.encode_token is not None
+        data = version.encode_token(token, version.scala)
+        reply = await self._session.call(SetData(path, data, ANY_VERSION))
+        if reply.error == Code.NO_NODE:
+            await self._client.create(path, data)
+        self._known[token.token_id] = token
+        await self._announce(token.token_id)
+        return AdminResponse(Error.NONE, token.token_id)
+
+    async def _remove(self, token_id: str) -> AdminResponse:
+        await self._client.children(paths.token(token_id))  # deleteRecursive asks first
+        await self._session.call(Delete(paths.token(token_id), ANY_VERSION))
+        self._known.pop(token_id, None)
+        await self._announce(token_id)
+        return AdminResponse(Error.NONE, token_id)
+
+    async def _announce(self, token_id: str) -> None:
+        await self._client.create(paths.TOKEN_CHANGE_PREFIX, token_id.encode(), PERSISTENT_SEQUENTIAL)

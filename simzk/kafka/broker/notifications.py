@@ -1,0 +1,95 @@
+"""Notifications that every broker follows: children of one znode, with numbers that rise (docs/reference/kafka.md §1.8;
+ZkNodeChangeNotificationListener).
+
+Rules of the module:
+  - a notification carries no values: what it speaks of is read again;
+  - notifications are handled in the order of their numbers, each once; those older than 15 minutes are deleted by
+    whoever comes to it;
+  - after a new session all are looked at again.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+from simzk.kafka.session import SessionExpiredError, ZooKeeperSession
+from simzk.kafka.zk_client import ANY_VERSION, KafkaZooKeeperClient
+from simzk.simulation import Process, Queue
+from simzk.zookeeper.requests import Delete
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+KEPT_MS = 15 * 60 * 1000
+
+
+class Notifications(ABC):
+    """Watches the children of a znode.
+
+    Args:
+        process: the broker's.
+        session: the broker's.
+        client: the broker's use of it.
+        parent: the znode.
+        now_ms: the clock.
+    """
+
+    def __init__(
+        self,
+        process: Process,
+        session: ZooKeeperSession,
+        client: KafkaZooKeeperClient,
+        parent: str,
+        *,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._process = process
+        self._session = session
+        self._client = client
+        self._parent = parent
+        self._now_ms = now_ms
+        self._last_number = -1
+        self._signal: Queue[None] = Queue()
+
+    def start(self) -> None:
+        """Register, and read what there is."""
+        self._session.child_handlers[self._parent] = self.look_again
+        self._process.spawn(self._run(), f"notifications in {self._parent}")
+        self.look_again()
+
+    def look_again(self) -> None:
+        """There may be new notifications."""
+        self._signal.put(None)
+
+    @abstractmethod
+    async def handle(self, path: str, data: bytes | None) -> None:
+        """One has come."""
+
+    async def _run(self) -> None:
+        while True:
+            await self._signal.get()
+            try:
+                await self._process_new()
+            except SessionExpiredError:
+                continue
+
+    async def _process_new(self) -> None:
+        names = sorted(await self._client.children(self._parent))
+        for name in names:
+            number = _number(name)
+            if number > self._last_number:
+                found = await self._client.read(f"{self._parent}/{name}")
+                if found is not None:
+                    await self.handle(f"{self._parent}/{name}", found[0])
+                self._last_number = number
+        for name in names:
+            path = f"{self._parent}/{name}"
+            found = await self._client.read(path)
+            if found is not None and self._now_ms() - found[1].ctime_ms > KEPT_MS:
+                await self._session.call(Delete(path, ANY_VERSION))
+
+
+def _number(name: str) -> int:
+    digits = name.rpartition("_")[2]
+    return int(digits) if digits.isdigit() else -1
