@@ -38,6 +38,8 @@ from simzk.partitions.layouts.files import read_layout, write_layout
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.requests import OPEN_ACL
 from simzk.zookeeper.server import Server
+from simzk.zookeeper.tree import DataTree
+from simzk.zookeeper.znode import Znode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,6 +113,20 @@ class Cluster:
             text = partition_state.encode(failure.after.one(place))
             self.ask(req.Multi((req.Check(paths.CONTROLLER_EPOCH, 0), req.SetData(path, text, state.version))))
 
+    def as_objects(self) -> Cluster:
+        """The same cluster, its znodes objects all; its batches are not for use."""
+        other = Cluster(layout_of(1))
+        other.brokers, other.topics = self.brokers, self.topics
+        tree = DataTree()
+        for path, node in self.server.tree.walk():
+            copied = Znode(node.data, node.acl, 0, node.czxid, node.ctime_ms)
+            copied.mzxid, copied.pzxid, copied.mtime_ms = node.mzxid, node.pzxid, node.mtime_ms
+            copied.version, copied.cversion = node.version, node.cversion
+            tree.plant(path, copied)
+        other.server = Server(now_ms=NOW_MS, tree=tree, zxid=self.server.zxid)
+        other.controller = other.server.connect(req.ConnectRequest(0, 0, 40_000, 0, None, False), NOW_MS)
+        return other
+
     def undo(self, failure: Failure) -> None:
         self.topics.table.apply(failure.rows, failure.before)
 
@@ -165,14 +181,24 @@ def failure_figures(partitions: int, brokers: int, rounds: int) -> dict[str, obj
 
 
 def single_figures(partitions: int, rounds: int) -> dict[str, object]:
+    """The failure by single requests, in columns and as objects, and what the objects take."""
     cluster = Cluster(layout_of(partitions))
     failure = cluster.decided()
-    undo = lambda: cluster.undo(failure)  # noqa: E731  # named for both arms
+
+    def undo() -> None:
+        cluster.undo(failure)
+
+    gc.collect()
+    before = resident_bytes()
+    objects = cluster.as_objects()
+    object_bytes = resident_bytes() - before
     return {
         "partitions": partitions,
         "written": len(failure.rows),
         "by_batch": timed(lambda: cluster.write(failure), rounds, undo),
         "by_single_requests": timed(lambda: cluster.write_singly(failure), rounds, undo),
+        "by_single_requests_to_objects": timed(lambda: objects.write_singly(failure), rounds),
+        "resident_bytes_per_partition_of_objects": round(object_bytes / partitions, 1),
     }
 
 

@@ -59,9 +59,9 @@ def _server(files: Sequence[Settings], asked: argparse.Namespace) -> TcpServer |
 
         return serve_files(files, asked)
     if asked.kafka is not None:
-        from simzk.cli.serve_kafka import serve_scenario
+        from simzk.cli.serve_kafka import serve_kafka
 
-        return serve_scenario(settings, asked)
+        return serve_kafka(settings, asked)
     if asked.servers == 1 and not asked.observers and not asked.read_only:
         return TcpServer(settings, WallClock())
     from simzk.serve.ensemble_plan import numbered
@@ -150,7 +150,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--observers", metavar="N", type=_observers, default=0, help="N servers more, which have no vote"
     )
-    parser.add_argument("--kafka", metavar="FILE", help="simulated brokers on it: this scenario, on wall time")
+    parser.add_argument(
+        "--kafka",
+        metavar="FILE",
+        help="simulated brokers on it: this scenario, on wall time; or the znodes of this layout",
+    )
     parser.add_argument("--read-only", action="store_true", help="without a majority, serve read-only clients")
     parser.add_argument("--jaas", metavar="FILE", type=Path, help="users of SASL DIGEST-MD5, as the real server's file")
     parser.add_argument("--zookeeper-version", metavar="V", help="behave as this release, as 3.4 or 3.9.1")

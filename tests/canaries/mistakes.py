@@ -27,6 +27,7 @@ _STREAMS = "simulation/test_streams.py::"
 _ELECTIONS = "partitions/test_elections.py::"
 _FAILURES = "kafka/test_failures.py::"
 _TRACES = "kafka/test_traces.py::"
+_COLUMNS = "kafka/columnar/"
 
 MISTAKES: dict[str, Mistake] = {
     # The store
@@ -275,5 +276,36 @@ MISTAKES: dict[str, Mistake] = {
         "        elif update.state.leader_epoch <= replica.state.leader_epoch:\n            return None\n",
         "",
         "kafka/test_fencing.py::test_a_state_of_an_older_leader_epoch_changes_nothing",
+    ),
+    # Topics in columns
+    "a state in other words is taken for the same": Mistake(
+        "kafka/columnar/partition_columns.py",
+        "            if encode(state) == node.data:\n",
+        "            if partition_state.decode(path, encode(state), node.version) == state:\n",
+        _COLUMNS + "test_backing.py::test_a_text_that_only_means_the_same_is_kept_as_it_is",
+    ),
+    "a partition in columns forgets when its state came": Mistake(
+        "kafka/columnar/partition_columns.py",
+        "            node.pzxid = numbers[STATE_CZXID]\n",
+        "",
+        _COLUMNS + "test_layouts.py::test_a_layout_is_loaded_as_if_made_by_requests",
+    ),
+    "children held as numbers never outgrow their table": Mistake(
+        "zookeeper/numbered_names.py",
+        "            self._capacity *= 2\n",
+        "            pass\n",
+        "zookeeper/test_numbered_names.py::test_any_history_is_told_alike",
+    ),
+    "a batch tells no watcher": Mistake(
+        "kafka/columnar/batches.py",
+        "        return singly | np.isin(rows, self._watched(rows))\n",
+        "        return singly\n",
+        _COLUMNS + "test_batches.py::test_a_batch_does_what_its_requests_do",
+    ),
+    "a batch's writes share one zxid": Mistake(
+        "kafka/columnar/batches.py",
+        "        zxids = server.zxid + 1 + np.arange(len(rows), dtype=np.int64)\n",
+        "        zxids = np.full(len(rows), server.zxid + 1, dtype=np.int64)\n",
+        _COLUMNS + "test_batches.py::test_a_broker_fails_the_same_by_batch_and_one_by_one",
     ),
 }

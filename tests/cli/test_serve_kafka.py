@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING
 import pytest
 from kazoo.client import KazooClient
 
+from simzk.partitions.layouts.files import brokers_path
 from tests.cli.test_serve import refused, serving
 from tests.waiting import Reports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.cli.commands import Simzk
 
 SCENARIO = """
 title = "Three brokers for clients of another kind"
@@ -114,3 +117,19 @@ def test_a_scenario_that_cannot_be_read_is_said_with_its_place(tmp_path: Path) -
     path.write_text(SCENARIO.format(version="7.0"))
     assert str(path) in refused("--port", "0", "--kafka", str(path))
     assert str(tmp_path / "none.toml") in refused("--port", "0", "--kafka", str(tmp_path / "none.toml"))
+
+
+def test_a_layout_is_served_as_the_znodes_of_a_cluster(simzk: Simzk, tmp_path: Path, stack: ExitStack) -> None:
+    """What is made, served, and read again by a client of the other kind, is the same layout."""
+    file, again = tmp_path / "made.parquet", tmp_path / "imported.parquet"
+    made = ("--brokers", 30, "--racks", 3, "--topics", 9, "--partitions", 1000, "--min-insync-replicas", 2)
+    assert simzk("layout", "make", *made, "--out", file).status == 0
+    process = stack.enter_context(serving("--kafka", str(file), "--port", "0"))
+    assert simzk("layout", "import", "--zookeeper", f"127.0.0.1:{process.port}", "--out", again).status == 0
+    assert again.read_bytes() == file.read_bytes()
+    assert brokers_path(again).read_bytes() == brokers_path(file).read_bytes()
+    client = started(stack, process.port)
+    state = told(client, "/brokers/topics/topic-7/partitions/3/state")
+    state.until(lambda now: now is not None and len(now["isr"]) == 3)
+    client.set("/brokers/topics/topic-7/partitions/3/state", b'{"isr": []}')
+    state.until(lambda now: now == {"isr": []})

@@ -18,6 +18,9 @@ from simzk.kafka import paths
 from simzk.kafka.columnar.backing import ColumnarTopics
 from simzk.kafka.columnar.partition_columns import STATE_CODECS, PartitionForm, RowForm, StateForm
 from simzk.kafka.columnar.topic_columns import TOPIC_CODECS, BothForm, DirectoryForm, TopicForm
+from simzk.kafka.layout_import import MIN_INSYNC_REPLICAS
+from simzk.kafka.releases import local_registration
+from simzk.kafka.schemas import config
 from simzk.kafka.schemas.uuid import uuid_text
 from simzk.partitions.arrays import NONE
 from simzk.partitions.states import States
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from simzk.zookeeper.server import Server
 
 BROKERS = "/brokers"
+BASE_PORT = 9092
 CONTROLLER_EPOCH = 1
 _CHUNK = 1 << 18
 _GOLDEN = 0x9E3779B97F4A7C15F39CC0605CEDC835
@@ -84,10 +88,30 @@ def load_layout(server: Server, layout: Layout, version: KafkaVersion, now_ms: i
     return topics
 
 
-def _make(server: Server, path: str, now_ms: int) -> None:
+def describe_brokers(server: Server, layout: Layout, version: KafkaVersion, now_ms: int) -> None:
+    """Register the live brokers of a layout, and configure its topics, for those who read a cluster's znodes.
+
+    Nobody holds a session for these brokers, so their registrations are no ephemerals: they stay until deleted.
+    """
+    for path in (BROKERS, paths.BROKER_IDS, paths.CONFIG, f"{paths.CONFIG}/topics"):
+        if path not in server.tree:
+            _make(server, path, now_ms)
+    brokers = layout.brokers
+    for broker, rack, live in zip(brokers.ids.tolist(), brokers.racks, brokers.live.tolist(), strict=True):
+        if live:
+            registration = local_registration(BASE_PORT, rack)._replace(timestamp_ms=now_ms)
+            _make(server, paths.broker(broker), now_ms, version.encode_broker(registration))
+    numbers, firsts = np.unique(layout.topic, return_index=True)
+    for number, least in zip(numbers.tolist(), layout.min_insync_replicas[firsts].tolist(), strict=True):
+        if least != 1:
+            values = config.encode({MIN_INSYNC_REPLICAS: str(least)})
+            _make(server, paths.config(f"topics/{layout.topics[number]}"), now_ms, values)
+
+
+def _make(server: Server, path: str, now_ms: int, data: bytes | None = None) -> None:
     parent = server.tree.get(paths.parent(path))
     assert parent is not None
-    record = CreateTxn(path, None, OPEN_ACL, False, parent.cversion + 1)
+    record = CreateTxn(path, data, OPEN_ACL, False, parent.cversion + 1)
     server.apply(Transaction(0, 0, server.zxid + 1, now_ms, record))
 
 

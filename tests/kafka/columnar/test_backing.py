@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import event
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -185,4 +186,27 @@ def test_what_kafka_writes_is_held() -> None:
     for operation in reversed(TOPIC_OF_FOUR):
         arm.server.handle(client, 5, req.Delete(operation.path, -1), 5)
     assert (len(backing), len(backing.table)) == (0, 0)
+    arm.server.check()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":0,"isr":[1,2]} ',
+        b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":0,"isr":[1, 2]}',
+        b'{"controller_epoch":1,"leader":1,"version":2,"leader_epoch":0,"isr":[1,2]}',
+        b'{"controller_epoch":1,"leader":9,"version":1,"leader_epoch":0,"isr":[1,2]}',
+        b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":0,"isr":[1,2],"more":0}',
+    ],
+)
+def test_a_text_that_only_means_the_same_is_kept_as_it_is(other: bytes) -> None:
+    arm, backing = Arm(), ColumnarTopics()
+    arm.server.tree.mount(backing)
+    client, state = arm.clients[0], f"{T}/partitions/2/state"
+    arm.server.handle(client, 1, req.Multi(TOPIC_OF_FOUR), 1)
+    arm.server.handle(client, 2, req.SetData(state, other, -1), 2)
+    node = arm.server.tree.get(state)
+    assert node is not None
+    assert (node.data, node.version) == (other, 1)
+    assert not backing.holds(state)
     arm.server.check()
