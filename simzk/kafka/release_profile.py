@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from simzk.kafka.schemas import broker_registration, topic
     from simzk.kafka.schemas.delegation_token import DelegationToken
-    from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
+    from simzk.kafka.topic_partition import LeaderAndIsr
     from simzk.partitions.rules import ElectionRules
     from simzk.partitions.scala_order import Scala
 
