@@ -40,7 +40,7 @@ class AclRules:
     Args:
         kinds: the types of resources, in the order in which their paths are made at a start; none before 1.1. From 2.5
             on it is that of a set of Java enums, whose hashes are the virtual machine's: one of each release as
-            recorded (2.5.1, 2.6.3, 2.7.2, 2.8.2, 3.2.3, 3.4.1, 3.6.2, 3.9.1), the same in every run.
+            recorded (2.5.1, 2.6.3, 2.7.2, 2.8.2, 3.0.2, 3.2.3, 3.4.1, 3.6.2, 3.9.1), the same in every run.
         prefixed: there are resources that name the beginning of a name (KIP-290).
         changes_first: the parent of notices is made before those of the types.
         conditional: a write asks for the version that was read; 0.9 overwrites whatever is there.
@@ -81,7 +81,8 @@ _3_6: Final = replace(
     encode=acl_schema.encode,
 )
 _3_3: Final = replace(_3_6, kinds=("Topic", "TransactionalId", "User", "Group", "DelegationToken", "Cluster"))
-_3_0: Final = replace(_3_3, kinds=("Group", "DelegationToken", "Topic", "TransactionalId", "Cluster"))
+_3_2: Final = replace(_3_3, kinds=("Group", "DelegationToken", "Topic", "TransactionalId", "Cluster"))
+_3_0: Final = replace(_3_2, kinds=("Group", "Cluster", "Topic", "DelegationToken", "TransactionalId"))
 _2_8: Final = replace(_3_0, kinds=("Topic", "Cluster", "Group", "TransactionalId", "DelegationToken"))
 _2_7: Final = replace(_2_8, kinds=("DelegationToken", "Topic", "Group", "Cluster", "TransactionalId"))
 _2_6: Final = replace(_2_7, kinds=("Topic", "TransactionalId", "Cluster", "DelegationToken", "Group"))
@@ -96,6 +97,7 @@ _SINCE: Final = (
     ((3, 8, 0), _3_8),
     ((3, 6, 0), _3_6),
     ((3, 3, 0), _3_3),
+    ((3, 2, 0), _3_2),
     ((3, 0, 0), _3_0),
     ((2, 8, 0), _2_8),
     ((2, 7, 0), _2_7),

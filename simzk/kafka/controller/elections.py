@@ -194,7 +194,8 @@ class LeaderElections:
         except admin.StumblingError:
             raise
         except ZnodeError as problem:
-            if not found[0] and self._controller.client.version.stumbles_over_nothing:
+            version = self._controller.client.version
+            if version.stumbles_over_no_json or (not found[0] and version.stumbles_over_nothing):
                 raise
             self._controller.note_unusable(problem)
             return []
