@@ -32,6 +32,7 @@ _entry_header = Struct(">qi")
 _END_MARK = 0x42
 _CHUNK_BYTES = 1 << 20
 
+HEADER_BYTES = _file_header.size
 LOG_HEADER = _file_header.pack(_MAGIC, 2, 0)
 """How every log starts: magic, version, database id."""
 
@@ -54,8 +55,10 @@ class TransactionLogReader:
     Args:
         stream: the log from its first byte on; it is read in chunks, and not closed.
         max_entry_bytes: the longest entry to believe in.
+        at: where in the log the stream stands, if not at its first byte: where an entry begins.
 
     Attributes:
+        offset: where in the log the entry begins that was handed out last.
         damage: once the iteration is over, what ended it before the log's own end; None where nothing did.
 
     >>> from io import BytesIO
@@ -68,20 +71,25 @@ class TransactionLogReader:
     the file ends inside an entry, at byte 65; whole up to zxid 0x1
     """
 
-    def __init__(self, stream: Readable, *, max_entry_bytes: int = MAX_ENTRY_BYTES) -> None:
+    def __init__(self, stream: Readable, *, max_entry_bytes: int = MAX_ENTRY_BYTES, at: int = 0) -> None:
         self._stream = stream
         self._max_entry_bytes = max_entry_bytes
+        self._start = at
+        self.offset = at
         self.damage: Damage | None = None
 
     def __iter__(self) -> Iterator[LogEntry]:
-        buffer = self._fill(b"", _file_header.size)
-        if not buffer.startswith(_MAGIC) or len(buffer) < _file_header.size:
-            torn = LOG_HEADER.startswith(buffer[: _file_header.size])
-            self.damage = Damage(DamageKind.TORN if torn else DamageKind.FOREIGN, 0, None)
-            return
+        buffer = b""
+        at = 0
+        dropped = self._start  # bytes of the file before the buffer
+        if self._start == 0:
+            buffer = self._fill(buffer, _file_header.size)
+            if not buffer.startswith(_MAGIC) or len(buffer) < _file_header.size:
+                torn = LOG_HEADER.startswith(buffer[: _file_header.size])
+                self.damage = Damage(DamageKind.TORN if torn else DamageKind.FOREIGN, 0, None)
+                return
+            at = _file_header.size
         entry: LogEntry | None = None
-        dropped = 0  # bytes of the file before the buffer
-        at = _file_header.size
         header_at, max_bytes = _entry_header.unpack_from, self._max_entry_bytes
         while True:
             size = len(buffer)
@@ -98,6 +106,7 @@ class TransactionLogReader:
                     entry = decode_entry(data)
                 except MalformedError:
                     break
+                self.offset = dropped + at
                 yield entry
                 at = end + 1
             dropped += at

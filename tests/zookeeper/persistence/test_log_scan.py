@@ -1,0 +1,63 @@
+"""Stretches of a log: however it is cut, each entry is read once; what is damaged is told, and passed over."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from itertools import chain
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simzk.zookeeper.persistence import LOG_HEADER, Damage, encode_log_entry
+from simzk.zookeeper.persistence.log_scan import find_entry, scan
+from simzk.zookeeper.requests import OPEN_ACL
+from simzk.zookeeper.transactions import CreateSessionTxn, CreateTxn, SetDataTxn, Transaction
+
+
+def entry(zxid: int, data: bytes) -> bytes:
+    record = CreateTxn("/a", data, OPEN_ACL, False, 1) if zxid % 2 else SetDataTxn("/a", data, zxid)
+    return encode_log_entry(Transaction(7, zxid, zxid, 1_700_000_000_000, record), zxid)
+
+
+# Data that looks like heads, marks and zeros is what a search could stumble over.
+datas = st.lists(st.one_of(st.binary(max_size=40), st.sampled_from([bytes(30), b"B" * 30, b"\0\0\0\0BBBB\0\0\0\1B"])))
+
+
+def zxids(log: bytes, start: int = 0, stop: int | None = None) -> list[int]:
+    return [found.transaction.zxid for _, found in scan(BytesIO(log), start, stop) if not isinstance(found, Damage)]
+
+
+@given(datas, st.lists(st.integers(0, 2000)), st.integers(0, 100))
+def test_stretches_give_each_entry_once(blobs: list[bytes], cuts: list[int], padding: int) -> None:
+    log = LOG_HEADER + b"".join(entry(zxid, data) for zxid, data in enumerate(blobs, 1)) + bytes(padding)
+    bounds = sorted({0, *(cut % len(log) for cut in cuts)})
+    parts = [zxids(log, start, stop) for start, stop in zip(bounds, [*bounds[1:], None], strict=True)]
+    assert list(chain.from_iterable(parts)) == list(range(1, len(blobs) + 1))
+
+
+@given(datas.filter(len), st.data(), st.binary(min_size=1, max_size=30))
+def test_what_is_damaged_is_passed_over(blobs: list[bytes], data: st.DataObject, garbage: bytes) -> None:
+    """Bytes between two entries cost none of them; a change within one costs that one, and is told."""
+    entries = [entry(zxid, blob) for zxid, blob in enumerate(blobs, 1)]
+    where = data.draw(st.integers(0, len(entries) - 1))
+    strewn = LOG_HEADER + b"".join([*entries[:where], garbage, *entries[where:]])
+    assert zxids(strewn) == list(range(1, len(blobs) + 1))
+    hit = bytearray(entries[where])
+    hit[data.draw(st.integers(12, len(hit) - 2))] ^= 1 << data.draw(st.integers(0, 7))
+    damaged = LOG_HEADER + b"".join([*entries[:where], bytes(hit), *entries[where + 1 :]])
+    assert zxids(damaged) == [zxid for zxid in range(1, len(blobs) + 1) if zxid != where + 1]
+    (told,) = [offset for offset, found in scan(BytesIO(damaged)) if isinstance(found, Damage)]
+    assert told == len(LOG_HEADER) + sum(map(len, entries[:where]))
+
+
+def test_a_head_across_two_windows_is_found() -> None:
+    """Windows are of a mebibyte: an entry may begin anywhere around the end of one."""
+    begin = encode_log_entry(Transaction(1, 0, 1, 0, CreateSessionTxn(9)), None)
+    for before in range((1 << 20) - 20, (1 << 20) + 20):
+        log = LOG_HEADER + b"\xff" * before + begin
+        assert find_entry(BytesIO(log), 0) == len(LOG_HEADER) + before
+
+
+def test_a_file_that_is_no_log_is_one_damage() -> None:
+    assert [offset for offset, _ in scan(BytesIO(b"not a log at all, but long enough"))] == [0]
+    assert list(scan(BytesIO(LOG_HEADER))) == []
