@@ -11,14 +11,20 @@ if TYPE_CHECKING:
 def register(spark: SparkSession) -> None:
     """Make simzk's data sources known to a session.
 
-    `simzk_failures` is a layout and failure sets, one row a failure set::
+    `simzk_failures` is a layout and failure sets, one row a failure set; `zookeeper_log` and `zookeeper_snapshot` are
+    files of a real ZooKeeper, one row a transaction or a znode::
 
         simzk.pipeline.register(spark)
         spark.read.format("simzk_failures").option("fail", "brokers:1,racks:1").load("cluster.parquet")
+        spark.read.format("zookeeper_log").load("/var/lib/zookeeper").where("operation = 'setData'")
 
     Args:
         spark: the session; its workers must be able to import simzk and to read the layout at the path given.
     """
     from simzk.pipeline.failures import FailuresSource
+    from simzk.pipeline.zookeeper_sources import LogSource, SnapshotSource
 
-    spark.dataSource.register(FailuresSource)
+    # A source that takes filters is refused where Spark would not hand it any.
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    for source in (FailuresSource, LogSource, SnapshotSource):
+        spark.dataSource.register(source)

@@ -1,18 +1,18 @@
 """A snapshot's file, packed or not, as the bytes that it holds, and the other way round (§6).
 
 Rules of this module:
-  - how a file is packed is the last part of its name;
-  - a packed stream that is broken just ends there: the snapshot within says what is missing.
+  - how a file is packed is the last part of its name.
 
 Source: SnapStream, zookeeper.snapshot.compression.method.
 """
 
 from __future__ import annotations
 
-import gzip
 import zlib
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol
+
+from simzk.zookeeper.persistence.packed import unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,19 +23,13 @@ if TYPE_CHECKING:
 _GZIP_MAGIC, _SNAPPY_MAGIC = b"\x1f\x8b", b"\x82SNAPPY\x00"
 _END = b"\x00\x00\x00\x01/"
 _LEAST_BYTES = 10
-_CHUNK_BYTES = 64 * 1024
 
 
 @contextmanager
 def open_snapshot(path: Path) -> Iterator[Readable]:
     """A snapshot's bytes, unpacked."""
     with path.open("rb") as stream:
-        if path.suffix == ".gz":
-            yield _Unzipped(stream)
-        elif path.suffix == ".snappy":
-            yield _Unsnapped(stream)
-        else:
-            yield stream
+        yield unpacked(stream, path.suffix)
 
 
 def looks_whole(path: Path) -> bool:
@@ -50,40 +44,6 @@ def looks_whole(path: Path) -> bool:
             return False
         stream.seek(-len(_END), 2)
         return stream.read() == _END
-
-
-class _Unzipped:
-    def __init__(self, stream: IO[bytes]) -> None:
-        self._stream = gzip.GzipFile(fileobj=stream)
-
-    def read(self, size: int, /) -> bytes:
-        try:
-            return self._stream.read(size)
-        except (EOFError, gzip.BadGzipFile, zlib.error):
-            return b""
-
-
-class _Unsnapped:
-    def __init__(self, stream: IO[bytes]) -> None:
-        from simzk.zookeeper.persistence.snappy import Unpacker
-
-        self._stream = stream
-        self._unpacker = Unpacker()
-        self._buffer = b""
-
-    def read(self, size: int, /) -> bytes:
-        from simzk.zookeeper.persistence.snappy import SnappyError
-
-        while len(self._buffer) < size:
-            chunk = self._stream.read(_CHUNK_BYTES)
-            try:
-                self._buffer += self._unpacker.feed(chunk)
-            except SnappyError:
-                break
-            if not chunk:
-                break
-        taken, self._buffer = self._buffer[:size], self._buffer[size:]
-        return taken
 
 
 class Packer(Protocol):

@@ -1,0 +1,41 @@
+"""Rows to Arrow batches: a row at a time is appended, column by column, and a batch goes when it is full."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import pyarrow as pa
+
+ROWS_PER_BATCH = 8192
+
+
+def batches(rows: Iterable[tuple[object, ...]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Rows as batches of a schema.
+
+    Args:
+        rows: each with a value for every field, in the schema's order.
+        schema: of what comes out.
+
+    >>> import pyarrow as pa
+    >>> [batch.to_pylist() for batch in batches([(1,), (2,)], pa.schema([("a", pa.int32())]))]
+    [[{'a': 1}, {'a': 2}]]
+    """
+    chunk: list[tuple[object, ...]] = []
+    for row in rows:
+        chunk.append(row)
+        if len(chunk) == ROWS_PER_BATCH:
+            yield _batch(chunk, schema)
+            chunk = []
+    if chunk:
+        yield _batch(chunk, schema)
+
+
+def _batch(rows: list[tuple[object, ...]], schema: pa.Schema) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

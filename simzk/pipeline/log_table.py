@@ -1,0 +1,167 @@
+"""The table `zookeeper_log`: a transaction log's entries as rows, multis unfolded, what is damaged said.
+
+Rules of this module:
+  - one row a transaction; of a multi one row a step, all with the multi's zxid, numbered from 0 in `step`; one without
+    steps, which can be asked for, is a row all the same;
+  - a field that a kind of transaction does not have is null;
+  - what cannot be read is a row too: its `damage` says why, and only `file` and `offset` are set beside it.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from simzk.zookeeper import transactions as txns
+from simzk.zookeeper.persistence import Damage
+from simzk.zookeeper.persistence.log_scan import scan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pyarrow as pa
+
+    from simzk.zookeeper.persistence.log_scan import Seekable
+    from simzk.zookeeper.requests import ACL
+
+Row = tuple[object, ...]
+Fields = tuple[object, ...]
+
+_SIGN = 1 << 63
+
+
+@cache
+def log_schema() -> pa.Schema:
+    """The Arrow schema of the table `zookeeper_log`; docs/pipeline.md says what each column is."""
+    import pyarrow as pa
+
+    acl = pa.struct([("perms", pa.int32()), ("scheme", pa.string()), ("id", pa.string())])
+    return pa.schema(
+        [
+            ("file", pa.string()),
+            ("offset", pa.int64()),
+            ("zxid", pa.int64()),
+            ("time", pa.timestamp("us", tz="UTC")),
+            ("session", pa.int64()),
+            ("cxid", pa.int32()),
+            ("step", pa.int32()),
+            ("operation", pa.string()),
+            ("path", pa.string()),
+            ("data", pa.binary()),
+            ("version", pa.int32()),
+            ("ephemeral", pa.bool_()),
+            ("parent_cversion", pa.int32()),
+            ("ttl_ms", pa.int64()),
+            ("acl", pa.list_(pa.field("element", acl))),
+            ("timeout_ms", pa.int32()),
+            ("paths", pa.list_(pa.field("element", pa.string()))),
+            ("error", pa.int32()),
+            ("digest", pa.int64()),
+            ("damage", pa.string()),
+        ]
+    )
+
+
+def log_rows(file: str, stream: Seekable, start: int, stop: int | None, operations: frozenset[str]) -> Iterator[Row]:
+    """The rows of a stretch of a log.
+
+    Args:
+        file: the log's name, as it stands in the rows.
+        stream: the whole log.
+        start: the first byte of the stretch.
+        stop: the first byte behind it; None for the end.
+        operations: those that are wanted; empty for all. Damages are rows in any case.
+    """
+    for offset, found in scan(stream, start, stop):
+        if isinstance(found, Damage):
+            yield (file, offset, *_NOTHING, str(found))
+            continue
+        (session, cxid, zxid, time_ms, record), tree_digest = found
+        digest = None if tree_digest is None else tree_digest - (tree_digest >= _SIGN) * 2 * _SIGN
+        head = (file, offset, zxid, time_ms * 1000, session, cxid)
+        if isinstance(record, txns.MultiTxn) and record.records:
+            for step, one in enumerate(record.records):
+                operation, fields = _FIELDS[one.__class__]
+                if not operations or operation in operations:
+                    yield (*head, step, operation, *fields(one), digest, None)
+        else:
+            operation, fields = _FIELDS[record.__class__]
+            if not operations or operation in operations:
+                yield (*head, None, operation, *fields(record), digest, None)
+
+
+# path, data, version, ephemeral, parent_cversion, ttl_ms, acl, timeout_ms, paths, error
+
+
+def _created(record: txns.CreateTxn | txns.Create2Txn) -> Fields:
+    path, data, acl, ephemeral, cversion = record
+    return (path, data, None, ephemeral, cversion, None, _acl(acl), None, None, None)
+
+
+def _container(record: txns.CreateContainerTxn) -> Fields:
+    path, data, acl, cversion = record
+    return (path, data, None, False, cversion, None, _acl(acl), None, None, None)
+
+
+def _ttl(record: txns.CreateTTLTxn) -> Fields:
+    path, data, acl, cversion, ttl_ms = record
+    return (path, data, None, False, cversion, ttl_ms, _acl(acl), None, None, None)
+
+
+def _deleted(record: txns.DeleteTxn | txns.DeleteContainerTxn) -> Fields:
+    return (record.path, *(None,) * 9)
+
+
+def _data_set(record: txns.SetDataTxn) -> Fields:
+    return (*record, *(None,) * 7)
+
+
+def _acl_set(record: txns.SetACLTxn) -> Fields:
+    return (record.path, None, record.version, None, None, None, _acl(record.acl), None, None, None)
+
+
+def _checked(record: txns.CheckTxn) -> Fields:
+    return (record.path, None, record.version, *(None,) * 7)
+
+
+def _session_made(record: txns.CreateSessionTxn) -> Fields:
+    return (*(None,) * 7, record.timeout_ms, None, None)
+
+
+def _session_closed(record: txns.CloseSessionTxn) -> Fields:
+    return (*(None,) * 8, list(record.paths), None)
+
+
+def _empty(record: txns.MultiTxn) -> Fields:
+    assert not record.records, "a multi that has steps is told by them"
+    return (None,) * 10
+
+
+def _failed(record: txns.ErrorTxn) -> Fields:
+    return (*(None,) * 9, record.error)
+
+
+@cache
+def _acl(acl: tuple[ACL, ...]) -> list[dict[str, object]]:
+    return [{"perms": entry.perms, "scheme": entry.id.scheme, "id": entry.id.id} for entry in acl]
+
+
+_NOTHING = (None,) * 17
+_FIELDS: dict[type, tuple[str, Callable[..., Fields]]] = {
+    txns.CreateTxn: ("create", _created),
+    txns.Create2Txn: ("create2", _created),
+    txns.CreateContainerTxn: ("createContainer", _container),
+    txns.CreateTTLTxn: ("createTTL", _ttl),
+    txns.DeleteTxn: ("delete", _deleted),
+    txns.DeleteContainerTxn: ("deleteContainer", _deleted),
+    txns.SetDataTxn: ("setData", _data_set),
+    txns.SetACLTxn: ("setACL", _acl_set),
+    txns.CheckTxn: ("check", _checked),
+    txns.CreateSessionTxn: ("createSession", _session_made),
+    txns.CloseSessionTxn: ("closeSession", _session_closed),
+    txns.ErrorTxn: ("error", _failed),
+    txns.MultiTxn: ("multi", _empty),
+}
+
+OPERATIONS = tuple(operation for operation, _ in _FIELDS.values())
+"""What stands in the column `operation`."""

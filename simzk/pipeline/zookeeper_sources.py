@@ -1,0 +1,213 @@
+"""The Spark data sources `zookeeper_log` and `zookeeper_snapshot`: files of a real ZooKeeper to rows.
+
+Options, as Spark users expect them: the path (`load(path)`, see files.py), `mode` for what is damaged: PERMISSIVE
+gives a row that says so (the default), DROPMALFORMED leaves it out, FAILFAST fails; for logs `splitBytes`, how much of
+one a task reads. The rows do not depend on how a log is split. Filters on `operation` are applied where the rows are
+made, those on `zxid` leave out files that cannot hold them.
+"""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    InputPartition,
+    LessThan,
+    LessThanOrEqual,
+)
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from simzk.errors import ConfigError
+from simzk.pipeline.columns import batches
+from simzk.pipeline.files import LOG, SNAPSHOT, NumberedFile, find_files
+from simzk.pipeline.log_table import log_rows, log_schema
+from simzk.pipeline.snapshot_table import snapshot_rows, snapshot_schema
+from simzk.zookeeper.persistence.packed import unpacked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+SPLIT_BYTES = 64 << 20
+"""So much of a log a task reads where `splitBytes` is not given: a log as the server preallocates it."""
+
+PERMISSIVE, DROPMALFORMED, FAILFAST = MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
+
+_LAST_ZXID = (1 << 63) - 1
+
+
+class Stretch(InputPartition):
+    """One task: a file, or the bytes `start` to `stop` of a log."""
+
+    def __init__(self, path: str, start: int = 0, stop: int | None = None) -> None:
+        super().__init__((path, start, stop))
+        self.path = path
+        self.start = start
+        self.stop = stop
+
+
+class _Source(DataSource):
+    """What the two sources share: their options."""
+
+    def _option(self, kind: str) -> tuple[list[NumberedFile], str]:
+        path = self.options.get("path")
+        if path is None:
+            raise ConfigError(f"{self.name()} reads files", right='load("/path/to/dataDir")')
+        mode = self.options.get("mode", PERMISSIVE).upper()
+        if mode not in MODES:
+            raise ConfigError(f"there is no mode {mode}", where="mode", right=", ".join(MODES))
+        return find_files(kind, path), mode
+
+
+class LogSource(_Source):
+    """`spark.read.format("zookeeper_log")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return "zookeeper_log"
+
+    def schema(self) -> StructType:
+        """The columns of `simzk.pipeline.log_table.log_schema`."""
+        return from_arrow_schema(log_schema())
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A reader of the logs that the options name."""
+        split = self.options.get("splitBytes", str(SPLIT_BYTES))
+        if not (split.isdecimal() and int(split) > 0):
+            raise ConfigError(f"{split!r} bytes cannot be", where="splitBytes", right="1 or more")
+        files, mode = self._option(LOG)
+        return LogReader(files, mode, int(split))
+
+
+class SnapshotSource(_Source):
+    """`spark.read.format("zookeeper_snapshot")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return "zookeeper_snapshot"
+
+    def schema(self) -> StructType:
+        """The columns of `simzk.pipeline.snapshot_table.snapshot_schema`."""
+        return from_arrow_schema(snapshot_schema())
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A reader of the snapshots that the options name."""
+        files, mode = self._option(SNAPSHOT)
+        return SnapshotFilesReader(files, mode)
+
+
+class LogReader(DataSourceReader):
+    """Cuts logs into stretches, and reads a stretch in the worker that is handed it.
+
+    Args:
+        files: the logs, oldest first.
+        mode: what to do with what is damaged.
+        split_bytes: how much of a log a task reads.
+    """
+
+    def __init__(self, files: list[NumberedFile], mode: str, split_bytes: int) -> None:
+        self.files = files
+        self.mode = mode
+        self.split_bytes = split_bytes
+        self.operations: frozenset[str] = frozenset()
+        self.first_zxid = 0
+        self.last_zxid = _LAST_ZXID
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
+        """Take in what leaves out files or rows; Spark applies all of them once more."""
+        for one in filters:
+            self._take(one)
+            yield one
+
+    def _take(self, one: Filter) -> None:
+        match one:
+            case EqualTo(("operation",), str(operation)):
+                self._narrow({operation})
+            case In(("operation",), operations):
+                self._narrow({str(operation) for operation in operations})
+            case EqualTo(("zxid",), int(zxid)):
+                self.first_zxid, self.last_zxid = max(self.first_zxid, zxid), min(self.last_zxid, zxid)
+            case GreaterThan(("zxid",), int(zxid)) | GreaterThanOrEqual(("zxid",), int(zxid)):
+                self.first_zxid = max(self.first_zxid, zxid)
+            case LessThan(("zxid",), int(zxid)) | LessThanOrEqual(("zxid",), int(zxid)):
+                self.last_zxid = min(self.last_zxid, zxid)
+            case _:
+                pass
+
+    def _narrow(self, operations: set[str]) -> None:
+        kept = self.operations & operations if self.operations else operations
+        self.operations = frozenset(kept or {""})
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Stretches of at most `split_bytes`; a packed log is one."""
+        stretches: list[InputPartition] = []
+        for place, file in enumerate(self.files):
+            following = self.files[place + 1].zxid if place + 1 < len(self.files) else _LAST_ZXID
+            same_folder = place + 1 < len(self.files) and self.files[place + 1].path.parent == file.path.parent
+            if file.zxid > self.last_zxid or (same_folder and following <= self.first_zxid):
+                continue
+            size = file.path.stat().st_size
+            if file.path.suffix == ".gz" or size <= self.split_bytes:
+                stretches.append(Stretch(str(file.path)))
+                continue
+            starts = range(0, size, self.split_bytes)
+            stretches.extend(
+                Stretch(str(file.path), start, stop) for start, stop in zip(starts, [*starts[1:], None], strict=True)
+            )
+        return stretches
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one stretch."""
+        assert isinstance(partition, Stretch)
+        path = Path(partition.path)
+        with _opened(path) as stream:
+            rows = log_rows(partition.path, stream, partition.start, partition.stop, self.operations)
+            yield from batches(_sound(rows, self.mode), log_schema())
+
+
+class SnapshotFilesReader(DataSourceReader):
+    """One task a snapshot."""
+
+    def __init__(self, files: list[NumberedFile], mode: str) -> None:
+        self.files = files
+        self.mode = mode
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """One a file."""
+        return [Stretch(str(file.path)) for file in self.files]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one snapshot."""
+        assert isinstance(partition, Stretch)
+        path = Path(partition.path)
+        with path.open("rb") as stream:
+            rows = snapshot_rows(partition.path, unpacked(stream, path.suffix))
+            yield from batches(_sound(rows, self.mode), snapshot_schema())
+
+
+def _opened(path: Path) -> IO[bytes]:
+    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
+
+
+def _sound(rows: Iterator[tuple[object, ...]], mode: str) -> Iterator[tuple[object, ...]]:
+    """The rows, with what is damaged treated as the mode says; `damage` is the last column."""
+    for row in rows:
+        if row[-1] is not None:
+            if mode == FAILFAST:
+                raise ConfigError(str(row[-1]), where=str(row[0]), right="a whole file, or mode PERMISSIVE")
+            if mode == DROPMALFORMED:
+                continue
+        yield row

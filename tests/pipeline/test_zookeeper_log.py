@@ -1,0 +1,174 @@
+"""`zookeeper_log` and `zookeeper_snapshot` on Spark: what ZooKeeper's own tools print of the same files, row by row."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import simzk.pipeline
+from simzk.pipeline.log_table import OPERATIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
+
+ROOT = Path(__file__).parents[1]
+# Every kind of transaction, small; and real brokers.
+REAL = ROOT / "zookeeper" / "persistence" / "data" / "real"
+KAFKA = Path(__file__).parent / "data" / "kafka-3.6.2"
+LOGS = [(folder, path.name) for folder in (REAL, KAFKA) for path in sorted((folder / "version-2").glob("log.*"))]
+SNAPSHOTS = sorted(path.name for path in (REAL / "version-2").glob("snapshot.*"))
+LINE = re.compile(
+    r"^\d+/\d+/\d+, .*? session 0x(\w+) cxid 0x(\w+) zxid 0x(\w+) (\w+) (.*?)(?=^\d+/\d+/\d+, |^EOF)", re.M | re.S
+)
+
+pytestmark = pytest.mark.java
+
+Printed = tuple[int, int, int, str, str]
+
+
+@pytest.fixture(scope="module")
+def session(spark: SparkSession) -> SparkSession:
+    simzk.pipeline.register(spark)
+    return spark
+
+
+def load(session: SparkSession, path: Path | str, **options: object) -> DataFrame:
+    reader = session.read.format("zookeeper_log")
+    for name, value in options.items():
+        reader = reader.option(name, str(value))
+    return reader.load(str(path))
+
+
+def rows(frame: DataFrame) -> list[dict[str, object]]:
+    found = frame.toArrow().to_pylist()
+    return sorted(found, key=lambda row: (row["file"], row["offset"], row["step"] or 0))
+
+
+def printed(folder: Path, name: str) -> Iterator[Printed]:
+    """What TxnLogToolkit printed of a log: session, cxid, zxid, kind and the rest."""
+    text = (folder / "printed" / f"{name}.txt").read_bytes().decode()
+    for session, cxid, zxid, kind, rest in LINE.findall(text):
+        yield int(session, 16), int(cxid, 16), int(zxid, 16), kind, rest
+
+
+def unsigned(number: object, bits: int) -> int:
+    assert isinstance(number, int)
+    return number % (1 << bits)
+
+
+@pytest.mark.parametrize(("folder", "name"), LOGS, ids=lambda value: getattr(value, "name", value))
+def test_each_transaction_that_the_toolkit_prints_is_read_and_no_other(
+    session: SparkSession, folder: Path, name: str
+) -> None:
+    found: dict[int, list[dict[str, object]]] = {}
+    for row in rows(load(session, folder / "version-2" / name)):
+        found.setdefault(unsigned(row["zxid"], 64), []).append(row)
+    wanted = list(printed(folder, name))
+    assert [zxid for _, _, zxid, _, _ in wanted] == list(found)
+    for session_id, cxid, zxid, kind, rest in wanted:
+        first, *more = found[zxid]
+        assert (unsigned(first["session"], 64), unsigned(first["cxid"], 32)) == (session_id, cxid)
+        assert first["damage"] is None
+        if kind == "multi" and rest.strip():
+            assert [row["step"] for row in found[zxid]] == list(range(1 + len(more)))
+            assert [row["operation"] for row in found[zxid]] == re.findall(r"(?:^|;)(\w+):", rest)
+        else:
+            assert (first["operation"], first["step"], more) == (kind, None, [])
+            assert str(first["path"] or "") in rest
+            if kind in ("create", "setData"):
+                data = first["data"] or b""
+                assert isinstance(data, bytes)
+                assert data.decode("utf-8", "replace") in rest
+
+
+def test_every_kind_of_transaction_is_among_them(session: SparkSession) -> None:
+    assert {row["operation"] for row in rows(load(session, REAL))} == set(OPERATIONS)
+
+
+def test_the_rows_do_not_depend_on_the_splits(session: SparkSession) -> None:
+    whole = load(session, KAFKA)
+    for split_bytes in (1_000, 7_777):
+        frame = load(session, KAFKA, splitBytes=split_bytes)
+        assert frame.rdd.getNumPartitions() == -(-58816 // split_bytes)
+        assert rows(frame) == rows(whole)
+
+
+def test_filters_give_what_filtering_gives(session: SparkSession) -> None:
+    everything = rows(load(session, REAL))
+    for condition, holds in (
+        ("operation = 'setData'", lambda row: row["operation"] == "setData"),
+        ("operation in ('create', 'error')", lambda row: row["operation"] in ("create", "error")),
+        (
+            "zxid >= 0x28 and zxid < 0x40".replace("0x28", "40").replace("0x40", "64"),
+            lambda row: 40 <= row["zxid"] < 64,
+        ),
+        ("zxid = 48", lambda row: row["zxid"] == 48),
+        ("operation = 'create' and operation = 'delete'", lambda row: False),
+    ):
+        assert rows(load(session, REAL).where(condition)) == [row for row in everything if holds(row)]
+
+
+def test_what_is_damaged_is_a_row_or_left_out_or_fatal(session: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "version-2"
+    shutil.copytree(KAFKA / "version-2", folder)
+    log = folder / "log.1"
+    data = bytearray(log.read_bytes().rstrip(b"\0"))
+    data[20_000] ^= 1
+    log.write_bytes(bytes(data[:-7]))
+    found = rows(load(session, tmp_path))
+    damages = [row for row in found if row["damage"] is not None]
+    assert [str(row["damage"]).partition(",")[0] for row in damages] == [
+        "the checksum does not fit",
+        "the file ends inside an entry",
+    ]
+    whole = rows(load(session, KAFKA))
+    lost = {row["zxid"] for row in whole} - {row["zxid"] for row in found}
+    assert len(lost) == 2
+    assert rows(load(session, tmp_path, splitBytes=5_000)) == found
+    dropped = rows(load(session, tmp_path, mode="dropmalformed"))
+    assert dropped == [row for row in found if row["damage"] is None]
+    with pytest.raises(Exception, match="the checksum does not fit, at byte"):
+        load(session, tmp_path, mode="FAILFAST").collect()
+
+
+@pytest.mark.parametrize("name", SNAPSHOTS)
+def test_a_snapshot_is_what_the_formatter_prints(session: SparkSession, name: str) -> None:
+    text = (REAL / "printed" / f"{name}.txt").read_bytes().decode()
+    nodes = text.partition("Session Details")[0].split("----\n")[1:-1]
+    found = session.read.format("zookeeper_snapshot").load(str(REAL / "version-2" / name)).toArrow().to_pylist()
+    assert len(found) == len(nodes)
+    for row, node in zip(found, nodes, strict=True):
+        path, *lines = node.splitlines()
+        told = dict(line.strip().split(" =", 1) for line in lines if " =" in line)
+        assert row["path"] == path
+        numbers = {"cZxid": "czxid", "mZxid": "mzxid", "pZxid": "pzxid", "ephemeralOwner": "ephemeral_owner"}
+        for field, column in numbers.items():
+            assert unsigned(row[column], 64) == int(told[field], 16)
+        for field, column in (("cversion", "cversion"), ("dataVersion", "version"), ("aclVersion", "aversion")):
+            assert row[column] == int(told[field])
+        assert row["damage"] is None
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("nowhere", "nowhere: it is not there"),
+        ("{empty}", "it holds no log; expected version-2/log.<zxid>"),
+        ("{empty}/log.*", "nothing is named so"),
+    ],
+)
+def test_what_is_not_there_is_said_by_name(session: SparkSession, tmp_path: Path, path: str, told: str) -> None:
+    with pytest.raises(Exception, match=re.escape(told)):
+        load(session, path.format(empty=tmp_path)).collect()
+
+
+def test_a_file_that_is_no_log_is_a_damage(session: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "log.1").write_bytes(b"this is a text, not a log\n")
+    (row,) = rows(load(session, tmp_path / "log.1"))
+    assert str(row["damage"]).startswith("it does not start as such a file does")
