@@ -77,9 +77,21 @@ class Link:
 
     def receive(self, data: bytes) -> None:
         """Bytes from the client, in its thread. After the server has closed they go nowhere, as in TCP."""
-        host = self._host
+        host, wire, connection = self._host, self.wire, self.connection
         with host.lock:
-            host.process(self, self.wire.receive_data(data))
+            one = wire.receive_one(data)  # what a client that waits for each reply sends: it goes without a detour
+            if one is None:
+                host.process(self, wire.receive_data(data))
+            elif connection is None or self.paused or self.closed or host.faults.active or not host._is_plain:
+                host.process(self, (one,))
+            else:
+                assert not self.unsent, "what waits, waits for a pause or a fault to end"
+                server = host.server
+                server.handle(connection, one[0], one[1], host.clock.now_ms())
+                own = server.take_own(connection)
+                if own is not None:
+                    host._transmit(self, own)
+                    return
             host._send()
 
     def hang_up(self) -> None:
@@ -128,6 +140,7 @@ class Host:
         self.on_deadline: Callable[[int], None] = lambda at_ms: None
         self.on_resume: Callable[[], None] = lambda: None
         self._send = pump or self._take_output
+        self._is_plain = pump is None and not self._on_wall_time
         self.is_open = True
         self._links: dict[Link, None] = {}  # in the order of opening
         self._paused_sessions: set[int] = set()
@@ -250,8 +263,12 @@ class Host:
         """Hand messages to a link's transport."""
         count, last = len(outgoing), outgoing[-1]
         link.sent += count
-        link.last_zxid = last.zxid if last.__class__ is Reply else getattr(last, "zxid", link.last_zxid)
-        link.transport.deliver(link.wire.encode_one(last) if count == 1 else link.wire.encode(*outgoing))
+        if last.__class__ is Reply:
+            link.last_zxid = last[1]
+            link.transport.deliver(link.wire.encode_one(last) if count == 1 else link.wire.encode(*outgoing))
+            return
+        link.last_zxid = getattr(last, "zxid", link.last_zxid)
+        link.transport.deliver(link.wire.encode(*outgoing))
         if last.__class__ is Closed:
             self._drop(link)
 

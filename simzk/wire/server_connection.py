@@ -17,7 +17,7 @@ from collections import deque
 from typing import NamedTuple
 
 from simzk.wire.frames import BadLengthError, FrameBuffer, framed, new_frame
-from simzk.wire.multi import NullACLError, write_results
+from simzk.wire.multi import NOTHING, NullACLError, write_results
 from simzk.wire.operations import BY_OPCODE, BY_REQUEST
 from simzk.wire.records import (
     CONNECT_REQUEST,
@@ -32,7 +32,8 @@ from simzk.wire.records import (
 )
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.jute import MalformedError
-from simzk.zookeeper.replies import PING_XID, Closed, ConnectResponse, Outgoing, Reply, WatchedEvent
+from simzk.zookeeper.jute_records import STAT_LAYOUT
+from simzk.zookeeper.replies import PING_XID, Closed, ConnectResponse, Outgoing, Reply, Stat, WatchedEvent
 
 DEFAULT_MAX_BYTES = 0xFFFFF
 _LENGTH_BYTES = 4
@@ -43,10 +44,13 @@ _PREFIX = struct.Struct(">iii")
 _PREFIX_BYTES, _unpack_prefix = _PREFIX.size, _PREFIX.unpack_from
 _FRAMED_REPLY = struct.Struct(">iiqi")
 _pack_reply = _FRAMED_REPLY.pack
+_FRAMED_STAT_REPLY = struct.Struct(_FRAMED_REPLY.format + STAT_LAYOUT)
+_pack_stat_reply, _STAT_REPLY_BYTES = _FRAMED_STAT_REPLY.pack, _FRAMED_STAT_REPLY.size - _LENGTH_BYTES
 _MULTI_OPCODE = BY_REQUEST[req.Multi].opcode
 # Two columns of the table, since every request passes here.
 _READERS = {opcode: operation.codec.read for opcode, operation in BY_OPCODE.items()}
 _WRITERS = {kind: operation.reply.write for kind, operation in BY_REQUEST.items() if operation.reply is not None}
+_BODILESS = frozenset(kind for kind, operation in BY_REQUEST.items() if operation.reply is NOTHING)
 
 
 class Incoming(NamedTuple):
@@ -90,13 +94,20 @@ class ServerConnection:
         self._broken = False
         self._unanswered: deque[Incoming] = deque()
 
-    def receive_data(self, data: bytes) -> list[Received]:
-        """What arrives with these bytes, in order. After a `ProtocolProblem` nothing is heard any more."""
+    def receive_one(self, data: bytes) -> Incoming | None:
+        """The request that these bytes are where they are a whole one, nothing before and nothing behind it: what a
+        client that waits for replies sends. None, and nothing has been heard, where they are not."""
         if self._connected and len(data) >= _PREFIX_BYTES and not self._frames.pending:
             length, xid, opcode = _unpack_prefix(data)
             if length == len(data) - _LENGTH_BYTES and length <= self._max_bytes:
-                # One whole request, nothing before and nothing behind it: what a client that waits for replies sends.
-                return [self._request(xid, opcode, data, _PREFIX_BYTES)]
+                return self._request(xid, opcode, data, _PREFIX_BYTES)
+        return None
+
+    def receive_data(self, data: bytes) -> list[Received]:
+        """What arrives with these bytes, in order. After a `ProtocolProblem` nothing is heard any more."""
+        one = self.receive_one(data)
+        if one is not None:
+            return [one]
         if self._broken:
             return []
         received: list[Received] = []
@@ -154,8 +165,10 @@ class ServerConnection:
             _, request = unanswered.popleft()
         else:
             request = self._answered(xid)
-        if error and body is None:
+        if body is None and (error or request.__class__ in _BODILESS):
             return _pack_reply(_REPLY_HEADER_BYTES, xid, zxid, error)
+        if body.__class__ is Stat:
+            return _pack_stat_reply(_STAT_REPLY_BYTES, xid, zxid, error, *body)
         out = bytearray()
         write = _WRITERS.get(request.__class__)
         if write is not None:

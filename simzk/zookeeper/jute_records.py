@@ -6,7 +6,8 @@ from simzk.zookeeper.jute import INT, TEXT, Codec, packed, record, vector
 from simzk.zookeeper.replies import Stat
 from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
 
-STAT: Codec[Stat] = packed(Stat, ">qqqqiiiqiiq")
+STAT_LAYOUT = "qqqqiiiqiiq"
+STAT: Codec[Stat] = packed(Stat, ">" + STAT_LAYOUT)
 
 _ACL_VECTOR = vector(record(ACL, INT, record(Id, TEXT, TEXT)))
 _OPEN_ACL_BYTES = _ACL_VECTOR.encode(OPEN_ACL)

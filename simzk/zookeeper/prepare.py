@@ -208,8 +208,12 @@ def _deletable(path: str | None, find: Find) -> tuple[str, str]:
 
 def _prepare_delete(request: req.Delete, asker: Asker, find: Find) -> txns.DeleteTxn:
     path, expected = request
-    path, parent_path = _deletable(path, find)
-    parent, node = find(parent_path), find(path)
+    if path is None:
+        path = _text(path)
+    slash = path.rfind("/")
+    if slash == -1 or "\0" in path or (path in SPECIAL_PATHS and find(path) is not None):
+        raise RefusedError(Code.BAD_ARGUMENTS)
+    parent, node = find(path[:slash]), find(path)
     if parent is None:
         raise RefusedError(Code.NO_NODE)
     if parent.acl is not OPEN_ACL:

@@ -97,7 +97,7 @@ class Server:
         self.on_transaction: list[Callable[[txns.Transaction], None]] = []
         self._reader = Reader(self.tree, self.watches)
         self._reads = {kind: read for kind, read in READS.items() if kind not in rules.unknown}
-        self._writes = frozenset(_WRITES) - rules.unknown
+        self._checks = {kind: check for kind, check in _WRITES.items() if kind not in rules.unknown}
         self._sweeper = Sweeper(self.tree, self.config, now_ms)
         self._sweeper.note(now_ms)
         self._required_schemes = self.config.required_schemes
@@ -243,14 +243,21 @@ class Server:
             return
         if now_ms != connection.heard_ms:
             self.hear(connection, now_ms)
-        read = self._reads.get(kind)
-        if read is not None:
+        if (read := self._reads.get(kind)) is not None:
             try:
                 reply = _new(Reply, (xid, self.zxid, 0, read(self._reader, connection, request)))
             except RefusedError as refused:
                 reply = Reply(xid, self.zxid, refused.code, refused.body)
-        elif kind in self._writes:
-            reply = self._write(connection, xid, request, now_ms)
+        elif (check := self._checks.get(kind)) is not None:
+            record: txns.Record
+            zxid, error = self.zxid + 1, 0
+            try:
+                record = check(request, connection.asker, self.tree.find)
+            except RefusedError as refused:
+                error = refused.code
+                record = txns.ErrorTxn(error)
+            body = self.apply(_new(txns.Transaction, (connection.session_id, xid, zxid, now_ms, record)))
+            reply = _new(Reply, (xid, zxid, error, body))
         else:
             _SPECIAL.get(kind, Server._unimplemented)(self, connection, xid, request, now_ms)
             return
@@ -264,18 +271,6 @@ class Server:
         assert connection.session is not None
         connection.heard_ms = now_ms
         self.sessions.touch(connection.session, now_ms, connection.timeout_ms)
-
-    def _write(self, connection: Connection, xid: int, request: req.Request, now_ms: int) -> Reply:
-        record: txns.Record
-        zxid = self.zxid + 1
-        error = 0
-        try:
-            record = _WRITES[request.__class__](request, connection.asker, self.tree.find)
-        except RefusedError as refused:
-            error = refused.code
-            record = txns.ErrorTxn(error)
-        body = self.apply(_new(txns.Transaction, (connection.session_id, xid, zxid, now_ms, record)))
-        return _new(Reply, (xid, zxid, error, body))
 
     def _multi(self, connection: Connection, xid: int, request: req.Multi, now_ms: int) -> None:
         error = 0
@@ -454,6 +449,17 @@ class Server:
             taken.append((connection, connection.outgoing))
             connection.outgoing = []
         self._unsent.clear()
+        return taken
+
+    def take_own(self, connection: Connection) -> list[Outgoing] | None:
+        """What is to be sent to one connection where nobody else is to be sent anything, else None and nothing is
+        taken."""
+        unsent = self._unsent
+        if len(unsent) != 1 or connection not in unsent:
+            return None
+        unsent.clear()
+        taken = connection.outgoing
+        connection.outgoing = []
         return taken
 
     def check(self) -> None:

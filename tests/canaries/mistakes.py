@@ -164,8 +164,10 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "a failed write takes no zxid": Mistake(
         "zookeeper/server.py",
-        "            error = refused.code\n            record = txns.ErrorTxn(error)\n        body = self.apply(",
-        "            return Reply(xid, self.zxid, refused.code, None)\n        body = self.apply(",
+        "                error = refused.code\n"
+        "                record = txns.ErrorTxn(error)\n            body = self.apply(",
+        "                self._send(connection, Reply(xid, self.zxid, refused.code, None))\n"
+        "                return\n            body = self.apply(",
         _STORE + "test_5_6_which_requests_take_a_zxid",
     ),
     "a ping is answered with its own xid": Mistake(
