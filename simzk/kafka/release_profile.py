@@ -78,15 +78,19 @@ class KafkaVersion:
         idle_in_sync: a follower that has all there is stays in sync, dead or alive (KAFKA-7152).
         restores_assignment: partitions added to a topic that is being deleted are taken out again (KAFKA-6612).
         isr_checks_per_lag: how often a leader looks for late followers in the time in which they are late.
+        rereads_refused_isr: an ISR whose write was refused, though it stands, is written (KAFKA-1382, 0.8.2 and later).
         refreshes_isr: whether a replica that goes offline is in the ISR is read; 0.8.0 goes by what it knows.
         shutdown_by_topic: a controlled shutdown goes by the topics' znodes (0.8.0).
         waits_hashed: partitions that wait for a leader are taken in the order of an immutable hash map of all.
         byteswapped_maps: JSON maps hash as Scala before 2.12.8 does it; it decides the order of partitions in lists.
         flat_assignments: the controller keeps one map of partitions, not one for each topic; it decides orders.
         producer_ids: brokers take blocks of producer ids (KIP-98, 0.11 and later).
+        refuses_collisions: topics may not differ in '.' and '_' alone (0.9 and later).
         plain_client_ids: the tool takes client ids of letters, digits, '.', '_' and '-' only (0.10 and 0.11).
         registers_first: a broker registers before it stands for election (0.8.0, and again from 1.1 on); between, it is
             the last thing that it does at its start.
+        waits_for_its_own: a broker that finds its own registration of before waits a session's timeout and tries again
+            (up to 0.8.2, the same host and port); later it cannot start.
         looks_before_election: who stands for election looks first whether there is a controller (0.8.2 and later).
         asks_first: a path is made only where asking shows that it is not there, and parents are made by name before
             what they hold: the client up to 1.0 (zkclient).
@@ -158,14 +162,17 @@ class KafkaVersion:
     idle_in_sync: bool
     restores_assignment: bool
     isr_checks_per_lag: int
+    rereads_refused_isr: bool
     refreshes_isr: bool
     shutdown_by_topic: bool
     waits_hashed: bool
     byteswapped_maps: bool
     flat_assignments: bool
     producer_ids: bool
+    refuses_collisions: bool
     plain_client_ids: bool
     registers_first: bool
+    waits_for_its_own: bool
     looks_before_election: bool
     asks_first: bool
     makes_parents_of_ids: bool

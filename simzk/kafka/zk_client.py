@@ -220,8 +220,8 @@ class KafkaZooKeeperClient:
     async def register_broker(self, broker_id: int, registration: BrokerRegistration, previous_session: int) -> int:
         """Register a broker; its broker epoch, which is the czxid of its znode, or NO_EPOCH before 2.2 (§1.4).
 
-        A znode of the present session is taken over; from 2.2 on one of this client's previous session is deleted, and
-        the create tried again (KAFKA-7165).
+        A znode of the present session is taken over; up to 0.8.2 one of the same host and port is waited for; from 2.2
+        on one of this client's previous session is deleted, and the create tried again (KAFKA-7165).
 
         Raises:
             ZooKeeperRefused: another session holds the znode.
@@ -240,6 +240,11 @@ class KafkaZooKeeperClient:
             owner = stat_of(present).ephemeral_owner
             if owner == self.session.session_id:
                 return self._epoch_of(stat_of(present))
+            if self.version.waits_for_its_own:
+                before = broker_registration.decode(path, data_of(present))
+                if (before.host, before.port) == (registration.host, registration.port):
+                    await self.session.process.sleep(self.session.timeout_ms * 1000)
+                    continue
             if not self.version.broker_epochs or owner != previous_session or previous_session == 0:
                 raise ZooKeeperRefused(Code.NODE_EXISTS, path)
             await self.session.call(Delete(path, ANY_VERSION))
@@ -291,11 +296,17 @@ class KafkaZooKeeperClient:
         """Before 2.1: the znode first, then the epoch, on condition that nobody raised it since it was read."""
         data = self.version.encode_controller(broker_id, timestamp_ms)
         code = await self.create(paths.CONTROLLER, data, EPHEMERAL)
-        if code == Code.NODE_EXISTS:
+        while code == Code.NODE_EXISTS:
             present = await self.session.call(GetData(paths.CONTROLLER, False))
-            if present.error or stat_of(present).ephemeral_owner != self.session.session_id:
+            if not present.error and stat_of(present).ephemeral_owner == self.session.session_id:
+                code = Code.OK
+            elif not self.version.looks_before_election and await self.controller_id() == broker_id:
+                # Of its session of before: waited for, whoever may become controller meanwhile (up to 0.8.1).
+                await self.session.process.sleep(self.session.timeout_ms * 1000)
+                code = await self.create(paths.CONTROLLER, data, EPHEMERAL)
+            else:
                 raise ControllerMovedError
-        elif code != Code.OK:
+        if code != Code.OK:
             raise ZooKeeperRefused(code, paths.CONTROLLER)
         found = await self.read(paths.CONTROLLER_EPOCH)
         epoch, version = 1, 0

@@ -90,7 +90,7 @@ class AdminHandlers:
             return AdminResponse(Error.TOPIC_ALREADY_EXISTS, f"topic {name} is being deleted")
         if await self._client.exists(paths.topic(name)):
             return AdminResponse(Error.TOPIC_ALREADY_EXISTS, f"topic {name} is there already")
-        if "." in name or "_" in name:
+        if self._client.version.refuses_collisions and ("." in name or "_" in name):
             others = await self._client.children(paths.TOPICS)
             alike = [other for other in others if other.replace(".", "_") == name.replace(".", "_")]
             if alike:

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from simzk.kafka.zookeeper_host import ZooKeeperHost
     from simzk.simulation import History, Network, Process
 
+LAG_MESSAGES_KEY = "replica.lag.max.messages"
+"""A setting of 0.8 alone (KIP-16)."""
 BOOT_US = 500_000
 """From the start of the process to its first word to ZooKeeper."""
 LATE_REGISTRATION_US = 300_000
@@ -201,6 +203,7 @@ class Broker:
             follows_changed=self.fetchers.update,
             is_alive=lambda broker: not version.judges_isr or broker in self.metadata.live_brokers,
             lag_max_us=config.integer("replica.lag.time.max.ms") * 1000,
+            lag_max_messages=config.integer(LAG_MESSAGES_KEY) if LAG_MESSAGES_KEY in version.defaults else None,
             idle_in_sync=version.idle_in_sync,
             log_dirs=self.log_dirs,
             takes_strangers=not version.widens_assignment,

@@ -2,7 +2,8 @@
 
 Rules of the module (docs/reference/kafka.md §2.8):
   - the leader writes the state itself, on condition of the version it knows, with the epochs of the controller's last
-    decision; a write that failed is none of its own, unless the znode holds just what was to be written (KAFKA-1382);
+    decision; a write that failed is none of its own, unless the znode holds just what was to be written (KAFKA-1382,
+    from 0.8.2 on);
   - one that is refused is not tried again until the controller sends a LeaderAndIsr;
   - what changed is announced by one znode, once there was no change for 5 s, or no announcement for 60 s; looked at
     every 2.5 s.
@@ -88,7 +89,8 @@ class IsrWrites:
         reply = await self._client.session.call(SetData(path, data, wanted.version))
         if reply.error == Code.OK:
             return wanted._replace(version=wanted.version + 1)
-        found = await self._client.read(path) if reply.error == Code.BAD_VERSION else None
+        refused = reply.error == Code.BAD_VERSION and self._client.version.rereads_refused_isr
+        found = await self._client.read(path) if refused else None
         if found is not None and found[0] == data:
             return wanted._replace(version=found[1].version)
         return Error.INVALID_UPDATE_VERSION

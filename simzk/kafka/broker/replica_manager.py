@@ -75,6 +75,7 @@ class ReplicaManager:
         follows_changed: told when this broker begins or ends to follow partitions.
         is_alive: whether the broker believes that another lives; up to 3.2 it does not ask.
         lag_max_us: how long a follower may be behind.
+        lag_max_messages: how many messages one that fetches may be behind; None where that does not count.
         idle_in_sync: whether a follower that has all there is stays in sync.
         log_dirs: where the logs are.
         takes_strangers: whether a follower joins the ISR that the leader does not know to be assigned (0.8.0).
@@ -90,6 +91,7 @@ class ReplicaManager:
         follows_changed: Callable[[Iterable[Replica]], None],
         is_alive: Callable[[int], bool],
         lag_max_us: int,
+        lag_max_messages: int | None,
         idle_in_sync: bool,
         log_dirs: LogDirs,
         takes_strangers: bool,
@@ -103,6 +105,7 @@ class ReplicaManager:
         self._follows_changed = follows_changed
         self._is_alive = is_alive
         self._lag_max_us = lag_max_us
+        self._lag_max_messages = lag_max_messages
         self._idle_in_sync = idle_in_sync
         self._log_dirs = log_dirs
         self._takes_strangers = takes_strangers
@@ -281,8 +284,15 @@ class ReplicaManager:
                 self._ask(replica, unpack(left)[0])
 
     def _is_behind(self, member: int, progress: FollowerProgress, replica: Replica) -> bool:
-        """Whether a follower has not had the whole log for too long; before 2.1 one that is idle must still fetch."""
+        """Whether a follower has not had the whole log for too long; before 2.1 one that is idle must still fetch.
+
+        In 0.8 one that fetches need not have it all, but may not be too many messages behind.
+        """
         caught_up_us = progress.caught_up_us
+        if self._lag_max_messages is not None:
+            if progress.log_end >= 0 and replica.log_end - progress.log_end > self._lag_max_messages:
+                return True
+            caught_up_us = max(caught_up_us, self._last_fetch_us.get(member, 0))
         if progress.log_end >= replica.log_end:
             if self._idle_in_sync:
                 return False

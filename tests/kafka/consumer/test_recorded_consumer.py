@@ -72,13 +72,11 @@ def test_each_request_is_the_recorded_one(release: str) -> None:
     consumer_id = (
         next(r for r in expected if r.startswith("create /consumers/g1/ids/")).split()[1].rpartition("/g1_")[2]
     )
-    cluster = KafkaCluster(brokers=3, seed=1)
+    cluster = KafkaCluster(release, 3, seed=1)
     cluster.create_topic("t1", assignment={0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]})
     cluster.create_topic("t2", partitions=4, replication_factor=2)
     assert cluster.run_until_quiet()
     assert cluster.produce("t1", 2, 3)
-    if release == "0.8.0":  # whose brokers do not make it
-        cluster.delete_znode("/consumers")
     cluster.run_for(1)
     sent: list[str] = []
     closed: list[str] = []

@@ -1,0 +1,111 @@
+"""Rules of the releases up to 0.9 that the recorded stories do not show (docs/reference/kafka.md §1.4, §2.2, §2.8)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from simzk.kafka import paths
+from simzk.kafka.cluster import KafkaCluster
+from simzk.kafka.protocol import Error
+from simzk.kafka.topic_partition import TopicPartition
+from tests.kafka.clusters import QUICK, happened, quiet, told, topic
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+STATE = paths.state(TopicPartition("t", 0))
+
+
+def cluster(line: str, config: Mapping[str, str | int | bool] | None = None) -> KafkaCluster:
+    """Three brokers, of which the third is controller."""
+    c = KafkaCluster(line, 3, config=QUICK | dict(config or {}), boot=False)
+    for broker in (3, 1, 2):
+        c.restart(broker)
+        quiet(c)
+    assert c.controller == 3
+    return c
+
+
+@pytest.mark.parametrize(("line", "waits"), [("0.8.0", True), ("0.8.1", True), ("0.8.2", True), ("0.9", False)])
+def test_a_broker_that_finds_its_own_registration_waits_for_its_end_up_to_0_8_2(line: str, waits: bool) -> None:
+    with cluster(line) as c:
+        topic(c, "t", {0: [1, 2]})
+        c.kill(1)
+        c.restart(1)
+        quiet(c)
+        assert c.live_brokers == [1, 2, 3]
+        assert (happened(c, "cannot start") == []) == waits
+        assert sorted(c.state("t", 0).isr) == [1, 2]
+        c.check()
+
+
+@pytest.mark.parametrize("line", ["0.8.0", "0.8.1", "0.8.2"])
+def test_a_controller_that_comes_back_while_its_znode_stands_is_fenced_by_the_next_epoch(line: str) -> None:
+    with cluster(line) as c:
+        topic(c, "t", {0: [1, 2]})
+        c.kill(3)
+        c.restart(3)
+        quiet(c)
+        assert c.live_brokers == [1, 2, 3]
+        assert c.controller is not None
+        node = c.server.tree.get(paths.CONTROLLER_EPOCH)
+        assert node is not None
+        assert node.data == b"2"
+        active = [broker.id for broker in c.brokers.values() if broker.controller.is_active]
+        assert active == [c.controller]
+        c.check()
+
+
+@pytest.mark.parametrize(("line", "written"), [("0.8.0", False), ("0.8.1", False), ("0.8.2", True), ("0.9", True)])
+def test_an_isr_whose_reply_was_lost_is_taken_for_written_from_0_8_2_on(line: str, written: bool) -> None:
+    """KAFKA-1382: before, the leader goes on with the version of before, and no write of its succeeds any more."""
+    with cluster(line) as c:
+        topic(c, "t", {0: [1, 2]})
+        c.kill(2)
+        quiet(c)
+        rule = c.zookeeper_faults.drop_reply("set", client=1, path=STATE)
+        c.restart(2)
+        c.run_for(20)
+        assert rule.fired == 1
+        assert told(c, "t")[1] == (1, 2)
+        assert (happened(c, "ISR change refused") == []) == written
+        believed = c.brokers[1].replicas.replicas[TopicPartition("t", 0)].state
+        assert (believed.isr == (1, 2)) == written
+
+
+@pytest.mark.parametrize(("line", "stays"), [("0.8.0", True), ("0.8.1", False), ("0.8.2", False), ("0.9", False)])
+def test_a_follower_that_is_silent_and_has_all_there_is_stays_in_sync_in_0_8_0(line: str, stays: bool) -> None:
+    with cluster(line, {"zookeeper.session.timeout.ms": 40_000}) as c:
+        topic(c, "t", {0: [1, 2]})
+        c.produce("t", 0)
+        c.run_for(2)
+        c.pause(2)
+        c.run_for(25)
+        assert told(c, "t")[1] == ((1, 2) if stays else (1,))
+
+
+@pytest.mark.parametrize("line", ["0.8.0", "0.8.1", "0.8.2", "0.9"])
+@pytest.mark.parametrize("records", [100, 5000])
+def test_a_follower_too_many_messages_behind_is_late_at_once_in_0_8(line: str, records: int) -> None:
+    """KIP-16: from 0.9 on time alone counts."""
+    config = {"zookeeper.session.timeout.ms": 40_000, "replica.lag.time.max.ms": 30_000}
+    with cluster(line, config) as c:
+        topic(c, "t", {0: [1, 2]})
+        c.produce("t", 0)
+        c.run_for(2)
+        c.pause(2)
+        c.produce("t", 0, records)
+        c.run_for(29)
+        late = records > 4000 and line != "0.9"
+        assert told(c, "t")[1] == ((1,) if late else (1, 2))
+
+
+@pytest.mark.parametrize(("line", "refused"), [("0.8.1", False), ("0.8.2", False), ("0.9", True)])
+def test_names_that_differ_in_dots_and_underscores_alone_are_refused_from_0_9_on(line: str, refused: bool) -> None:
+    with cluster(line) as c:
+        topic(c, "a.b", {0: [1]})
+        answer = c.create_topic("a_b", assignment={0: [1]})
+        quiet(c)
+        assert answer.result().error == (Error.INVALID_TOPIC_EXCEPTION if refused else Error.NONE)
