@@ -31,6 +31,7 @@ EXTRAS = {
     "pyarrow": "cli,layout",
     "pyspark": "cli,spark",
     "pandas": "cli,spark",
+    "plotly": "cli,kafka,report",
 }
 """Which extras bring a requirement that is not there."""
 

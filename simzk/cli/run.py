@@ -30,6 +30,9 @@ def run(
     json_out: Annotated[
         Path | None, typer.Option("--json", help="Write all runs to this file as JSON.", metavar="OUT")
     ] = None,
+    html_out: Annotated[
+        Path | None, typer.Option("--html", help="Write a page of all runs to this file.", metavar="OUT")
+    ] = None,
     kafka_version: Annotated[
         list[str] | None,
         typer.Option(help="Play with this version of Kafka; given again, with each, side by side.", metavar="V"),
@@ -46,7 +49,10 @@ def run(
     else:
         results = _play_many(files, seed, seeds, jobs, versions[0])
     if json_out is not None:
-        _write_json(json_out, results)
+        document = {"runs": [result.document for result in results]}
+        _write(json_out, json.dumps(document, indent=1) + "\n")
+    if html_out is not None:
+        _write(html_out, _page(results))
     if not all(result.held for result in results):
         raise typer.Exit(1)
 
@@ -169,10 +175,15 @@ def _summary(files: list[str], results: list[Result]) -> list[Line]:
     return lines
 
 
-def _write_json(path: Path, results: list[Result]) -> None:
+def _page(results: list[Result]) -> str:
+    from simzk.report import run_page
+    from simzk.scenarios.run_tables import tables_of
+
+    return run_page.to_html([tables_of(result.document) for result in results])
+
+
+def _write(path: Path, text: str) -> None:
     try:
-        path.write_text(
-            json.dumps({"runs": [result.document for result in results]}, indent=1) + "\n", encoding="utf-8"
-        )
+        path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"cannot write it: {error.strerror}", where=str(path)) from None

@@ -8,7 +8,8 @@ Rules of the module:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
@@ -184,6 +185,31 @@ def _told(state: LeaderAndIsr | None) -> str:
     leader = "none" if state.leader < 0 else str(state.leader)
     recovering = " recovering" if state.recovering else ""
     return f"leader {leader} epoch {state.leader_epoch} isr {list(state.isr)}{recovering}"
+
+
+_STATE = re.compile(r"leader (none|\d+) epoch (\d+) isr \[([\d, ]*)\]( recovering)?")
+
+
+class ToldState(NamedTuple):
+    """A state as events tell it: the leader (-1 for none), its epoch, the ISR."""
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+
+
+def read_told_state(told: str) -> ToldState | None:
+    """The state that an event tells in its `before` or `after`; None where it tells something else.
+
+    >>> read_told_state("leader none epoch 3 isr [2]")
+    ToldState(leader=-1, leader_epoch=3, isr=(2,))
+    """
+    found = _STATE.fullmatch(told)
+    if found is None:
+        return None
+    leader, epoch, isr, _ = found.groups()
+    members = tuple(int(member) for member in isr.split(",") if member)
+    return ToldState(-1 if leader == "none" else int(leader), int(epoch), members)
 
 
 def _told_assignment(assignment: ReplicaAssignment) -> str:

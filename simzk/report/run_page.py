@@ -1,0 +1,114 @@
+"""The page of runs: who was there, who led, who was in sync, what was expected, what happened.
+
+Tables of a run (`RunTables`), all times in seconds of virtual time:
+  - `expectations`: `held`, `at_s`, `line`, `name`, `failures`;
+  - `violations`: `at_s`, `invariant`, `event`, `detail`;
+  - `brokers`, `leaders`, `in_sync`: spans (`timeline`);
+  - `events`: `at_s`, `who`, `what`, `subject`, `before`, `after`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simzk.report import page
+from simzk.report.page import Section, Table, Text, Timeline
+from simzk.report.table import length
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from simzk.report.table import Columns
+
+SHOWN_MAX = 12
+"""How many runs a page tells whole: those that failed first."""
+ROWS_MAX = 200
+"""How many partitions a heat map shows: those that changed most first."""
+
+BROKER_COLOURS = {"controller": "#f58518", "registered": "#54a24b", "away": "#e4e7eb"}
+LEADER_COLOURS = {"no leader": "#cf222e"}
+IN_SYNC_COLOURS = {
+    "all": "#54a24b",
+    "1 missing": "#eeca3b",
+    "2 missing": "#f58518",
+    "no leader": "#cf222e",
+}
+
+
+@dataclass(frozen=True)
+class RunTables:
+    """A run as tables (see above), and what it is called.
+
+    Args:
+        title: of the scenario.
+        heading: what was played: file, seed, version.
+        held: whether all held.
+        outcome: how it ended, in a sentence.
+        replay: the command that plays it again.
+    """
+
+    title: str
+    heading: str
+    held: bool
+    outcome: str
+    replay: str
+    expectations: Columns
+    violations: Columns
+    brokers: Columns
+    leaders: Columns
+    in_sync: Columns
+    events: Columns
+
+
+def to_html(runs: Sequence[RunTables]) -> str:
+    """The page of one run, or of several: an overview of all, and the first of them whole, the failed ones first."""
+    assert runs, "a page of no run"
+    if len(runs) == 1:
+        (run,) = runs
+        told = [Text(run.heading), Text(run.outcome), Text(run.replay, code=True)]
+        return page.to_html(run.title, told, _sections(run, "run", level=2))
+    failed = [run for run in runs if not run.held]
+    shown = [*failed, *(run for run in runs if run.held)][:SHOWN_MAX]
+    overview: dict[str, Sequence[object]] = {
+        "held": [run.held for run in runs],
+        "scenario": [run.title for run in runs],
+        "run": [run.heading for run in runs],
+        "outcome": [run.outcome for run in runs],
+        "play it again": [run.replay for run in runs],
+    }
+    sections = [Section("All runs", [Table(overview, marked_by="held")])]
+    for number, run in enumerate(shown):
+        told = [Text(run.heading), Text(run.outcome), Text(run.replay, code=True)]
+        sections += [Section(run.title, told), *_sections(run, f"run-{number}", level=3)]
+    counted = f"{len(runs)} runs, {len(failed)} failed"
+    left = len(runs) - len(shown)
+    return page.to_html(counted, [Text(f"{left} are in the overview only.")] if left else [], sections)
+
+
+def _sections(run: RunTables, name: str, *, level: int) -> list[Section]:
+    found = [Section("Expectations", [Table(run.expectations, marked_by="held")], level)]
+    if length(run.violations):
+        found.append(Section("Invariants that were broken", [Table(run.violations)], level))
+    for title, spans, kind, colours in (
+        ("Brokers", run.brokers, "brokers", BROKER_COLOURS),
+        ("Who led", run.leaders, "leaders", LEADER_COLOURS),
+        ("Who was in sync", run.in_sync, "in-sync", IN_SYNC_COLOURS),
+    ):
+        kept, left = _most_changed(spans)
+        if length(kept):
+            notes = [Text(f"{left} more that changed less are left out.")] if left else []
+            found.append(Section(title, [*notes, Timeline(kept, f"{name}-{kind}", colours)], level))
+    return [*found, Section("What happened", [Table(run.events)], level)]
+
+
+def _most_changed(spans: Columns) -> tuple[Columns, int]:
+    """The spans of the rows that have most of them, in the order of the table; how many rows are left out."""
+    counts: dict[object, int] = {}
+    for row in spans["row"]:
+        counts[row] = counts.get(row, 0) + 1
+    if len(counts) <= ROWS_MAX:
+        return spans, 0
+    kept = set(sorted(counts, key=lambda row: -counts[row])[:ROWS_MAX])
+    chosen = [at for at, row in enumerate(spans["row"]) if row in kept]
+    return {name: [column[at] for at in chosen] for name, column in spans.items()}, len(counts) - ROWS_MAX

@@ -1,0 +1,52 @@
+"""A table as HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import TypeAlias
+
+Columns: TypeAlias = Mapping[str, Sequence[object]]
+"""A table: its columns by name, all of one length."""
+
+MARKS = {True: "good", False: "bad"}
+"""How a row is marked where a column of truth values says so."""
+
+
+def length(columns: Columns) -> int:
+    """How many rows a table has."""
+    lengths = {len(column) for column in columns.values()}
+    assert len(lengths) <= 1, f"columns of different lengths: { ({name: len(c) for name, c in columns.items()}) }"
+    return lengths.pop() if lengths else 0
+
+
+def to_html(columns: Columns, *, marked_by: str = "") -> str:
+    """A table as HTML.
+
+    Args:
+        columns: the table; None is an empty cell, a float has three decimals.
+        marked_by: a column of truth values that marks the rows good or bad, and is not shown itself.
+
+    >>> to_html({"name": ["a<b"], "held": [False]}, marked_by="held")
+    '<table><thead><tr><th>name</th></tr></thead><tbody><tr class="bad"><td>a&lt;b</td></tr></tbody></table>'
+    """
+    shown = [name for name in columns if name != marked_by]
+    head = "".join(f"<th>{escape(name)}</th>" for name in shown)
+    marks = [""] * length(columns)
+    if marked_by:
+        marks = [f' class="{MARKS[bool(value)]}"' for value in columns[marked_by]]
+    rows = zip(*(columns[name] for name in shown), strict=True)
+    body = "".join(
+        f"<tr{mark}>{''.join(_cell(value) for value in row)}</tr>" for mark, row in zip(marks, rows, strict=True)
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "<td></td>"
+    if isinstance(value, float):
+        return f'<td class="number">{value:.3f}</td>'
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f'<td class="number">{value}</td>'
+    return f"<td>{escape(str(value))}</td>"

@@ -1,0 +1,191 @@
+"""A run's document (`simzk run --json`) as tables: what a page of it is made of.
+
+Rules of the module:
+  - all is read off the events: what a broker or a partition was between two of them, it was all the time;
+  - a cluster that goes on from a recorded one has states that no event tells the beginning of: they are what the first
+    event found, or what stands at the end.
+"""
+
+from __future__ import annotations
+
+import re
+from math import inf
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from simzk.kafka.observer import read_told_state
+from simzk.report.run_page import RunTables
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from simzk.report.table import Columns
+
+Document = dict[str, Any]
+AFTER_THE_END = 0.02
+"""A run often ends with a change: what it came to is shown for so much longer, as a part of the whole time."""
+SPAN = ("row", "from_s", "until_s", "state", "told")
+
+
+class _Change(NamedTuple):
+    """From `at_s` on a row was this; nothing where `state` is empty."""
+
+    at_s: float
+    state: str
+    told: str
+
+
+def tables_of(document: Document) -> RunTables:
+    """A run's document as tables."""
+    events = document["timeline"]
+    verdicts = document["expectations"]
+    last_s = max([0.0, *(event["at_us"] / 1e6 for event in events), *(v["at_us"] / 1e6 for v in verdicts)])
+    end_s = last_s * (1 + AFTER_THE_END)
+    led, in_sync = _partitions(document)
+    failed = sum(not verdict["held"] for verdict in verdicts) + len(document["violations"])
+    outcome = f"All {len(verdicts)} expectations hold." if document["held"] else f"{failed} of what is expected failed."
+    return RunTables(
+        title=document["title"],
+        heading=f"{document['file']}, seed {document['seed']}, Kafka {document['kafka_version']}",
+        held=document["held"],
+        outcome=document["crash"] or outcome,
+        replay=document["replay"],
+        expectations={
+            "held": [verdict["held"] for verdict in verdicts],
+            "at, s": [verdict["at_us"] / 1e6 for verdict in verdicts],
+            "line": [verdict["line"] for verdict in verdicts],
+            "what is expected": [verdict["name"] for verdict in verdicts],
+            "what was found": ["; ".join(verdict["failures"]) for verdict in verdicts],
+        },
+        violations=_columns(document["violations"]),
+        brokers=_spans(_brokers(document), end_s),
+        leaders=_spans(led, end_s),
+        in_sync=_spans(in_sync, end_s),
+        events={
+            "at, s": [event["at_us"] / 1e6 for event in events],
+            **{name: [event[name] for event in events] for name in ("who", "what", "subject", "before", "after")},
+        },
+    )
+
+
+def _columns(rows: Sequence[Mapping[str, object]]) -> Columns:
+    names = list(rows[0]) if rows else []
+    return {name: [row[name] for row in rows] for name in names}
+
+
+def _spans(changes: Mapping[str, Sequence[_Change]], end_s: float) -> Columns:
+    """What each row was, from each change to the next."""
+    spans: list[tuple[object, ...]] = []
+    for row, of_row in changes.items():
+        ends = [*(change.at_s for change in of_row[1:]), end_s]
+        for change, until_s in zip(of_row, ends, strict=True):
+            if change.state and until_s > change.at_s:
+                spans.append((row, change.at_s, until_s, change.state, change.told))
+    return {name: [span[at] for span in spans] for at, name in enumerate(SPAN)}
+
+
+def _brokers(document: Document) -> dict[str, list[_Change]]:
+    """Brokers as registered, away, or controller."""
+    ids = sorted({int(e["who"].split()[1]) for e in document["timeline"] if e["who"].startswith("broker ")})
+    at_end = document["brokers"]
+    ids = sorted({*ids, *at_end})
+    changes: dict[int, list[_Change]] = {broker: [] for broker in ids}
+    registered: dict[int, bool] = {}
+    # Of a controller that ruled before the first event only what it did is told, not its election.
+    first_of_controller = next((e for e in document["timeline"] if e["who"].startswith("controller ")), None)
+    ruled_before: int | None = document["controller"]
+    if first_of_controller is not None:
+        was_elected = first_of_controller["what"] == "elected"
+        ruled_before = None if was_elected else int(first_of_controller["who"].split()[1])
+    ruling = ruled_before
+    for event in document["timeline"]:
+        who, what, at_s = event["who"], event["what"], event["at_us"] / 1e6
+        before = ruling
+        if what in ("registered", "registration gone"):
+            registered[int(who.split()[1])] = what == "registered"
+            concerned = [int(who.split()[1])]
+        elif what == "elected" and who.startswith("controller "):
+            ruling = int(who.split()[1])
+            concerned = [ruling]
+        elif what == "controller gone":
+            ruling = None
+            concerned = [] if before is None else [before]
+        else:
+            continue
+        for broker in concerned:
+            state = "controller" if broker == ruling else "registered" if registered.get(broker) else "away"
+            changes[broker].append(_Change(at_s, state, state))
+    for broker, of_broker in changes.items():
+        # Of one that was there before the first event, only its going away is told, or nothing at all.
+        was_there = of_broker[0].state == "away" if of_broker else broker in at_end
+        first = "controller" if broker == ruled_before else "registered" if was_there else "away"
+        of_broker.insert(0, _Change(0.0, first, first))
+    return {f"broker {broker}": changes[broker] for broker in ids}
+
+
+def _partitions(document: Document) -> tuple[dict[str, list[_Change]], dict[str, list[_Change]]]:
+    """By partition: who led it, and how many of its replicas were out of sync."""
+    led: dict[str, list[_Change]] = {}
+    in_sync: dict[str, list[_Change]] = {}
+    wanted, states = _replicas(document), _states(document)
+    seen: dict[str, frozenset[int]] = {}
+    for _, partition, told in states:
+        state = read_told_state(told)
+        seen[partition] = seen.get(partition, frozenset()) | frozenset(state.isr if state else ())
+    for at_s, partition, told in states:
+        state = read_told_state(told)
+        if state is None:
+            led.setdefault(partition, []).append(_Change(at_s, "", ""))
+            in_sync.setdefault(partition, []).append(_Change(at_s, "", ""))
+            continue
+        # Who held a partition that is gone by the end is not told: everybody who was ever in sync.
+        replicas = next((ids for until_s, ids in wanted.get(partition, ()) if at_s < until_s), seen[partition])
+        missing = len(replicas - set(state.isr))
+        leader = "no leader" if state.leader < 0 else f"broker {state.leader}"
+        sync = "no leader" if state.leader < 0 else f"{missing} missing" if missing else "all"
+        led.setdefault(partition, []).append(_Change(at_s, leader, told))
+        in_sync.setdefault(partition, []).append(_Change(at_s, sync, told))
+    return led, in_sync
+
+
+def _replicas(document: Document) -> dict[str, list[tuple[float, frozenset[int]]]]:
+    """By partition the replicas that are to be in sync, each set with the time until which it held."""
+    found: dict[str, list[tuple[float, frozenset[int]]]] = {}
+    for event in document["timeline"]:
+        before = _target(event["before"])
+        if event["what"] in ("reassignment", "reassigned") and before:
+            found.setdefault(event["subject"], []).append((event["at_us"] / 1e6, before))
+    for partition in document["partitions"]:
+        name = f"{partition['topic']}-{partition['partition']}"
+        found.setdefault(name, []).append((inf, frozenset(partition["replicas"])))
+    return found
+
+
+def _target(told: str) -> frozenset[int]:
+    """Of an assignment as events tell it, `[1, 2, 3] adding [1] removing [3]`, those that are to stay."""
+    lists = [frozenset(map(int, numbers.split(", "))) for numbers in re.findall(r"\[(\d[\d, ]*)\]", told)]
+    removing = lists[-1] if " removing " in told else frozenset[int]()
+    return lists[0] - removing if lists else frozenset()
+
+
+def _states(document: Document) -> list[tuple[float, str, str]]:
+    """Each state of each partition as it is told, and when it began; an empty one where the partition went."""
+    found: list[tuple[float, str, str]] = []
+    known: dict[str, None] = {}
+    for event in document["timeline"]:
+        at_s, subject = event["at_us"] / 1e6, event["subject"]
+        if event["what"] == "topic deleted":
+            gone = [partition for partition in known if partition.rpartition("-")[0] == subject]
+            found += [(at_s, partition, "") for partition in gone]
+            for partition in gone:
+                del known[partition]
+        elif read_told_state(event["after"]) is not None:
+            if subject not in known and event["before"]:
+                found.append((0.0, subject, event["before"]))
+            known[subject] = None
+            found.append((at_s, subject, event["after"]))
+    for partition in document["partitions"]:
+        name = f"{partition['topic']}-{partition['partition']}"
+        if name not in known and "leader" in partition:
+            leader = "none" if partition["leader"] < 0 else partition["leader"]
+            found.append((0.0, name, f"leader {leader} epoch {partition['leader_epoch']} isr {partition['isr']}"))
+    return sorted(found, key=lambda one: (one[1].rpartition("-")[0], int(one[1].rpartition("-")[2]), one[0]))
