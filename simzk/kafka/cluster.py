@@ -330,6 +330,10 @@ class KafkaCluster(Operations, Failures):
         """The brokers that are registered, ascending."""
         return self._registered()
 
+    def racks_of_live(self) -> dict[int, str | None]:
+        """The racks of the brokers that are registered, None for one without."""
+        return {broker: self.brokers[broker].rack for broker in self._registered() if broker in self.brokers}
+
     @property
     def table(self) -> PartitionTable:
         """What the active controller knows of all partitions; empty while nobody is controller."""

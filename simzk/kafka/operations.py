@@ -5,8 +5,6 @@ Every verb begins at the present instant, takes effect while time passes, and gi
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError
@@ -15,23 +13,22 @@ from simzk.kafka.consumer.joining import join
 from simzk.kafka.protocol import (
     AdminResponse,
     AlterConfigRequest,
-    AlterReassignmentsRequest,
     CreatePartitionsRequest,
     CreateTopicRequest,
     DeleteTopicRequest,
     ElectLeadersRequest,
 )
-from simzk.kafka.schemas import admin as admin_schema
+from simzk.kafka.reassignment_operations import ReassignmentOperations
 from simzk.kafka.security_operations import SecurityOperations
 from simzk.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from simzk.simulation import Future
 
 
-class Operations(SecurityOperations):
+class Operations(ReassignmentOperations, SecurityOperations):
     """The verbs; `_operator` carries them out."""
 
     consumer = join
@@ -91,30 +88,6 @@ class Operations(SecurityOperations):
         by_partition = None if assignment is None else {p: tuple(ids) for p, ids in assignment.items()}
         return self._operator.request(f"add partitions to {name}", CreatePartitionsRequest(name, total, by_partition))
 
-    def reassign(
-        self,
-        targets: Mapping[tuple[str, int], Sequence[int] | None] | str | Mapping[str, object],
-        *,
-        via: int | str | None = None,
-    ) -> Future[AdminResponse]:
-        """Move partitions to other brokers.
-
-        Args:
-            targets: the brokers wanted by (topic, partition), None to cancel; or the JSON that Kafka's tool takes.
-            via: as for `create_topic`.
-
-        Raises:
-            ZnodeError: JSON that cannot be used.
-        """
-        if isinstance(targets, str) or "partitions" in targets:
-            text = targets if isinstance(targets, str) else json.dumps(targets)
-            wanted = admin_schema.decode_reassignment("reassignment", text.encode())
-            request = AlterReassignmentsRequest(dict(wanted))
-        else:
-            pairs = {TopicPartition(*_pair(key)): target for key, target in targets.items()}
-            request = AlterReassignmentsRequest({p: _ids(target) for p, target in pairs.items()})
-        return self._operator.request("reassign", request, via)
-
     def elect(
         self,
         kind: str = "preferred",
@@ -158,17 +131,3 @@ class Operations(SecurityOperations):
     def delete_znode(self, path: str) -> Future[None]:
         """Delete a znode by hand."""
         return self._operator.delete_znode(path)
-
-
-def _pair(key: object) -> tuple[str, int]:
-    if isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], str) and isinstance(key[1], int):
-        return key[0], key[1]
-    raise ConfigError(f"{key!r} names no partition", where="targets", right="(topic, partition)")
-
-
-def _ids(target: object) -> tuple[int, ...] | None:
-    if target is None:
-        return None
-    if isinstance(target, Sequence) and all(isinstance(broker, int) for broker in target):
-        return tuple(target)
-    raise ConfigError(f"{target!r} is no list of brokers", where="targets", right="broker ids")

@@ -48,7 +48,7 @@ class StumblingError(ZnodeError):
 
 
 def decode_reassignment(path: str, data: bytes | None, *, strict: bool = True) -> dict[TopicPartition, tuple[int, ...]]:
-    """Read a reassignment (§1.1).
+    """Read a reassignment as the controller does (§1.1): of a partition that is named twice the last counts.
 
     Args:
         path: of the znode.
@@ -58,6 +58,13 @@ def decode_reassignment(path: str, data: bytes | None, *, strict: bool = True) -
     Raises:
         ZnodeError: it cannot be used; path, field and why; a StumblingError where it is JSON of another shape.
     """
+    return dict(read_reassignment(path, data, strict=strict))
+
+
+def read_reassignment(
+    path: str, data: bytes | None, *, strict: bool = False
+) -> list[tuple[TopicPartition, tuple[int, ...]]]:
+    """Read a reassignment entry by entry, as the tool does; for the rest as `decode_reassignment`."""
     value = read_value(path, data)
     if strict and not isinstance(value, dict):
         raise ZnodeError("holds no object", where=path, right="a JSON object")
@@ -65,19 +72,19 @@ def decode_reassignment(path: str, data: bytes | None, *, strict: bool = True) -
     if strict:
         _refuse_unknown(fields, _REASSIGNMENT_FIELDS)
     elif "partitions" not in fields.fields:
-        return {}
-    assignments = {}
+        return []
+    entries = []
     try:
         for entry in fields.objects("partitions"):
             if strict:
                 _refuse_unknown(entry, _PARTITION_FIELDS)
             partition = TopicPartition(entry.text("topic"), entry.integer("partition"))
-            assignments[partition] = entry.integers("replicas")
+            entries.append((partition, entry.integers("replicas")))
     except _UnknownFieldError:
         raise
     except ZnodeError as error:
         raise StumblingError(error.what, where=error.where, right=error.right) from None
-    return assignments
+    return entries
 
 
 def encode_preferred_election(partitions: Iterable[TopicPartition]) -> bytes:

@@ -1,0 +1,183 @@
+"""What `kafka-reassign-partitions` reads and prints, by release (§2.11 of the reference; ReassignPartitionsCommand).
+
+Rules of the module:
+  - text in, text out: the tree is read as the tool sees it, and nothing is written;
+  - the tool that asks brokers (2.6 and later) sorts partitions; the one that works in ZooKeeper prints them in the
+    order of Scala's maps;
+  - bad input is refused before anything is done, in the tool's words.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from simzk.errors import ConfigError
+from simzk.kafka.controller.scala_set import mutable_partitions, partition_set
+from simzk.kafka.protocol import AlterReassignmentsRequest
+from simzk.kafka.schemas import admin
+from simzk.kafka.schemas.json_text import write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from simzk.kafka.release_profile import KafkaVersion
+    from simzk.kafka.topic_partition import ReplicaAssignment, TopicPartition
+
+    Plan = Mapping[TopicPartition, tuple[int, ...]]
+
+ANY_LOG_DIR = "any"
+COMPLETED_SINCE = (3, 3, 0)
+"""From here on a finished reassignment "is completed", before it "is complete"."""
+BROKER_THROTTLES = (
+    "leader.replication.throttled.rate",
+    "follower.replication.throttled.rate",
+    "replica.alter.log.dirs.io.max.bytes.per.second",
+)
+TOPIC_THROTTLES = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+
+
+class Proposal(NamedTuple):
+    """What `--generate` prints: two documents that `--execute` takes."""
+
+    current: str
+    proposed: str
+    text: str
+
+
+def asks_brokers(version: KafkaVersion) -> bool:
+    """Whether the release's tool asks brokers (KIP-455, 2.6); before, it works in ZooKeeper."""
+    return AlterReassignmentsRequest not in version.tools_in_zookeeper
+
+
+def read_plan(text: str) -> dict[TopicPartition, tuple[int, ...]]:
+    """The partitions and replicas of a document, as `--execute` and `--verify` take it.
+
+    Raises:
+        ZnodeError: it is no JSON, or JSON of another shape.
+        ConfigError: what it asks for cannot be.
+
+    >>> read_plan('{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2],"log_dirs":["any","any"]}]}')
+    {TopicPartition(topic='t', partition=0): (1, 2)}
+    """
+    pairs = admin.read_reassignment("reassignment", text.encode())
+    if not pairs:
+        raise _refusal("Partition reassignment list cannot be empty")
+    if any(not replicas for _, replicas in pairs):
+        raise _refusal("Partition replica list cannot be empty")
+    plan = dict(pairs)
+    if len(plan) != len(pairs):
+        seen = [partition for partition, _ in pairs]
+        twice = ",".join(str(partition) for partition in plan if seen.count(partition) > 1)
+        raise _refusal(f"Partition reassignment contains duplicate topic partitions: {twice}")
+    told = [
+        f"{partition} contains multiple entries for {','.join(map(str, _repeated(replicas)))}"
+        for partition, replicas in pairs
+        if _repeated(replicas)
+    ]
+    if told:
+        raise _refusal(f"Partition replica lists may not contain duplicate entries: {'. '.join(told)}")
+    return plan
+
+
+def _repeated(replicas: Sequence[int]) -> list[int]:
+    return [broker for broker in dict.fromkeys(replicas) if replicas.count(broker) > 1]
+
+
+def _refusal(what: str) -> ConfigError:
+    return ConfigError(what, where="reassignment", right="one list of distinct brokers for each partition")
+
+
+def document(plan: Plan, version: KafkaVersion, *, proposed: bool) -> str:
+    """The JSON that the tool prints for a plan.
+
+    Args:
+        plan: replicas by partition.
+        version: of the tool.
+        proposed: whether it is what the tool proposes, and not what it found; that decides the order before 2.6.
+    """
+    if asks_brokers(version):
+        ordered: Iterable[TopicPartition] = sorted(plan)
+    elif proposed:
+        ordered = mutable_partitions(plan, version.collections)
+    else:
+        ordered = partition_set(plan, version.collections)
+    entries = []
+    for partition in ordered:
+        entry: dict[str, object] = {
+            "topic": partition.topic,
+            "partition": partition.partition,
+            "replicas": list(plan[partition]),
+        }
+        if version.log_dir_events:  # KIP-112 and KIP-113, 1.0
+            entry["log_dirs"] = [ANY_LOG_DIR] * len(plan[partition])
+        entries.append(entry)
+    return write({"version": 1, "partitions": entries}).decode()
+
+
+def propose(
+    current: Plan,
+    assign: Callable[[int, int], Mapping[int, Sequence[int]]],
+    version: KafkaVersion,
+    new_partition: Callable[[str, int], TopicPartition],
+) -> Proposal:
+    """What `--generate` prints.
+
+    Args:
+        current: the present assignment of the topics that are to move.
+        assign: draws a placement of so many partitions with so many replicas.
+        version: of the tool.
+        new_partition: makes the name of a partition.
+    """
+    by_topic: dict[str, list[TopicPartition]] = {}
+    for partition in current:
+        by_topic.setdefault(partition.topic, []).append(partition)
+    proposed = {
+        new_partition(topic, number): tuple(replicas)
+        for topic, partitions in by_topic.items()
+        for number, replicas in sorted(assign(len(partitions), len(current[partitions[0]])).items())
+    }
+    found, wanted = document(current, version, proposed=False), document(proposed, version, proposed=True)
+    text = f"Current partition replica assignment\n{found}\n\nProposed partition reassignment configuration\n{wanted}\n"
+    return Proposal(found, wanted, text)
+
+
+def status(
+    plan: Plan, present: Mapping[TopicPartition, ReplicaAssignment], in_znode: Iterable[TopicPartition],
+    version: KafkaVersion,
+) -> str:  # fmt: skip
+    """What `--verify` prints of partitions.
+
+    Args:
+        plan: the document's.
+        present: what stands in the topics' znodes.
+        in_znode: the partitions that `/admin/reassign_partitions` names; looked at by the tool before 2.6.
+        version: of the tool.
+    """
+    if asks_brokers(version):
+        lines = [_line(p, plan[p], present.get(p), version) for p in sorted(plan)]
+        return "\n".join(["Status of partition reassignment:", *lines])
+    moving = dict.fromkeys(in_znode)
+    lines = []
+    for partition, target in plan.items():
+        assignment = present.get(partition)
+        if partition in moving:
+            lines.append(f"Reassignment of partition {partition} is still in progress")
+        elif assignment is not None and assignment.replicas == target:
+            lines.append(f"Reassignment of partition {partition} completed successfully")
+        else:
+            lines.append(f"Reassignment of partition {partition} failed")
+    blank = " " if version.number >= (0, 10, 1) else ""
+    return "\n".join([f"Status of partition reassignment:{blank}", *lines])
+
+
+def _line(
+    partition: TopicPartition, target: tuple[int, ...], assignment: ReplicaAssignment | None, version: KafkaVersion
+) -> str:
+    if assignment is not None and assignment.being_reassigned:
+        return f"Reassignment of partition {partition} is still in progress."
+    replicas = () if assignment is None else assignment.replicas
+    if replicas == target:
+        done = "completed" if version.number >= COMPLETED_SINCE else "complete"
+        return f"Reassignment of partition {partition} is {done}."
+    told, wanted = (",".join(map(str, ids)) for ids in (replicas, target))
+    return f"There is no active reassignment of partition {partition}, but replica set is {told} rather than {wanted}."
