@@ -4,20 +4,27 @@ Rules of this module:
   - an element's place is the bucket of its spread hash; within a bucket, the order of insertion;
   - a set's capacity starts where its owner says and doubles when it is more than three quarters full; it never shrinks;
   - hashes are computed when the order is first asked for, since most sets are filled far more often than listed;
-  - a bucket of more than eight colliding names is not turned into a tree as Java does (one name would jump ahead).
+  - a set in which nine names came to share a bucket is a `HashTable` from then on (hash_table.py), for its order tells
+    more than who came when. That is looked for before a name is taken out, too: in sets of up to `LOOKED_AT` names,
+    as the names that are used anywhere never share a bucket by nine.
 
 Source: java.util.HashMap, String.hashCode; docs/reference/zookeeper.md §2.6.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import lru_cache
+from itertools import islice
 from operator import mul
 from typing import TYPE_CHECKING
+
+from simzk.zookeeper.hash_table import TREE_NAMES, HashTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+LOOKED_AT = 1024
 _MASK = 0xFFFFFFFF
 
 
@@ -76,13 +83,16 @@ class HashOrderedSet:
     ['config', 'quota']
     """
 
-    __slots__ = ("_capacity", "_order", "_spreads")
+    __slots__ = ("_buckets", "_capacity", "_order", "_seen_capacity", "_spreads", "_table")
 
     def __init__(self, capacity: int) -> None:
         assert capacity & (capacity - 1) == 0, "a capacity of buckets is a power of two"
         self._capacity = capacity
         self._spreads: dict[str, int | None] = {}
         self._order: list[str] | None = None
+        self._seen_capacity = capacity  # when it was last looked at
+        self._buckets: dict[int, int] | None = None  # how many names each had then, where that is followed
+        self._table: HashTable | None = None
 
     def __len__(self) -> int:
         return len(self._spreads)
@@ -102,9 +112,18 @@ class HashOrderedSet:
                 self._capacity *= 2
 
     def discard(self, element: str) -> None:
-        if element in self._spreads:
-            del self._spreads[element]
-            self._order = None
+        if element not in self._spreads:
+            return
+        if self._table is not None or TREE_NAMES < len(self) <= LOOKED_AT:
+            self._look()
+        else:
+            self._buckets = None
+        if self._table is not None:
+            self._table.remove(element)
+        elif self._buckets is not None:
+            self._buckets[self._spread_of(element) & (self._capacity - 1)] -= 1
+        del self._spreads[element]
+        self._order = None
 
     @property
     def capacity(self) -> int:
@@ -118,16 +137,80 @@ class HashOrderedSet:
     def ordered(self) -> list[str]:
         """The elements in Java's order. The list is the set's own: copy it before keeping or changing it."""
         if self._order is None:
-            spreads = self._spreads
-            for element, known in spreads.items():
-                if known is None:
-                    spreads[element] = spread(java_string_hash(element))
-            self._order = self._by_bucket(spreads, self._capacity)
+            self._look()
+            if self._table is not None:
+                self._order = list(self._table)
+            else:
+                self._order = self._by_bucket(self._spreads, self._capacity)
         return self._order
+
+    def _look(self) -> None:
+        """See whether a bucket is crowded by what came since this was last done."""
+        news = self._hashed_news()
+        if self._table is None and self._crowd(news):
+            before = islice(self._spreads, len(self) - len(news))
+            self._table = HashTable(before, self._seen_capacity, self._spread_of)
+            self._buckets = None
+        if self._table is not None:
+            for element in news:
+                self._table.add(element)
+            self._capacity = self._table.capacity
+        self._seen_capacity = self._capacity
+
+    def _hashed_news(self) -> list[str]:
+        """What came since the last look; it has its hash from now on."""
+        spreads, news = self._spreads, []
+        for element in reversed(spreads):
+            if spreads[element] is not None:
+                break
+            news.append(element)
+        news.reverse()
+        for element in news:
+            spreads[element] = spread(java_string_hash(element))
+        return news
+
+    def _crowd(self, news: list[str]) -> bool:
+        """Whether with these a bucket has, or on the way to the present capacity had, more than eight names."""
+        if len(self) <= TREE_NAMES:
+            self._buckets = None
+            return False
+        if self._buckets is None or self._seen_capacity != self._capacity:
+            return self._ever_crowded()
+        for element in news:
+            bucket = self._spread_of(element) & (self._capacity - 1)
+            self._buckets[bucket] = count = self._buckets.get(bucket, 0) + 1
+            if count > TREE_NAMES:
+                return True
+        return False
+
+    def _ever_crowded(self) -> bool:
+        capacity = self._seen_capacity
+        while True:
+            is_last = capacity >= self._capacity
+            # So many names a set of this capacity has at most, the one included that makes it grow.
+            within = islice(self._spreads.values(), None if is_last else capacity * 3 // 4 + 1)
+            buckets = Counter(map((capacity - 1).__and__, within))  # type: ignore[arg-type]  # all are known
+            if max(buckets.values()) > TREE_NAMES:
+                return True
+            if is_last:
+                self._buckets = buckets if len(self) <= LOOKED_AT else None
+                return False
+            capacity *= 2
+
+    def _spread_of(self, element: str) -> int:
+        known = self._spreads[element]
+        assert known is not None, "it was looked at"
+        return known
 
     def clone_ordered(self) -> list[str]:
         """The elements in the order of the set's `clone()`, which has buckets for its present size only."""
-        return self._by_bucket(self.ordered(), clone_capacity(len(self)))
+        names, capacity = self.ordered(), clone_capacity(len(self))
+        if self._table is None:
+            return self._by_bucket(names, capacity)
+        table = HashTable((), capacity, self._spread_of)
+        for name in names:
+            table.add(name)
+        return list(table)
 
     def _by_bucket(self, elements: Iterable[str], capacity: int) -> list[str]:
         spreads, mask = self._spreads, capacity - 1
@@ -137,6 +220,8 @@ class HashOrderedSet:
         """Assert all invariants of the structure."""
         assert self._capacity & (self._capacity - 1) == 0
         assert len(self) * 4 <= self._capacity * 3
+        assert self._seen_capacity <= self._capacity
+        assert self._table is None or self._buckets is None
         for element, known in self._spreads.items():
             assert known is None or known == spread(java_string_hash(element))
         assert self._order is None or (len(self._order) == len(self) and set(self._order) == set(self._spreads))

@@ -121,6 +121,7 @@ class NumberedNames(HashOrderedSet):
     def _make_plain(self) -> None:
         if self.numbers is not None:
             self._spreads = dict.fromkeys(self.in_order_of_arrival())
+            self._seen_capacity = self._capacity  # numbers have crowded no bucket on the way here
             self.numbers = None
 
     def check(self) -> None:

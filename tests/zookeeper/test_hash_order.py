@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -65,3 +69,52 @@ def test_order_through_any_history(history: list[tuple[bool, str]], capacity: in
     for name in slow:
         clone.add(name)
     assert ours.clone_ordered() == list(clone)
+
+
+DATA = Path(__file__).parent / "data"
+"""Histories of sets of colliding names, and what the JDK's HashSet listed at each question (HashOrders.java)."""
+
+
+def orders(histories: str) -> list[str]:
+    """What is answered to the questions in a file of histories."""
+    names, told = HashOrderedSet(8), []
+    for line in histories.split("\n"):
+        if not line:
+            names = HashOrderedSet(8)
+        elif line[0] == "+":
+            names.add(line[1:])
+        elif line[0] == "-":
+            names.discard(line[1:])
+        else:
+            told.append(" ".join(names.clone_ordered() if line == "c" else names.ordered()))
+            names.check()
+    return told
+
+
+def test_crowded_buckets_are_listed_as_by_the_jdk() -> None:
+    expected = (DATA / "hash_orders.txt").read_text().splitlines()
+    assert orders((DATA / "hash_histories.txt").read_text().rstrip("\n")) == expected
+
+
+@pytest.mark.java
+@pytest.mark.timeout(120)
+def test_the_jdk_lists_them_so() -> None:
+    command = ["java", str(DATA / "HashOrders.java"), str(DATA / "hash_histories.txt")]
+    told = subprocess.run(command, capture_output=True, check=True, text=True, timeout=100).stdout
+    assert told == (DATA / "hash_orders.txt").read_text()
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), st.lists(st.sampled_from(["Aa", "BB"]), min_size=5, max_size=5)), max_size=120)
+)
+def test_looking_changes_nothing(history: list[tuple[bool, list[str]]]) -> None:
+    """A set that is listed after each step has the order of one that is listed at the end only."""
+    often, once = HashOrderedSet(8), HashOrderedSet(8)
+    for added, parts in history:
+        for names in (often, once):
+            (names.add if added else names.discard)("".join(parts))
+        often.ordered()
+        often.check()
+    assert often.ordered() == once.ordered()
+    assert often.clone_ordered() == once.clone_ordered()
+    assert often.capacity == once.capacity
