@@ -129,9 +129,7 @@ class EnsembleHost(Host):
 
     def knows(self, session_id: int) -> bool:
         with self.lock:
-            leader = self.ensemble.leading  # to whom nobody's session is news
-            members = self.ensemble.members.values() if leader is None else (leader,)
-            return any(session_id in member.sessions for member in members)
+            return any(session_id in member.sessions for member in self.ensemble.members.values())
 
     def disconnect(self, session_id: int) -> None:
         with self.lock:
@@ -229,6 +227,8 @@ class EnsembleTcp:
             read_only=plan.read_only,
             read_only_after_ms=READ_ONLY_AFTER_MS,
             observers=plan.observers,
+            local_sessions=plan.common.local_sessions,
+            upgrades_sessions=plan.common.upgrades_sessions,
             membership=plan.membership,
             here=() if plan.membership is None else tuple(sorted(plan.settings)),
         )

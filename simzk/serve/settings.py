@@ -64,6 +64,10 @@ class Settings:
         metrics: where else metrics are told, or None.
         init_limit: ticks that a server of an ensemble may take to join its leader; told and no more (initLimit).
         sync_limit: ticks that it may be behind it; told and no more (syncLimit).
+        local_sessions: whether an ensemble's sessions are known only to the server where they begin
+            (localSessionsEnabled).
+        upgrades_sessions: whether such a session is known to all once it makes an ephemeral znode, and is not refused
+            (localSessionsUpgradingEnabled).
         server: how the server itself behaves.
         text: the configuration file as it was read; None where there was none.
         belonging: what that file says of an ensemble; None for a lone server.
@@ -91,6 +95,8 @@ class Settings:
     metrics: Metrics | None = None
     init_limit: int = 10
     sync_limit: int = 5
+    local_sessions: bool = False
+    upgrades_sessions: bool = False
     secure_port: int | None = None
     tls: Tls | None = None
     server: ServerConfig = field(default_factory=lambda: ServerConfig(extended_types=True))

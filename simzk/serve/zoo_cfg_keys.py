@@ -95,6 +95,8 @@ KEYS = {
     # An ensemble
     "initLimit": Key("init_limit", values.integer),
     "syncLimit": Key("sync_limit", values.integer),
+    "localSessionsEnabled": Key("local_sessions", values.boolean),
+    "localSessionsUpgradingEnabled": Key("upgrades_sessions", values.boolean),
     "dynamicConfigFile": Key("dynamic", values.text, "file"),
     # How the server behaves
     "tickTime": Key("tick_time_ms", values.positive, "server"),

@@ -53,8 +53,6 @@ WITHOUT_EFFECT = {
     ),
     **dict.fromkeys(
         (
-            "localSessionsEnabled",
-            "localSessionsUpgradingEnabled",
             "quorumListenOnAllIPs",
             "syncEnabled",
             "standaloneEnabled",

@@ -51,6 +51,8 @@ class ZooKeeperServer(Facade):
         observers: how many servers without a vote there are beside them: they follow, and are not asked.
         read_only: whether a server that can speak with no majority of the others serves read-only clients, 2 s after
             it has lost it.
+        local_sessions: whether an ensemble's sessions are known only to the server where they begin, until they make
+            an ephemeral znode (localSessionsEnabled, localSessionsUpgradingEnabled).
         super_digest: "super:" and the digest of who may do everything, reconfigurations of an ensemble among it
             (DigestAuthenticationProvider.superDigest); None for nobody.
 
@@ -80,6 +82,7 @@ class ZooKeeperServer(Facade):
         servers: int = 1,
         observers: int = 0,
         read_only: bool = False,
+        local_sessions: bool = False,
         super_digest: str | None = None,
     ) -> None:
         if clock not in ("still", "wall"):
@@ -90,6 +93,8 @@ class ZooKeeperServer(Facade):
         settings = Settings(address=host, port=port, secure_port=secure_port, data_directory=data_directory, tls=tls)
         settings = replace(
             settings,
+            local_sessions=local_sessions,
+            upgrades_sessions=local_sessions,
             server=replace(
                 settings.server,
                 version=version,

@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING
 from simzk.zookeeper.summary import Summary
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from simzk.wire.statistics import Report
     from simzk.zookeeper.ensemble.place import Place
     from simzk.zookeeper.server import Server
+    from simzk.zookeeper.sessions import Session
 
 _QUEUE_SIZES = "learner_handler_qp_size"
 QUEUE_TIMES = "learner_handler_qp_time_ms"
@@ -73,8 +76,25 @@ def follows(report: Report) -> bool:
     return report.place is not None and not report.place.leads
 
 
-def global_sessions(server: Server) -> list[str]:
-    """The lines of the word dump of a server that follows: who there is, and for how long without a sign."""
+def session_dump(report: Report, sets: Callable[[str, Sequence[Session]], list[str]]) -> list[str]:
+    """The lines of the word dump on sessions.
+
+    Args:
+        report: of a server of an ensemble or of none.
+        sets: the lines on sessions by when they expire, under a heading.
+    """
+    place, tracker = report.place, report.server.sessions
+    sessions = [session for session in map(tracker.get, tracker.ids()) if session is not None]
+    if place is None or not place.has_local:
+        return _global_sessions(report.server) if follows(report) else sets("Session Sets", sessions)
+    local = sets("Local Session Sets", place.local)
+    if follows(report):
+        return [*local, *_global_sessions(report.server)]
+    return [*local, *sets("Global Session Sets", [session for session in sessions if session not in place.local])]
+
+
+def _global_sessions(server: Server) -> list[str]:
+    """Of a server that follows: who there is, and for how long without a sign."""
     timeouts = dict(server.sessions.timeouts_ms())
     return [
         f"Global Sessions({len(timeouts)}):",

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 from simzk.wire import ensemble_monitoring, monitoring
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from simzk.wire.statistics import ConnectionReport, Report
+    from simzk.zookeeper.sessions import Session
 
 WORD_BYTES = 4
 SET_TRACE_MASK = b"stmk"
@@ -127,19 +128,21 @@ def _hash(report: Report) -> str:
 
 def _dump(report: Report) -> str:
     ephemerals = monitoring.ephemeral_paths(report)
-    lines = ["SessionTracker dump:"]
-    if ensemble_monitoring.follows(report):
-        lines += ensemble_monitoring.global_sessions(report.server)
-    else:
-        expiring = monitoring.expiring_sessions(report)
-        lines.append(f"Session Sets ({len(expiring)})/({len(report.server.sessions)}):")
-        for expiry_ms, session_ids in expiring.items():
-            lines.append(f"{len(session_ids)} expire at {report.date_of(expiry_ms)}:")
-            lines += [f"\t0x{session_id:x}" for session_id in session_ids]
+    sessions = ensemble_monitoring.session_dump(report, lambda heading, of: _session_sets(report, heading, of))
+    lines = ["SessionTracker dump:", *sessions]
     lines += ["ephemeral nodes dump:", f"Sessions with Ephemerals ({len(ephemerals)}):"]
     for session_id, paths in ephemerals.items():
         lines += [f"0x{session_id:x}:", *(f"\t{path}" for path in paths)]
     return "\n".join([*lines, *_connection_sets(report), ""])
+
+
+def _session_sets(report: Report, heading: str, sessions: Sequence[Session]) -> list[str]:
+    expiring = monitoring.by_expiry(sessions)
+    lines = [f"{heading} ({len(expiring)})/({len(sessions)}):"]
+    for expiry_ms, session_ids in expiring.items():
+        lines.append(f"{len(session_ids)} expire at {report.date_of(expiry_ms)}:")
+        lines += [f"\t0x{session_id:x}" for session_id in session_ids]
+    return lines
 
 
 def _connection_sets(report: Report) -> list[str]:

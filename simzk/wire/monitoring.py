@@ -19,7 +19,10 @@ from simzk.zookeeper.replies import EventType
 from simzk.zookeeper.summary import Summary
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from simzk.wire.statistics import Report
+    from simzk.zookeeper.sessions import Session
 
 READ_ONLY = "read-only"
 DEFAULT_TRACE_MASK = 306
@@ -70,11 +73,14 @@ def expiring_sessions(report: Report) -> dict[int, list[int]]:
     if ensemble_monitoring.follows(report):
         return {}
     sessions = report.server.sessions
+    return by_expiry([session for session in map(sessions.get, sessions.ids()) if session is not None])
+
+
+def by_expiry(sessions: Iterable[Session]) -> dict[int, list[int]]:
+    """Time in ms to the ids of the sessions that expire then, in the order of time."""
     expiring: dict[int, list[int]] = {}
-    for session_id in sessions.ids():
-        session = sessions.get(session_id)
-        assert session is not None
-        expiring.setdefault(session.expiry_ms, []).append(session_id)
+    for session in sessions:
+        expiring.setdefault(session.expiry_ms, []).append(session.session_id)
     return dict(sorted(expiring.items()))
 
 
@@ -171,6 +177,11 @@ def gauges(report: Report) -> dict[str, str | int | float]:
     if place is not None and place.leader is not None:
         told |= ensemble_monitoring.place_values(place)
         own |= ensemble_monitoring.gauges(place, report.now_ms)
+    if place is not None:
+        own |= {
+            "local_sessions": len(place.local),
+            "global_sessions": len(report.server.sessions) - len(place.local),
+        }
     in_order = sorted(own, key=lambda key: spread(java_string_hash(key)) & (_GAUGE_BUCKETS - 1))
     return told | {key: own[key] for key in in_order}
 

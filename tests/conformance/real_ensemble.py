@@ -46,10 +46,19 @@ class RealEnsemble:
     Args:
         boot_from: a directory with the servers' data directories, by their numbers, to get copies of; new where None.
         observer: whether there is a fourth, which has no vote.
+        upgrades: whether sessions are local, and if so, whether they become global ones; None for no local sessions.
         jetty: a folder with Jetty's jars, of which each server makes an AdminServer; None for no AdminServers.
     """
 
-    def __init__(self, *, boot_from: Path | None = None, observer: bool = False, jetty: Path | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        boot_from: Path | None = None,
+        observer: bool = False,
+        upgrades: bool | None = None,
+        jetty: Path | None = None,
+    ) -> None:
+        self._upgrades = upgrades
         self._boot_from = boot_from
         self.servers = (*SERVERS, OBSERVER) if observer else SERVERS
         self._jetty = jetty
@@ -100,7 +109,8 @@ class RealEnsemble:
             f"tickTime={TICK_MS}\ndataDir={data}\ninitLimit=20\nsyncLimit=20\n"
             f"admin.enableServer={str(self._jetty is not None).lower()}\nadmin.serverAddress=127.0.0.1\n"
             f"admin.serverPort={self.admin_ports[server]}\nmaxSessionTimeout=40000\nreconfigEnabled=true\n4lw.commands.whitelist=*\n"
-            f"localSessionsEnabled={str(local_sessions).lower()}\n{self.members}"
+            f"localSessionsEnabled={str(local_sessions or self._upgrades is not None).lower()}\n"
+            f"localSessionsUpgradingEnabled={str(bool(self._upgrades)).lower()}\n{self.members}"
         )
         settings = (
             "-Dreadonlymode.enabled=true",

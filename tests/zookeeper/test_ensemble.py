@@ -307,3 +307,55 @@ def test_replies_come_from_where_they_were_asked() -> None:
     assert isinstance(after, Reply)
     assert after.zxid == ensemble.members[LEADER].zxid - 1
     assert after.zxid > before.zxid
+
+
+def local(*, upgrades: bool = True) -> Ensemble:
+    return Ensemble(EnsembleConfig(local_sessions=True, upgrades_sessions=upgrades))
+
+
+def test_a_local_session_expires_by_its_own_servers_clock_and_without_a_transaction() -> None:
+    ensemble = local()
+    client = Client(ensemble)
+    client.connect(FOLLOWER, 0)
+    assert [len(member.sessions) for member in ensemble.members.values()] == [1, 0, 0]
+    assert ensemble.members[FOLLOWER].sessions.timeouts_ms() == [], "no snapshot holds it"
+    deadline_ms = ensemble.next_deadline_ms()
+    assert deadline_ms is not None
+    assert 10_000 < deadline_ms <= 12_000
+    ensemble.tick(deadline_ms)
+    deliver(ensemble)
+    assert isinstance(client.told[-1], Closed)
+    assert ensemble.history.end == 0
+    ensemble.check()
+
+
+def test_a_local_session_that_becomes_global_waits_where_its_server_lags() -> None:
+    ensemble = local()
+    client = Client(ensemble)
+    client.connect(FOLLOWER, 0)
+    ensemble.lag(FOLLOWER, 0, lag_ms=100)
+    client.ask(create("/mine", 1), 10)
+    client.ask(GET, 10)
+    client.ask(req.CloseSession(), 10)
+    deliver(ensemble)
+    assert len(client.told) == 1
+    assert [record.record.__class__.__name__ for record in map(ensemble.history.__getitem__, range(3))] == [
+        *("CreateSessionTxn", "CreateTxn", "CloseSessionTxn")
+    ]
+    ensemble.tick(110)
+    deliver(ensemble)
+    assert [told.zxid & 0xFF for told in client.told[1:4] if isinstance(told, Reply)] == [2, 2, 3]
+    ensemble.check()
+
+
+def test_a_local_session_can_be_ended_from_anywhere_and_is_gone_with_the_leader() -> None:
+    ensemble = local()
+    client, other = Client(ensemble), Client(ensemble)
+    client.connect(FOLLOWER, 0)
+    other.connect(LEADER, 0)
+    assert client.session is not None
+    assert ensemble.expire(client.session.session_id, 0)
+    assert not ensemble.expire(client.session.session_id, 0)
+    ensemble.elect(5, FOLLOWER)
+    assert all(not len(member.sessions) for member in ensemble.members.values())
+    ensemble.check()

@@ -23,10 +23,22 @@ CHOICE = st.integers(0, 1 << 16)
 class EnsembleMachine(RuleBasedStateMachine):
     """Clients write growing numbers to one key, and nodes of their own."""
 
-    @initialize(servers=st.sampled_from([1, 3, 5]), election_ms=st.sampled_from([0, 400]), read_only=st.booleans())
-    def begin(self, servers: int, election_ms: int, read_only: bool) -> None:
+    @initialize(
+        servers=st.sampled_from([1, 3, 5]),
+        election_ms=st.sampled_from([0, 400]),
+        read_only=st.booleans(),
+        local=st.sampled_from([(False, False), (True, False), (True, True)]),
+    )
+    def begin(self, servers: int, election_ms: int, read_only: bool, local: tuple[bool, bool]) -> None:
         self.now_ms = 0
-        config = EnsembleConfig(servers, election_ms=election_ms, read_only=read_only, read_only_after_ms=2000)
+        config = EnsembleConfig(
+            servers,
+            election_ms=election_ms,
+            read_only=read_only,
+            read_only_after_ms=2000,
+            local_sessions=local[0],
+            upgrades_sessions=local[1],
+        )
         self.ensemble = Ensemble(config)
         answer(connected(self.ensemble, 1), create(KEY))
         self.clients = [Client(self.ensemble, f"10.0.0.{index}") for index in range(CLIENTS)]

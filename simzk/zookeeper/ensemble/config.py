@@ -30,6 +30,9 @@ class EnsembleConfig:
             one has no session to give.
         read_only_after_ms: how long it looks before it does so.
         observers: how many servers without a vote there are beside them; their ids follow.
+        local_sessions: whether sessions are known to the server only where they begin (localSessionsEnabled).
+        upgrades_sessions: whether such a session becomes one of all when it makes an ephemeral znode, and is not
+            refused (localSessionsUpgradingEnabled).
         membership: who belongs to it where something else than these numbers says so (zoo.cfg).
         here: the ids of those of them that there are; of the others none ever runs.
 
@@ -43,6 +46,8 @@ class EnsembleConfig:
     read_only: bool = False
     read_only_after_ms: int = 0
     observers: int = 0
+    local_sessions: bool = False
+    upgrades_sessions: bool = False
     membership: Membership | None = None
     here: tuple[int, ...] = ()
 

@@ -229,7 +229,8 @@ class Ensemble:
         return []
 
     def _has_quorum(self, servers: list[Member], membership: Membership) -> bool:
-        return sum(server.server_id in membership.voters for server in servers) >= membership.quorum
+        voters = membership.voters
+        return sum(server.server_id in voters for server in servers) >= membership.quorum
 
     def _depose(self, now_ms: int) -> None:
         """Nobody leads any more; who followed looks for another."""
@@ -272,7 +273,11 @@ class Ensemble:
     # Sessions and time
 
     def expire(self, session_id: int, now_ms: int) -> bool:
-        """End a session now; whether there was such a session and a leader to end it."""
+        """End a session now; whether there was such a session, and its server or a leader to end it."""
+        for member in self.members.values():
+            if session_id in member.sessions.local:
+                member.expire_locally(session_id)
+                return True
         leader = self.leading
         return leader is not None and leader.expire_as_leader(session_id, now_ms)
 
@@ -293,8 +298,9 @@ class Ensemble:
         for member in self.members.values():
             if member.role is Role.FOLLOWING:
                 member.follow(now_ms)
+                member.tick_locally(now_ms)
             elif member.role is Role.READ_ONLY:
-                member.tick_read_only(now_ms)
+                member.tick_locally(now_ms)
             elif member.role is Role.LOOKING and self._turns_read_only_ms(member) <= now_ms:
                 member.take(Role.READ_ONLY, now_ms)
 
@@ -356,6 +362,8 @@ class Ensemble:
             leader=self.line_of(leader.server_id) if leader is not None and follows else None,
             since_ms=member.since_ms,
             tally=member.tally,
+            local=member.sessions.local_sessions(),
+            has_local=self.config.local_sessions,
             learners=[
                 Learner(
                     line=self.line_of(one.server_id),

@@ -8,7 +8,8 @@ Rules of this module:
   - a session belongs to the server that it was last attached to. On a follower its old connection can still read; its
     first write there uses a zxid, changes nothing and closes the connection. The leader closes such a connection at
     its first request of any kind [V]; but some requests are obeyed anywhere (proposals.py);
-  - a read-only server's sessions are its own; it refuses to take up the ensemble's.
+  - a read-only server's sessions are local, others are where that is configured (local_sessions.py); it refuses to
+    take up the ensemble's.
 
 Source: FollowerRequestProcessor, PrepRequestProcessor, ReadOnlyRequestProcessor, Learner; §7.
 """
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING
 from simzk.zookeeper import requests as req
 from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.acl import WRITE
+from simzk.zookeeper.ensemble.local_sessions import makes_ephemeral, refused_record
 from simzk.zookeeper.ensemble.member_connection import Held, MemberConnection
 from simzk.zookeeper.ensemble.proposals import is_of_any_server, is_refused_read_only, is_write, record_of, reply_to
 from simzk.zookeeper.ensemble.replica import Replica
@@ -56,7 +58,7 @@ class Member(Replica):
             not self.role.serves
             or (is_read_only and not request.read_only)
             or request.last_zxid_seen > self.zxid
-            or (is_read_only and request.session_id in self.sessions and request.session_id not in self._local)
+            or (is_read_only and request.session_id in self.sessions and request.session_id not in self.sessions.local)
         ):
             self._close(connection)
             return connection
@@ -71,9 +73,8 @@ class Member(Replica):
     def _begin(self, connection: MemberConnection, told: bool | None, now_ms: int) -> None:
         session_id = connection.session_id = self.sessions.new_id()
         self._connections[session_id] = connection
-        if self.role is Role.READ_ONLY:
-            connection.session = self.sessions.add(session_id, connection.timeout_ms, now_ms)
-            self._local[session_id] = None
+        if self.role is Role.READ_ONLY or self._ensemble.config.local_sessions:
+            connection.session = self.sessions.add_local(session_id, connection.timeout_ms, now_ms)
             self._greet(connection, told)
             return
         self._ensemble.owners[session_id] = self.server_id
@@ -86,13 +87,15 @@ class Member(Replica):
         """Re-attach. What counts is whether the leader knows the session (Learner.validateSession)."""
         session_id = request.session_id
         self.close_connection_of(session_id)
-        leader = self._ensemble.leading if self.role is not Role.READ_ONLY else self
+        is_local = session_id in self.sessions.local
+        leader = self if self.role is Role.READ_ONLY or is_local else self._ensemble.leading
         assert leader is not None, "who follows has a leader"
-        if session_id not in leader.sessions or request.password != password_of(session_id):
+        knows = session_id in leader.sessions and (leader is self or session_id not in leader.sessions.local)
+        if not knows or request.password != password_of(session_id):
             self._send(connection, ConnectResponse(0, 0, 0, bytes(16), told))
             self._close(connection)
             return
-        if self.role is not Role.READ_ONLY:
+        if self.role is not Role.READ_ONLY and not is_local:
             self._ensemble.owners[session_id] = self.server_id
         leader.sessions.touch_as_told(session_id, now_ms, connection.timeout_ms)
         connection.session_id = session_id
@@ -118,6 +121,53 @@ class Member(Replica):
         assert isinstance(connection, MemberConnection)
         if connection.closed or connection.leaving:
             return
+        if connection.session_id in self.sessions.local and self.role is not Role.READ_ONLY:
+            self._handle_local(connection, xid, request, now_ms)
+        else:
+            self._handle_global(connection, xid, request, now_ms)
+
+    def _handle_local(self, connection: MemberConnection, xid: int, request: req.Request, now_ms: int) -> None:
+        """One request of a local session, which may have to become global for it."""
+        if isinstance(request, req.CloseSession):
+            connection.leaving = True
+            if connection.waiting:
+                connection.waiting.append(Held(xid, request))
+            else:
+                self._handle_here(connection, xid, request, now_ms)
+        elif not makes_ephemeral(request):
+            self._handle_global(connection, xid, request, now_ms)
+        elif self._ensemble.config.upgrades_sessions:
+            self._upgrade(connection, now_ms)
+            self._handle_global(connection, xid, request, now_ms)
+        else:
+            leader = self._ensemble.leading
+            assert leader is not None, "who serves has a leader"
+            self._touch(connection, now_ms)
+            asker = connection.asker._replace(quotas=leader.tree.quotas)
+            led = leader is self
+            record = refused_record(request, asker, leader.tree, connection.session_id, led=led)
+            self._propose_write(connection, xid, request, record, now_ms)
+
+    def _upgrade(self, connection: MemberConnection, now_ms: int) -> None:
+        """Make a local session one of all servers."""
+        session_id = connection.session_id
+        self.sessions.remove(session_id)
+        connection.session = None
+        self._ensemble.owners[session_id] = self.server_id
+        record = txns.CreateSessionTxn(connection.timeout_ms)
+        self._propose(connection, 0, record, now_ms, lambda transaction, body: self._know(connection))
+
+    def _know(self, connection: MemberConnection) -> None:
+        connection.session = self.sessions.get(connection.session_id)
+
+    def _handle_here(self, connection: MemberConnection, xid: int, request: req.Request, now_ms: int) -> None:
+        if isinstance(request, req.CloseSession) and connection.session_id in self.sessions.local:
+            self._send(connection, Reply(xid, self.zxid, 0, None))
+            self._end_locally(connection.session_id)
+        else:
+            super()._handle_here(connection, xid, request, now_ms)
+
+    def _handle_global(self, connection: MemberConnection, xid: int, request: req.Request, now_ms: int) -> None:
         if self.role is Role.LEADING:
             if isinstance(request, req.Reconfig) and self._is_mine(connection):
                 self._reconfigure(connection, xid, request, now_ms)
@@ -146,6 +196,8 @@ class Member(Replica):
 
     def _is_mine(self, connection: Connection) -> bool:
         """Whether the connection's session was attached nowhere else since."""
+        if connection.session_id in self.sessions.local:
+            return True
         return self._ensemble.owners.get(connection.session_id) == self.server_id
 
     def _touch(self, connection: Connection, now_ms: int) -> None:
@@ -156,14 +208,11 @@ class Member(Replica):
         if is_refused_read_only(request):
             self._touch(connection, now_ms)
             self._send(connection, Reply(xid, self.zxid, Code.NOT_READ_ONLY, None))
-        elif isinstance(request, req.CloseSession):
-            self._send(connection, Reply(xid, self.zxid, 0, None))
-            self._end_locally(connection.session_id)
         else:
-            super().handle(connection, xid, request, now_ms)
+            assert isinstance(connection, MemberConnection)
+            self._handle_here(connection, xid, request, now_ms)
 
     def _end_locally(self, session_id: int) -> None:
-        del self._local[session_id]
         self.sessions.remove(session_id)
         self.close_connection_of(session_id)
 
@@ -171,7 +220,7 @@ class Member(Replica):
         """Have the leader make a write."""
         leader, session_id = self._ensemble.leading, connection.session_id
         assert leader is not None, "who follows has a leader"
-        if session_id not in leader.sessions:
+        if session_id not in leader.sessions and session_id not in self.sessions.local:
             return  # it has ended, and its end is on the way here
         self._touch(connection, now_ms)
         if not self._is_mine(connection) and not is_of_any_server(request):
@@ -181,7 +230,14 @@ class Member(Replica):
             self._reconfigure(connection, xid, request, now_ms)
             return
         asker = connection.asker._replace(quotas=leader.tree.quotas)
-        record = record_of(request, asker, leader.tree, session_id)
+        self._propose_write(connection, xid, request, record_of(request, asker, leader.tree, session_id), now_ms)
+        if isinstance(request, req.CloseSession):
+            connection.leaving = True
+            leader.close_connection_of(session_id)
+
+    def _propose_write(
+        self, connection: MemberConnection, xid: int, request: req.Request, record: txns.Record, now_ms: int
+    ) -> None:
         self._propose(
             connection,
             xid,
@@ -189,9 +245,6 @@ class Member(Replica):
             now_ms,
             lambda transaction, body: self._send(connection, reply_to(xid, request, transaction, body)),
         )
-        if isinstance(request, req.CloseSession):
-            connection.leaving = True
-            leader.close_connection_of(session_id)
 
     def _reconfigure(self, connection: MemberConnection, xid: int, request: req.Reconfig, now_ms: int) -> None:
         """Have the leader change who belongs to the ensemble: a write of /zookeeper/config, and what follows of it."""
@@ -279,6 +332,7 @@ class Member(Replica):
 
     def tick_as_leader(self, now_ms: int) -> None:
         """End the sessions that nobody has heard of, and sweep."""
+        self.tick_locally(now_ms)
         for session in self.sessions.due(now_ms):
             connection = self._ensemble.attended_connection(session.session_id)
             if connection is not None:
@@ -288,15 +342,20 @@ class Member(Replica):
         for path in self._sweeper.due(now_ms):
             self.apply(txns.Transaction(0, 0, self.zxid + 1, now_ms, txns.DeleteContainerTxn(path)))
 
-    def tick_read_only(self, now_ms: int) -> None:
+    def tick_locally(self, now_ms: int) -> None:
         """End this server's own sessions that nobody has heard of."""
-        for session in self.sessions.due(now_ms):
-            if session.session_id in self._local:
+        for session in self.sessions.local_sessions():
+            if session.expiry_ms <= now_ms:
                 connection = self.connection_of(session.session_id)
                 if connection is not None and connection.attended:
                     self.sessions.touch(session, now_ms, connection.timeout_ms)
                 else:
-                    self._end_locally(session.session_id)
+                    self.expire_locally(session.session_id)
+
+    def expire_locally(self, session_id: int) -> None:
+        """End one of this server's own sessions."""
+        self.expired += 1
+        self._end_locally(session_id)
 
     def leader_deadline_ms(self) -> int | None:
         """When the leader next has a session to end or a sweep to make."""

@@ -3,7 +3,8 @@
 Rules of this module:
   - the leader decides who expires, by its own tracker; whatever a server hears of a client it passes on to the leader
     at once (a real follower does so with the leader's next ping);
-  - a server's own tracker follows the transactions, so it lags as its tree does.
+  - a server's own tracker follows the transactions, so it lags as its tree does; beside those sessions it has local
+    ones, which no transaction shows, no snapshot holds and no other server knows.
 
 Source: LearnerSessionTracker, LeaderSessionTracker.
 """
@@ -28,11 +29,33 @@ class MemberSessions(SessionTracker):
         tick_ms: the server's tick.
         first_id: the id of the first session that is made here.
         tell_leader: told of each touch: the session's id, the time, the timeout.
+
+    Attributes:
+        local: the ids of the local ones, oldest first.
     """
 
     def __init__(self, tick_ms: int, first_id: int, tell_leader: Callable[[int, int, int], None]) -> None:
         super().__init__(tick_ms, first_id)
         self._tell_leader = tell_leader
+        self.local: dict[int, None] = {}
+
+    def add_local(self, session_id: int, timeout_ms: int, now_ms: int) -> Session:
+        """A local session begins."""
+        self.local[session_id] = None
+        return self.add(session_id, timeout_ms, now_ms)
+
+    def remove(self, session_id: int) -> None:
+        """A session is over, of whichever kind."""
+        self.local.pop(session_id, None)
+        super().remove(session_id)
+
+    def timeouts_ms(self) -> list[tuple[int, int]]:
+        """The sessions that all servers know."""
+        return [session for session in super().timeouts_ms() if session[0] not in self.local]
+
+    def local_sessions(self) -> list[Session]:
+        """The local ones."""
+        return [self._sessions[session_id] for session_id in self.local]
 
     def touch(self, session: Session, now_ms: int, timeout_ms: int) -> None:
         """The session's client was heard."""

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from simzk.zookeeper.ensemble.membership import Membership, ServerLine
     from simzk.zookeeper.ensemble.tally import Tally
+    from simzk.zookeeper.sessions import Session
 
 
 class Learner(NamedTuple):
@@ -44,6 +45,8 @@ class Place(NamedTuple):
         leader: who leads; None for a server that looks, or serves read-only clients.
         since_ms: since when it does what it does.
         tally: its counters, live.
+        local: its own sessions, which the others do not know.
+        has_local: whether sessions are local in this ensemble.
         learners: of a leader, who follows.
     """
 
@@ -54,6 +57,8 @@ class Place(NamedTuple):
     leader: ServerLine | None
     since_ms: int
     tally: Tally
+    local: Sequence[Session]
+    has_local: bool
     learners: Sequence[Learner]
 
     @property

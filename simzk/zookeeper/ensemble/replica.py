@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from simzk.zookeeper.connection import Connection
     from simzk.zookeeper.ensemble.ensemble import Ensemble
     from simzk.zookeeper.persistence import Restoration
+    from simzk.zookeeper.requests import Request
 
     Answer = Callable[[txns.Transaction, object], None]
 
@@ -69,7 +70,6 @@ class Replica(Server):
         self._demanded = 0
         self._applied_zxid = zxid
         self._awaited: dict[int, list[tuple[MemberConnection, Answer]]] = {}
-        self._local: dict[int, None] = {}  # the sessions of a read-only server, which nobody else knows of
         self.configure(now_ms)
 
     def __repr__(self) -> str:
@@ -95,9 +95,8 @@ class Replica(Server):
         for connection in list(self._connections.values()):
             self._close(connection)
         self._awaited.clear()
-        for session_id in self._local:
+        for session_id in list(self.sessions.local):
             self.sessions.remove(session_id)
-        self._local.clear()
         if role is Role.DOWN:
             self.tally.reset()
         elif role is Role.LOOKING and self.role is not Role.LOOKING:
@@ -159,8 +158,7 @@ class Replica(Server):
         """When it next has something to do by itself beside what the ensemble does: apply, or end a local session."""
         if self.role is Role.FOLLOWING and self.position < self._until():
             return self._ensemble.history[self.position].time_ms + self.lag_ms
-        expiries = [session.expiry_ms for session in map(self.sessions.get, self._local) if session is not None]
-        return min(expiries, default=None)
+        return min((session.expiry_ms for session in self.sessions.local_sessions()), default=None)
 
     def _learn(self, transaction: txns.Transaction, now_ms: int) -> None:
         self.position += 1
@@ -197,7 +195,11 @@ class Replica(Server):
             if isinstance(held, Awaited):
                 return
             connection.waiting.popleft()
-            super().handle(connection, held.xid, held.request, now_ms)
+            self._handle_here(connection, held.xid, held.request, now_ms)
+
+    def _handle_here(self, connection: MemberConnection, xid: int, request: Request, now_ms: int) -> None:
+        """A request that needs no leader, and waits for nothing any more."""
+        super().handle(connection, xid, request, now_ms)
 
     def _close(self, connection: Connection) -> None:
         super()._close(connection)
