@@ -111,7 +111,8 @@ class KafkaVersion:
             again, 0.8.1 writes an empty one.
         encode_token: writes a delegation token; None where there are none (before 1.1, KIP-48).
         credentials_by_tool: the tool writes users' credentials in ZooKeeper (before KIP-554, 2.7).
-        opens_consumers: with `zookeeper.set.acl` all may write below `/consumers` (1.1 alone forgot it, recorded).
+        open_to_all: what is created with these paths is open to all, with `zookeeper.set.acl` too: `/consumers` by
+            intention (1.1 alone forgot it), up to 0.10 others by oversight (all recorded).
         sensitive: with `zookeeper.set.acl` the world cannot read what begins so.
         election_tool_leaves_session: the tool for preferred elections never closes its second session (0.9-1.0).
     """
@@ -188,7 +189,7 @@ class KafkaVersion:
     config_with_partitions: Literal["left", "written again", "emptied"]
     encode_token: Callable[[DelegationToken, Scala], bytes] | None
     credentials_by_tool: bool
-    opens_consumers: bool
+    open_to_all: frozenset[str]
     sensitive: tuple[str, ...]
     election_tool_leaves_session: bool
 

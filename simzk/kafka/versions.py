@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from simzk.errors import ConfigError
-from simzk.kafka import protocol
+from simzk.kafka import paths, protocol
 from simzk.kafka.release_profile import KafkaVersion
 from simzk.kafka.schemas import (
     admin,
@@ -152,7 +152,7 @@ _3_9: Final = KafkaVersion(
     config_with_partitions="left",
     encode_token=delegation_token.encode_v3,
     credentials_by_tool=False,
-    opens_consumers=True,
+    open_to_all=frozenset({paths.CONSUMERS}),
     sensitive=("/config/users", "/config/brokers", "/delegation_token/tokens"),
     election_tool_leaves_session=False,
 )
@@ -256,7 +256,7 @@ _1_1: Final = replace(
     _2_0,
     name="1.1",
     number=(1, 1, 0),
-    opens_consumers=False,
+    open_to_all=frozenset(),
     rules=rules_of((1, 1, 0)),
     leaves_list_together=False,
     strict_reassignments=False,
@@ -270,7 +270,7 @@ _1_0: Final = replace(
     number=(1, 0, 0),
     stumbles_over_no_json=True,
     encode_token=None,
-    opens_consumers=True,
+    open_to_all=_3_9.open_to_all,
     sensitive=("/config/users",),
     rules=rules_of((1, 0, 0)),
     persistent_paths=_PATHS_1_0,
@@ -298,6 +298,7 @@ _0_10_2: Final = replace(
     _0_11,
     name="0.10.2",
     number=(0, 10, 2),
+    open_to_all=frozenset({paths.CONSUMERS, paths.CONTROLLER_EPOCH, paths.CONFIG_CHANGE_PREFIX}),
     rules=rules_of((0, 10, 2)),
     persistent_paths=tuple(path for path in _0_11.persistent_paths if path != "/latest_producer_id_block"),
     defaults=_0_11.defaults | {"unclean.leader.election.enable": "true"},

@@ -13,7 +13,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from simzk.errors import ConfigError
-from simzk.kafka import paths
 from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.replies import OperationResult, Reply
 from simzk.zookeeper.requests import ACL, OPEN_ACL, Id, Multi, Request, SetWatches
@@ -61,7 +60,7 @@ class Access(NamedTuple):
         >>> Access(secure=True).acl("/config/users/a", kafka_version("3.9"))
         (ACL(perms=31, id=Id(scheme='auth', id='')),)
         """
-        if not self.secure or (path == paths.CONSUMERS and version.opens_consumers):
+        if not self.secure or path in version.open_to_all:
             return OPEN_ACL
         return (_CREATOR,) if path.startswith(version.sensitive) else (_CREATOR, _WORLD_READS)
 

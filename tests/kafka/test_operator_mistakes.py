@@ -43,6 +43,12 @@ def is_chance(release: str, step: str, difference: str) -> bool:
     return endless and re.match(paced, difference) is not None
 
 
+def steps_of(release: str) -> tuple[str, ...]:
+    """The steps that are compared."""
+    steps = recorded(release).steps
+    return steps[: steps.index(UNTIL[release])] if release in UNTIL else steps
+
+
 @cache
 def whole_story(release: str) -> dict[str, list[str]]:
     """The differences after each step."""
@@ -72,7 +78,7 @@ def whole_story(release: str) -> dict[str, list[str]]:
         assert c.run_until_quiet(60)
         compare("b1-create-t1")
         for mistake in MISTAKES:
-            if mistake.name not in told.steps:
+            if mistake.name not in steps_of(release):
                 continue
             next_controller(mistake.name)
             c.write_znode(mistake.path, mistake.data)
@@ -87,10 +93,14 @@ def whole_story(release: str) -> dict[str, list[str]]:
     return found
 
 
+UNTIL = {"0.10.2.2": "delete-unknown"}
+"""From here on a recording is not compared: unknown partitions stay in the list of preferred elections that each broker
+of 0.10 keeps in memory from one reign to the next, and its failovers fail until another is elected."""
+
 STEPS = [
     (release, step)
     for release in RELEASES
-    for step in recorded(release).steps
+    for step in steps_of(release)
     if step.removeprefix("reset-") in NAMES or (step[0] in "ab" and step != "a0-empty")
 ]
 
@@ -99,7 +109,7 @@ def test_all_mistakes_are_among_those_recorded() -> None:
     assert all(name in recorded("2.1.1").steps for name in NAMES)
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", [release for release in RELEASES if release not in UNTIL])
 def test_a_partition_that_moves_to_nobody_leaves_no_controller_from_2_7_on(release: str) -> None:
     """The real one's epoch was above 100 when the recording ended; before 2.7 there is one more."""
     last, before = ("reset-reassign-no-replicas", "reassign-no-replicas")
