@@ -22,7 +22,7 @@ from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.server import Server
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from simzk.serve.memory_socket import MemorySocket
     from simzk.simulation.fault_rules import FaultRules
@@ -40,6 +40,8 @@ class ZooKeeper(Facade):
         clock: "still" for virtual time that moves by `advance` only, so that nothing expires while somebody debugs;
             "wall" for wall time.
         version: the ZooKeeper release whose behaviour it has, as "3.4" or "3.9.1".
+        sasl_users: name to password of who can log in by SASL DIGEST-MD5, by kazoo's `sasl_options`, for which it needs
+            pure-sasl; None for no SASL.
         server: a server that somebody else made and drives, such as a simulated cluster's; with `now_ms`.
         now_ms: the virtual time of that server in ms; what clients ask is applied at that instant.
         rules: a table of faults that he applies too, and which holds for these clients.
@@ -62,13 +64,14 @@ class ZooKeeper(Facade):
         *,
         clock: Literal["still", "wall"] = "still",
         version: str = ServerConfig.version,
+        sasl_users: Mapping[str, str] | None = None,
         server: Server | None = None,
         now_ms: Callable[[], int] | None = None,
         pump: Callable[[], None] | None = None,
         rules: FaultRules | None = None,
     ) -> None:
         chosen = _clock(clock, server, now_ms, pump)
-        served = server or Server(ServerConfig(version=version), now_ms=chosen.now_ms())
+        served = server or Server(ServerConfig(version=version, sasl_users=sasl_users), now_ms=chosen.now_ms())
         super().__init__(Host(served, chosen, pump=pump, rules=rules), chosen)
         # What a handler asks before each wait (kazoo_handler.Listener), without a detour.
         self.seconds_to_deadline = self._host.seconds_to_deadline

@@ -1,4 +1,4 @@
-"""SASL DIGEST-MD5: kazoo's own client logs in over TCP; what does not fit is refused as by a real server."""
+"""SASL DIGEST-MD5: kazoo's own client logs in, in memory and over TCP; refusals are those of a real server."""
 
 from __future__ import annotations
 
@@ -37,9 +37,10 @@ def options(user: str, password: str) -> dict[str, object]:
     return {"sasl_options": {"mechanism": "DIGEST-MD5", "username": user, "password": password}}
 
 
-def test_kazoo_logs_in_and_is_known() -> None:
+@pytest.mark.parametrize("kind", [simzk.ZooKeeper, simzk.ZooKeeperServer])
+def test_kazoo_logs_in_and_is_known(kind: type[simzk.ZooKeeper | simzk.ZooKeeperServer]) -> None:
     pytest.importorskip("puresasl")
-    with simzk.ZooKeeperServer(sasl_users=USERS) as server:
+    with kind(sasl_users=USERS) as server:
         client, other = server.client(**options("alice", "secret")), server.client()
         client.start()
         other.start()
@@ -54,18 +55,35 @@ def test_kazoo_logs_in_and_is_known() -> None:
             client.create("/bad", b"", acl=[make_acl("sasl", "a@b@c", all=True)])
 
 
-@pytest.mark.parametrize(("user", "password"), [("alice", "wrong"), ("nobody", "secret")])
-def test_kazoo_is_told_that_it_is_not_let_in(user: str, password: str) -> None:
+@pytest.mark.parametrize("kind", [simzk.ZooKeeper, simzk.ZooKeeperServer])
+def test_who_logged_in_is_known_again_after_a_lost_connection(
+    kind: type[simzk.ZooKeeper | simzk.ZooKeeperServer],
+) -> None:
     pytest.importorskip("puresasl")
-    with simzk.ZooKeeperServer(sasl_users=USERS) as server:
+    with kind(sasl_users=USERS) as server:
+        client = server.client(**options("alice", "secret"))
+        client.start()
+        client.create("/mine", b"x", acl=[make_acl("sasl", "alice", all=True)])
+        server.disconnect(client)
+        assert client.retry(client.get, "/mine")[0] == b"x"
+
+
+@pytest.mark.parametrize("kind", [simzk.ZooKeeper, simzk.ZooKeeperServer])
+@pytest.mark.parametrize(("user", "password"), [("alice", "wrong"), ("nobody", "secret")])
+def test_kazoo_is_told_that_it_is_not_let_in(
+    kind: type[simzk.ZooKeeper | simzk.ZooKeeperServer], user: str, password: str
+) -> None:
+    pytest.importorskip("puresasl")
+    with kind(sasl_users=USERS) as server:
         client = server.client(**options(user, password))
         states = Reports()
         client.add_listener(states)
-        client.start()  # for kazoo it is connected before it has logged in
+        client.start_async()
+        # For kazoo it is connected before it has logged in.
+        assert [states.next(), states.next()] == [KazooState.CONNECTED, KazooState.LOST]
         # What is asked then fails as the login does, or finds the client stopped by it.
         with pytest.raises((AuthFailedError, ConnectionClosedError, SessionExpiredError)):
             client.get("/")
-        states.until_equal(KazooState.LOST)
 
 
 def test_an_exchange_of_the_real_server_is_answered_alike() -> None:
