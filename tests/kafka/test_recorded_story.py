@@ -168,9 +168,10 @@ BY_HAND = {
     "2.3": "2.3.1: all equal",
     "2.1": "2.1.1: all equal, but for two late fetches of the broker that stops in step i",
     "2.0": "2.0.1: all equal, but for leaders' timers in the steps e and j, which were late",
+    "0.10.1": "0.10.1.1: all equal, but for a leader's timer in step e, which was late",
 }
 """Lines whose recordings are not kept here, with what was found when one was compared step by step."""
-READ = frozenset({"3.8", "3.7", "3.5", "3.3", "3.1", "0.10.1"})
+READ = frozenset({"3.8", "3.7", "3.5", "3.3", "3.1"})
 """Lines made from the sources alone: what their neighbours do, but for what a release is known to have changed."""
 
 
