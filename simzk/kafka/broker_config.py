@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
     from simzk.kafka.release_profile import KafkaVersion
 
+RESERVED = "reserved.broker.max.id"
+"""The highest broker id that ZooKeeper does not give out."""
 _TRUTH = {"true": True, "false": False}
 
 

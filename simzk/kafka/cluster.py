@@ -9,6 +9,7 @@ from simzk.errors import ConfigError, ZnodeError
 from simzk.kafka import paths, restoring
 from simzk.kafka.admin import Operator
 from simzk.kafka.broker.broker import Broker, World
+from simzk.kafka.broker.id_generation import IdGeneration, generation_of
 from simzk.kafka.failures import Failures
 from simzk.kafka.in_sync import all_in_sync
 from simzk.kafka.invariants import invariants_of
@@ -18,7 +19,7 @@ from simzk.kafka.protocol import (
     AdminResponse,
     AllocateProducerIdsRequest,
 )
-from simzk.kafka.releases import Releases, broker_ids, local_registration, racks_of
+from simzk.kafka.releases import Releases, broker_ids, ids_above, local_registration, racks_of
 from simzk.kafka.rpc import Connections
 from simzk.kafka.schemas import controller as controller_schema
 from simzk.kafka.schemas import partition_state
@@ -89,6 +90,8 @@ class KafkaCluster(Operations, Failures):
         zookeeper_set_acl: `zookeeper.set.acl`: brokers and tools log in by SASL, and what they make in ZooKeeper is
             theirs to change (0.9 and later).
         zookeeper_chroot: the path below which the cluster's znodes are, such as `/kafka`.
+        generated_ids: the brokers have no ids (`broker.id=-1`, 0.9 and later) and are given 1001 and so on by
+            ZooKeeper, above `reserved.broker.max.id`; `brokers` is how many.
         boot: whether the brokers are started, and time runs until all are registered and a controller serves; else
             `restart` starts each.
         start_ms: what all clocks show at the beginning.
@@ -120,21 +123,22 @@ class KafkaCluster(Operations, Failures):
         log_dirs: int = 1,
         zookeeper_set_acl: bool = False,
         zookeeper_chroot: str = "",
+        generated_ids: bool = False,
         boot: bool = True,
         start_ms: int = START_MS,
         cost_model: CostModel | None = None,
     ) -> None:
-        ids = broker_ids(brokers)
+        ids = ids_above(config, brokers) if generated_ids else broker_ids(brokers)
         rack_of = racks_of(ids, racks)
         registrations = {broker: local_registration(base_port + broker, rack_of.get(broker)) for broker in ids}
         releases = Releases(ids, version, inter_broker_protocol, config)
         if log_dirs < 1:
             raise ConfigError(f"there are {log_dirs} log directories", where="log_dirs", right="1 or more")
         access = access_of(zookeeper_chroot, secure=zookeeper_set_acl, oldest=releases.oldest.version)
+        generation = generation_of(ids, releases.oldest) if generated_ids else None
         nothing = restoring.Restored.nothing()
-        self._build(
-            releases, registrations, seed, tick_time_ms, cluster_id, log_dirs, nothing, start_ms, cost_model, access
-        )
+        given = (releases, registrations, seed, tick_time_ms, cluster_id, log_dirs, nothing, start_ms)
+        self._build(*given, cost_model, access, generation)
         if boot:
             for broker in self.brokers.values():
                 broker.start()
@@ -196,6 +200,7 @@ class KafkaCluster(Operations, Failures):
         start_ms: int,
         cost_model: CostModel | None = None,
         access: Access = AT_THE_ROOT,
+        ids: IdGeneration | None = None,
     ) -> None:
         self._releases = releases
         oldest = releases.oldest
@@ -230,6 +235,7 @@ class KafkaCluster(Operations, Failures):
             config=oldest.config,
             release_of=releases.of,
             cluster_id=cluster_id or self._new_uuid("cluster id"),
+            ids=ids or IdGeneration((), 0),
             now_ms=lambda: self.now_ms,
             new_topic_id=lambda: self._new_uuid("topic ids"),
             new_token_id=lambda: self._new_uuid("token ids"),

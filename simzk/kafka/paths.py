@@ -39,6 +39,7 @@ PRODUCER_IDS = "/latest_producer_id_block"
 DEFAULT_ENTITY = "<default>"
 """The name of the entity that holds the defaults of its type, as it stands in a path."""
 
+SEQUENCE_ID = "/brokers/seqid"
 TOKENS = "/delegation_token/tokens"
 TOKEN_CHANGES = "/delegation_token/token_changes"
 TOKEN_CHANGE_PREFIX = f"{TOKEN_CHANGES}/token_change_"

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.errors import ConfigError
-from simzk.kafka.broker_config import BrokerConfig
+from simzk.kafka.broker_config import RESERVED, BrokerConfig
 from simzk.kafka.inter_broker_protocol import at_protocol
 from simzk.kafka.schemas.broker_registration import BrokerRegistration
 from simzk.kafka.versions import kafka_version
@@ -112,6 +112,21 @@ def broker_ids(brokers: int | Sequence[int]) -> list[int]:
     if not ids or len(dict.fromkeys(ids)) != len(ids) or not all(0 <= broker <= MAX_BROKER_ID for broker in ids):
         raise ConfigError(f"brokers are {brokers!r}", where="brokers", right="how many, or distinct ids from 0 on")
     return sorted(ids)
+
+
+def ids_above(config: Config | None, brokers: int | Sequence[int]) -> list[int]:
+    """The ids that ZooKeeper gives to a number of brokers (`broker.id=-1`), above `reserved.broker.max.id`.
+
+    Raises:
+        ConfigError: their ids are given.
+
+    >>> ids_above({"reserved.broker.max.id": 100}, 3)
+    [101, 102, 103]
+    """
+    if not isinstance(brokers, int):
+        raise ConfigError("the brokers have ids", where="brokers", right="how many, where ids are generated")
+    reserved = BrokerConfig(kafka_version("3.9"), config).integer(RESERVED)
+    return list(range(reserved + 1, reserved + brokers + 1))
 
 
 def racks_of(ids: Sequence[int], racks: int | Mapping[int, str] | None) -> dict[int, str]:

@@ -36,6 +36,7 @@ from simzk.partitions.java_random import JavaRandom
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from simzk.kafka.broker.id_generation import IdGeneration
     from simzk.kafka.broker_config import BrokerConfig
     from simzk.kafka.cost_model import CostModel
     from simzk.kafka.release_profile import KafkaVersion
@@ -71,6 +72,7 @@ class World:
     config: BrokerConfig
     release_of: Callable[[int], Release]
     cluster_id: str
+    ids: IdGeneration
     now_ms: Callable[[], int]
     new_topic_id: Callable[[], str]
     new_token_id: Callable[[], str]
@@ -293,6 +295,7 @@ class Broker:
             await self.client.ensure(path)
         if self.version.cluster_ids and await self.client.read(paths.CLUSTER_ID) is None:
             await self.client.create_recursive(paths.CLUSTER_ID, encode_cluster_id(self._world.cluster_id))
+        await self._world.ids.draw(self.id, self.process, self.session)
         await self.client.entity_config(f"brokers/{paths.DEFAULT_ENTITY}")
         await self.client.entity_config(f"brokers/{self.id}")
         await self.client.children(paths.TOPICS)
