@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from simzk.serve.storage import Storage
     from simzk.zookeeper.ensemble import EnsembleConfig
+    from simzk.zookeeper.ensemble.membership import Membership
     from simzk.zookeeper.persistence import Restoration
 
 _MYID = "myid"
@@ -133,9 +134,7 @@ class EnsembleDirectory:
             if restoration.zxid != past[farthest].zxid:
                 past[server_id] = self._replace(server_id, restoration, farthest, config)
         if config.membership is None:
-            # What reconfigurations made of it stands in the tree, as in the real server's dynamicConfigFile.
-            node = past[farthest].tree.get("/zookeeper/config")
-            kept = None if node is None else membership_of(node.data or b"")
+            kept = self._kept_membership(past[farthest])
             if kept is not None:
                 config = replace(config, membership=kept, here=tuple(config.ids))
         epoch = max(*accepted.values(), *current.values())
@@ -148,6 +147,16 @@ class EnsembleDirectory:
             if not myid.exists():
                 write_whole(myid, f"{server_id}\n", fsync=self._places[server_id].storage.fsync)
         return ensemble
+
+    def _kept_membership(self, restoration: Restoration) -> Membership | None:
+        """What reconfigurations made of numbered servers; it stands in the tree, as in a real one's dynamicConfigFile.
+
+        A server that is new makes a new ensemble: then it is those that there are.
+        """
+        if not all((place.path / _MYID).exists() for place in self._places.values()):
+            return None
+        node = restoration.tree.get("/zookeeper/config")
+        return None if node is None else membership_of(node.data or b"")
 
     def _refuse_another(self, server_id: int, myid: Path) -> None:
         if myid.exists() and myid.read_text(encoding="latin-1").strip() != str(server_id):

@@ -243,7 +243,13 @@ def test_who_belongs_to_it_after_a_reconfiguration_is_kept(tmp_path: Path) -> No
     with ZooKeeperServer(servers=4, data_directory=tmp_path, super_digest=SUPER_DIGEST) as server:
         assert server.ensemble.modes == modes == {1: "follower", 2: "observer", 3: "follower", 4: "leader"}
         assert members(server, 1) == members(server, 2) == before
-    for server_id in (3, 4):
+    with ZooKeeperServer(servers=5, data_directory=tmp_path) as grown:
+        assert sorted(grown.ensemble.modes.values()) == [*["follower"] * 4, "leader"], "a new server, a new ensemble"
+    with ZooKeeperServer(servers=5, data_directory=tmp_path, super_digest=SUPER_DIGEST) as server:
+        client = server.client(auth_data=[("digest", "super:test")])
+        client.start(PATIENCE_S)
+        client.reconfig(None, "1,2", None)
+    for server_id in (3, 4, 5):
         shutil.move(tmp_path / str(server_id), tmp_path.parent / f"gone-{server_id}")
-    with pytest.raises(ConfigError, match="of 2 servers with a vote 0 are here"):
+    with pytest.raises(ConfigError, match="of 3 servers with a vote 0 are here"):
         ZooKeeperServer(servers=2, data_directory=tmp_path)
