@@ -44,7 +44,7 @@ class Settings:
         address: the interface to listen on; empty for all.
         port: the port to listen on; 0 for any free one.
         backlog: how many connections may wait to be accepted.
-        max_connections_per_address: of one client's address; 0 for any number (maxClientCnxns).
+        max_connections_per_address: of one client's address; 0 or less for any number (maxClientCnxns).
         max_connections: in all; 0 for any number (maxCnxns).
         silence_ms: how long a connection may ask for nothing (nio.sessionlessCnxnTimeout).
         whitelist: the four-letter words that are answered (4lw.commands.whitelist).

@@ -206,7 +206,7 @@ class TcpServer:
         self._connections[connection] = None
         self._by_address[connection.peer[0]] += 1
         of_address, in_all = self.settings.max_connections_per_address, self.settings.max_connections
-        if of_address and self._by_address[connection.peer[0]] > of_address:
+        if 0 < of_address < self._by_address[connection.peer[0]]:
             return False
         return in_all <= 0 or len(self._connections) <= in_all
 

@@ -156,6 +156,12 @@ def test_more_connections_than_one_address_may_have_are_closed_at_once() -> None
         assert second.ask(req.Exists("/", False)).error == 0
 
 
+@pytest.mark.parametrize("limit", [0, -1])
+def test_a_limit_that_is_not_positive_is_none(limit: int) -> None:
+    with served(Settings(max_connections_per_address=limit)) as tcp, TcpClient(tcp.port) as client:
+        assert client.connect().session_id
+
+
 def test_a_client_that_does_not_read_is_not_read_either(server: simzk.ZooKeeperServer) -> None:
     value, asked = b"x" * 500_000, 4000
     with TcpClient(server.port) as client, TcpClient(server.port) as other:
