@@ -163,6 +163,10 @@ class PartitionTable:
         """
         return self._topic_rows.row(topic, partition)
 
+    def find(self, topic: str, partition: int) -> int | None:
+        """The row of a partition, None where there is no such partition."""
+        return self._topic_rows.find(topic, partition)
+
     def name(self, row: int) -> tuple[str, int]:
         """Topic and partition id of a row."""
         self._assert_in_use(row)

@@ -47,9 +47,17 @@ class TopicRows:
 
     def row(self, topic: str, partition: int) -> int:
         """The row of a partition; KeyError where there is none."""
-        if (topic, partition) not in self:
+        row = self.find(topic, partition)
+        if row is None:
             raise KeyError((topic, partition))
-        return self._rows[topic][partition]
+        return row
+
+    def find(self, topic: str, partition: int) -> int | None:
+        """The row of a partition; None where there is none."""
+        rows = self._rows.get(topic)
+        if isinstance(rows, range):
+            return rows[partition] if 0 <= partition < len(rows) else None
+        return None if rows is None else rows.get(partition)
 
     def rows(self, topic: str) -> IntArray:
         """The rows of a topic in the order of its partition ids; none where it is unknown."""

@@ -72,9 +72,7 @@ class ColumnarTopics:
 
     def _row(self, topic: str, name: str) -> int | None:
         partition = number_of(name)
-        if partition is None or (topic, partition) not in self.table:
-            return None
-        return self.table.row(topic, partition)
+        return None if partition is None else self.table.find(topic, partition)
 
     def holds(self, path: str) -> bool:
         match self._parts(path):

@@ -86,6 +86,8 @@ class PartitionColumns:
     def __init__(self, table: PartitionTable) -> None:
         self._table = table
         self._records: PackedRecords[RowForm] = PackedRecords(6)
+        # A write looks at a node, perhaps twice, before it takes it: the last one looked at, while it stands so.
+        self._seen: tuple[int, Znode] | None = None
         self.held = 0
 
     @property
@@ -101,6 +103,7 @@ class PartitionColumns:
         return self._records.form(row) or _NOTHING[1]
 
     def _write(self, row: int, numbers: Sequence[int], before: RowForm, after: RowForm) -> None:
+        self._seen = None
         self._records.put(row, numbers, after)
         self.held += after.nodes - before.nodes
 
@@ -158,6 +161,8 @@ class PartitionColumns:
     # Its state
 
     def look_state(self, row: int) -> Znode | None:
+        if self._seen is not None and self._seen[0] == row:
+            return self._seen[1]
         numbers, form = self._row(row)
         held = form.state
         if held is None:
@@ -167,6 +172,7 @@ class PartitionColumns:
         data = STATE_CODECS[held.codec](state)
         node = made(data, held.acl, held.aversion, numbers[STATE_CZXID], numbers[STATE_CTIME])
         node.mzxid, node.mtime_ms, node.version = numbers[STATE_MZXID], numbers[STATE_MTIME], state.version
+        self._seen = row, node
         return node
 
     def take_state(self, row: int) -> Znode | None:
@@ -202,6 +208,7 @@ class PartitionColumns:
             zxids: int64[k], of the writes.
             now_ms: when it was.
         """
+        self._seen = None
         times = np.full(len(rows), now_ms, dtype=np.int64)
         self._records.update(rows, (STATE_MZXID, STATE_MTIME), np.stack((zxids, times), axis=1))
 

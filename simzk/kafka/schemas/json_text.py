@@ -53,6 +53,10 @@ def _refuse_constant(name: str) -> object:
     raise ValueError(f"{name} is not JSON")
 
 
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+"""One for all: `json.loads` with an option makes its own each time."""
+
+
 class JsonObject:
     """A JSON object read from a znode, whose fields are fetched by kind.
 
@@ -174,7 +178,7 @@ def read_value(path: str, data: bytes | None) -> JsonValue:
     if not data:
         raise ZnodeError("holds no data", where=path, right="JSON")
     try:
-        value: JsonValue = json.loads(data.decode(), parse_constant=_refuse_constant)
+        value: JsonValue = _DECODER.decode(data.decode())
     except (UnicodeDecodeError, ValueError, RecursionError) as error:
         raise ZnodeError(f"holds {data[:60]!r}, which is no JSON ({error})", where=path, right="JSON") from None
     return value
