@@ -104,25 +104,15 @@ class BackedNodes(dict[str, "Znode"]):
             paths: of all nodes that were made, changed or deleted, children before their parents or not.
         """
         taken, self._taken = self._taken, []
-        pending = [path for path in dict.fromkeys((*paths, *taken)) if path.startswith(self._prefix)]
-        while pending:
-            # A node may fit only when another is held, its parent or its child: what is left is offered again.
-            left = [path for path in pending if not self._settle_one(path)]
-            if len(left) == len(pending):
-                break
-            pending = left
-
-    def _settle_one(self, path: str) -> bool:
-        """Whether a node is where it belongs, and need not be looked at again."""
-        node = super().get(path)
-        if node is None:
-            if not self._backing.holds(path):
-                self._backing.forget(path)
-            return True
-        if self._backing.settle(path, node):
-            del self[path]
-            return True
-        return False
+        for path in dict.fromkeys((*paths, *taken)):
+            if not path.startswith(self._prefix):
+                continue
+            node = super().get(path)
+            if node is None:
+                if not self._backing.holds(path):
+                    self._backing.forget(path)
+            elif self._backing.settle(path, node):
+                del self[path]
 
     def settle_all(self) -> None:
         """Offer every object."""

@@ -70,7 +70,7 @@ class RowForm(NamedTuple):
         return (self.partition is not None) + (self.state is not None)
 
 
-_NOTHING = ([0] * 6, RowForm(None, None))
+_NOTHING = RowForm(None, None)
 
 
 class PartitionColumns:
@@ -96,11 +96,11 @@ class PartitionColumns:
         return self._records
 
     def _row(self, row: int) -> tuple[list[int], RowForm]:
-        return self._records.get(row) or _NOTHING
+        return self._records.get(row) or ([0] * 6, _NOTHING)
 
     def form(self, row: int) -> RowForm:
         """What is held of a row."""
-        return self._records.form(row) or _NOTHING[1]
+        return self._records.form(row) or _NOTHING
 
     def _write(self, row: int, numbers: Sequence[int], before: RowForm, after: RowForm) -> None:
         self._seen = None
@@ -147,11 +147,15 @@ class PartitionColumns:
         has_state = only_child(node, STATE)
         if (
             has_state is None
-            or node.pzxid != (numbers[STATE_CZXID] if has_state else node.czxid)
             or (node.version, node.mzxid, node.mtime_ms) != (0, node.czxid, node.ctime_ms)
             or not 0 <= node.cversion <= FEW
             or node.data not in NO_DATA
         ):
+            return False
+        if has_state and form.state is None:
+            # The state comes later, or stays an object: its czxid is known from here.
+            numbers[STATE_CZXID] = node.pzxid
+        if node.pzxid != (numbers[STATE_CZXID] if has_state else node.czxid):
             return False
         numbers = [node.czxid, node.ctime_ms, *numbers[STATE_CZXID:]]
         held = PartitionForm(node.acl, node.aversion, node.data, node.cversion, has_state)
