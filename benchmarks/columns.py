@@ -5,7 +5,8 @@
 One broker of 300 fails (replication factor 3, 3 racks, 100 partitions a topic): what the rules decide is written as the
 controller's batch, to znodes that any client could read. Beside it stands the same failure by single requests, as
 brokers of the real form make them, in a cluster of a tenth, and the same batch in clusters where a broker holds more or
-less: the cost follows what it holds. All times are of the processor, so that a busy machine shows the same; wall times
+less: the cost follows what it holds. A new controller reads all, elects and writes; all brokers restart in turn: what
+the rules and the writes of that take, brokers and network aside. All times are of the processor, so that a busy machine shows the same; wall times
 stand beside them. `--large` is the size at which the failure is measured once more (0: not at all).
 """
 
@@ -32,9 +33,12 @@ from simzk.kafka.schemas import partition_state
 from simzk.kafka.topic_partition import TopicPartition
 from simzk.kafka.versions import kafka_version
 from simzk.partitions.arrays import broker_mask
-from simzk.partitions.failures import Failure, fail_brokers
+from simzk.partitions.elections import elect_for_controlled_shutdown
+from simzk.partitions.failures import Failure, controller_failover, fail_brokers
+from simzk.partitions.isr import expand_isr, remove_from_isr
 from simzk.partitions.layouts import brokers_in_racks, generate_layout
 from simzk.partitions.layouts.files import read_layout, write_layout
+from simzk.partitions.states import written
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.requests import OPEN_ACL
 from simzk.zookeeper.server import Server
@@ -44,7 +48,9 @@ from simzk.zookeeper.znode import Znode
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from simzk.partitions.arrays import BoolArray, IntArray
     from simzk.partitions.layouts import Layout
+    from simzk.partitions.states import States
 
 BROKERS, RACKS, PARTITIONS_PER_TOPIC, FAILED = 300, 3, 100, 5
 VERSION = kafka_version("3.9")
@@ -53,7 +59,9 @@ GOALS = {
     "bytes_per_partition": 100,
     "built_ms": 1_000,
     "parquet_loaded_ms": 500,
-    "failure_written_ms": 100,
+    "one_broker_fails_ms": 100,
+    "controller_fails_over_ms": 1_000,
+    "rolling_restart_ms": 10_000,
 }
 
 Times = dict[str, float]
@@ -94,8 +102,7 @@ class Cluster:
         self.server.take_output()
 
     def decided(self) -> Failure:
-        live = broker_mask(broker for broker in range(self.brokers) if broker != FAILED)
-        return fail_brokers(self.topics.table, [FAILED], live, controller_epoch=2)
+        return fail_brokers(self.topics.table, [FAILED], self.live_but(FAILED), controller_epoch=2)
 
     def write(self, failure: Failure) -> None:
         writes = StateWrites(failure.rows, failure.after._replace(version=failure.before.version), 0)
@@ -112,6 +119,41 @@ class Cluster:
             state = partition_state.decode(path, data, stat.version)
             text = partition_state.encode(failure.after.one(place))
             self.ask(req.Multi((req.Check(paths.CONTROLLER_EPOCH, 0), req.SetData(path, text, state.version))))
+
+    def put(self, rows: IntArray, before: States, after: States) -> int:
+        """Write states, each on condition of its version, and as often as the rules count writes; how many."""
+        writes = after._replace(version=before.version)
+        assert not self.batches.write(self.controller, 1, StateWrites(rows, writes, 0), NOW_MS).any()
+        return len(rows)
+
+    def fail_over(self) -> int:
+        """A new controller: it reads all states, elects where a broker is found dead, and writes what changed."""
+        table, rows = self.topics.table, self.topics.table.rows()
+        before = self.batches.read(self.controller, 1, rows, NOW_MS)
+        after, _ = controller_failover(
+            table.replicas[rows], before, [FAILED], self.live_but(FAILED), controller_epoch=2
+        )
+        changed = np.flatnonzero(after.version != before.version)
+        return self.put(rows[changed], before.at(changed), after.at(changed))
+
+    def restart(self, broker: int) -> int:
+        """A broker shuts down in order and comes back: leaders move, ISRs shrink, and grow again; how many writes."""
+        table, everyone = self.topics.table, broker_mask(range(self.brokers))
+        rows = table.rows_with_replica(broker)
+        before, replicas = table.states(rows), table.replicas[rows]
+        leaving = np.full(len(rows), broker, dtype=np.int32)
+        moved = elect_for_controlled_shutdown(replicas, before.isr, before.leader, everyone, broker_mask([broker]))
+        left = remove_from_isr(before.isr, before.leader, leaving, False)
+        led = (before.leader == broker) & moved.elected
+        leader = np.where(led, moved.leader, left.leader)
+        isr = np.where(led[:, None], moved.isr, left.isr)
+        written_by = self.put(rows, before, written(before, leader, isr, 2))
+        before = table.states(rows)
+        joined = expand_isr(before.isr, leaving)
+        return written_by + self.put(rows, before, written(before, before.leader, joined, 2))
+
+    def live_but(self, dead: int) -> BoolArray:
+        return broker_mask(broker for broker in range(self.brokers) if broker != dead)
 
     def as_objects(self) -> Cluster:
         """The same cluster, its znodes objects all; its batches are not for use."""
@@ -177,7 +219,23 @@ def failure_figures(partitions: int, brokers: int, rounds: int) -> dict[str, obj
         "all_states_read_by_batch": timed(
             lambda: cluster.batches.read(cluster.controller, 1, rows, NOW_MS), max(1, rounds // 3)
         ),
+        "controller_fails_over": timed(cluster.fail_over, max(1, rounds // 3), lambda: cluster.undo(failure)),
     }
+
+
+def rolling_figures(partitions: int) -> dict[str, object]:
+    """Every broker restarts in order, one after another: what the rules and the writes of it take."""
+    cluster = Cluster(layout_of(partitions))
+    writes = 0
+
+    def restart_all() -> None:
+        nonlocal writes
+        writes = sum(map(cluster.restart, range(BROKERS)))
+
+    taken = timed(restart_all, 1)
+    table = cluster.topics.table
+    assert (table.isr >= 0).all(), "every replica is in sync again"
+    return {"partitions": partitions, "brokers": BROKERS, "writes": writes, **taken}
 
 
 def single_figures(partitions: int, rounds: int) -> dict[str, object]:
@@ -236,6 +294,7 @@ def main() -> None:
         "cost_follows_what_is_held": [
             failure_figures(options.partitions, brokers, few) for brokers in (BROKERS // 10, BROKERS * 10)
         ],
+        "rolling_restart": rolling_figures(options.partitions),
         "beside_single_requests": single_figures(options.partitions // 10, few),
     }
     if options.large:

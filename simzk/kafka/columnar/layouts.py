@@ -99,7 +99,7 @@ def describe_brokers(server: Server, layout: Layout, version: KafkaVersion, now_
     brokers = layout.brokers
     for broker, rack, live in zip(brokers.ids.tolist(), brokers.racks, brokers.live.tolist(), strict=True):
         if live:
-            registration = local_registration(BASE_PORT, rack)._replace(timestamp_ms=now_ms)
+            registration = local_registration(BASE_PORT + broker, rack)._replace(timestamp_ms=now_ms)
             _make(server, paths.broker(broker), now_ms, version.encode_broker(registration))
     numbers, firsts = np.unique(layout.topic, return_index=True)
     for number, least in zip(numbers.tolist(), layout.min_insync_replicas[firsts].tolist(), strict=True):
