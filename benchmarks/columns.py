@@ -6,8 +6,9 @@ One broker of 300 fails (replication factor 3, 3 racks, 100 partitions a topic):
 controller's batch, to znodes that any client could read. Beside it stands the same failure by single requests, as
 brokers of the real form make them, in a cluster of a tenth, and the same batch in clusters where a broker holds more or
 less: the cost follows what it holds. A new controller reads all, elects and writes; all brokers restart in turn: what
-the rules and the writes of that take, brokers and network aside. All times are of the processor, so that a busy machine shows the same; wall times
-stand beside them. `--large` is the size at which the failure is measured once more (0: not at all).
+the rules and the writes of that take, brokers and network aside. All times are of the processor, so that a busy machine
+shows the same; wall times stand beside them. `--large` is the size at which the failure is measured once more (0: not
+at all).
 """
 
 from __future__ import annotations
