@@ -38,7 +38,7 @@ def is_chance(release: str, step: str, difference: str) -> bool:
         return True  # drawn
     # Controllers follow one another without end, and how many there were is a matter of the pace.
     numbers = "version|data_length|controller_epoch|leader_epoch"
-    paced = rf"/: cversion|/controller|/brokers/topics/t1/partitions/2/state: ({numbers})"
+    paced = rf"/: (cversion|children)|/controller|/brokers/topics/t1/partitions/2/state: ({numbers})"
     endless = step == "reset-reassign-no-replicas" and kafka_version(release).counts_imbalance
     return endless and re.match(paced, difference) is not None
 
