@@ -7,9 +7,9 @@ Rules of this module:
 
 from __future__ import annotations
 
-import gc
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from simzk.loading import load as _load
 
 if TYPE_CHECKING:
     from simzk.doors import KafkaCluster
@@ -48,14 +48,7 @@ if not TYPE_CHECKING:  # a type checker is to know the doors by name, and no oth
         home = _HOMES.get(name)
         if home is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        # What is being loaded stays: the collector, which would look at it again and again, takes a sixth of the time.
-        collects = gc.isenabled()
-        gc.disable()
-        try:
-            value: object = getattr(import_module(home), name)
-        finally:
-            if collects:
-                gc.enable()
+        value = _load(home, name)
         globals()[name] = value
         return value
 

@@ -7,11 +7,14 @@ Rules of this room:
 
 from __future__ import annotations
 
-import gc
 import sys
-from importlib import import_module
+from typing import TYPE_CHECKING, cast
 
+from simzk import loading
 from simzk.errors import SimzkError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 COMMANDS = {
     "run": ("simzk.cli.run", "run"),
@@ -57,18 +60,13 @@ def main() -> None:
 
 def load(name: str) -> object:
     """Return what stands behind a command: a function, or an app with commands of its own."""
-    module, attribute = COMMANDS[name]
-    return getattr(import_module(module), attribute)
+    return loading.load(*COMMANDS[name])
 
 
 def run_plain(name: str, arguments: list[str]) -> int:
     """Run a command that parses its own arguments; return its exit status."""
-    module, attribute = PLAIN_COMMANDS[name]
-    gc.disable()  # what is being loaded stays: nothing to be found there
-    command = getattr(import_module(module), attribute)
-    gc.enable()
-    status: int = command(arguments)
-    return status
+    command = cast("Callable[[list[str]], int]", loading.load(*PLAIN_COMMANDS[name]))
+    return command(arguments)
 
 
 def _complain(what: str) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from simzk.serve.storage import Storage
-from simzk.wire.four_letter_words import ALL_WORDS
+from simzk.wire.words import ALL_WORDS
 from simzk.zookeeper.config import ServerConfig
 
 if TYPE_CHECKING:

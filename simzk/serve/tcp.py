@@ -27,9 +27,8 @@ from simzk.serve.alarm import Alarm
 from simzk.serve.clock import Clock, WallClock
 from simzk.serve.host import Host
 from simzk.serve.tcp_connection import TcpConnection
-from simzk.wire.four_letter_words import SET_TRACE_MASK, TRACE_MASK_BYTES, answer
-from simzk.wire.monitoring import DEFAULT_TRACE_MASK
 from simzk.wire.statistics import Report, ServerStatistics
+from simzk.wire.words import DEFAULT_TRACE_MASK, SET_TRACE_MASK, TRACE_MASK_BYTES
 from simzk.zookeeper.server import Server
 
 if TYPE_CHECKING:
@@ -280,6 +279,8 @@ class TcpServer:
         if word == SET_TRACE_MASK.decode():
             (self.trace_mask,) = struct.unpack(">q", rest[:TRACE_MASK_BYTES])
             return str(self.trace_mask).encode()
+        from simzk.wire.four_letter_words import answer  # not loaded by a server that nobody asks
+
         with self.host.lock:
             return answer(word, self.report()).encode()
 

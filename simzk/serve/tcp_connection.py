@@ -21,9 +21,9 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING
 
-from simzk.wire.four_letter_words import SET_TRACE_MASK, TRACE_MASK_BYTES, WORD_BYTES, is_word
 from simzk.wire.server_connection import Incoming
 from simzk.wire.statistics import ConnectionReport, ConnectionStatistics
+from simzk.wire.words import SET_TRACE_MASK, TRACE_MASK_BYTES, WORD_BYTES, is_word
 from simzk.zookeeper.requests import ConnectRequest
 
 if TYPE_CHECKING:

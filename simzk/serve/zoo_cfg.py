@@ -25,7 +25,7 @@ from simzk.serve.tls import STORES, Tls
 from simzk.serve.zoo_cfg_keys import AUTH_PROVIDERS, FLAGS, KEYS, METRICS_PROVIDERS
 from simzk.serve.zoo_cfg_values import UNSET, DoubtError
 from simzk.serve.zoo_cfg_without_effect import WITHOUT_EFFECT
-from simzk.wire.four_letter_words import DEFAULT_WHITELIST
+from simzk.wire.words import DEFAULT_WHITELIST
 from simzk.zookeeper.config import ServerConfig
 
 if TYPE_CHECKING:

@@ -13,17 +13,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simzk.wire import ensemble_monitoring, monitoring
+from simzk.wire.words import ALL_WORDS, SET_TRACE_MASK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from simzk.wire.statistics import ConnectionReport, Report
     from simzk.zookeeper.sessions import Session
-
-WORD_BYTES = 4
-SET_TRACE_MASK = b"stmk"
-TRACE_MASK_BYTES = 8
-DEFAULT_WHITELIST = frozenset({"srvr"})
 
 NOT_SERVING = "This ZooKeeper instance is not currently serving requests"
 
@@ -198,7 +194,7 @@ WORDS: dict[str, Callable[[Report], str]] = {
     "wchp": _wchp,
     "wchs": _wchs,
 }
-ALL_WORDS = frozenset({*WORDS, "stmk"})
+assert {*WORDS, SET_TRACE_MASK.decode()} == ALL_WORDS, "each word has its answer; the one that sets is the caller's"
 _ALWAYS_SAID = frozenset({"envi", "gtmk", "ruok"})
 
 
@@ -209,13 +205,3 @@ def answer(word: str, report: Report) -> str:
     if word == "isro":
         return "null"
     return NOT_SERVING if word == "hash" else f"{NOT_SERVING}\n"
-
-
-def is_word(first_bytes: bytes) -> bool:
-    """Whether a connection that begins with these four bytes asks for a word instead of a session.
-
-    >>> is_word(b"ruok"), is_word(b"RUOK"), is_word(b"\\0\\0\\0\\x2d")
-    (True, False, False)
-    """
-    assert len(first_bytes) == WORD_BYTES
-    return first_bytes.isalpha() and first_bytes.decode("ascii") in ALL_WORDS

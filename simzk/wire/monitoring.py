@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from simzk.zookeeper.sessions import Session
 
 READ_ONLY = "read-only"
-DEFAULT_TRACE_MASK = 306
 _GAUGE_BUCKETS = 64  # of the map in which the real server keeps its gauges, and in whose order it tells them
 _SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 _TRIGGERED = {

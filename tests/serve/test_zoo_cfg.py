@@ -14,7 +14,7 @@ from simzk.serve.storage import Storage
 from simzk.serve.zoo_cfg import parse_zoo_cfg, read_zoo_cfg
 from simzk.serve.zoo_cfg_keys import FLAGS, KEYS, PREFIXES
 from simzk.serve.zoo_cfg_without_effect import WITHOUT_EFFECT
-from simzk.wire.four_letter_words import ALL_WORDS
+from simzk.wire.words import ALL_WORDS
 
 LEAST = "dataDir=/var/lib/zookeeper\nclientPort=2181\n"
 
