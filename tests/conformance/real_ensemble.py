@@ -104,19 +104,27 @@ class RealEnsemble:
         data.mkdir(exist_ok=True)
         if not (data / "myid").exists():
             (data / "myid").write_text(str(server))
-        config = self._directory / f"{server}.cfg"
-        config.write_text(
+        self.config(server).write_text(
             f"tickTime={TICK_MS}\ndataDir={data}\ninitLimit=20\nsyncLimit=20\n"
             f"admin.enableServer={str(self._jetty is not None).lower()}\nadmin.serverAddress=127.0.0.1\n"
-            f"admin.serverPort={self.admin_ports[server]}\nmaxSessionTimeout=40000\nreconfigEnabled=true\n4lw.commands.whitelist=*\n"
+            f"admin.serverPort={self.admin_ports[server]}\nmaxSessionTimeout=40000\nreconfigEnabled=true\n"
+            f"4lw.commands.whitelist=*\nDigestAuthenticationProvider.superDigest={SUPER_DIGEST}\n"
             f"localSessionsEnabled={str(local_sessions or self._upgrades is not None).lower()}\n"
             f"localSessionsUpgradingEnabled={str(bool(self._upgrades)).lower()}\n{self.members}"
         )
+        self.run(server)
+
+    def config(self, server: int) -> Path:
+        """A server's zoo.cfg, which it rewrites itself when it is reconfigured."""
+        return self._directory / f"{server}.cfg"
+
+    def run(self, server: int) -> None:
+        """Start the process of one server on its zoo.cfg as it is."""
+        config = self.config(server)
         settings = (
             "-Dreadonlymode.enabled=true",
             "-Dzookeeper.forceSync=no",
             "-Dfile.encoding=UTF-8",
-            f"-Dzookeeper.DigestAuthenticationProvider.superDigest={SUPER_DIGEST}",
         )
         path = f"{jars()}/*" if self._jetty is None else f"{jars()}/*:{self._jetty}/*"
         main = ("-cp", path, "org.apache.zookeeper.server.quorum.QuorumPeerMain", str(config))

@@ -10,11 +10,18 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
 
 from simzk import ZooKeeperServer
-from tests.conformance.real_ensemble import RealEnsemble
+from simzk.serve.clock import WallClock
+from simzk.serve.ensemble_plan import of_files
+from simzk.serve.zoo_cfg import read_zoo_cfg
+from tests.conformance.real_ensemble import SERVERS, RealEnsemble
 from tests.conformance.real_zookeeper import SUPER_DIGEST
+from tests.serve.served import running_ensemble
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from tests.serve.served import ServedEnsemble
 
 NEW = "server.100=127.0.0.1:1:2:observer;127.0.0.1:3"
 
@@ -149,3 +156,53 @@ def test_both_ensembles_answer_alike() -> None:
     different = {name: (what, expected.said[name]) for name, what in ours.said.items() if what != expected.said[name]}
     assert different == {}
     assert ours == expected
+
+
+def configured(hosts: str) -> str:
+    client = KazooClient(hosts=hosts)
+    client.start()
+    text: bytes = client.get("/zookeeper/config")[0]
+    kept = client.get("/kept")[0]
+    client.stop()
+    client.close()
+    return f"{text.decode()}\n{kept.decode()}"
+
+
+def reconfigure(hosts: str, joining: str) -> None:
+    client = KazooClient(hosts=hosts, auth_data=[("digest", "super:test")])
+    client.start()
+    client.reconfig(joining, None, None)
+    client.ensure_path("/kept")
+    client.set("/kept", joining.encode())
+    client.stop()
+    client.close()
+
+
+@pytest.mark.java
+def test_either_ensemble_goes_on_with_the_others_files() -> None:
+    """Reconfigured by the real servers, then by ours on their very files, then theirs again."""
+
+    def serve(server_ids: tuple[int, ...]) -> AbstractContextManager[ServedEnsemble]:
+        return running_ensemble(of_files([read_zoo_cfg(real.config(server)) for server in server_ids]), WallClock())
+
+    with RealEnsemble() as real:
+        hosts = f"127.0.0.1:{real.ports[3]}"
+        line = real.members.splitlines()[0].replace("participant", "observer")
+        reconfigure(hosts, line)
+        expected = configured(hosts)
+        for server in SERVERS:
+            real.kill(server)
+        with serve(SERVERS) as ours:
+            assert {server: member.mode for server, member in ours.tcp.ensemble.members.items()} == {
+                1: "observer",
+                2: "follower",
+                3: "leader",
+            }
+            assert configured(hosts) == expected
+            reconfigure(hosts, line.replace("observer", "participant"))
+            expected = configured(hosts)
+        for server in SERVERS:
+            real.run(server)
+        for server in SERVERS:
+            real.wait_for_mode(server, "leader", "follower")
+        assert configured(hosts) == expected
