@@ -15,6 +15,7 @@ Source: org.apache.zookeeper.server.admin.JettyAdminServer, JsonOutputter.
 from __future__ import annotations
 
 import json
+import math
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from simzk.serve.admin_snapshot import Refusal, Snapshots
 from simzk.serve.http import JSON, STREAM, HttpServer, Request, Response, error_page, no_servlet, nothing
 from simzk.serve.metrics_server import tell
 from simzk.wire.four_letter_words import NOT_SERVING
+from simzk.wire.prometheus import java_double
 
 if TYPE_CHECKING:
     from simzk.serve.tcp import TcpServer
@@ -54,6 +56,8 @@ def pretty(value: Any, indent: str = "") -> str:
         return "{\n" + ",\n".join(fields) + f"\n{indent}}}" if fields else "{ }"
     if isinstance(value, list):
         return f"[ {', '.join(pretty(item, indent) for item in value)} ]" if value else "[ ]"
+    if isinstance(value, float):
+        return json.dumps("NaN") if math.isnan(value) else java_double(value)
     return json.dumps(value)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simzk.serve import admin_place
-from simzk.wire import monitoring
+from simzk.wire import monitoring, prometheus
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,7 +121,7 @@ def _last_snapshot(report: Report) -> Answer:
 
 
 def _monitor(report: Report) -> Answer:
-    return dict(monitoring.values(report))
+    return dict(prometheus.values(report))
 
 
 def _nothing(report: Report) -> Answer:

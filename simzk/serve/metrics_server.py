@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
 from simzk.serve.http import PROMETHEUS, HttpServer, Request, Response, no_servlet, nothing
-from simzk.serve.process_metrics import process_families
 from simzk.wire.prometheus import families_of, text_of
 
 if TYPE_CHECKING:
@@ -26,8 +25,8 @@ def tell(server: TcpServer, request: Request, *, of_process: bool) -> Response:
     """All metrics of a server, or those of the names that are asked for."""
     asked = parse_qs(request.query).get("name[]")
     with server.host.lock:
-        families = list(families_of(server.report()))
-    families += process_families() if of_process else []
+        report = server.report()
+        families = [*families_of(report), *(report.process if of_process else ())]
     return Response(HTTPStatus.OK, PROMETHEUS, text_of(families, frozenset(asked) if asked else None))
 
 
@@ -45,7 +44,6 @@ class MetricsServer(HttpServer):
     def __init__(self, server: TcpServer, metrics: Metrics) -> None:
         self.follow(server)
         super().__init__(metrics.address, metrics.port, self._answer, idle_ms=IDLE_MS)
-        self._of_process = metrics.exports_process
 
     def follow(self, server: TcpServer) -> None:
         """Tell of this server from now on, which takes the place of the other."""
@@ -55,5 +53,5 @@ class MetricsServer(HttpServer):
         if request.plain_path == PATH and request.method == "OPTIONS":
             return nothing(HTTPStatus.OK, _ALLOWED, is_dated=True)
         if request.plain_path == PATH and request.method in ("GET", "HEAD", "POST"):
-            return tell(self._server, request, of_process=self._of_process)
+            return tell(self._server, request, of_process=True)
         return no_servlet(request)

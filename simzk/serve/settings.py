@@ -61,7 +61,8 @@ class Settings:
         takes_snapshots: whether it has the command restore (admin.restore.enabled).
         believes_proxies: whether an address is told by X-Forwarded-For (IPAuthenticationProvider.usexforwardedfor).
         snapshot_interval_ms: how long the AdminServer gives nobody another snapshot (admin.rateLimiterIntervalInMS).
-        metrics: where else metrics are told, or None.
+        metrics: where else metrics are told, or None; with it mntr tells them in Prometheus's form, too.
+        counts: whether anything is counted at all (not so with the NullMetricsProvider).
         init_limit: ticks that a server of an ensemble may take to join its leader; told and no more (initLimit).
         sync_limit: ticks that it may be behind it; told and no more (syncLimit).
         local_sessions: whether an ensemble's sessions are known only to the server where they begin
@@ -93,6 +94,7 @@ class Settings:
     believes_proxies: bool = False
     snapshot_interval_ms: int = 0
     metrics: Metrics | None = None
+    counts: bool = True
     init_limit: int = 10
     sync_limit: int = 5
     local_sessions: bool = False

@@ -20,7 +20,7 @@ import struct
 import threading
 import time
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from simzk.errors import ConfigError, SimzkError
 from simzk.serve.alarm import Alarm
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from simzk.serve.directory_reader import Loss
     from simzk.serve.ensemble_tcp import EnsembleTcp
     from simzk.serve.settings import Settings
+    from simzk.wire.prometheus import Family
 
 
 def bind(address: str, port: int, backlog: int) -> socket.socket:
@@ -309,8 +310,22 @@ class TcpServer:
             date_of=java_date,
             disk=directory.measured if directory is not None else {},
             slow_fsync_ms=settings.storage.slow_fsync_ms,
+            provider=self._provider(),
+            process=self._process(),
             open_files=open_files(),
         )
+
+    def _provider(self) -> Literal["default", "prometheus", "null"]:
+        if self.settings.metrics is not None:
+            return "prometheus"
+        return "default" if self.settings.counts else "null"
+
+    def _process(self) -> Sequence[Family]:
+        if self.settings.metrics is None or not self.settings.metrics.exports_process:
+            return ()
+        from simzk.serve.process_metrics import process_families
+
+        return process_families()
 
     def _sizes_bytes(self) -> tuple[int, int]:
         return self.directory.size_bytes() if self.directory is not None else (0, 0)

@@ -22,7 +22,7 @@ from simzk.serve.properties import Entry, read_properties
 from simzk.serve.settings import Metrics, Settings
 from simzk.serve.storage import Storage
 from simzk.serve.tls import STORES, Tls
-from simzk.serve.zoo_cfg_keys import AUTH_PROVIDERS, FLAGS, KEYS, METRICS_PROVIDERS
+from simzk.serve.zoo_cfg_keys import AUTH_PROVIDERS, DEFAULT_METRICS, FLAGS, KEYS, NO_METRICS, PROMETHEUS_METRICS
 from simzk.serve.zoo_cfg_values import UNSET, DoubtError
 from simzk.serve.zoo_cfg_without_effect import WITHOUT_EFFECT
 from simzk.wire.words import DEFAULT_WHITELIST
@@ -158,6 +158,7 @@ class _File:
             "server": self._server(),
             "storage": self._storage(),
             "metrics": self._metrics(),
+            "counts": file.get("metrics_provider") != NO_METRICS,
             "text": self._text,
         }
         return Settings(**{**defaults, **settings, **made}, notices=tuple(self.notices))
@@ -276,20 +277,15 @@ class _File:
 
     def _metrics(self) -> Metrics | None:
         file = self._read["file"]
-        class_name = file.get("metrics_provider")
-        if class_name is None:
-            return None
-        if class_name not in METRICS_PROVIDERS:
+        known = (DEFAULT_METRICS, NO_METRICS, PROMETHEUS_METRICS)
+        class_name = file.get("metrics_provider", DEFAULT_METRICS)
+        if class_name not in known:
             where = self._where("metricsProvider.className")
-            right = " or ".join(METRICS_PROVIDERS)
-            raise ConfigError(f"there is no class {class_name!r}", where=where, right=right)
-        if not METRICS_PROVIDERS[class_name]:
+            raise ConfigError(f"there is no class {class_name!r}", where=where, right=" or ".join(known))
+        if class_name != PROMETHEUS_METRICS:
             return None
-        return Metrics(
-            file.get("metrics_address", ""),
-            file.get("metrics_port", DEFAULT_METRICS_PORT),
-            file.get("exports_process", True),
-        )
+        port = file.get("metrics_port", DEFAULT_METRICS_PORT)
+        return Metrics(file.get("metrics_address", ""), port, file.get("exports_process", True))
 
 
 def _interface(host: Any) -> Any:

@@ -159,8 +159,6 @@ AUTH_PROVIDERS = {
 }
 """The real server's own classes, and the schemes that they are for."""
 
-METRICS_PROVIDERS = {
-    "org.apache.zookeeper.metrics.impl.DefaultMetricsProvider": False,
-    "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider": True,
-}
-"""Classes of metrics, and whether they open a port."""
+DEFAULT_METRICS = "org.apache.zookeeper.metrics.impl.DefaultMetricsProvider"
+NO_METRICS = "org.apache.zookeeper.metrics.impl.NullMetricsProvider"
+PROMETHEUS_METRICS = "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider"

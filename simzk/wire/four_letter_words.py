@@ -172,7 +172,11 @@ def _grouped(groups: dict[str, list[str]]) -> str:
 
 
 def _mntr(report: Report) -> str:
-    return "".join(f"zk_{key}\t{value}\n" for key, value in monitoring.values(report).items())
+    # Only who is asked for numbers loads how they are written.
+    from simzk.wire.prometheus import java_double, values
+
+    told = ((key, java_double(value) if isinstance(value, float) else value) for key, value in values(report).items())
+    return "".join(f"zk_{key}\t{value}\n" for key, value in told)
 
 
 WORDS: dict[str, Callable[[Report], str]] = {

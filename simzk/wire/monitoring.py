@@ -168,10 +168,7 @@ def values(report: Report) -> dict[str, str | int | float]:
 
 def gauges(report: Report) -> dict[str, str | int | float]:
     """How things stand at this moment, and what the whole server counts."""
-    told: dict[str, str | int | float] = {
-        "version": report.server.config.rules.build,
-        "server_state": report.server.mode,
-    }
+    told: dict[str, str | int | float] = {**texts(report)}
     own, place = _own_gauges(report), report.place
     if place is not None and place.leader is not None:
         told |= ensemble_monitoring.place_values(place)
@@ -183,6 +180,11 @@ def gauges(report: Report) -> dict[str, str | int | float]:
         }
     in_order = sorted(own, key=lambda key: spread(java_string_hash(key)) & (_GAUGE_BUCKETS - 1))
     return told | {key: own[key] for key in in_order}
+
+
+def texts(report: Report) -> dict[str, str]:
+    """What is told first, and is no number."""
+    return {"version": report.server.config.rules.build, "server_state": report.server.mode}
 
 
 def _own_gauges(report: Report) -> dict[str, str | int | float]:

@@ -88,6 +88,18 @@ def families_of(report: Report) -> Iterator[Family]:
         yield Family(name, kind, keyed[name])
 
 
+def values(report: Report) -> dict[str, str | int | float]:
+    """What mntr and the command monitor tell, by key: each provider of metrics tells its numbers in its own form."""
+    if report.provider == "default":
+        return monitoring.values(report)
+    told: dict[str, str | int | float] = dict(monitoring.texts(report))
+    if report.provider == "prometheus":
+        for family in (*families_of(report), *report.process):
+            for sample in family.samples:
+                told[sample.name + _labels(sample.labels).replace(",}", "}")] = float(sample.value)
+    return told
+
+
 def _summary(name: str, labels: Labels, summary: Summary, shares: Iterable[float]) -> list[Sample]:
     samples: list[Sample] = []
     for share in shares:

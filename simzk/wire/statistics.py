@@ -11,7 +11,7 @@ Source: ServerStats, ServerCnxn, AvgMinMaxCounter.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from simzk.wire.operations import BY_REQUEST
 from simzk.wire.records import NOTIFICATION_XID
@@ -22,6 +22,7 @@ from simzk.zookeeper.summary import Summary
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from simzk.wire.prometheus import Family
     from simzk.zookeeper.ensemble.place import Place
     from simzk.zookeeper.server import Server
 
@@ -284,6 +285,8 @@ class Report(NamedTuple):
         slow_fsync_ms: from when on an fsync counts as slow.
         disk: what the data directory measures, by the real server's names; nothing where there is none.
         open_files: file descriptors in use, and how many there may be; -1 where the platform does not tell.
+        provider: how numbers are told: "default", "prometheus", or "null" for not at all (metricsProvider.className).
+        process: what is told of the process, by "prometheus" only.
         place: of a server of an ensemble, its place in it.
     """
 
@@ -306,3 +309,5 @@ class Report(NamedTuple):
     open_files: tuple[int, int]
     place: Place | None = None
     slow_fsync_ms: int = 1000
+    provider: Literal["default", "prometheus", "null"] = "default"
+    process: Sequence[Family] = ()

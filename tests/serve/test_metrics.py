@@ -15,7 +15,7 @@ from simzk.zookeeper import requests as req
 from tests.cli.test_serve import serving
 from tests.serve.http_client import fetch
 from tests.serve.served import Served, port_of, served, served_ensemble
-from tests.serve.tcp_client import TcpClient
+from tests.serve.tcp_client import TcpClient, word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,6 +105,31 @@ def test_some_are_told_by_name(server: Served) -> None:
 )
 def test_statuses_are_a_real_servers(server: Served, method: str, target: str, status: int) -> None:
     assert fetch(server.metrics_port, target, method)[0] == status
+
+
+def test_mntr_and_the_command_tell_them_in_that_form(server: Served) -> None:
+    """As recorded: keys have their labels, numbers are doubles, and version and state come first."""
+    with TcpClient(server.port) as client:
+        client.connect()
+        client.ask(req.Create("/a", b"", req.OPEN_ACL, 0))
+    lines = word(server.port, b"mntr").splitlines()
+    assert [line.partition("\t")[0] for line in lines[:2]] == ["zk_version", "zk_server_state"]
+    told = dict(line.removeprefix("zk_").split("\t") for line in lines)
+    assert told['fsynctime{quantile="0.5"}'] == "NaN"
+    assert (told["znode_count"], told["updatelatency_count"]) == ("6.0", "2.0")
+    assert any(key.startswith('jvm_info{version="') and key.endswith('"}') for key in told)
+    body = fetch(server.admin_port, "/commands/monitor")[2].decode()
+    assert '\n  "znode_count" : 6.0,\n' in body
+    assert '\n  "fsynctime{quantile=\\"0.5\\"}" : "NaN",\n' in body
+    assert json.loads(body).keys() == told.keys() | {"command", "error"}
+
+
+def test_nothing_is_counted_where_nobody_asks() -> None:
+    with served(Settings(admin_port=0, counts=False)) as server:
+        told = word(server.port, b"mntr").splitlines()
+        assert [line.partition("\t")[0] for line in told] == ["zk_version", "zk_server_state"]
+        body = json.loads(fetch(server.admin_port, "/commands/monitor")[2])
+        assert list(body) == ["version", "server_state", "command", "error"]
 
 
 def test_without_the_process(server: Served) -> None:

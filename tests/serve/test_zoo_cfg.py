@@ -156,6 +156,9 @@ def test_who_may_do_what_reaches_its_place() -> None:
 def test_metrics_have_a_port_of_their_own() -> None:
     provider = "metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider\n"
     assert parse_zoo_cfg(LEAST + provider).metrics == Metrics("", 7000, True)
+    assert parse_zoo_cfg(LEAST + provider).counts
+    nothing = parse_zoo_cfg(LEAST + "metricsProvider.className=org.apache.zookeeper.metrics.impl.NullMetricsProvider\n")
+    assert (nothing.metrics, nothing.counts) == (None, False)
     more = "metricsProvider.httpHost=::1\nmetricsProvider.httpPort=0\nmetricsProvider.exportJvmInfo=false\n"
     assert parse_zoo_cfg(LEAST + provider + more).metrics == Metrics("::1", 0, False)
 
