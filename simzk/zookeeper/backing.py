@@ -71,7 +71,7 @@ class BackedNodes(dict[str, "Znode"]):
 
     def get(self, path: str, default: None = None) -> Znode | None:  # type: ignore[override]  # nobody gives a default
         node = super().get(path)
-        if node is None and path.startswith(self._prefix):
+        if node is None and path and path.startswith(self._prefix):  # the wire knows a null path too
             return self._backing.look(path)
         return node
 

@@ -16,9 +16,19 @@ from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.persistence import TreeDigest, encode_snapshot, touched_paths
+from simzk.zookeeper.replies import Stat
 from simzk.zookeeper.requests import OPEN_ACL
 from simzk.zookeeper.server import Server
-from tests.kafka.columnar.requests import REQUESTS, TOPICS_PATH
+from tests.kafka.columnar.requests import (
+    DIRECTORIES,
+    PARTITIONS,
+    REQUESTS,
+    STATES,
+    TOPICS_PATH,
+    state_texts,
+    topic_paths,
+    topic_texts,
+)
 
 if TYPE_CHECKING:
     from simzk.zookeeper.connection import Connection
@@ -73,6 +83,16 @@ class Arm:
         server = self.server
         timeouts_ms = server.sessions.timeouts_ms()
         return b"".join(encode_snapshot(server.tree, timeouts_ms, lambda: (server.zxid, self.digest.value)))
+
+
+NUMBERS_64 = st.integers(0, 20) | st.integers(0, 2**34) | st.integers(0, 2**62)
+VERSIONS = st.integers(0, 2) | st.sampled_from([-1, 16, 2**31 - 1])
+PLACED = st.one_of(
+    st.tuples(topic_paths(), topic_texts()),
+    st.tuples(STATES, state_texts()),
+    st.tuples(PARTITIONS, st.none()),
+    st.tuples(DIRECTORIES, st.none()),
+)
 
 
 class TwinMachine(RuleBasedStateMachine):
@@ -130,9 +150,28 @@ class TwinMachine(RuleBasedStateMachine):
     @rule(path=st.sampled_from([TOPICS_PATH, f"{TOPICS_PATH}/t"]))
     def take_up_watches(self, path: str) -> None:
         self.xid += 1
-        below = tuple(f"{path}{name}" for name in ("", "/partitions", "/partitions/0", "/partitions/0/state"))
+        below: Any = (*[f"{path}{name}" for name in ("", "/partitions", "/partitions/0", "/partitions/0/state")], None)
         request = req.SetWatches(self.plain.server.zxid - 2, below, below, below)
         self.both(lambda arm: arm.server.handle(arm.clients[-1], self.xid, request, self.now_ms))
+
+    @rule(
+        place=PLACED,
+        numbers=st.lists(NUMBERS_64, min_size=5, max_size=5),
+        versions=st.lists(VERSIONS, min_size=3, max_size=3),
+    )
+    def restore(self, place: tuple[str, bytes | None], numbers: list[int], versions: list[int]) -> None:
+        """A node as it stood elsewhere takes the place of what is here, if it has a parent."""
+        path, data = place
+        czxid, mzxid, pzxid, ctime_ms, mtime_ms = numbers
+        version, cversion, aversion = versions
+        stat = Stat(czxid, mzxid, ctime_ms, mtime_ms, version, cversion, aversion, 0, 0, 0, pzxid)
+        for arm in (self.plain, self.columnar):
+            parent = arm.server.tree.get(path.rpartition("/")[0])
+            if parent is not None and not parent.ephemeral_owner:
+                arm.server.tree.restore(path, data, stat)
+        for arm in (self.plain, self.columnar):
+            arm.digest = TreeDigest(arm.server.tree)
+            arm.server.zxid = max(arm.server.zxid, czxid)
 
     @rule(limits=st.sampled_from([b"count=4,bytes=-1", b"count=-1,bytes=-1=;byteHardLimit=300"]))
     def set_quota(self, limits: bytes) -> None:
