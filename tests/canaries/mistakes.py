@@ -279,6 +279,37 @@ MISTAKES: dict[str, Mistake] = {
         "",
         "kafka/test_fencing.py::test_a_state_of_an_older_leader_epoch_changes_nothing",
     ),
+    "a replica that is offline becomes ineligible in every release": Mistake(
+        "kafka/controller/states.py",
+        "_2_3._replace(replicas=_REPLICAS | {_R.DELETION_INELIGIBLE: frozenset({_R.DELETION_STARTED})})\n",
+        "_2_3\n",
+        "kafka/test_transitions.py::test_each_transition_of_a_replica[2.2]",
+    ),
+    "the state of a later controller is overwritten": Mistake(
+        "kafka/controller/replica_state_machine.py",
+        "                if state is not None and state.controller_epoch <= self._context.epoch\n",
+        "                if state is not None\n",
+        "kafka/test_transitions.py::test_the_state_of_a_later_controller_is_not_overwritten[1.1]",
+    ),
+    "a reassignment in both znodes is taken up twice": Mistake(
+        "kafka/controller/reassignment.py",
+        "        await self.resume(lambda _target: True, but=taken_up)\n",
+        "        await self.resume(lambda _target: True, but=taken_up and ())\n",
+        "kafka/test_reference_controller.py::test_the_reference_agrees[2.4]",
+    ),
+    "a replica in a log directory that failed can lead": Mistake(
+        "kafka/controller/context.py",
+        "        return self.is_live(broker) and partition not in self.on_failed_dirs.get(broker, {})\n",
+        "        return self.is_live(broker)\n",
+        "kafka/test_log_dirs.py::test_real_brokers_wrote_the_same[3.9.1]",
+    ),
+    # Pages
+    "what stands in a table is taken for HTML": Mistake(
+        "report/table.py",
+        '    return f"<td>{escape(str(value))}</td>"\n',
+        '    return f"<td>{value}</td>"\n',
+        "report/test_pages.py::test_a_page_is_whole_and_fetches_nothing",
+    ),
     # Topics in columns
     "a state in other words is taken for the same": Mistake(
         "kafka/columnar/partition_columns.py",

@@ -132,10 +132,15 @@ class Reference:
         for attempt in range(3):
             still = self.move_away_from(broker)
             for partition in rejoined if attempt == 0 else ():
-                state = self.states[partition]
-                self.states[partition] = state._replace(isr=(*state.isr, broker))
+                self.take_in(partition, broker)
             if not still:
                 return
+
+    def take_in(self, partition: Partition, broker: int) -> None:
+        """A leader had a follower taken into the ISR: written by it, or from 2.7 on by the controller."""
+        state = self.states[partition]
+        written_by = self.epoch if self.version >= (2, 7, 0) else state.controller_epoch
+        self.states[partition] = state._replace(isr=(*state.isr, broker), controller_epoch=written_by)
 
     def move_away_from(self, broker: int) -> bool:
         """Whether the broker still leads one of several replicas."""
@@ -169,7 +174,8 @@ class Reference:
         for partition in list(self.assignment):
             state = self.states.get(partition)
             needed = state is not None and state.leader != self.assignment[partition][0]
-            if partition[0] not in self.deleted and (needed or self.version[:2] == (1, 1)):
+            again = (1, 1, 0) <= self.version < (2, 2, 0)
+            if partition[0] not in self.deleted and (needed or again):
                 self.elect(partition, "preferred")
 
     # -- partitions (§2.5, §2.6)
@@ -200,9 +206,9 @@ class Reference:
         brokers, isr = self.assignment[partition], state.isr
         live_isr = tuple(broker for broker in isr if self.is_live(broker))
         if strategy == "offline":
-            leader = self.first(brokers, live_isr)
+            leader = self.first(live_isr if self.version < (0, 8, 2) else brokers, live_isr)
             isr = live_isr
-            if not live_isr and self.unclean:
+            if not live_isr and (self.unclean or self.version < (0, 8, 2)):
                 leader = self.first(brokers, [broker for broker in brokers if self.is_live(broker)])
                 isr = () if leader is None else (leader,)
         elif strategy == "preferred":
@@ -212,6 +218,8 @@ class Reference:
         else:
             isr = tuple(broker for broker in isr if broker not in self.leaving)
             leader = self.first(brokers, [broker for broker in isr if broker in self.live])
+            if self.version < (0, 10, 0):
+                leader = isr[0] if isr else None
         if leader is not None:
             self.write(partition, leader, isr)
             self.partitions[partition] = ONLINE
@@ -248,7 +256,8 @@ class Reference:
         if state is None or broker not in state.isr:
             return
         left = tuple(member for member in state.isr if member != broker)
-        if not left and (self.version >= (1, 1, 0) or not self.unclean):
+        kept = self.version >= (1, 1, 0) or (self.version >= (0, 8, 2) and not self.unclean)
+        if not left and kept:
             left = state.isr
         self.write(partition, -1 if state.leader == broker else state.leader, left)
 
@@ -330,8 +339,9 @@ class Reference:
         self.move(alive, STARTED)
         if dead:
             self.ineligible.add(topic)
-        if alive:
-            self.move(alive, SUCCESSFUL)  # the brokers have answered
+        started = [replica for replica in alive if self.replicas[replica] == STARTED]
+        if started:
+            self.move(started, SUCCESSFUL)  # the brokers have answered
             self.resume_deletions()
 
     def complete(self, topic: str) -> None:
@@ -356,10 +366,9 @@ class Reference:
             brokers = self.assignment[partition]
             back = {broker for broker in brokers if broker in self.live} - set(state.isr)
             told = [broker for broker in order.get(partition, ()) if broker in back]
-            isr = state.isr + tuple(told) + tuple(sorted(back - set(told)))
-            if back:  # from 2.7 on the controller writes it, before that the leader, with the epoch of its last orders
-                written_by = self.epoch if self.version >= (2, 7, 0) else state.controller_epoch
-                self.states[partition] = state._replace(isr=isr, controller_epoch=written_by)
+            joining = [*told, *sorted(back - set(told))]
+            for broker in joining:
+                self.take_in(partition, broker)
         self.finish_what_can_be()
 
     def finish_what_can_be(self) -> None:
