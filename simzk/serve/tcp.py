@@ -108,6 +108,7 @@ class TcpServer:
         self._by_address: Counter[str] = Counter()
         self._after_flush: list[Callable[[], None]] = []
         self._started_ns = time.monotonic_ns()
+        self._sweep_ms: int | None = None
 
     def _watched(self, host: Host) -> Host:
         """A host that tells this server's loop what faults ask of it."""
@@ -187,6 +188,13 @@ class TcpServer:
     def arm(self) -> None:
         """See to it that the server is woken when it next has something to do by itself."""
         self._alarm.arm()
+
+    def arm_for_sweep(self) -> None:
+        """The same, once for each time that containers and TTL nodes are to be looked for."""
+        sweep_ms = self.host.server.next_sweep_ms
+        if sweep_ms != self._sweep_ms:
+            self._sweep_ms = sweep_ms
+            self.arm()
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
         """Call back on the loop after some wall time."""

@@ -211,6 +211,8 @@ class TcpConnection(asyncio.Protocol):
             self._stop_waiting()
             self._server.arm()
             total.note_connect(first, latency_ms)
+        elif self._host.server.next_sweep_ms is not None:
+            self._server.arm_for_sweep()
         total.note_requests([one.request.__class__ for one in batch if one.__class__ is Incoming], latency_ms)
         total.packets_received += count
         total.latency.note(latency_ms, count)

@@ -414,6 +414,11 @@ class Server:
         deadlines = (self.sessions.next_expiry_ms(), self._sweeper.next_ms)
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
+    @property
+    def next_sweep_ms(self) -> int | None:
+        """When `tick` next looks for containers and TTL nodes to remove, or None; a request may bring it."""
+        return self._sweeper.next_ms
+
     def expire(self, session_id: int, now_ms: int) -> bool:
         """End a session now, as if its client had been silent for too long.
 

@@ -15,10 +15,11 @@ import pytest
 
 import simzk
 from simzk import ConfigError
-from simzk.serve.clock import StillClock
+from simzk.serve.clock import StillClock, WallClock
 from simzk.serve.settings import Settings
 from simzk.serve.tcp import TcpServer
 from simzk.zookeeper import requests as req
+from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.replies import Closed, Code, EventType, Reply, WatchedEvent
 from tests.serve.served import served
 from tests.serve.tcp_client import TcpClient
@@ -138,6 +139,21 @@ def test_a_request_of_the_greatest_length_is_taken(server: simzk.ZooKeeperServer
         assert client.next().error == 0  # type: ignore[union-attr]
         reply = client.ask(req.GetData("/a", False))
         assert reply.body[0] == value  # type: ignore[index]
+
+
+# What the server does by itself, on wall time
+
+
+def test_a_container_that_emptied_goes_though_nobody_asks_for_anything() -> None:
+    settings = Settings(server=ServerConfig(container_check_interval_ms=10))
+    with served(settings, WallClock()) as tcp, TcpClient(tcp.port) as client:
+        client.connect(timeout_ms=40_000)
+        for request in (req.CreateContainer("/c", b"", req.OPEN_ACL, 4), create("/c/a"), req.Exists("/c", True)):
+            assert client.ask(request).error == 0
+        assert client.ask(req.Delete("/c/a", -1)).error == 0
+        gone = client.next()
+        assert isinstance(gone, WatchedEvent)
+        assert (gone.type, gone.path) == (EventType.NODE_DELETED, "/c")
 
 
 # Limits
