@@ -341,4 +341,28 @@ MISTAKES: dict[str, Mistake] = {
         "        zxids = np.full(len(rows), server.zxid + 1, dtype=np.int64)\n",
         _COLUMNS + "test_batches.py::test_a_broker_fails_the_same_by_batch_and_one_by_one",
     ),
+    "a crowded bucket is listed by arrival": Mistake(
+        "zookeeper/hash_table.py",
+        "            self.names.insert(0, self._root.name)\n",
+        "            self.names.append(self._root.name)\n",
+        "zookeeper/test_hash_order.py::test_crowded_buckets_are_listed_as_by_the_jdk",
+    ),
+    "a restored server keeps its watches": Mistake(
+        "zookeeper/server.py",
+        "            self.watches.forget(connection)\n            connection.session =",
+        "            connection.session =",
+        "serve/test_restore.py::test_the_tree_and_its_sessions_are_those_of_the_snapshot",
+    ),
+    "a purge takes the log that a kept snapshot needs": Mistake(
+        "serve/purge.py",
+        "if log.zxid < min(first_log, oldest)",
+        "if log.zxid < oldest",
+        "serve/test_storage.py::test_what_a_purge_leaves_can_be_booted_from",
+    ),
+    "an empty summary tells 0 for a quantile": Mistake(
+        "wire/prometheus.py",
+        'if summary.count else float("nan")',
+        "if summary.count else 0.0",
+        "serve/test_metrics.py::test_numbers_are_the_servers",
+    ),
 }

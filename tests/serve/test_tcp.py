@@ -172,6 +172,21 @@ def test_more_connections_than_one_address_may_have_are_closed_at_once() -> None
         assert second.ask(req.Exists("/", False)).error == 0
 
 
+def test_more_connections_than_there_may_be_in_all_are_closed_at_once() -> None:
+    with served(Settings(max_connections=1)) as tcp, TcpClient(tcp.port) as first:
+        first.connect()
+        with TcpClient(tcp.port) as second:
+            assert second.rest() == b""
+        assert first.ask(req.Exists("/", False)).error == 0
+
+
+def test_a_connection_that_asks_for_nothing_has_its_time() -> None:
+    """As nio.sessionlessCnxnTimeout says."""
+    with served(Settings(silence_ms=50), WallClock()) as tcp, TcpClient(tcp.port) as silent:
+        assert silent.rest() == b""
+        assert tcp.tcp.statistics.expired_silent == 1
+
+
 @pytest.mark.parametrize("limit", [0, -1])
 def test_a_limit_that_is_not_positive_is_none(limit: int) -> None:
     with served(Settings(max_connections_per_address=limit)) as tcp, TcpClient(tcp.port) as client:
