@@ -72,6 +72,7 @@ class KafkaVersion:
         counts_imbalance: the controller counts the partitions that another than the preferred broker leads (2.7 and
             later), and fails where there is no preferred one, since nobody holds the partition.
         moves_to_dead: a reassignment to a broker that is dead waits for it (KAFKA-4214, 0.10.1); before, it is dropped.
+        reads_reassignments_mutably: a reassignment's znode is read into a mutable map (up to 0.8.1); it decides orders.
         widens_assignment: a reassignment that waits names its new replicas in the topic's znode (0.8.1 and later).
         broker_epochs: a registration has an epoch, and a broker that comes back at once is noticed (KIP-380).
         fenced: each write of a controller is fenced by its epoch, and its election is one multi (KAFKA-6082).
@@ -157,6 +158,7 @@ class KafkaVersion:
     stumbles_over_nothing: bool
     counts_imbalance: bool
     moves_to_dead: bool
+    reads_reassignments_mutably: bool
     widens_assignment: bool
     broker_epochs: bool
     fenced: bool

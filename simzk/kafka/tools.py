@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from simzk.kafka import paths
 from simzk.kafka.broker.admin_handlers import AdminHandlers
-from simzk.kafka.controller.scala_set import partition_set
+from simzk.kafka.controller.scala_set import mutable_partitions, partition_set
 from simzk.kafka.protocol import (
     AdminResponse,
     AlterConfigRequest,
@@ -126,7 +126,12 @@ async def _reassign(request: AlterReassignmentsRequest, client: KafkaZooKeeperCl
     targets = {partition: target for partition, target in request.targets.items() if target is not None}
     if len(targets) != len(request.targets):
         return AdminResponse(Error.UNSUPPORTED_VERSION, "a reassignment cannot be cancelled")
-    return await _ask(client, paths.REASSIGN_PARTITIONS, client.version.encode_reassignment(targets))
+    collections = client.version.collections
+    ordered = list(partition_set(targets, collections))
+    if client.version.reads_reassignments_mutably:  # a map that is read, then filtered
+        ordered = mutable_partitions(mutable_partitions(targets, collections), collections)
+    listed = {partition: targets[partition] for partition in ordered}
+    return await _ask(client, paths.REASSIGN_PARTITIONS, client.version.encode_reassignment(listed))
 
 
 async def _ask(client: KafkaZooKeeperClient, path: str, data: bytes) -> AdminResponse:

@@ -121,6 +121,7 @@ _3_9: Final = KafkaVersion(
     stumbles_over_nothing=True,
     counts_imbalance=True,
     moves_to_dead=True,
+    reads_reassignments_mutably=False,
     widens_assignment=True,
     broker_epochs=True,
     fenced=True,
@@ -365,6 +366,7 @@ _0_8_1: Final = replace(
     defaults=_0_8_2.defaults | {"controlled.shutdown.enable": "false", "auto.leader.rebalance.enable": "false"},
     rereads_refused_isr=False,
     looks_before_election=False,
+    reads_reassignments_mutably=True,
     deletion="by hand",
     config_with_partitions="emptied",
 )

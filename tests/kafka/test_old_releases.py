@@ -109,3 +109,20 @@ def test_names_that_differ_in_dots_and_underscores_alone_are_refused_from_0_9_on
         answer = c.create_topic("a_b", assignment={0: [1]})
         quiet(c)
         assert answer.result().error == (Error.INVALID_TOPIC_EXCEPTION if refused else Error.NONE)
+
+
+def test_a_controller_of_0_8_0_does_nothing_for_brokers_that_start_once_a_topic_was_deleted() -> None:
+    """Recorded: it fails over the partitions of the topic, whose znodes the tool took away; the next one does not."""
+    with cluster("0.8.0") as c:
+        topic(c, "gone", {0: [1, 2]})
+        topic(c, "t", {0: [1]})
+        c.delete_topic("gone")
+        c.kill(1)
+        quiet(c)
+        c.restart(1)
+        c.run_for(10)
+        assert told(c, "t") == (-1, (), 1, 1)
+        assert len(happened(c, "failed")) == 1
+        c.kill(3)
+        quiet(c)
+        assert told(c, "t") == (1, (1,), 2, 2)

@@ -2,7 +2,9 @@
 
 Rules of the module:
   - new brokers first, then those that were away so shortly that only their epoch tells (KIP-380), then the dead;
-  - at a death partitions get leaders first, then the dead replicas leave the ISRs.
+  - at a death partitions get leaders first, then the dead replicas leave the ISRs;
+  - once a topic's znodes are gone a controller of 0.8.0 does nothing more for a broker that starts: it knows leaders of
+    partitions whose replicas it does not know (recorded; the next controller does).
 """
 
 from __future__ import annotations
@@ -86,6 +88,10 @@ class ClusterChanges:
 
     async def _start_brokers(self, brokers: list[int]) -> None:
         controller, context = self._controller, self._controller.context
+        if context.haunted and controller.client.version.deletion == "by the tool":
+            why = "a topic is gone of whose partitions it knows leaders, but no replicas"
+            controller.history.record(f"controller {controller.broker_id}", "failed", "broker change", "", why)
+            return
         for broker in brokers:
             context.on_failed_dirs.pop(broker, None)
         existing = [broker for broker in sorted(context.brokers) if broker not in brokers]

@@ -73,6 +73,7 @@ class ControllerContext:
         self.to_be_deleted: dict[str, None] = {}
         self.deletion_started: dict[str, None] = {}
         self.ineligible_for_deletion: dict[str, None] = {}
+        self.haunted = False
 
     # -- brokers
 
@@ -239,7 +240,9 @@ class ControllerContext:
         return self.replicas_of_topic(topic).filter(lambda replica: self.replica_states.get(replica) == state)
 
     def remove_topic(self, topic: str) -> None:
-        """Forget a topic."""
+        """Forget a topic; that its partitions had leaders is forgotten with it, but for 0.8.0 (`haunted`)."""
+        led = [p for p in self.mutable_partitions_of(topic) if self.leadership(p) is not None]
+        self.haunted = self.haunted or bool(led)
         self.to_be_deleted.pop(topic, None)
         self.deletion_started.pop(topic, None)
         self.topic_ids.pop(topic, None)

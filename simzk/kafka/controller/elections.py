@@ -121,8 +121,9 @@ class LeaderElections:
             )
         )
         if controller.client.version.one_at_a_time:
-            for partition in self._in_turn(concerned):
-                await self._take_from(broker, partition)
+            for partition in self._in_turn(context.partitions_on(broker)):
+                if partition in concerned:
+                    await self._take_from(broker, partition)
             return ControlledShutdownResponse(Error.NONE, tuple(concerned.filter(lambda p: self._leader(p) == broker)))
         led = concerned.filter(lambda p: self._leader(p) == broker)
         followed = concerned.filter(lambda p: self._leader(p) != broker)

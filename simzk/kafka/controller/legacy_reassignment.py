@@ -47,7 +47,19 @@ class LegacyReassignments(Reassignments):
             return
         requested = await controller.client.requested_reassignment(controller.note_unusable)
         context.being_reassigned.update(requested)
-        await self._trigger(list(partition_set(requested, context.collections)))
+        await self._trigger(self._as_read(requested))
+
+    def _as_read(self, requested: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Partitions in the order of the map that the znode is read into."""
+        collections = self._controller.context.collections
+        if self._controller.client.version.reads_reassignments_mutably:
+            return mutable_partitions(requested, collections)
+        return list(partition_set(requested, collections))
+
+    def _listed(self) -> list[TopicPartition]:
+        """What is under way in the order in which the znode is written anew."""
+        context = self._controller.context
+        return list(partition_set(self._as_read(context.being_reassigned), context.collections))
 
     async def process_api(
         self, targets: Mapping[TopicPartition, tuple[int, ...] | None]
@@ -131,6 +143,6 @@ class LegacyReassignments(Reassignments):
             context = self._controller.context
             for partition in leaving:
                 self._unwatch(partition)
-            left = {p: target for p, target in context.being_reassigned.items() if p not in leaving}
+            left = {p: context.being_reassigned[p] for p in self._listed() if p not in leaving}
             await self._write_znode(left)
             context.being_reassigned = left
