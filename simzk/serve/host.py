@@ -88,9 +88,11 @@ class Link:
                 assert not self.unsent, "what waits, waits for a pause or a fault to end"
                 server = host.server
                 server.handle(connection, one[0], one[1], host.clock.now_ms())
-                own = server.take_own(connection)
-                if own is not None:
-                    host._transmit(self, own)
+                reply = server.take_reply(connection)
+                if reply is not None:
+                    self.sent += 1
+                    self.last_zxid = reply[1]
+                    self.transport.deliver(wire.encode_one(reply))
                     return
             host._send()
 

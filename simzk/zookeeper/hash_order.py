@@ -83,14 +83,15 @@ class HashOrderedSet:
     ['config', 'quota']
     """
 
-    __slots__ = ("_buckets", "_capacity", "_order", "_seen_capacity", "_spreads", "_table")
+    __slots__ = ("_buckets", "_capacity", "_order", "_seen_capacity", "_spreads", "_table", "_unseen")
 
     def __init__(self, capacity: int) -> None:
         assert capacity & (capacity - 1) == 0, "a capacity of buckets is a power of two"
         self._capacity = capacity
         self._spreads: dict[str, int | None] = {}
         self._order: list[str] | None = None
-        self._seen_capacity = capacity  # when it was last looked at
+        self._unseen = False  # something came since it was last looked at
+        self._seen_capacity = capacity  # when it was
         self._buckets: dict[int, int] | None = None  # how many names each had then, where that is followed
         self._table: HashTable | None = None
 
@@ -108,21 +109,23 @@ class HashOrderedSet:
         if element not in spreads:
             spreads[element] = None
             self._order = None
+            self._unseen = True
             if len(spreads) * 4 > self._capacity * 3:
                 self._capacity *= 2
 
     def discard(self, element: str) -> None:
-        if element not in self._spreads:
+        spreads = self._spreads
+        if element not in spreads:
             return
-        if self._table is not None or TREE_NAMES < len(self) <= LOOKED_AT:
-            self._look()
-        else:
+        if self._table is None and not TREE_NAMES < len(spreads) <= LOOKED_AT:
             self._buckets = None
+        elif self._unseen or self._buckets is None:
+            self._look()
         if self._table is not None:
             self._table.remove(element)
         elif self._buckets is not None:
-            self._buckets[self._spread_of(element) & (self._capacity - 1)] -= 1
-        del self._spreads[element]
+            self._buckets[(spreads[element] or 0) & (self._capacity - 1)] -= 1
+        del spreads[element]
         self._order = None
 
     @property
@@ -156,6 +159,7 @@ class HashOrderedSet:
                 self._table.add(element)
             self._capacity = self._table.capacity
         self._seen_capacity = self._capacity
+        self._unseen = False
 
     def _hashed_news(self) -> list[str]:
         """What came since the last look; it has its hash from now on."""
@@ -223,5 +227,5 @@ class HashOrderedSet:
         assert self._seen_capacity <= self._capacity
         assert self._table is None or self._buckets is None
         for element, known in self._spreads.items():
-            assert known is None or known == spread(java_string_hash(element))
+            assert known == spread(java_string_hash(element)) if known is not None else self._unseen
         assert self._order is None or (len(self._order) == len(self) and set(self._order) == set(self._spreads))

@@ -251,7 +251,10 @@ def _prepare_set_data(request: req.SetData, asker: Asker, find: Find) -> txns.Se
         grows = len(data or b"") - len(node.data or b"")
         if asker.quotas.would_exceed(path, 0, grows):
             raise RefusedError(Code.QUOTA_EXCEEDED)
-    return _new(txns.SetDataTxn, (path, data, _next_version(node.version, expected)))
+    version = node.version
+    if expected not in (-1, version):
+        raise RefusedError(Code.BAD_VERSION)
+    return _new(txns.SetDataTxn, (path, data, version + 1 if version != MAX_INT32 else MIN_INT32))
 
 
 def _prepare_set_acl(request: req.SetACL, asker: Asker, find: Find) -> txns.SetACLTxn:

@@ -456,16 +456,16 @@ class Server:
         self._unsent.clear()
         return taken
 
-    def take_own(self, connection: Connection) -> list[Outgoing] | None:
-        """What is to be sent to one connection where nobody else is to be sent anything, else None and nothing is
-        taken."""
-        unsent = self._unsent
-        if len(unsent) != 1 or connection not in unsent:
-            return None
-        unsent.clear()
-        taken = connection.outgoing
-        connection.outgoing = []
-        return taken
+    def take_reply(self, connection: Connection) -> Reply | None:
+        """The reply to a connection where that is all there is to send, else None and nothing is taken."""
+        unsent, outgoing = self._unsent, connection.outgoing
+        if len(unsent) == 1 and len(outgoing) == 1 and connection in unsent:
+            (reply,) = outgoing
+            if reply.__class__ is Reply:
+                unsent.clear()
+                outgoing.clear()
+                return reply
+        return None
 
     def check(self) -> None:
         """Assert all invariants of the server and of its parts."""
