@@ -111,6 +111,8 @@ class KafkaVersion:
         config_with_partitions: what the tool does with a topic's configuration when it adds partitions: 0.8.2 writes it
             again, 0.8.1 writes an empty one.
         encode_token: writes a delegation token; None where there are none (before 1.1, KIP-48).
+        brokers_in_long_map: a broker keeps who lives in a `LongMap` (2.1 and later), before in a `HashMap`; its order
+            decides where a topic is placed that it is asked to create without racks.
         credentials_by_tool: the tool writes users' credentials in ZooKeeper (before KIP-554, 2.7).
         open_to_all: what is created with these paths is open to all, with `zookeeper.set.acl` too: `/consumers` by
             intention (1.1 alone forgot it), up to 0.10 others by oversight (all recorded).
@@ -190,6 +192,7 @@ class KafkaVersion:
     broker_configs_by_tool: bool
     config_with_partitions: Literal["left", "written again", "emptied"]
     encode_token: Callable[[DelegationToken, Scala], bytes] | None
+    brokers_in_long_map: bool
     credentials_by_tool: bool
     open_to_all: frozenset[str]
     sensitive: tuple[str, ...]

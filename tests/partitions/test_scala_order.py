@@ -7,6 +7,7 @@ from typing import get_args
 
 import pytest
 
+from simzk.partitions.scala_long_map import long_map_order
 from simzk.partitions.scala_order import Scala, immutable_order, mutable_order, product_hash, string_hash
 
 DATA = Path(__file__).parent / "data"
@@ -33,6 +34,13 @@ def test_orders_are_those_of_the_real_library(scala: Scala) -> None:
                 assert mutable_order(keys, scala) == expected
             case "setI":
                 assert [str(key) for key in immutable_order(map(int, keys), scala)] == expected
+
+
+def test_a_long_map_iterates_as_scalas_own() -> None:
+    """Sizes and keys drawn, orders from `scala.collection.mutable.LongMap` of scala-library 2.13.18."""
+    for line in (DATA / "long_map_2.13.18.txt").read_text().splitlines():
+        size, keys, order = line.split(" | ")
+        assert long_map_order([int(key) for key in keys.split()], int(size)) == [int(key) for key in order.split()]
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ class AdminHandlers:
 
     Args:
         client: the broker's, or the tool's, use of ZooKeeper.
-        racks: tells who is believed to live, with their racks.
+        racks: tells who is believed to live, with their racks; without racks the order decides placements.
         random: draws placements.
         new_topic_id: draws ids; None where topics are made without one.
         defaults: partitions and replicas of a topic that names none.
@@ -120,7 +120,7 @@ class AdminHandlers:
         partitions = request.partitions if request.partitions > 0 else self._defaults[0]
         factor = request.replication_factor if request.replication_factor > 0 else self._defaults[1]
         try:
-            return assign_replicas(sorted(racks), _known_racks(racks), partitions, factor, random=self._random)
+            return assign_replicas(list(racks), _known_racks(racks), partitions, factor, random=self._random)
         except LayoutError as error:
             return AdminResponse(Error.INVALID_REPLICATION_FACTOR, str(error))
 

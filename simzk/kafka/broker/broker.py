@@ -32,6 +32,8 @@ from simzk.kafka.schemas.cluster import encode_cluster_id
 from simzk.kafka.session import SessionExpiredError, ZooKeeperSession
 from simzk.kafka.zk_client import NO_EPOCH, PERSISTENT_SEQUENTIAL, UNCLEAN_KEY, KafkaZooKeeperClient, ZooKeeperRefused
 from simzk.partitions.java_random import JavaRandom
+from simzk.partitions.scala_long_map import long_map_order
+from simzk.partitions.scala_order import mutable_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -350,7 +352,15 @@ class Broker:
             self._world.history.record(self._name, "no producer ids", "", "", str(problem))
 
     async def _racks(self) -> dict[int, str | None]:
-        return self.metadata.live_brokers
+        """Who lives, in the order of the cache's map, which decides where new topics are placed (CreateTopics)."""
+        live = self.metadata.live_brokers
+        ids = sorted(live)
+        ordered = (
+            long_map_order(ids, len(ids))
+            if self.version.brokers_in_long_map
+            else mutable_order(ids, self.version.scala)
+        )
+        return {broker: live[broker] for broker in ordered}
 
     async def _watch_features(self) -> None:
         if not self.version.features:
