@@ -165,7 +165,8 @@ class ServerConnection:
             _, request = unanswered.popleft()
         else:
             request = self._answered(xid)
-        if body is None and (error or request.__class__ in _BODILESS):
+        # A failed login is answered with its null token (ZooKeeperServer.processSasl).
+        if body is None and ((error and request.__class__ is not req.Sasl) or request.__class__ in _BODILESS):
             return _pack_reply(_REPLY_HEADER_BYTES, xid, zxid, error)
         if body.__class__ is Stat:
             return _pack_stat_reply(_STAT_REPLY_BYTES, xid, zxid, error, *body)

@@ -131,6 +131,15 @@ def test_a_failed_login_ends_the_connection() -> None:
     assert story.ask(req.Sasl(b"nonsense"), req.Ping()) == [Reply(2, 0, Code.AUTH_FAILED, None), Closed()]
 
 
+def test_a_failed_login_is_answered_with_a_null_token_too() -> None:
+    """Without it the Java client takes the connection for lost (ZooKeeperServer.processSasl)."""
+    with simzk.ZooKeeperServer(sasl_users=USERS) as server, TcpClient(server.port) as client:
+        client.connect()
+        assert client.ask(req.Sasl(b"")).error == 0
+        client.send(req.Sasl(b"nonsense"))
+        assert client.rest().hex() == f"00000014000000020000000000000000{Code.AUTH_FAILED & 0xFFFFFFFF:08x}ffffffff"
+
+
 def test_a_null_token_ends_it_without_a_word() -> None:
     assert Story().ask(req.Sasl(None)) == [Closed()]
 
