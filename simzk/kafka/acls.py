@@ -4,7 +4,7 @@ Rules of the module (docs/reference/kafka.md §1.3; AclAuthorizer and SimpleAclA
   - the authorizer makes its paths first, one of each type of resource from 1.1 on, and reads what is there;
   - the rules of a resource are one znode, written on condition of the version that was read (from 0.10 on); with the
     last rule the znode goes; each change is announced by a sequential znode;
-  - up to 3.4 the tool shows the rules afterwards, with a second authorizer in a second session, which ends first;
+  - up to 3.8 the tool shows the rules afterwards, with a second authorizer in a second session, which ends first;
   - how releases differ is one row of a table each.
 """
 
@@ -40,7 +40,8 @@ class AclRules:
     Args:
         kinds: the types of resources, in the order in which their paths are made at a start; none before 1.1. From 2.5
             on it is that of a set of Java enums, whose hashes are the virtual machine's: one of each release as
-            recorded (2.5.1, 2.6.3, 2.7.2, 2.8.2, 3.0.2, 3.2.3, 3.4.1, 3.6.2, 3.9.1), the same in every run.
+            recorded (2.5.1, 2.6.3, 2.7.2, 2.8.2, 3.0.2, 3.2.3, 3.3.2, 3.4.1, 3.6.2, 3.8.1, 3.9.1), the same in every
+            run.
         prefixed: there are resources that name the beginning of a name (KIP-290).
         changes_first: the parent of notices is made before those of the types.
         conditional: a write asks for the version that was read; 0.9 overwrites whatever is there.
@@ -63,7 +64,7 @@ class AclRules:
     capitals: bool
 
 
-_3_8: Final = AclRules(
+_3_9: Final = AclRules(
     kinds=("Topic", "TransactionalId", "User", "Group", "Cluster", "DelegationToken"),
     prefixed=True,
     changes_first=False,
@@ -74,13 +75,16 @@ _3_8: Final = AclRules(
     encode=acl_schema.encode_in_java_order,
     capitals=True,
 )
+_3_8: Final = replace(
+    _3_9, kinds=("Cluster", "DelegationToken", "Group", "User", "Topic", "TransactionalId"), shows=True
+)
 _3_6: Final = replace(
     _3_8,
     kinds=("User", "DelegationToken", "TransactionalId", "Topic", "Cluster", "Group"),
-    shows=True,
     encode=acl_schema.encode,
 )
-_3_3: Final = replace(_3_6, kinds=("Topic", "TransactionalId", "User", "Group", "DelegationToken", "Cluster"))
+_3_4: Final = replace(_3_6, kinds=("Topic", "TransactionalId", "User", "Group", "DelegationToken", "Cluster"))
+_3_3: Final = replace(_3_4, kinds=("Group", "DelegationToken", "Topic", "TransactionalId", "Cluster", "User"))
 _3_2: Final = replace(_3_3, kinds=("Group", "DelegationToken", "Topic", "TransactionalId", "Cluster"))
 _3_0: Final = replace(_3_2, kinds=("Group", "Cluster", "Topic", "DelegationToken", "TransactionalId"))
 _2_8: Final = replace(_3_0, kinds=("Topic", "Cluster", "Group", "TransactionalId", "DelegationToken"))
@@ -94,8 +98,10 @@ _0_10: Final = replace(_1_1, kinds=(), tries_set=0)
 _0_9: Final = replace(_0_10, conditional=False, tries_set=None)
 
 _SINCE: Final = (
+    ((3, 9, 0), _3_9),
     ((3, 8, 0), _3_8),
     ((3, 6, 0), _3_6),
+    ((3, 4, 0), _3_4),
     ((3, 3, 0), _3_3),
     ((3, 2, 0), _3_2),
     ((3, 0, 0), _3_0),
