@@ -19,11 +19,13 @@ from itertools import islice
 from operator import mul
 from typing import TYPE_CHECKING
 
-from simzk.zookeeper.hash_table import TREE_NAMES, HashTable
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from simzk.zookeeper.hash_table import HashTable
+
+TREE_NAMES = 8
+"""Of more names than these in a bucket Java makes a tree."""
 LOOKED_AT = 1024
 _MASK = 0xFFFFFFFF
 
@@ -151,6 +153,8 @@ class HashOrderedSet:
         """See whether a bucket is crowded by what came since this was last done."""
         news = self._hashed_news()
         if self._table is None and self._crowd(news):
+            from simzk.zookeeper.hash_table import HashTable  # hardly any set needs one
+
             before = islice(self._spreads, len(self) - len(news))
             self._table = HashTable(before, self._seen_capacity, self._spread_of)
             self._buckets = None
@@ -211,6 +215,8 @@ class HashOrderedSet:
         names, capacity = self.ordered(), clone_capacity(len(self))
         if self._table is None:
             return self._by_bucket(names, capacity)
+        from simzk.zookeeper.hash_table import HashTable
+
         table = HashTable((), capacity, self._spread_of)
         for name in names:
             table.add(name)

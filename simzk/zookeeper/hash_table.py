@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from simzk.zookeeper.hash_order import TREE_NAMES
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-TREE_NAMES = 8
-"""More than so many names of a bucket make a tree of it."""
 _LIST_NAMES = 6
 _TREE_CAPACITY = 64
 _LEFT, _RIGHT = 0, 1
