@@ -119,6 +119,13 @@ def test_a_scenario_that_cannot_be_read_is_said_with_its_place(tmp_path: Path) -
     assert str(tmp_path / "none.toml") in refused("--port", "0", "--kafka", str(tmp_path / "none.toml"))
 
 
+def test_a_layout_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    torn, missing = tmp_path / "torn.parquet", tmp_path / "none.parquet"
+    torn.write_bytes(b"PAR1 and nothing else")
+    for path, why in ((torn, "cannot be read as Parquet"), (missing, "there is no such file")):
+        assert f"{path}: {why}" in refused("--port", "0", "--kafka", str(path))
+
+
 def test_a_layout_is_served_as_the_znodes_of_a_cluster(simzk: Simzk, tmp_path: Path, stack: ExitStack) -> None:
     """What is made, served, and read again by a client of the other kind, is the same layout."""
     file, again = tmp_path / "made.parquet", tmp_path / "imported.parquet"
