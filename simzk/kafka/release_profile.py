@@ -66,7 +66,7 @@ class KafkaVersion:
         deletes_after_look: that znode is deleted after a look whether it is there (`deletePath`, 2.2 and later).
         strict_reassignments: an unknown field in that znode makes all of it unusable (2.0 and later).
         stumbles_over_unknown: a preferred election by znode that names an unknown partition never takes the znode away
-            (1.1 to 2.1, recorded).
+            (up to 2.1, recorded).
         stumbles_over_no_json: nor does one whose znode is no JSON (up to 1.0, recorded).
         stumbles_over_nothing: nor does one whose znode holds no data (Jackson 2.10: 2.4 and later, recorded).
         counts_imbalance: the controller counts the partitions that another than the preferred broker leads (2.7 and

@@ -27,10 +27,13 @@ CHANCE_IN_TREES = {
 EVERY = frozenset(RELEASES)
 LATE_FETCHES = frozenset({"0.11.0.3", "0.10.2.2", "0.10.0.1", "0.9.0.1", "0.8.2.2", "0.8.1.1"})
 UNORDERED = {
-    "a1": (EVERY - {"3.9.1", "3.4.1"}, "a broker takes producer ids while its controller takes over: two threads"),
+    "a1": (
+        EVERY - {"3.9.1", "3.4.1", "3.0.2"},
+        "a broker takes producer ids while its controller takes over: two threads",
+    ),
     "b3": (EVERY, "the tool ends its session while the controller makes the partitions"),
     "h": (frozenset({"0.10.2.2"}), "as b3"),
-    "f2": (frozenset({"2.2.2"}), "the tool ends its session while the controller elects"),
+    "f2": (frozenset({"2.2.2", "2.3.1", "2.6.3"}), "the tool ends its session while the controller elects"),
     "e": (EVERY, "which follower's fetch comes first, and which leader's timer, is a matter of microseconds"),
     "i": (LATE_FETCHES, "when a late fetch of the broker that stops lets it into an ISR again"),
     "n": (LATE_FETCHES | {"1.0.2"}, "as i"),
@@ -164,10 +167,7 @@ BY_HAND = {
     "3.6": "3.6.2: all equal",
     "3.3": "3.3.2: all equal, but that step j3 was over before the replicas were in sync again",
     "3.2": "3.2.3: all equal",
-    "3.0": "3.0.2: all equal",
-    "2.6": "2.6.3: all equal",
     "2.5": "2.5.1: all equal",
-    "2.3": "2.3.1: all equal",
     "2.1": "2.1.1: all equal, but for two late fetches of the broker that stops in step i",
     "2.0": "2.0.1: all equal, but for leaders' timers in the steps e and j, which were late",
     "0.10.1": "0.10.1.1: all equal, but for a leader's timer in step e, which was late",
