@@ -19,14 +19,14 @@ BROKERS = (1, 2, 3, 4, 5)
 BY_ZNODE = '{{"version":1,"partitions":[{{"topic":"t0","partition":0,"replicas":[{0},{1}]}}]}}'
 
 
-def make(draw: random.Random, seed: int) -> KafkaCluster:
+def make(draw: random.Random, seed: int, log_dirs: int = 1) -> KafkaCluster:
     config: dict[str, str | int | bool] = {
         "zookeeper.session.timeout.ms": 6000,
         "unclean.leader.election.enable": draw.random() < 0.3,
         "auto.leader.rebalance.enable": draw.random() < 0.5,
         "replica.lag.time.max.ms": draw.choice([2000, 30_000]),
     }
-    c = KafkaCluster(brokers=BROKERS, racks=draw.choice([None, 3]), seed=seed, config=config)
+    c = KafkaCluster(brokers=BROKERS, racks=draw.choice([None, 3]), seed=seed, config=config, log_dirs=log_dirs)
     for number in range(3):
         c.create_topic(f"t{number}", partitions=draw.randint(1, 6), replication_factor=draw.randint(1, 3))
     c.run_until_quiet()
@@ -85,6 +85,33 @@ def test_safety_under_faults_and_liveness_after_them(seed: int) -> None:
         heal(c)
         assert c.run_until_quiet(400), c.history.to_text()
         c.check()
+        assert not monitor.violations, monitor.violations[0]
+        assert_whole(c)
+
+
+@pytest.mark.parametrize("seed", range(100, 108))
+def test_safety_and_liveness_where_disks_fail_too(seed: int) -> None:
+    draw = random.Random(seed)
+    with make(draw, seed, log_dirs=2) as c:
+        monitor = Monitor(c.history, c.invariants, seed=seed)
+        for _ in range(draw.randint(5, 30)):
+            try:
+                if draw.random() < 0.2:
+                    c.fail_log_dir(draw.choice(BROKERS), draw.choice([0, 1]))
+                else:
+                    fault(c, draw)()
+            except SimzkError:
+                continue
+            c.run_for(draw.choice([0.01, 0.1, 1, 5]))
+            c.check()
+        assert not monitor.violations, monitor.violations[0]
+        heal(c)
+        for broker in c.brokers.values():
+            if broker.log_dirs.failed and broker.alive:
+                c.shutdown(broker.id)
+                assert c.run_until_quiet(400), c.history.to_text()
+                c.restart(broker.id)
+        assert c.run_until_quiet(400), c.history.to_text()
         assert not monitor.violations, monitor.violations[0]
         assert_whole(c)
 
