@@ -46,6 +46,7 @@ def log_schema() -> pa.Schema:
             ("cxid", pa.int32()),
             ("step", pa.int32()),
             ("operation", pa.string()),
+            ("applied", pa.bool_()),
             ("path", pa.string()),
             ("data", pa.binary()),
             ("version", pa.int32()),
@@ -80,14 +81,15 @@ def log_rows(file: str, stream: Seekable, start: int, stop: int | None, operatio
         digest = None if tree_digest is None else tree_digest - (tree_digest >= _SIGN) * 2 * _SIGN
         head = (file, offset, zxid, time_ms * 1000, session, cxid)
         if isinstance(record, txns.MultiTxn) and record.records:
+            applied = not record.failed
             for step, one in enumerate(record.records):
                 operation, fields = _FIELDS[one.__class__]
                 if not operations or operation in operations:
-                    yield (*head, step, operation, *fields(one), digest, None)
+                    yield (*head, step, operation, applied, *fields(one), digest, None)
         else:
             operation, fields = _FIELDS[record.__class__]
             if not operations or operation in operations:
-                yield (*head, None, operation, *fields(record), digest, None)
+                yield (*head, None, operation, operation != "error", *fields(record), digest, None)
 
 
 # path, data, version, ephemeral, parent_cversion, ttl_ms, acl, timeout_ms, paths, error
@@ -146,7 +148,7 @@ def _acl(acl: tuple[ACL, ...]) -> list[dict[str, object]]:
     return [{"perms": entry.perms, "scheme": entry.id.scheme, "id": entry.id.id} for entry in acl]
 
 
-_NOTHING = (None,) * 17
+_NOTHING = (None,) * 18
 _FIELDS: dict[type, tuple[str, Callable[..., Fields]]] = {
     txns.CreateTxn: ("create", _created),
     txns.Create2Txn: ("create2", _created),

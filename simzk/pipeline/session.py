@@ -78,6 +78,8 @@ def _settings(master: str, scratch: str) -> SparkConf:
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.local.dir": scratch,
+            # By default it is 200, for a cluster: on one machine most of those tasks are empty.
+            "spark.sql.shuffle.partitions": str(4 * (os.cpu_count() or 1)),
         }
     return SparkConf().setAll(list(settings.items()))
 

@@ -105,7 +105,7 @@ def run_sweep(
     simzk.pipeline.register(spark)
 
     with _watched(spark, tasks, progress):
-        _in_words(lambda: _failures(spark, plan, tasks).write.parquet(failures))
+        in_words(lambda: _failures(spark, plan, tasks).write.parquet(failures))
     (plan.out / "sweep.json").write_text(_summary(plan))
     return worst_of(plan.out / "failures")
 
@@ -163,7 +163,7 @@ def _watched(spark: SparkSession, tasks: int, progress: Callable[[float], None] 
         watcher.join()
 
 
-def _in_words(act: Callable[[], T]) -> T:
+def in_words(act: Callable[[], T]) -> T:
     """Do it; a failure of Spark becomes an error of one line, the innermost reason, not a page of two stacks."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException

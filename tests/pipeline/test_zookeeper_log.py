@@ -78,8 +78,10 @@ def test_each_transaction_that_the_toolkit_prints_is_read_and_no_other(
         if kind == "multi" and rest.strip():
             assert [row["step"] for row in found[zxid]] == list(range(1 + len(more)))
             assert [row["operation"] for row in found[zxid]] == re.findall(r"(?:^|;)(\w+):", rest)
+            assert {row["applied"] for row in found[zxid]} == {"error:" not in rest}
         else:
             assert (first["operation"], first["step"], more) == (kind, None, [])
+            assert first["applied"] == (kind != "error")
             assert str(first["path"] or "") in rest
             if kind in ("create", "setData"):
                 data = first["data"] or b""
