@@ -353,12 +353,19 @@ class Reference:
 
     # -- leaders (§2.8)
 
-    def catch_up(self, order: Mapping[Partition, Sequence[int]]) -> None:
+    def catch_up(
+        self, order: Mapping[Partition, Sequence[int]], passing: Mapping[Partition, Sequence[int]] | None = None
+    ) -> None:
         """Time passes: live followers come into the ISR in the order that is told, and reassignments end.
 
-        Before AlterPartition a watch on the state ends them: also what is in sync by an election.
+        Before AlterPartition a watch on the state ends them: also what is in sync by an election. Replicas that are on
+        their way out may be quicker into the ISR than the watch (`passing`).
         """
         if self.version < (2, 7, 0):
+            for partition, members in (passing or {}).items():
+                for broker in members if partition in self.targets else ():
+                    if broker not in self.states[partition].isr:
+                        self.take_in(partition, broker)
             self.finish_what_can_be()
         for partition, state in list(self.states.items()):
             if partition[0] in self.deleted or state.leader not in self.live:

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from simzk.kafka.cluster import KafkaCluster
+from simzk.kafka.observer import read_told_state
 from simzk.kafka.protocol import Error
 from simzk.kafka.versions import kafka_version
 from tests.kafka.clusters import QUICK, quiet
@@ -54,6 +55,7 @@ class Both:
         self.cluster = KafkaCluster(version=version, brokers=BROKERS, seed=seed, config=config)
         self.reference = Reference(kafka_version(version).number, unclean, live=set(BROKERS), epoch=1)
         self.made = 0
+        self.compared = 0
 
     # -- events
 
@@ -198,7 +200,8 @@ class Both:
         told = [str(event) for event in self.cluster.history][-60:]
         where = f"{step}\n" + "\n".join(told)
         seen = {partition: self._seen(partition) for partition in self.reference.states}
-        self.reference.catch_up({partition: state[1] for partition, state in seen.items()})
+        order = {partition: state[1] for partition, state in seen.items()}
+        self.reference.catch_up(order, self._passing(order))
         for partition, wanted in self.reference.states.items():
             found = seen[partition]
             if partition[0] in self.reference.deleted:  # which member of its ISR went last is the order of a Scala map
@@ -218,6 +221,19 @@ class Both:
         assert found_replicas == self.reference.replicas, where
         assigned: dict[Any, Any] = {tuple(p): set(context.assignment(p).replicas) for p in context.all_partitions()}
         assert assigned == {p: set(brokers) for p, brokers in self.reference.assignment.items()}, where
+
+    def _passing(self, isrs: dict[Partition, tuple[int, ...]]) -> dict[Partition, list[int]]:
+        """Who came into an ISR since the last comparison and is out of it again."""
+        events, self.compared = list(self.cluster.history)[self.compared :], len(self.cluster.history)
+        passing: dict[Partition, list[int]] = {}
+        for event in events:
+            topic, _, number = event.subject.rpartition("-")
+            joined = read_told_state(event.after) if event.what == "ISR expanded" else None
+            before = read_told_state(event.before)
+            if joined is not None and before is not None and (topic, int(number)) in isrs:
+                left = set(joined.isr) - set(before.isr) - set(isrs[topic, int(number)])
+                passing.setdefault((topic, int(number)), []).extend(sorted(left))
+        return passing
 
     def _seen(self, partition: tuple[str, int]) -> tuple[int, tuple[int, ...], int, int]:
         state = self.cluster.state(*partition)
