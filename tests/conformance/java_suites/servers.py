@@ -1,0 +1,52 @@
+"""Servers of ours for a suite in another language, all in one process: each lives as long as a connection to it does.
+
+    python -m tests.conformance.java_suites.servers
+
+Rules of this module:
+  - the first line on stdout is the port on which servers are asked for; the process ends with its stdin;
+  - who connects sends a line: the path of a zoo.cfg and, behind a tab, that of a JAAS file if there is one; he is told
+    `ok` once the server listens, or why it cannot;
+  - when he closes, his server is stopped, as by a kill: clients are cut off. Then he sees the end of the connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from simzk.errors import SimzkError
+from simzk.serve.clock import WallClock
+from simzk.serve.jaas import read_jaas
+from simzk.serve.tcp import TcpServer
+from simzk.serve.zoo_cfg import read_zoo_cfg
+
+
+async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        config, _, jaas = (await reader.readline()).decode().strip("\n").partition("\t")
+        try:
+            settings = read_zoo_cfg(Path(config))
+            if jaas:
+                settings = replace(settings, server=replace(settings.server, sasl_users=read_jaas(Path(jaas))))
+            server = TcpServer(settings, WallClock())
+        except SimzkError as error:
+            writer.write(f"{error}\n".encode())
+            return
+        await server.start()
+        writer.write(b"ok\n")
+        await reader.read()
+        server.stop()
+    finally:
+        writer.close()
+
+
+async def _main() -> None:
+    listening = await asyncio.start_server(_serve, "127.0.0.1", 0)
+    print(listening.sockets[0].getsockname()[1], flush=True)
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+
+
+if __name__ == "__main__":
+    asyncio.run(_main())
