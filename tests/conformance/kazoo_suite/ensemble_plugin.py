@@ -6,6 +6,7 @@ Rules of this module:
   - the cluster of kazoo's harness is a `ZooKeeperServer(servers=3, read_only=True)` of this process, on wall time;
   - nothing is skipped: a quorum is lost, clients go on to other servers, members come and go, each server has a secure
     port and kazoo's user of SASL;
+  - as with kazoo's own, another cluster takes its place where a test's environment asks for local sessions;
   - a test that races with the server is given time by a fault.
 """
 
@@ -80,12 +81,27 @@ class EnsembleSuite(plugin.Suite):
     def __init__(self) -> None:
         super().__init__("")
         self._server: ZooKeeperServer | None = None
+        self._local_sessions = False
+
+    def cluster(self) -> plugin.Cluster:
+        local_sessions = os.environ.get("ZOOKEEPER_LOCAL_SESSION_RO") == "true"
+        if local_sessions != self._local_sessions:
+            self._local_sessions = local_sessions
+            self._cluster = None
+            self._close()
+        return super().cluster()
+
+    def _close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            self._server = None
 
     def make_cluster(self) -> plugin.Cluster:
         self._server = ZooKeeperServer(
             servers=len(SERVERS),
             read_only=True,
             clock="wall",
+            local_sessions=self._local_sessions,
             super_digest=SUPER_DIGEST,
             sasl_users=SASL_USERS,
             tls=Tls(TLS / "server.pem", TLS / "server.key", TLS / "authority.pem"),
@@ -107,8 +123,7 @@ class EnsembleSuite(plugin.Suite):
 
     def pytest_unconfigure(self) -> None:
         super().pytest_unconfigure()
-        if self._server is not None:
-            self._server.close()
+        self._close()
 
 
 def pytest_configure(config: pytest.Config) -> None:
