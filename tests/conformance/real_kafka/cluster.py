@@ -137,9 +137,16 @@ class RealCluster:
 
     def end(self, broker: int, number: signal.Signals) -> None:
         """Send a broker a signal that ends it, and wait until its process is gone."""
-        process = self._brokers[broker]
-        process.send_signal(number)
-        process.wait(PATIENCE_S)
+        self.signal(broker, number)
+        self.wait_for_end(broker)
+
+    def signal(self, broker: int, number: signal.Signals) -> None:
+        """Send a broker a signal."""
+        self._brokers[broker].send_signal(number)
+
+    def wait_for_end(self, broker: int) -> None:
+        """Wait until a broker's process is gone."""
+        self._brokers[broker].wait(PATIENCE_S)
 
     def said(self, broker: int) -> str:
         """The end of a broker's log."""

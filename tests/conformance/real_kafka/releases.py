@@ -80,6 +80,7 @@ class Release(NamedTuple):
 
 _TOOLS = Artifact("org.apache.kafka", "kafka-tools", "3.9.1")
 RELEASES = (
+    Release("0.8.0", "2.10"),
     Release("0.8.1.1", "2.10"),
     Release("0.8.2.2", "2.11"),
     Release("0.9.0.1", "2.11"),
