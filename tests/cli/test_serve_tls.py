@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.test_main import simzk
 from tests.cli.test_serve import refused, serving
 from tests.serve.tcp_client import word
 
@@ -58,7 +59,7 @@ def test_tls_on_the_only_port_and_clients_without_certificates(tmp_path: Path) -
         (("--tls-cert", "/none.pem"), "/none.pem: cannot be read: No such file or directory"),
         (("--tls-cert", CERTIFICATE, "--tls-key", str(FILES)), "tls: cannot be read: Is a directory"),
         (("--tls-cert", CERTIFICATE, "--tls-key", str(FILES / "locked.key")), "expected the password of the key"),
-        (("--tls-cert", str(FILES / "server.p12")), "the password is wrong; expected the password of the store"),
+        (("--tls-cert", str(FILES / "server.p12")), "the password is wrong, or the file is damaged"),
         (("--tls-cert", str(FILES / "server.jks")), "the password is wrong, or the file is damaged"),
         (("--tls-cert", CERTIFICATE, "--tls-key", KEY, "--tls-ca", KEY), "server.key: it cannot be used"),
         (
@@ -69,6 +70,21 @@ def test_tls_on_the_only_port_and_clients_without_certificates(tmp_path: Path) -
 )
 def test_what_cannot_be_is_one_line_and_exit_2(options: tuple[str, ...], says: str) -> None:
     assert says in refused("--port", "0", *options)
+
+
+@pytest.mark.parametrize("store", ["server.p12", "server.jks"])
+def test_a_store_where_its_library_is_missing_says_what_to_type(store: str) -> None:
+    done = simzk("serve", "--port", "0", "--tls-cert", str(FILES / store), without=("cryptography",))
+    assert done.returncode == 2
+    assert done.stderr == (
+        "simzk: error: key stores need cryptography, which is not installed; "
+        "expected pip install 'simzk[tls]', or PEM files\n"
+    )
+
+
+def test_pem_needs_no_library() -> None:
+    done = simzk("serve", "--port", "0", "--tls-cert", CERTIFICATE, "--tls-key", AUTHORITY, without=("cryptography",))
+    assert f"{AUTHORITY}: it cannot be used" in done.stderr
 
 
 def test_a_secure_port_that_is_taken_is_one_line_and_exit_2() -> None:
