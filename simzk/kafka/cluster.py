@@ -222,27 +222,10 @@ class KafkaCluster(Operations, Failures):
             self.scheduler, self.network, self.server, start_ms=start_ms, access=access, cost_model=cost_model
         )
         self.zookeeper_faults = BrokerFaults(self.zookeeper_host, self.history, lambda: list(self.brokers))
-        connections = Connections(self.scheduler, self.network)
         self.participants: list[Participant] = []
         self._preferred_controller: int | None = None
         self._last_transaction_us = 0
-        world = World(
-            network=self.network,
-            host=self.zookeeper_host,
-            connections=connections,
-            history=self.history,
-            version=oldest.version,
-            config=oldest.config,
-            release_of=releases.of,
-            cluster_id=cluster_id or self._new_uuid("cluster id"),
-            ids=ids or IdGeneration((), 0),
-            now_ms=lambda: self.now_ms,
-            new_topic_id=lambda: self._new_uuid("topic ids"),
-            new_token_id=lambda: self._new_uuid("token ids"),
-            election_delay_us=self._election_delay_us,
-            log_dirs=log_dirs,
-            cost_model=cost_model,
-        )
+        world = self._world(releases, ids or IdGeneration((), 0), log_dirs, cost_model, cluster_id)
         self.brokers: dict[int, Broker] = {
             broker: Broker(broker, registration, Process(self.scheduler, f"broker {broker}"), world)
             for broker, registration in registrations.items()
@@ -251,6 +234,34 @@ class KafkaCluster(Operations, Failures):
         observer = Observer(self.history, self.tree, self._who_is)
         self._watched.on_transaction.append(observer.observe)
         self.server.on_transaction.append(lambda _: self._note_transaction())
+
+    def _world(
+        self,
+        releases: Releases,
+        ids: IdGeneration,
+        log_dirs: int,
+        cost_model: CostModel | None,
+        cluster_id: str | None,
+    ) -> World:
+        """What all brokers share."""
+        oldest = releases.oldest
+        return World(
+            network=self.network,
+            host=self.zookeeper_host,
+            connections=Connections(self.scheduler, self.network),
+            history=self.history,
+            version=oldest.version,
+            config=oldest.config,
+            release_of=releases.of,
+            cluster_id=cluster_id or self._new_uuid("cluster id"),
+            ids=ids,
+            now_ms=lambda: self.now_ms,
+            new_topic_id=lambda: self._new_uuid("topic ids"),
+            new_token_id=lambda: self._new_uuid("token ids"),
+            election_delay_us=self._election_delay_us,
+            log_dirs=log_dirs,
+            cost_model=cost_model,
+        )
 
     # -- time
 

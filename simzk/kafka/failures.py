@@ -13,6 +13,7 @@ from simzk.kafka.topic_partition import TopicPartition
 if TYPE_CHECKING:
     from simzk.kafka.broker.broker import Broker
     from simzk.kafka.releases import Releases
+    from simzk.kafka.zookeeper_host import ZooKeeperHost
     from simzk.simulation import History
     from simzk.zookeeper.server import Server
 
@@ -23,16 +24,8 @@ class Failures:
     brokers: dict[int, Broker]
     history: History
     server: Server
+    zookeeper_host: ZooKeeperHost
     _releases: Releases
-
-    @property
-    def now_ms(self) -> int:
-        """The clock of the simulated world."""
-        raise NotImplementedError
-
-    def pump(self) -> None:
-        """Send what the server has to say."""
-        raise NotImplementedError
 
     def kill(self, broker: int) -> None:
         """End a broker's process at once, as `kill -9` does; its session lives on until it expires.
@@ -73,8 +66,8 @@ class Failures:
         """Expire a broker's session at once, as ZooKeeper does with one it has not heard of for long."""
         session = self._running(broker).session.session_id
         self.history.record(f"broker {broker}", "session expired by hand")
-        self.server.expire(session, self.now_ms)
-        self.pump()
+        self.server.expire(session, self.zookeeper_host.now_ms)
+        self.zookeeper_host.pump()
 
     def disconnect(self, broker: int) -> None:
         """Break a broker's connection to ZooKeeper; it comes back with its session."""

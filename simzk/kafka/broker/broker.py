@@ -199,19 +199,7 @@ class Broker:
         self.metadata = MetadataCache()
         self.fetchers = Fetchers(process, world.connections, self.id)
         self.proposals = self._isr_proposals()
-        self.replicas = ReplicaManager(
-            self.id,
-            version.scala,
-            now_us=lambda: process.scheduler.now_us,
-            propose=self.proposals.propose,
-            follows_changed=self.fetchers.update,
-            is_alive=lambda broker: not version.judges_isr or broker in self.metadata.live_brokers,
-            lag_max_us=config.integer("replica.lag.time.max.ms") * 1000,
-            lag_max_messages=config.integer(LAG_MESSAGES_KEY) if LAG_MESSAGES_KEY in version.defaults else None,
-            idle_in_sync=version.idle_in_sync,
-            log_dirs=self.log_dirs,
-            takes_strangers=not version.widens_assignment,
-        )
+        self.replicas = self._replica_manager()
         self.fetchers.replicas = self.proposals.replicas = self.replicas
         wait_us = config.integer("replica.fetch.wait.max.ms") * 1000
         self.fetch_sessions = FetchSessions(process, self.replicas, wait_us)
@@ -246,6 +234,22 @@ class Broker:
             defaults=(config.integer("num.partitions"), config.integer("default.replication.factor")),
         )
         self._services = Services(self, admin)
+
+    def _replica_manager(self) -> ReplicaManager:
+        version, config = self.version, self.config
+        return ReplicaManager(
+            self.id,
+            version.scala,
+            now_us=lambda: self.process.scheduler.now_us,
+            propose=self.proposals.propose,
+            follows_changed=self.fetchers.update,
+            is_alive=lambda broker: not version.judges_isr or broker in self.metadata.live_brokers,
+            lag_max_us=config.integer("replica.lag.time.max.ms") * 1000,
+            lag_max_messages=config.integer(LAG_MESSAGES_KEY) if LAG_MESSAGES_KEY in version.defaults else None,
+            idle_in_sync=version.idle_in_sync,
+            log_dirs=self.log_dirs,
+            takes_strangers=not version.widens_assignment,
+        )
 
     def _isr_proposals(self) -> IsrProposals | IsrWrites:
         world = self._world

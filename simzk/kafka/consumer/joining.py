@@ -62,25 +62,24 @@ def join(
     _check_name("group", group)
     _check_name("consumer_id", consumer_id)
     subscription = topics if isinstance(topics, subscriptions.Subscription) else subscriptions.static(topics)
-    world = World(
-        cluster.scheduler,
-        cluster.zookeeper_host,
-        cluster.history,
-        lambda partition: _high_watermark(cluster, partition),
-    )
     number = 1 + sum(isinstance(participant, Consumer) for participant in cluster.participants)
     consumer = Consumer(
         Identity(group, name or f"consumer {number}", consumer_id, machine),
         subscription,
         consumer_version(version or _version_of(cluster)),
         ConsumerConfig(config),
-        world,
+        _world(cluster),
         watch_brokers=watch_brokers,
         reads=reads,
     )
     cluster.participants.append(consumer)
     consumer.start()
     return consumer
+
+
+def _world(cluster: KafkaCluster) -> World:
+    host, history = cluster.zookeeper_host, cluster.history
+    return World(cluster.scheduler, host, history, lambda partition: _high_watermark(cluster, partition))
 
 
 def _check_name(what: str, text: str | None) -> None:
