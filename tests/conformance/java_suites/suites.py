@@ -1,7 +1,8 @@
 """Which classes of Java's suites are played, and which of their tests cannot end on ours as in their own process.
 
 Rules of this module:
-  - classes are left out that never ask for a lone server over TCP: those of quorums, TLS, and units;
+  - classes are left out that never ask for a lone server over TCP (those of quorums, TLS, and units), that look mostly
+    into their own (watches and metrics of it), and that fail now and then on a real one too (queues in threads);
   - a test is named only where it looks into, or sets, something in the process of a server that it takes for its own.
 """
 
