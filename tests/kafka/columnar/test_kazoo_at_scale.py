@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from kazoo.protocol.states import WatchedEvent
 
     from simzk.partitions.layouts import Layout
+    from simzk.partitions.table import PartitionTable
     from simzk.serve.facade import Facade
 
 BROKERS, TOPICS, PARTITIONS = 300, 10_000, 1_000_000
@@ -104,12 +105,19 @@ def state_at(client: KazooClient, path: str) -> LeaderAndIsr:
 
 def test_a_client_among_a_million_partitions(zookeeper: Facade, cluster: Cluster, client: KazooClient) -> None:
     table = cluster.topics.table
-    names = client.get_children(paths.TOPICS)
-    assert sorted(names) == sorted(layout().topics)
+    assert sorted(client.get_children(paths.TOPICS)) == sorted(layout().topics)
     assert client.exists(paths.TOPICS).children_count == TOPICS
-
-    # It walks a topic: every znode is what the layout says.
+    failed = 5
+    untouched = [row for row in range(PARTITIONS - 100, PARTITIONS) if failed not in table.replicas_of(row)]
     name = layout().topics[4711]
+    walk(table, client, name)
+    watch(cluster, client, failed, untouched)
+    change(table, client, untouched[0])
+    make_and_remove(client, name, TopicPartition(*table.name(untouched[0])))
+
+
+def walk(table: PartitionTable, client: KazooClient, name: str) -> None:
+    """Every znode of a topic is what the layout says."""
     rows = table.rows_of(name)
     assigned = topic_schema.decode(paths.topic(name), client.get(paths.topic(name))[0]).partitions
     numbers = sorted(map(int, client.get_children(paths.partitions(name))))
@@ -120,10 +128,11 @@ def test_a_client_among_a_million_partitions(zookeeper: Facade, cluster: Cluster
         assert state_at(client, paths.state(place)) == table.leader_and_isr(row)
         assert assigned[number].replicas == table.replicas_of(row)
 
-    # It watches: a broker fails, and who watches its partitions is told, each once and nobody else.
-    failed = 5
+
+def watch(cluster: Cluster, client: KazooClient, failed: int, others: list[int]) -> None:
+    """A broker fails, and who watches its partitions is told, each once and nobody else."""
+    table = cluster.topics.table
     held = table.rows_with_replica(failed)[:40].tolist()
-    others = [row for row in range(PARTITIONS - 100, PARTITIONS) if failed not in table.replicas_of(row)]
     events: list[WatchedEvent] = []
     told = threading.Semaphore(0)
 
@@ -151,9 +160,10 @@ def test_a_client_among_a_million_partitions(zookeeper: Facade, cluster: Cluster
         assert new.leader == (new.isr[0] if old.leader == failed else old.leader)
         assert (new.leader_epoch, new.version) == (old.leader_epoch + 1, old.version + 1)
 
-    # It changes: on condition, in a transaction that is undone, in another form than Kafka's.
-    place = TopicPartition(*table.name(others[0]))
-    path, row = paths.state(place), others[0]
+
+def change(table: PartitionTable, client: KazooClient, row: int) -> None:
+    """A client writes a state: on condition, in a transaction that is undone, in another form than Kafka's."""
+    path = paths.state(TopicPartition(*table.name(row)))
     data, stat = client.get(path)
     changed = partition_state.encode(LeaderAndIsr(-1, 9, (1,), 2))
     with pytest.raises(BadVersionError):
@@ -171,12 +181,14 @@ def test_a_client_among_a_million_partitions(zookeeper: Facade, cluster: Cluster
     client.set(path, changed)
     assert table.leader_and_isr(row) == LeaderAndIsr(-1, 9, (1,), 2, stat.version + 3)
 
-    # It makes a partition, and removes one.
+
+def make_and_remove(client: KazooClient, name: str, place: TopicPartition) -> None:
+    """A client makes a partition of one topic, and removes one of another."""
     with pytest.raises(NotEmptyError):
         client.delete(paths.partition(place))
     client.create(paths.partition(TopicPartition(name, 100)), b"")
     assert client.exists(paths.partitions(name)).cversion == 101
-    client.delete(path)
+    client.delete(paths.state(place))
     client.delete(paths.partition(place))
     assert str(place.partition) not in client.get_children(paths.partitions(place.topic))
 
