@@ -15,13 +15,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simzk.zookeeper.hash_order import TREE_NAMES
+from simzk.zookeeper.hash_order import TREE_CAPACITY, TREE_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 _LIST_NAMES = 6
-_TREE_CAPACITY = 64
 _LEFT, _RIGHT = 0, 1
 _SIGN = 1 << 31
 
@@ -235,7 +234,7 @@ class HashTable:
         else:
             bucket.append(name)
             if len(bucket) > TREE_NAMES:
-                if self.capacity < _TREE_CAPACITY:
+                if self.capacity < TREE_CAPACITY:
                     self._double()
                 else:
                     self._buckets[index] = _Tree(bucket, self._rank_of)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from simzk.zookeeper.hash_order import HashOrderedSet, clone_capacity, java_string_hash
+from simzk.zookeeper.hash_order import HashOrderedSet, clone_capacity, java_string_hash, spreads_of
 
 
 def slow_hash(text: str) -> int:
@@ -19,6 +20,16 @@ def slow_hash(text: str) -> int:
     for at in range(0, len(data), 2):
         result = (result * 31 + int.from_bytes(data[at : at + 2], "big")) % 2**32
     return result
+
+
+@given(st.lists(st.text(st.characters(max_codepoint=127), min_size=3, max_size=4) | st.text(max_size=3), max_size=80))
+def test_hashes_of_many_texts(texts: list[str]) -> None:
+    assert spreads_of(texts) == {text: slow_hash(text) ^ slow_hash(text) >> 16 for text in texts}
+
+
+def test_hashes_of_long_texts() -> None:
+    texts = ["\x7f" * 5000 + str(number) for number in range(1000, 1100)]
+    assert spreads_of(texts) == {text: slow_hash(text) ^ slow_hash(text) >> 16 for text in texts}
 
 
 class SlowSet:
@@ -118,3 +129,64 @@ def test_looking_changes_nothing(history: list[tuple[bool, list[str]]]) -> None:
     assert often.ordered() == once.ordered()
     assert often.clone_ordered() == once.clone_ordered()
     assert often.capacity == once.capacity
+
+
+class EagerSet(HashOrderedSet):
+    """A set that looks for crowded buckets whenever a name is taken out."""
+
+    __slots__ = ()
+
+    def discard(self, name: str) -> None:
+        if name in self:
+            self._take_out(name)
+
+
+COLLIDING = ["".join(parts) for parts in itertools.product(["Aa", "BB"], repeat=5)]
+"""All of one hash."""
+NUMBERS = list(map(str, range(200)))
+CHANGES = st.sampled_from(["toggle", "add", "take out"])
+STEPS: st.SearchStrategy[tuple[str, list[str]]] = st.one_of(
+    st.tuples(st.sampled_from(["list", "tell its capacity"]), st.just([])),
+    st.tuples(CHANGES, st.lists(st.sampled_from(COLLIDING), max_size=20)),
+    st.tuples(CHANGES, st.lists(st.sampled_from(NUMBERS[:70]), max_size=60)),
+    st.tuples(st.sampled_from(["add", "take out"]), st.sampled_from([NUMBERS[:70], NUMBERS])),
+    st.tuples(st.just("take out"), st.just([*COLLIDING, *NUMBERS])),
+)
+
+
+@settings(max_examples=300)
+@given(st.lists(STEPS, max_size=25), st.sampled_from([8, 16]))
+# A set that is emptied after it was listed.
+@example([("add", NUMBERS[:70]), ("list", []), ("add", ["70"]), ("take out", NUMBERS)], 8)
+# Nine of a bucket in a set that was emptied with many buckets; and in one that grew while it was not looked at.
+@example([("add", NUMBERS[:70]), ("take out", NUMBERS[:70]), ("add", COLLIDING[:9]), ("list", [])], 8)
+@example(
+    [
+        ("add", NUMBERS[:12]),
+        ("take out", ["0"]),
+        ("add", NUMBERS[:24]),
+        ("take out", NUMBERS[1:23]),
+        ("toggle", ["0"] * 92),
+        ("add", COLLIDING[:9]),
+    ],
+    16,
+)
+def test_a_look_put_off_finds_what_one_at_once_does(steps: list[tuple[str, list[str]]], capacity: int) -> None:
+    lazy, eager = HashOrderedSet(capacity), EagerSet(capacity)
+    for step, names in steps:
+        for name in names:
+            for either in (lazy, eager):
+                if step == "add" or (step == "toggle" and name not in either):
+                    either.add(name)
+                else:
+                    either.discard(name)
+        if step == "list":
+            assert lazy.ordered() == eager.ordered()
+        elif step == "tell its capacity":
+            assert lazy.capacity == eager.capacity
+        lazy.check()
+        eager.check()
+        assert (len(lazy), lazy.in_order_of_arrival()) == (len(eager), eager.in_order_of_arrival())
+    assert lazy.clone_ordered() == eager.clone_ordered()
+    assert lazy.ordered() == eager.ordered()
+    assert lazy.capacity == eager.capacity
