@@ -1,4 +1,4 @@
-"""Three real brokers, and Kafka's own tools, on a `simzk serve` of their own.
+"""Three real brokers on a `simzk serve` of their own.
 
 Rules of this module:
   - free ports are looked for; nothing outside the given folder is touched; no process outlives the cluster;
@@ -15,7 +15,6 @@ import subprocess
 import time
 import urllib.parse
 import urllib.request
-import zipfile
 from typing import TYPE_CHECKING, Self
 
 from kazoo.client import KazooClient
@@ -23,7 +22,7 @@ from kazoo.exceptions import NoNodeError
 
 from simzk.kafka.recording import RecordedZnode
 from tests.cli.test_serve import Process
-from tests.conformance.real_kafka.releases import java
+from tests.conformance.real_kafka.tools import Tools
 from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
@@ -45,14 +44,6 @@ clientPortAddress=127.0.0.1
 dataDir={data}
 forceSync=no
 """
-LOG4J = """\
-log4j.rootLogger=WARN, C
-log4j.appender.C=org.apache.log4j.ConsoleAppender
-log4j.appender.C.layout=org.apache.log4j.PatternLayout
-log4j.appender.C.layout.ConversionPattern=[%d] %p %m (%c)%n
-"""
-# What releases older than Java 17 reach for by reflection.
-_OPENED = ("java.nio", "sun.nio.ch", "java.lang", "java.util", "jdk.internal.ref")
 
 
 def until(holds: Callable[[], bool], missing: Callable[[], str]) -> None:
@@ -63,7 +54,7 @@ def until(holds: Callable[[], bool], missing: Callable[[], str]) -> None:
         time.sleep(LOOK_S)
 
 
-class RealCluster:
+class RealCluster(Tools):
     """Brokers 1, 2 and 3 of a release, none of them started, on an empty ZooKeeper.
 
     Args:
@@ -73,23 +64,15 @@ class RealCluster:
     """
 
     def __init__(self, release: Release, jars: Path, folder: Path) -> None:
-        self.release = release
-        self.jars = jars
-        self.folder = folder
+        super().__init__(release, jars, folder)
         self.ports = dict(zip(BROKERS, _free_ports(len(BROKERS)), strict=True))
         self._stack = contextlib.ExitStack()
         self._brokers: dict[int, subprocess.Popen[bytes]] = {}
-        self._classes = {
-            name.removesuffix(".class").replace("/", ".")
-            for jar in jars.glob("kafka*.jar")
-            for name in zipfile.ZipFile(jar).namelist()
-        }
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:
             (self.folder / "zookeeper").mkdir()
             (self.folder / "zoo.cfg").write_text(ZOO_CFG.format(data=self.folder / "zookeeper"))
-            (self.folder / "log4j.properties").write_text(LOG4J)
             arguments = ("--config", str(self.folder / "zoo.cfg"), "--port", "0", "--admin-port", "0")
             self._zookeeper = Process(*arguments)
             stack.callback(self._zookeeper.end, signal.SIGKILL)
@@ -174,29 +157,6 @@ class RealCluster:
             "offsets.topic.num.partitions": 3,
             "offsets.topic.replication.factor": 3,
         }
-
-    # Tools
-
-    def tool(self, *classes: str, arguments: tuple[object, ...], given: str = "") -> str:
-        """Run the first of these classes that the release has, to its end; return what it said on stdout."""
-        main = next(name for name in classes if name in self._classes)
-        return self._run([*self._java(), main], arguments, given)
-
-    def source(self, file: Path, *arguments: object) -> None:
-        """Run a Java program of one file with the release's jars."""
-        self._run([*self._java(), str(file)], arguments, "")
-
-    def _run(self, command: list[str], arguments: tuple[object, ...], given: str) -> str:
-        whole = [*command, *map(str, arguments)]
-        done = subprocess.run(whole, input=given, capture_output=True, text=True, timeout=2 * PATIENCE_S, check=False)
-        assert done.returncode == 0, f"{' '.join(whole[len(self._java()) :])}: {done.stdout}{done.stderr}"
-        return done.stdout
-
-    def _java(self) -> list[str]:
-        opened = [word for name in _OPENED for word in ("--add-opens", f"java.base/{name}=ALL-UNNAMED")]
-        log = f"-Dlog4j.configuration=file:{self.folder / 'log4j.properties'}"
-        settings = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"]
-        return [java(self.release), *settings, log, *opened, "-cp", f"{self.jars}/*"]
 
     # ZooKeeper
 
