@@ -66,6 +66,6 @@ def test_an_exception_that_escapes_names_its_round(monkeypatch: pytest.MonkeyPat
     def broken(self: Server, *arguments: object) -> None:
         raise KeyError("planted")
 
-    monkeypatch.setattr(Server, "_write", broken)
+    monkeypatch.setattr(Server, "handle", broken)
     with pytest.raises(AssertionError, match=r"seed 1, round \d+: KeyError: 'planted'"):
         fuzz.run(1, 100)

@@ -25,7 +25,6 @@ from simzk.testing.linearizability_models import (
     TreeResult,
 )
 from simzk.zookeeper import requests as req
-from simzk.zookeeper import server as server_module
 from simzk.zookeeper.requests import OPEN_ACL
 from simzk.zookeeper.transactions import CloseSessionTxn
 from tests.waiting import PATIENCE_S, in_thread
@@ -228,13 +227,14 @@ def test_a_server_that_reads_what_was_before_is_noticed(live: Live, monkeypatch:
 
 
 def test_a_server_that_does_not_compare_versions_is_noticed(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
-    true_set = server_module._WRITES[req.SetData]
+    checks = live.server.server._checks
+    true_set = checks[req.SetData]
 
     def any_version(request: req.SetData, asker: Any, find: Any) -> Any:
         return true_set(request._replace(version=-1), asker, find)
 
     with monkeypatch.context() as lying:
-        lying.setitem(server_module._WRITES, req.SetData, any_version)
+        lying.setitem(checks, req.SetData, any_version)
         for client in live.clients[:2]:
             assert client.set("/a", b"mine", 0).error == 0
     assert live.violation() is not None

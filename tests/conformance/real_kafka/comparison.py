@@ -84,7 +84,7 @@ EXEMPT = (
 _PLACED = re.compile(r"/brokers/topics/(t2|t3|__consumer_offsets)")
 _STATE = re.compile(r"/brokers/topics/[^/]+/partitions/\d+/state")
 _ISR = re.compile(r'(?<="isr":\[)[\d,]*(?=\])')
-_EPOCH = re.compile(r'(?<="leader_epoch":)\d+')
+_EPOCHS = {name: re.compile(rf'(?<="{name}":)\d+') for name in ("leader_epoch", "controller_epoch")}
 # Since KIP-841 a replica that shuts down is not let into an ISR.
 _NO_REJOINING = (3, 3)
 
@@ -137,16 +137,25 @@ def _less_the_dead(state: RecordedZnode, tree: Mapping[str, RecordedZnode]) -> R
 def _less_rejoinings(ours: RecordedZnode, theirs: RecordedZnode) -> RecordedZnode:
     """Our state without what a replica causes that fetches while it shuts down.
 
-    It is let into the ISR once more, and out again: by the leader, or by the controller with a leader epoch more.
+    It is let into the ISR once more, and out again: by the controller with a leader epoch more, or by the leader, which
+    may have heard of the next controller by then and writes its epoch.
     """
     more = ours.version - theirs.version
     if more <= 0 or more % 2:
         return ours
-    epoch, recorded = _EPOCH.search(ours.data or ""), _EPOCH.search(theirs.data or "")
-    if epoch is None or recorded is None or not 0 <= int(epoch[0]) - int(recorded[0]) <= more // 2:
+    risen = {field: _rise(field, ours, theirs) for field in _EPOCHS}
+    if not 0 <= risen["leader_epoch"] <= more // 2 or not 0 <= risen["controller_epoch"] <= 1:
         return ours
-    data = _EPOCH.sub(recorded[0], ours.data or "")
+    data = ours.data or ""
+    for epoch in _EPOCHS.values():
+        data = epoch.sub(epoch.findall(theirs.data or "")[0], data)
     return ours._replace(version=theirs.version, data=data, data_length=len(data))
+
+
+def _rise(field: str, ours: RecordedZnode, theirs: RecordedZnode) -> int:
+    """By how much an epoch is higher here; -1 where it is not there to be compared."""
+    here, recorded = (_EPOCHS[field].search(state.data or "") for state in (ours, theirs))
+    return -1 if here is None or recorded is None else int(here[0]) - int(recorded[0])
 
 
 def _masked(path: str, data: str | None) -> object:

@@ -71,22 +71,29 @@ def test_what_is_chance_passes() -> None:
 
 
 def test_a_replica_that_shuts_down_may_rejoin_where_it_was_let_to() -> None:
-    def state(version: int, epoch: int, leader: int = 1) -> dict[str, RecordedZnode]:
-        data = f'{{"leader":{leader},"leader_epoch":{epoch}}}'
+    def state(version: int, epoch: int, leader: int = 1, controller: int = 2) -> dict[str, RecordedZnode]:
+        data = f'{{"controller_epoch":{controller},"leader":{leader},"leader_epoch":{epoch}}}'
         return {STATE: ZNODE._replace(version=version, data=data, data_length=len(data))}
 
     recorded = state(3, 9)
-    for rejoined in (state(5, 9), state(5, 10), state(7, 11)):
+    for rejoined in (state(5, 9), state(5, 10), state(7, 11), state(5, 9, controller=3)):
         assert differences(rejoined, recorded, OLDEST) == []
         assert differences(rejoined, recorded, NEWEST) != []
         assert differences(recorded, rejoined, OLDEST) != []
-    for other in (state(4, 9), state(3, 10), state(5, 11), state(5, 8), state(5, 9, leader=2)):
+    for other in (
+        state(4, 9),
+        state(3, 10),
+        state(5, 11),
+        state(5, 8),
+        state(5, 9, leader=2),
+        state(3, 9, controller=3),
+    ):
         assert differences(other, recorded, OLDEST) != []
 
 
 def test_a_replica_that_was_let_in_as_it_went_is_gone_all_the_same() -> None:
     def tree(version: int, isr: str, *live: int) -> dict[str, RecordedZnode]:
-        data = f'{{"leader":1,"isr":[{isr}],"leader_epoch":4}}'
+        data = f'{{"controller_epoch":2,"leader":1,"isr":[{isr}],"leader_epoch":4}}'
         state = ZNODE._replace(version=version, data=data, data_length=len(data))
         return {STATE: state, **{f"/brokers/ids/{broker}": ZNODE for broker in live}}
 
