@@ -104,9 +104,7 @@ class KafkaVersion:
         deletion: who asks for the deletion of a topic: the tool; 0.8.1 has none, and an operator makes the znode; the
             tool of 0.8.0 deletes the topic's znodes itself, and the controller deletes nothing.
         drops_disabled_deletions: a controller that may not delete takes the requests away (KAFKA-3175, 0.10.2).
-        deletion: Literal["asked", "by hand", "by the tool"]
-    drops_disabled_deletions: bool
-    deletion_mark: what `/admin/delete_topics/T` holds.
+        deletion_mark: what `/admin/delete_topics/T` holds.
         broker_configs_by_tool: the tool writes the configuration of brokers in ZooKeeper too.
         config_with_partitions: what the tool does with a topic's configuration when it adds partitions: 0.8.2 writes it
             again, 0.8.1 writes an empty one.

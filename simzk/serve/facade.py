@@ -82,7 +82,7 @@ class Facade(ABC):
 
     # What a test does to a client.
 
-    def expire(self, client: KazooClient) -> None:
+    def expire(self, client: KazooClient | int) -> None:
         """End a client's session at once: its ephemerals go, it sees LOST and begins a new session.
 
         Raises:
@@ -90,7 +90,7 @@ class Facade(ABC):
         """
         self._host.expire(self._session_id(client))
 
-    def disconnect(self, client: KazooClient) -> None:
+    def disconnect(self, client: KazooClient | int) -> None:
         """Cut a client's connection: it sees SUSPENDED and comes back with the same session.
 
         Raises:
@@ -98,7 +98,7 @@ class Facade(ABC):
         """
         self._host.disconnect(self._session_id(client))
 
-    def pause(self, client: KazooClient) -> Pause:
+    def pause(self, client: KazooClient | int) -> Pause:
         """Neither read nor answer a client until the pause is resumed, so that its session can run out.
 
         kazoo's own patience runs on wall time: after two thirds of its session timeout it gives the connection up and
@@ -111,12 +111,17 @@ class Facade(ABC):
         self._host.pause(session_id)
         return Pause(lambda: self._resume(session_id))
 
-    def _session_id(self, client: KazooClient) -> int:
-        """The session that a verb is about.
+    def _session_id(self, client: KazooClient | int) -> int:
+        """The session that a verb is about: a client's, or, of a client of another kind, the one of this id.
 
         Raises:
             SimzkError: the client is not of this server, or has no session.
         """
+        if isinstance(client, int):
+            session_id = client - (client >> 63 << 64)  # some languages tell it without a sign
+            if session_id not in self.server.sessions:
+                raise SimzkError(f"there is no session 0x{client:x}", where="client", right="a session that lives")
+            return session_id
         if not self._is_mine(client):
             kind = type(self).__name__
             right = f"a client of this {kind}'s client()"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from simzk.zookeeper.requests import Request
 
 
-class ClientFaults(FaultVerbs["KazooClient"]):
+class ClientFaults(FaultVerbs["KazooClient | int"]):
     """Faults on the clients of one `simzk.ZooKeeper` or `simzk.ZooKeeperServer`: its attribute `faults`.
 
     Args:
@@ -44,12 +44,12 @@ class ClientFaults(FaultVerbs["KazooClient"]):
     1
     """
 
-    def __init__(self, host: Host, session_of: Callable[[KazooClient], int]) -> None:
+    def __init__(self, host: Host, session_of: Callable[[KazooClient | int], int]) -> None:
         super().__init__(host.rules)
         self._host = host
         self._client_session = session_of
 
-    def _session_of(self, client: KazooClient) -> Hashable:
+    def _session_of(self, client: KazooClient | int) -> Hashable:
         return self._client_session(client)
 
     def _servers(self) -> tuple[int, ...]:

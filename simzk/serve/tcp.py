@@ -50,9 +50,12 @@ def bind(address: str, port: int, backlog: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
         return socket.create_server((address, port), family=family, backlog=backlog)
-    except (OSError, OverflowError) as error:
-        # asyncio and socket add the address to the reason, which is told before it.
-        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
+    except OverflowError as error:
+        raise ConfigError(f"cannot listen there: {error}", where=f"{address or '0.0.0.0'}:{port}") from error
+    except OSError as error:
+        # asyncio and socket add the address to the reason, which is told before it; a name that is none has no errno.
+        told = str(error.strerror or error).partition(" (while")[0]
+        reason = os.strerror(error.errno) if error.errno is not None and error.errno > 0 else told
         raise ConfigError(f"cannot listen there: {reason}", where=f"{address or '0.0.0.0'}:{port}") from error
 
 

@@ -114,9 +114,12 @@ class ZooKeeperServer(Facade):
         super().__init__(self._tcp.host, chosen)
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
+        self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="simzk-server", daemon=True)
         self._thread.start()
         self._ready.wait()
+        if self._failure is not None:
+            raise self._failure
 
     @property
     def hosts(self) -> str:
@@ -192,8 +195,15 @@ class ZooKeeperServer(Facade):
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        self._loop.run_until_complete(self._tcp.start())
-        self._ready.set()
+        try:
+            self._loop.run_until_complete(self._tcp.start())
+        except BaseException as failure:  # whatever it is, it belongs to whoever waits for the start
+            self._failure = failure
+            self._tcp.stop()
+            self._loop.close()
+            return
+        finally:
+            self._ready.set()
         self._loop.run_forever()
         self._tcp.stop()
         # The loop calls connection_lost of what was cut in its next turn.
