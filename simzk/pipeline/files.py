@@ -12,9 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from simzk.errors import ConfigError
-
-LOG, SNAPSHOT = "log", "snapshot"
-_VERSION_FOLDER = "version-2"
+from simzk.zookeeper.persistence.file_names import VERSION_FOLDER, zxid_of
 
 
 class NumberedFile(NamedTuple):
@@ -58,24 +56,9 @@ def _in_place(kind: str, path: Path) -> list[NumberedFile]:
         zxid = zxid_of(kind, path.name)
         # A file that was given by name is what its user says it is.
         return [NumberedFile(0 if zxid is None else zxid, path)]
-    folder = path / _VERSION_FOLDER if (path / _VERSION_FOLDER).is_dir() else path
+    folder = path / VERSION_FOLDER if (path / VERSION_FOLDER).is_dir() else path
     numbered = [(zxid_of(kind, file.name), file) for file in sorted(folder.iterdir())]
     files = [NumberedFile(zxid, file) for zxid, file in numbered if zxid is not None]
     if not files:
-        raise ConfigError(f"it holds no {kind}", where=str(path), right=f"{_VERSION_FOLDER}/{kind}.<zxid>")
+        raise ConfigError(f"it holds no {kind}", where=str(path), right=f"{VERSION_FOLDER}/{kind}.<zxid>")
     return files
-
-
-def zxid_of(kind: str, name: str) -> int | None:
-    """The zxid in a file's name; None where it is none of that kind (Util.getZxidFromName).
-
-    >>> zxid_of("log", "log.1a"), zxid_of("log", "log.1a.gz"), zxid_of("log", "snapshot.1a")
-    (26, 26, None)
-    """
-    prefix, _, rest = name.partition(".")
-    if prefix != kind:
-        return None
-    try:
-        return int(rest.partition(".")[0], 16)
-    except ValueError:
-        return None

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import simzk.pipeline
 from simzk.errors import ConfigError
-from simzk.pipeline import files, timelines
+from simzk.pipeline import timelines
+from simzk.pipeline.files import find_files
 from simzk.pipeline.kafka_changes import changes_of
 from simzk.pipeline.sweep import in_words
 from simzk.pipeline.zookeeper_sources import FAILFAST, PERMISSIVE
+from simzk.zookeeper.persistence.file_names import LOG, SNAPSHOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -72,9 +74,9 @@ def plan_timelines(directories: Sequence[str], out: Path, *, chroot: str = "", s
     if (out / "partitions").exists():
         raise ConfigError("timelines stand there already", where=str(out), right="another directory, or remove it")
     text = ",".join(directories)
-    logs = [str(file.path.absolute()) for file in files.find_files(files.LOG, text)]
+    logs = [str(file.path.absolute()) for file in find_files(LOG, text)]
     try:
-        snapshots = [str(file.path.absolute()) for file in files.find_files(files.SNAPSHOT, text)]
+        snapshots = [str(file.path.absolute()) for file in find_files(SNAPSHOT, text)]
     except ConfigError:
         snapshots = []  # logs alone tell what they tell
     return Plan(",".join(logs), ",".join(snapshots), out.absolute(), chroot, strict)

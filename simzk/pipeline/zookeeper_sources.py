@@ -28,9 +28,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from simzk.errors import ConfigError
 from simzk.pipeline.columns import batches
-from simzk.pipeline.files import LOG, SNAPSHOT, NumberedFile, find_files
+from simzk.pipeline.files import NumberedFile, find_files
 from simzk.pipeline.log_table import log_rows, log_schema
 from simzk.pipeline.snapshot_table import snapshot_rows, snapshot_schema
+from simzk.zookeeper.persistence.file_names import LOG, SNAPSHOT
 from simzk.zookeeper.persistence.packed import unpacked
 
 if TYPE_CHECKING:

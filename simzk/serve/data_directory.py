@@ -21,7 +21,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError
-from simzk.serve.directory_reader import SNAPSHOT, DirectoryReader, refusing
+from simzk.serve.directory_reader import DirectoryReader, refusing
 from simzk.serve.folder_locks import FolderLocks
 from simzk.serve.log_file import LogFile, sync_folder
 from simzk.serve.purge import superfluous
@@ -33,6 +33,7 @@ from simzk.zookeeper.persistence import (
     encode_snapshot,
     touched_paths,
 )
+from simzk.zookeeper.persistence.file_names import SNAPSHOT
 from simzk.zookeeper.server import Server
 from simzk.zookeeper.summary import Summary
 from simzk.zookeeper.transactions import ErrorTxn

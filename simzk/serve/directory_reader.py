@@ -17,13 +17,11 @@ from simzk.errors import ConfigError
 from simzk.serve.purge import Numbered
 from simzk.serve.snapshot_file import open_snapshot
 from simzk.zookeeper.persistence import MAX_ENTRY_BYTES, Restoration, SnapshotReader, TransactionLogReader
+from simzk.zookeeper.persistence.file_names import LOG, SNAPSHOT, VERSION_FOLDER, zxid_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-LOG, SNAPSHOT = "log", "snapshot"
-_VERSION_FOLDER = "version-2"
 
 
 class Loss(NamedTuple):
@@ -59,8 +57,8 @@ class DirectoryReader:
     def __init__(
         self, path: Path, log_path: Path | None = None, *, trusts_empty: bool = False, compares_digests: bool = True
     ) -> None:
-        self.folder = path / _VERSION_FOLDER
-        self.log_folder = (log_path or path) / _VERSION_FOLDER
+        self.folder = path / VERSION_FOLDER
+        self.log_folder = (log_path or path) / VERSION_FOLDER
         self._trusts_empty = trusts_empty
         self._compares_digests = compares_digests
         self.losses: list[Loss] = []
@@ -157,16 +155,9 @@ class DirectoryReader:
 
 
 def _numbered(kind: str, folder: Path) -> list[Numbered]:
-    """The logs or the snapshots, oldest first; by their names, as the real server goes (Util.getZxidFromName)."""
-    files = []
-    for path in folder.iterdir():
-        prefix, _, rest = path.name.partition(".")
-        if prefix == kind:
-            try:
-                files.append(Numbered(int(rest.partition(".")[0], 16), path))
-            except ValueError:
-                continue
-    return sorted(files)
+    """The logs or the snapshots, oldest first; by their names, as the real server goes."""
+    found = ((zxid_of(kind, path.name), path) for path in folder.iterdir())
+    return sorted(Numbered(zxid, path) for zxid, path in found if zxid is not None)
 
 
 @contextmanager
