@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -9,15 +10,34 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from simzk.zookeeper.requests import ACL
+
 ROWS_PER_BATCH = 8192
 
 
-def batches(rows: Iterable[tuple[object, ...]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def acl_type() -> pa.DataType:
+    """The type of a column of ACLs; `acl_value` gives what stands in it."""
+    import pyarrow as pa
+
+    entry = pa.struct([("perms", pa.int32()), ("scheme", pa.string()), ("id", pa.string())])
+    return pa.list_(pa.field("element", entry))
+
+
+@cache
+def acl_value(acl: tuple[ACL, ...]) -> list[dict[str, object]]:
+    """An ACL as such a column has it."""
+    return [{"perms": entry.perms, "scheme": entry.id.scheme, "id": entry.id.id} for entry in acl]
+
+
+def batches(
+    rows: Iterable[tuple[object, ...]], schema: pa.Schema, rows_per_batch: int = ROWS_PER_BATCH
+) -> Iterator[pa.RecordBatch]:
     """Rows as batches of a schema.
 
     Args:
         rows: each with a value for every field, in the schema's order.
         schema: of what comes out.
+        rows_per_batch: in all batches but the last.
 
     >>> import pyarrow as pa
     >>> [batch.to_pylist() for batch in batches([(1,), (2,)], pa.schema([("a", pa.int32())]))]
@@ -26,7 +46,7 @@ def batches(rows: Iterable[tuple[object, ...]], schema: pa.Schema) -> Iterator[p
     chunk: list[tuple[object, ...]] = []
     for row in rows:
         chunk.append(row)
-        if len(chunk) == ROWS_PER_BATCH:
+        if len(chunk) == rows_per_batch:
             yield _batch(chunk, schema)
             chunk = []
     if chunk:

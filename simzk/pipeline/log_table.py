@@ -12,6 +12,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
+from simzk.pipeline.columns import acl_type, acl_value
 from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.persistence import Damage
 from simzk.zookeeper.persistence.log_scan import scan
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from simzk.zookeeper.persistence.log_scan import Seekable
-    from simzk.zookeeper.requests import ACL
 
 Row = tuple[object, ...]
 Fields = tuple[object, ...]
@@ -35,7 +35,6 @@ def log_schema() -> pa.Schema:
     """The Arrow schema of the table `zookeeper_log`; docs/pipeline.md says what each column is."""
     import pyarrow as pa
 
-    acl = pa.struct([("perms", pa.int32()), ("scheme", pa.string()), ("id", pa.string())])
     return pa.schema(
         [
             ("file", pa.string()),
@@ -53,7 +52,7 @@ def log_schema() -> pa.Schema:
             ("ephemeral", pa.bool_()),
             ("parent_cversion", pa.int32()),
             ("ttl_ms", pa.int64()),
-            ("acl", pa.list_(pa.field("element", acl))),
+            ("acl", acl_type()),
             ("timeout_ms", pa.int32()),
             ("paths", pa.list_(pa.field("element", pa.string()))),
             ("error", pa.int32()),
@@ -97,17 +96,17 @@ def log_rows(file: str, stream: Seekable, start: int, stop: int | None, operatio
 
 def _created(record: txns.CreateTxn | txns.Create2Txn) -> Fields:
     path, data, acl, ephemeral, cversion = record
-    return (path, data, None, ephemeral, cversion, None, _acl(acl), None, None, None)
+    return (path, data, None, ephemeral, cversion, None, acl_value(acl), None, None, None)
 
 
 def _container(record: txns.CreateContainerTxn) -> Fields:
     path, data, acl, cversion = record
-    return (path, data, None, False, cversion, None, _acl(acl), None, None, None)
+    return (path, data, None, False, cversion, None, acl_value(acl), None, None, None)
 
 
 def _ttl(record: txns.CreateTTLTxn) -> Fields:
     path, data, acl, cversion, ttl_ms = record
-    return (path, data, None, False, cversion, ttl_ms, _acl(acl), None, None, None)
+    return (path, data, None, False, cversion, ttl_ms, acl_value(acl), None, None, None)
 
 
 def _deleted(record: txns.DeleteTxn | txns.DeleteContainerTxn) -> Fields:
@@ -119,7 +118,7 @@ def _data_set(record: txns.SetDataTxn) -> Fields:
 
 
 def _acl_set(record: txns.SetACLTxn) -> Fields:
-    return (record.path, None, record.version, None, None, None, _acl(record.acl), None, None, None)
+    return (record.path, None, record.version, None, None, None, acl_value(record.acl), None, None, None)
 
 
 def _checked(record: txns.CheckTxn) -> Fields:
@@ -141,11 +140,6 @@ def _empty(record: txns.MultiTxn) -> Fields:
 
 def _failed(record: txns.ErrorTxn) -> Fields:
     return (*(None,) * 9, record.error)
-
-
-@cache
-def _acl(acl: tuple[ACL, ...]) -> list[dict[str, object]]:
-    return [{"perms": entry.perms, "scheme": entry.id.scheme, "id": entry.id.id} for entry in acl]
 
 
 _NOTHING = (None,) * 18

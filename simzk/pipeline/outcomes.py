@@ -6,11 +6,12 @@ is its number, so that any slice is the same set of rows wherever it is computed
 
 from __future__ import annotations
 
-from itertools import accumulate, islice
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.partitions.failure_sets import FailureSpec
 from simzk.partitions.what_if import Outcome, WhatIf
+from simzk.pipeline.columns import batches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -76,21 +77,17 @@ def failures_schema() -> pa.Schema:
 
 def failure_batches(what_if: WhatIf, specs: Sequence[FailureSpec], start: int, stop: int) -> Iterator[pa.RecordBatch]:
     """The rows `start` to `stop` of the table `failures`, in batches."""
-    import pyarrow as pa
-
-    sets = numbered_sets(specs, what_if.layout.brokers, start, stop)
-    while chunk := list(islice(sets, ROWS_PER_BATCH)):
-        outcomes = [what_if.fail(row.failed.brokers) for row in chunk]
-        columns = [
-            [row.number for row in chunk],
-            [str(row.spec) for row in chunk],
-            [row.failed.brokers for row in chunk],
-            [row.failed.racks for row in chunk],
-            *zip(*outcomes, strict=True),
-        ]
-        schema = failures_schema()
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+    rows = (
+        (
+            row.number,
+            str(row.spec),
+            row.failed.brokers,
+            row.failed.racks,
+            *what_if.fail(row.failed.brokers),
+        )
+        for row in numbered_sets(specs, what_if.layout.brokers, start, stop)
+    )
+    return batches(rows, failures_schema(), ROWS_PER_BATCH)
 
 
 def failures_table(layout: Layout, specs: Sequence[FailureSpec]) -> pa.Table:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
+from simzk.pipeline.columns import acl_type, acl_value
 from simzk.zookeeper.persistence import SnapshotReader
 
 if TYPE_CHECKING:
@@ -26,14 +27,13 @@ def snapshot_schema() -> pa.Schema:
     """The Arrow schema of the table `zookeeper_snapshot`; docs/pipeline.md says what each column is."""
     import pyarrow as pa
 
-    acl = pa.struct([("perms", pa.int32()), ("scheme", pa.string()), ("id", pa.string())])
     time = pa.timestamp("us", tz="UTC")
     return pa.schema(
         [
             ("file", pa.string()),
             ("path", pa.string()),
             ("data", pa.binary()),
-            ("acl", pa.list_(pa.field("element", acl))),
+            ("acl", acl_type()),
             ("czxid", pa.int64()),
             ("mzxid", pa.int64()),
             ("pzxid", pa.int64()),
@@ -61,7 +61,7 @@ def snapshot_rows(file: str, stream: Readable) -> Iterator[Row]:
             file,
             path,
             node.data,
-            [{"perms": entry.perms, "scheme": entry.id.scheme, "id": entry.id.id} for entry in node.acl],
+            acl_value(node.acl),
             node.czxid,
             node.mzxid,
             node.pzxid,
