@@ -64,3 +64,26 @@ def test_a_module_that_fails_to_load_leaves_the_collector_on(collector: None) ->
     with pytest.raises(ModuleNotFoundError):
         load("simzk.there_is_no_such_module", "value")
     assert gc.isenabled()
+
+
+def test_what_is_loaded_is_old_at_once(collector: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType("made_of_much")
+    made = module.__dict__["value"] = [[number] for number in range(1000)]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    gc.enable()
+    assert load(module.__name__, "value") is made
+    young = {id(one) for generation in (0, 1) for one in gc.get_objects(generation)}
+    assert not young & {id(one) for one in made}
+    assert gc.get_freeze_count() == 0
+
+
+def test_what_somebody_has_set_aside_stays_there(collector: None) -> None:
+    aside = [[number] for number in range(1000)]
+    gc.enable()
+    gc.freeze()
+    try:
+        load("simzk.errors", "SimzkError")
+        collected = {id(one) for one in gc.get_objects()}
+        assert not collected & {id(one) for one in aside}
+    finally:
+        gc.unfreeze()

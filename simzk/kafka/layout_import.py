@@ -8,7 +8,7 @@ no leader, an empty ISR.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from simzk.kafka.schemas import broker_registration, config, partition_state, to
 from simzk.partitions.arrays import MAX_BROKER_ID, NONE, pack
 from simzk.partitions.layouts import Brokers, Layout
 from simzk.partitions.layouts.problems import find_problems
+from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,7 +9,7 @@ Rules of the module:
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
@@ -17,6 +17,7 @@ from simzk.kafka.schemas import controller as controller_schema
 from simzk.kafka.schemas import partition_state
 from simzk.kafka.schemas import topic as topic_schema
 from simzk.kafka.schemas.topic import TopicZnode
+from simzk.tuples import NamedTuple
 from simzk.zookeeper.transactions import (
     CloseSessionTxn,
     CreateTxn,

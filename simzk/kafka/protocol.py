@@ -7,7 +7,9 @@ comes from a controller that is no more, or is meant for an earlier life of the 
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

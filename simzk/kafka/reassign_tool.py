@@ -9,13 +9,14 @@ Rules of the module:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError
 from simzk.kafka.controller.scala_set import mutable_partitions, partition_set
 from simzk.kafka.protocol import AlterReassignmentsRequest
 from simzk.kafka.schemas import admin
 from simzk.kafka.schemas.json_text import write
+from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.schemas import broker_registration, partition_state, topic
+from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from pathlib import Path

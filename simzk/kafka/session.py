@@ -14,10 +14,11 @@ Rules of the module (docs/reference/kafka.md §1.10, §2.15; the ZooKeeper clien
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from simzk.kafka.zookeeper_host import Link, ZooKeeperHost
 from simzk.simulation import Future, Process, gather
+from simzk.tuples import NamedTuple
 from simzk.zookeeper.replies import Closed, Code, ConnectResponse, EventType, Outgoing, Reply, WatchedEvent
 from simzk.zookeeper.requests import (
     CloseSession,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from simzk.partitions.scala_order import Scala, product_hash, string_hash, topic_partition_hash
 from simzk.partitions.states import LeaderAndIsr
+from simzk.tuples import NamedTuple
 
 NO_LEADER = -1
 

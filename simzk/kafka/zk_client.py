@@ -9,7 +9,7 @@ Rules of the module (docs/reference/kafka.md §1.10, §2.2; KafkaZkClient):
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
@@ -24,6 +24,7 @@ from simzk.kafka.schemas.cluster import (
 )
 from simzk.kafka.schemas.topic import TopicZnode
 from simzk.kafka.topic_partition import ReplicaAssignment
+from simzk.tuples import NamedTuple
 from simzk.zookeeper.replies import Code, OperationResult, Reply, Stat
 from simzk.zookeeper.requests import OPEN_ACL, Check, Create, Delete, Exists, GetChildren2, GetData, Multi, SetData
 

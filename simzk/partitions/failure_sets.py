@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import combinations, islice
 from math import comb
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError
+from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

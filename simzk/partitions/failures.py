@@ -13,7 +13,7 @@ Rules of the module (docs/reference/kafka.md §2.6, §2.7):
 from __future__ import annotations
 
 from functools import reduce
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from simzk.partitions.elections import elect_offline
 from simzk.partitions.isr import remove_from_isr
 from simzk.partitions.rules import LATEST, ElectionRules
 from simzk.partitions.states import States, written
+from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,13 +9,12 @@ Rules of the module (docs/reference/kafka.md §2.6 "Remove a replica from the IS
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from simzk.partitions.arrays import NONE, BoolArray, IntArray, any_of, contained, keep, sizes, widen
 from simzk.partitions.rules import LATEST, ElectionRules, LastMember
 from simzk.partitions.scala_order import SMALL, Scala, immutable_order
+from simzk.tuples import NamedTuple
 
 
 class IsrRemoval(NamedTuple):

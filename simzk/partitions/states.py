@@ -9,11 +9,12 @@ Rules of the module (docs/reference/kafka.md §1.6):
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 
 from simzk.partitions.arrays import NONE, BoolArray, IntArray
+from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -13,12 +13,13 @@ Brokers are positions in `Brokers.ids` in here, so that no array is as long as t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from simzk.partitions.arrays import NONE, sizes
 from simzk.partitions.elections import elect_offline, live_members
+from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

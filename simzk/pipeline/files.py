@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import glob
 from pathlib import Path
-from typing import NamedTuple
 
 from simzk.errors import ConfigError
+from simzk.tuples import NamedTuple
 from simzk.zookeeper.persistence.file_names import VERSION_FOLDER, zxid_of
 
 

@@ -7,11 +7,12 @@ is its number, so that any slice is the same set of rows wherever it is computed
 from __future__ import annotations
 
 from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from simzk.partitions.failure_sets import FailureSpec
 from simzk.partitions.what_if import Outcome, WhatIf
 from simzk.pipeline.columns import batches
+from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

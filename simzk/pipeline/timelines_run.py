@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import simzk.pipeline
 from simzk.errors import ConfigError
@@ -16,6 +16,7 @@ from simzk.pipeline.files import find_files
 from simzk.pipeline.kafka_changes import changes_of
 from simzk.pipeline.sweep import in_words
 from simzk.pipeline.zookeeper_sources import FAILFAST, PERMISSIVE
+from simzk.tuples import NamedTuple
 from simzk.zookeeper.persistence.file_names import LOG, SNAPSHOT
 
 if TYPE_CHECKING:

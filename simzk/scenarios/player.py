@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import traceback
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -24,6 +24,7 @@ from simzk.scenarios.reader import step_waits
 from simzk.simulation import FaultPlan, Monitor
 from simzk.simulation.faults import CUT, EXPIRE, KILL, PAUSE
 from simzk.simulation.history import format_time
+from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping

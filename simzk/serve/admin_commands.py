@@ -10,9 +10,10 @@ Source: org.apache.zookeeper.server.admin.Commands.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from simzk.serve import admin_place
+from simzk.tuples import NamedTuple
 from simzk.wire import monitoring, prometheus
 
 if TYPE_CHECKING:

@@ -11,11 +11,12 @@ Source: FileTxnSnapLog, FileTxnLog.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError
 from simzk.serve.purge import Numbered
 from simzk.serve.snapshot_file import open_snapshot
+from simzk.tuples import NamedTuple
 from simzk.zookeeper.persistence import MAX_ENTRY_BYTES, Restoration, SnapshotReader, TransactionLogReader
 from simzk.zookeeper.persistence.file_names import LOG, SNAPSHOT, VERSION_FOLDER, zxid_of
 

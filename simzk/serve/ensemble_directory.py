@@ -14,12 +14,13 @@ Source: QuorumPeer.loadDataBase, FastLeaderElection.totalOrderPredicate, Learner
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError
 from simzk.serve.data_directory import DataDirectory
 from simzk.serve.directory_reader import Loss, refusing
 from simzk.serve.small_file import write_whole
+from simzk.tuples import NamedTuple
 from simzk.zookeeper.ensemble import Ensemble
 from simzk.zookeeper.ensemble.membership import membership_of
 

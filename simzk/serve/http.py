@@ -15,11 +15,12 @@ import json
 from email.utils import formatdate
 from html import escape
 from http import HTTPStatus
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote, urlsplit
 from zlib import crc32
 
 from simzk.serve.tcp import bind, name_of
+from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

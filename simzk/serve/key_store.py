@@ -19,10 +19,11 @@ import ssl
 import struct
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError
 from simzk.serve.tls import read_store
+from simzk.tuples import NamedTuple
 
 try:
     from cryptography.exceptions import UnsupportedAlgorithm

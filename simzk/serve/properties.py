@@ -11,9 +11,10 @@ Source: java.util.Properties.load.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError
+from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

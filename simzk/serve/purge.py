@@ -5,9 +5,10 @@ Source: PurgeTxnLog, FileSnap.findNValidSnapshots, SnapStream.isValidSnapshot.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from simzk.serve.snapshot_file import looks_whole
+from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,9 +12,10 @@ Source: QuorumPeerConfig.parseProperties and whoever reads the system properties
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from simzk.serve import zoo_cfg_values as values
+from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,9 +20,10 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from simzk.errors import SimzkError
+from simzk.tuples import NamedTuple
 
 State = TypeVar("State", bound=Hashable)
 Asked = TypeVar("Asked")

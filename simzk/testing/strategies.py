@@ -14,9 +14,11 @@ Rules of this module:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from hypothesis import strategies as st
+
+from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     import simzk

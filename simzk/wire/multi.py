@@ -11,8 +11,9 @@ Source: org.apache.zookeeper.MultiOperationRecord, Op, MultiResponse.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
+from simzk.tuples import NamedTuple
 from simzk.wire.records import MULTI_HEADER, NAMES, MultiHeader
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.jute import BOOLEAN, BUFFER, INT, LONG, TEXT, Codec, MalformedError, record

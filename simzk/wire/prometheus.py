@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from simzk.tuples import NamedTuple
 from simzk.wire import monitoring
 
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ Source: ServerStats, ServerCnxn, AvgMinMaxCounter.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
+from simzk.tuples import NamedTuple
 from simzk.wire.operations import BY_REQUEST
 from simzk.wire.records import NOTIFICATION_XID
 from simzk.zookeeper import requests as req

@@ -11,8 +11,9 @@ Source: ZooKeeperServer.checkACL, PrepRequestProcessor.fixupACL, org.apache.zook
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from simzk.tuples import NamedTuple
 from simzk.zookeeper.ip_scheme import ip_is_valid, ip_matches
 from simzk.zookeeper.jute import decode_text
 from simzk.zookeeper.refused import RefusedError

@@ -13,7 +13,9 @@ import codecs
 import re
 import struct
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable

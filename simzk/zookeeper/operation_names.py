@@ -8,8 +8,9 @@ Rules of this module:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from simzk.tuples import NamedTuple
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.replies import Code
 

@@ -11,8 +11,9 @@ Source: PrepRequestProcessor.pRequest2Txn.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from simzk.tuples import NamedTuple
 from simzk.zookeeper import acl as acls
 from simzk.zookeeper import requests as req
 from simzk.zookeeper import transactions as txns

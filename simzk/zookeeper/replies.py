@@ -8,7 +8,8 @@ Rules of this module:
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import NamedTuple
+
+from simzk.tuples import NamedTuple
 
 
 class Code(IntEnum):

@@ -9,7 +9,7 @@ Rules of this module:
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from simzk.tuples import NamedTuple
 
 
 class Id(NamedTuple):

@@ -14,8 +14,9 @@ Source: org.apache.zookeeper.server.DataTree.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from simzk.tuples import NamedTuple
 from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.acl import READ_ACL
 from simzk.zookeeper.acl_cache import ACLCache

@@ -12,8 +12,9 @@ Source: org.apache.zookeeper.server.watch.WatchManager.
 from __future__ import annotations
 
 from enum import IntEnum, IntFlag
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
+from simzk.tuples import NamedTuple
 from simzk.zookeeper.paths import ancestors_of
 from simzk.zookeeper.replies import EventType, WatchedEvent
 from simzk.zookeeper.summary import Summary

@@ -13,7 +13,7 @@ Both ways are held equal by tests/kafka/columnar/test_batches.py.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from simzk.kafka.columnar.partition_columns import NO_STATE
 from simzk.kafka.schemas import partition_state
 from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
 from simzk.partitions.arrays import NONE, any_of, contained, widen
+from simzk.tuples import NamedTuple
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.acl import READ
 from simzk.zookeeper.replies import Code, Reply

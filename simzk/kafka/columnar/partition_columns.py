@@ -9,7 +9,7 @@ Rules of this module:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from simzk.kafka.schemas import partition_state
 from simzk.kafka.topic_partition import NO_LEADER, LeaderAndIsr
 from simzk.partitions.arrays import MAX_BROKER_ID
 from simzk.partitions.packed_records import PackedRecords
+from simzk.tuples import NamedTuple
 from simzk.zookeeper.requests import OPEN_ACL
 
 if TYPE_CHECKING:

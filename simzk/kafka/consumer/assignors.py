@@ -10,11 +10,12 @@ Rules of the module (docs/reference/kafka.md §4.4; PartitionAssignor):
 from __future__ import annotations
 
 from itertools import cycle
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from simzk.kafka.consumer.errors import AssignmentError
 from simzk.kafka.topic_partition import TopicPartition
 from simzk.partitions.scala_order import string_hash
+from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -12,7 +12,7 @@ Rules of the module (docs/reference/kafka.md §4; ZookeeperConsumerConnector):
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError
 from simzk.kafka import paths
@@ -26,6 +26,7 @@ from simzk.kafka.schemas.consumer import ConsumerRegistration
 from simzk.kafka.topic_partition import TopicPartition
 from simzk.partitions.scala_order import immutable_order, mutable_order
 from simzk.simulation import Future, History, Process, Scheduler
+from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from simzk.kafka.consumer.config import ConsumerConfig

@@ -8,7 +8,7 @@ Rules of the module (ControllerContext; docs/reference/kafka.md §2.3):
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from simzk.errors import LayoutError
 from simzk.kafka.controller.scala_set import (
@@ -28,6 +28,7 @@ from simzk.kafka.topic_partition import (
 from simzk.partitions.arrays import BoolArray, IntArray, broker_mask, pack
 from simzk.partitions.scala_order import SMALL, Scala, mutable_order
 from simzk.partitions.table import PartitionTable
+from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

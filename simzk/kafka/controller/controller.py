@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
@@ -29,6 +29,7 @@ from simzk.kafka.schemas.cluster import DISABLED, ENABLED, decode_feature
 from simzk.kafka.session import SessionExpiredError, ZooKeeperSession
 from simzk.kafka.zk_client import ANY_VERSION, UNCLEAN_KEY, ControllerMovedError, KafkaZooKeeperClient, ZooKeeperRefused
 from simzk.simulation import Future, History, Process, Queue, Task, Timer
+from simzk.tuples import NamedTuple
 from simzk.zookeeper.replies import EventType
 from simzk.zookeeper.requests import Delete, SetData
 

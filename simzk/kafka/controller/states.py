@@ -8,7 +8,9 @@ Rules of the module:
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
+
+from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

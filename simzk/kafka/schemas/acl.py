@@ -10,10 +10,11 @@ Rules of the module:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from simzk.errors import ZnodeError
 from simzk.kafka.schemas.json_text import read_object, write
+from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from simzk.errors import ZnodeError
 from simzk.kafka.schemas.json_text import JsonObject, read_object, write, write_spaced
+from simzk.tuples import NamedTuple
 
 
 class BrokerRegistration(NamedTuple):

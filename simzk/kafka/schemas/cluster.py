@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from simzk.kafka.schemas.json_text import read_object, write
+from simzk.tuples import NamedTuple
 
 PRODUCER_ID_BLOCK_SIZE = 1000
 DISABLED, ENABLED = 0, 1

@@ -9,10 +9,11 @@ What is written, by release (TopicCount, Json of the release):
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from simzk.errors import ZnodeError
 from simzk.kafka.schemas.json_text import read_object, write
+from simzk.tuples import NamedTuple
 
 STATIC, WHITE_LIST, BLACK_LIST = "static", "white_list", "black_list"
 OFFSET_MAX = 2**63 - 1

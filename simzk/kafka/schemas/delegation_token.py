@@ -9,12 +9,13 @@ Rules of the module:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from simzk.kafka.schemas.config import sanitize
 from simzk.kafka.schemas.json_text import read_object, write
 from simzk.partitions.scala_order import immutable_order
+from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from simzk.partitions.scala_order import Scala

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from simzk.kafka.schemas.json_text import read_object, write
 from simzk.partitions.scala_order import immutable_order
+from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from simzk.partitions.scala_order import Scala

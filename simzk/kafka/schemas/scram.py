@@ -13,9 +13,10 @@ import base64
 import binascii
 import hashlib
 import hmac
-from typing import Final, NamedTuple
+from typing import Final
 
 from simzk.errors import ConfigError, ZnodeError
+from simzk.tuples import NamedTuple
 
 MECHANISMS: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 """The hash of each mechanism."""

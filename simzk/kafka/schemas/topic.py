@@ -6,11 +6,12 @@ an immutable one up to 2.3, a mutable one from 2.4 on. The map that is given is 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from simzk.kafka.schemas.json_text import read_object, write, write_spaced
 from simzk.kafka.topic_partition import ReplicaAssignment
 from simzk.partitions.scala_order import Scala, immutable_order, mutable_order
+from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from simzk.tuples import NamedTuple
 from simzk.zookeeper.connection import Connection
 
 if TYPE_CHECKING:

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import re
 from ipaddress import IPv6Address, ip_address
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from simzk.tuples import NamedTuple
 from simzk.zookeeper.hash_order import clone_capacity, spread
 from simzk.zookeeper.refused import RefusedError
 from simzk.zookeeper.replies import Code

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import NamedTuple
+
+from simzk.tuples import NamedTuple
 
 
 class DamageKind(Enum):

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import struct
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from zlib import adler32
 
+from simzk.tuples import NamedTuple
 from simzk.zookeeper.jute import BUFFER, INT, LONG, TEXT, MalformedError, packed
 from simzk.zookeeper.jute_records import ACLS
 from simzk.zookeeper.persistence.damage import Damage, DamageKind
