@@ -7,17 +7,15 @@ Rules of this module:
 
 from __future__ import annotations
 
-from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from kazoo.client import KazooClient
-from kazoo.exceptions import KazooException, NoNodeError
-from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.exceptions import NoAuthError
 
 from simzk.errors import ConfigError
 from simzk.kafka import paths
 from simzk.kafka.layout_import import layout_from_tree
 from simzk.kafka.schemas import topic
+from simzk.pipeline.live_tree import Guest, session
 from simzk.serve.directory_reader import DirectoryReader, refusing
 
 if TYPE_CHECKING:
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
 
 WINDOW = 128
 """Requests under way at once: enough to keep a server busy, few enough to leave it to others."""
-_PATIENCE_S = 15.0
 _READ = (paths.BROKER_IDS, paths.TOPICS, "/config/topics")
 
 
@@ -68,53 +65,36 @@ def layout_of_server(hosts: str, tell: Callable[[str], None]) -> Layout:
         ConfigError: nobody answers there.
         LayoutError, ZnodeError: as `layout_of_directory`.
     """
-    client = KazooClient(hosts, read_only=True)
-    try:
-        client.start(_PATIENCE_S)
-        return layout_from_tree(dict(_read(client, tell)), where=hosts)
-    except (KazooTimeoutError, KazooException) as error:
-        what = "nobody answers" if isinstance(error, KazooTimeoutError) else f"it cannot be read: {error!r}"
-        raise ConfigError(what, where=hosts, right="a running ZooKeeper, HOST:PORT[/chroot]") from error
-    finally:
-        client.stop()
-        client.close()
+    with session(hosts) as client:
+        return layout_from_tree(dict(_read(Guest(client, WINDOW), tell)), where=hosts)
 
 
-def _read(client: KazooClient, tell: Callable[[str], None]) -> Iterator[tuple[str, bytes | None]]:
-    names = _children(client, paths.TOPICS)
-    yield from _get(client, [f"{paths.BROKER_IDS}/{name}" for name in _children(client, paths.BROKER_IDS)])
+def _read(guest: Guest, tell: Callable[[str], None]) -> Iterator[tuple[str, bytes | None]]:
+    names = _children(guest, paths.TOPICS)
+    yield from _get(guest, [f"{paths.BROKER_IDS}/{name}" for name in _children(guest, paths.BROKER_IDS)])
     states: list[str] = []
-    for path, data in _get(client, [f"{paths.TOPICS}/{name}" for name in names]):
+    for path, data in _get(guest, [f"{paths.TOPICS}/{name}" for name in names]):
         yield path, data
         states.extend(f"{path}/partitions/{partition}/state" for partition in topic.decode(path, data).partitions)
-    yield from _get(client, [f"/config/topics/{name}" for name in names])
-    for count, found in enumerate(_get(client, states), start=1):
+    yield from _get(guest, [f"/config/topics/{name}" for name in names])
+    for count, found in enumerate(_get(guest, states), start=1):
         if count % 1000 == 0 or count == len(states):
             tell(f"{count:,} of {len(states):,} partitions")
         yield found
 
 
-def _children(client: KazooClient, path: str) -> list[str]:
-    try:
-        return list(client.get_children(path))
-    except NoNodeError:
-        return []
+def _children(guest: Guest, path: str) -> list[str]:
+    return [name for _, names in guest.ask("get_children", [path]) for name in _readable(path, names)]
 
 
-def _get(client: KazooClient, wanted: Iterable[str]) -> Iterator[tuple[str, bytes | None]]:
+def _get(guest: Guest, wanted: Iterable[str]) -> Iterator[tuple[str, bytes | None]]:
     """The data of znodes in their order; those that are gone, or were never there, are left out."""
-    under_way: deque[tuple[str, object]] = deque()
-    for path in wanted:
-        under_way.append((path, client.get_async(path)))
-        if len(under_way) >= WINDOW:
-            yield from _answer(*under_way.popleft())
-    while under_way:
-        yield from _answer(*under_way.popleft())
+    for path, found in guest.ask("get", wanted):
+        yield path, _readable(path, found)[0]
 
 
-def _answer(path: str, request: object) -> Iterator[tuple[str, bytes | None]]:
-    try:
-        data: bytes | None = request.get(timeout=_PATIENCE_S)[0]  # type: ignore[attr-defined]  # kazoo's IAsyncResult
-    except NoNodeError:
-        return
-    yield path, data
+def _readable(path: str, found: Any) -> Any:
+    """An answer that is one: a layout without what may not be read would be another cluster's."""
+    if isinstance(found, NoAuthError):
+        raise ConfigError("it may not be read", where=path, right="a ZooKeeper whose znodes everybody may read")
+    return found

@@ -12,19 +12,21 @@ def register(spark: SparkSession) -> None:
     """Make simzk's data sources known to a session.
 
     `simzk_failures` is a layout and failure sets, one row a failure set; `zookeeper_log` and `zookeeper_snapshot` are
-    files of a real ZooKeeper, one row a transaction or a znode::
+    files of a real ZooKeeper, one row a transaction or a znode, and `zookeeper` is the tree of a live one::
 
         simzk.pipeline.register(spark)
         spark.read.format("simzk_failures").option("fail", "brokers:1,racks:1").load("cluster.parquet")
         spark.read.format("zookeeper_log").load("/var/lib/zookeeper").where("operation = 'setData'")
+        spark.read.format("zookeeper").option("hosts", "zk1:2181,zk2:2181").option("chroot", "/kafka").load("/brokers")
 
     Args:
         spark: the session; its workers must be able to import simzk and to read the layout at the path given.
     """
     from simzk.pipeline.failures import FailuresSource
+    from simzk.pipeline.live_source import LiveSource
     from simzk.pipeline.zookeeper_sources import LogSource, SnapshotSource
 
     # A source that takes filters is refused where Spark would not hand it any.
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
-    for source in (FailuresSource, LogSource, SnapshotSource):
+    for source in (FailuresSource, LiveSource, LogSource, SnapshotSource):
         spark.dataSource.register(source)

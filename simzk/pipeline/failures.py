@@ -17,6 +17,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from simzk.errors import ConfigError
 from simzk.partitions.layouts import read_brokers, read_layout
 from simzk.partitions.what_if import WhatIf
+from simzk.pipeline.options import number
 from simzk.pipeline.outcomes import count_sets, failure_batches, failures_schema, parse_specs
 
 if TYPE_CHECKING:
@@ -48,10 +49,8 @@ class FailuresSource(DataSource):
         path = self.options.get("path")
         if path is None:
             raise ConfigError("simzk_failures reads a layout", right='load("layout.parquet")')
-        tasks = self.options.get("numPartitions")
-        if tasks is not None and not (tasks.isdecimal() and int(tasks) > 0):
-            raise ConfigError(f"{tasks!r} tasks cannot be", where="numPartitions", right="1 or more")
-        return FailuresReader(path, parse_specs(self.options.get("fail", "brokers:1")), int(tasks) if tasks else None)
+        tasks = number(self.options, "numPartitions", 1) if "numPartitions" in self.options else None
+        return FailuresReader(path, parse_specs(self.options.get("fail", "brokers:1")), tasks)
 
 
 class Slice(InputPartition):

@@ -30,6 +30,7 @@ from simzk.errors import ConfigError
 from simzk.pipeline.columns import batches
 from simzk.pipeline.files import NumberedFile, find_files
 from simzk.pipeline.log_table import log_rows, log_schema
+from simzk.pipeline.options import mode_of, number, sound
 from simzk.pipeline.snapshot_table import snapshot_rows, snapshot_schema
 from simzk.zookeeper.persistence.file_names import LOG, SNAPSHOT
 from simzk.zookeeper.persistence.packed import unpacked
@@ -42,8 +43,6 @@ if TYPE_CHECKING:
 
 SPLIT_BYTES = 64 << 20
 """So much of a log a task reads where `splitBytes` is not given: a log as the server preallocates it."""
-
-PERMISSIVE, DROPMALFORMED, FAILFAST = MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
 
 _LAST_ZXID = (1 << 63) - 1
 
@@ -65,10 +64,7 @@ class _Source(DataSource):
         path = self.options.get("path")
         if path is None:
             raise ConfigError(f"{self.name()} reads files", right='load("/path/to/dataDir")')
-        mode = self.options.get("mode", PERMISSIVE).upper()
-        if mode not in MODES:
-            raise ConfigError(f"there is no mode {mode}", where="mode", right=", ".join(MODES))
-        return find_files(kind, path), mode
+        return find_files(kind, path), mode_of(self.options)
 
 
 class LogSource(_Source):
@@ -85,11 +81,8 @@ class LogSource(_Source):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the logs that the options name."""
-        split = self.options.get("splitBytes", str(SPLIT_BYTES))
-        if not (split.isdecimal() and int(split) > 0):
-            raise ConfigError(f"{split!r} bytes cannot be", where="splitBytes", right="1 or more")
         files, mode = self._option(LOG)
-        return LogReader(files, mode, int(split))
+        return LogReader(files, mode, number(self.options, "splitBytes", SPLIT_BYTES))
 
 
 class SnapshotSource(_Source):
@@ -176,7 +169,7 @@ class LogReader(DataSourceReader):
         path = Path(partition.path)
         with _opened(path) as stream:
             rows = log_rows(partition.path, stream, partition.start, partition.stop, self.operations)
-            yield from batches(_sound(rows, self.mode), log_schema())
+            yield from batches(sound(rows, self.mode), log_schema())
 
 
 class SnapshotFilesReader(DataSourceReader):
@@ -196,19 +189,8 @@ class SnapshotFilesReader(DataSourceReader):
         path = Path(partition.path)
         with path.open("rb") as stream:
             rows = snapshot_rows(partition.path, unpacked(stream, path.suffix))
-            yield from batches(_sound(rows, self.mode), snapshot_schema())
+            yield from batches(sound(rows, self.mode), snapshot_schema())
 
 
 def _opened(path: Path) -> IO[bytes]:
     return gzip.open(path) if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
-
-
-def _sound(rows: Iterator[tuple[object, ...]], mode: str) -> Iterator[tuple[object, ...]]:
-    """The rows, with what is damaged treated as the mode says; `damage` is the last column."""
-    for row in rows:
-        if row[-1] is not None:
-            if mode == FAILFAST:
-                raise ConfigError(str(row[-1]), where=str(row[0]), right="a whole file, or mode PERMISSIVE")
-            if mode == DROPMALFORMED:
-                continue
-        yield row

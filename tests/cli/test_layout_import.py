@@ -74,7 +74,7 @@ def test_what_cannot_be_is_one_line(simzk: Simzk, tmp_path: Path, arguments: tup
 
 
 def test_a_server_that_is_not_there_is_named(simzk: Simzk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("simzk.cli.layout_sources._PATIENCE_S", 0.2)
+    monkeypatch.setattr("simzk.pipeline.live_tree.PATIENCE_S", 0.2)
     hosts = "127.0.0.1:1"  # where nobody may listen
     done = simzk("layout", "import", "--zookeeper", hosts, "--out", tmp_path / "layout.json")
     assert done.status == 2

@@ -86,7 +86,7 @@ def test_what_fails_in_a_worker_is_told_in_one_line(spark: SparkSession, layout:
     [
         ({"fail": "brokers:13"}, "brokers:13 cannot fail: there are 12 live brokers"),
         ({"fail": "everything"}, "'everything' is no failure"),
-        ({"numPartitions": "0"}, "numPartitions: '0' tasks cannot be; expected 1 or more"),
+        ({"numPartitions": "0"}, "numPartitions: '0' cannot be; expected 1 or more"),
         ({"path": None}, "simzk_failures reads a layout"),
     ],
 )

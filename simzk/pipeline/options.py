@@ -1,0 +1,50 @@
+"""What the options of the data sources have in common: how they are read, and what is done with what is damaged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simzk.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+PERMISSIVE, DROPMALFORMED, FAILFAST = MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
+
+
+def number(options: Mapping[str, str], name: str, default: int, least: int = 1) -> int:
+    """An option that is a number.
+
+    Raises:
+        ConfigError: it is none, or less than the least.
+
+    >>> number({"splitBytes": "4096"}, "splitBytes", 1), number({}, "splitBytes", 1)
+    (4096, 1)
+    """
+    text = options.get(name, str(default))
+    if not (text.isdecimal() and text.isascii() and int(text) >= least):
+        raise ConfigError(f"{text!r} cannot be", where=name, right=f"{least} or more")
+    return int(text)
+
+
+def mode_of(options: Mapping[str, str]) -> str:
+    """The option `mode`: what is done with what is damaged.
+
+    Raises:
+        ConfigError: there is no such mode.
+    """
+    mode = options.get("mode", PERMISSIVE).upper()
+    if mode not in MODES:
+        raise ConfigError(f"there is no mode {mode}", where="mode", right=", ".join(MODES))
+    return mode
+
+
+def sound(rows: Iterator[tuple[object, ...]], mode: str) -> Iterator[tuple[object, ...]]:
+    """The rows of a table whose last column is `damage`, with what is damaged treated as the mode says."""
+    for row in rows:
+        if row[-1] is not None:
+            if mode == FAILFAST:
+                raise ConfigError(str(row[-1]), where=str(row[0]), right="what is whole, or mode PERMISSIVE")
+            if mode == DROPMALFORMED:
+                continue
+        yield row
