@@ -101,8 +101,8 @@ class Access(NamedTuple):
         """What Kafka calls a path below the chroot."""
         return path.removeprefix(self.chroot) or "/"
 
-    def _all(self, found: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        return None if found is None else tuple(self.below(path) for path in found)
+    def _all(self, found: tuple[str | None, ...] | None) -> tuple[str | None, ...] | None:
+        return None if found is None else tuple(path and self.below(path) for path in found)
 
 
 AT_THE_ROOT: Final = Access()

@@ -174,8 +174,7 @@ class Facade(ABC):
         """Let the next `n` requests of a kind fail before they reach the server; nothing of them is applied.
 
         Args:
-            op: the kazoo method that sends the request: "create", "get", "set", "delete", "exists", "get_children",
-                "get_acls", "set_acls", "sync", "transaction", "add_auth", "reconfig".
+            op: what the request is called (simzk.zookeeper.operations), as kazoo's method: "create", "transaction".
             error: kazoo's exception class. `ConnectionLoss` cuts the connection, `SessionExpiredError` ends the
                 session, any other is answered as an error of the request.
             n: how many requests, of all clients together.

@@ -6,7 +6,6 @@ The mirror of `server_connection`; tests and the differential comparison speak t
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
 
 from simzk.wire.frames import FrameBuffer, framed, new_frame
 from simzk.wire.multi import read_results
@@ -21,16 +20,17 @@ from simzk.wire.records import (
     WATCHER_EVENT,
     RequestHeader,
 )
+from simzk.zookeeper import requests as req
 from simzk.zookeeper.jute import MalformedError
 from simzk.zookeeper.replies import ConnectResponse, EventType, Reply, WatchedEvent
-
-if TYPE_CHECKING:
-    from simzk.zookeeper import requests as req
 
 _UNLIMITED = (1 << 31) - 1
 """The server's replies are not limited in size (§1.4)."""
 
 _REPLY_HEADER_BYTES = 16
+_CREATE_SESSION_OPCODE = BY_REQUEST[req.CreateSession].opcode
+_RESPONSE_VERSION = 0
+"""What a connect response begins with, where a reply has its xid."""
 
 
 class ClientConnection:
@@ -60,6 +60,9 @@ class ClientConnection:
         self._unanswered.append(opcode)
         return framed(out)
 
+    def _awaits_session(self) -> bool:
+        return bool(self._unanswered) and self._unanswered[0] == _CREATE_SESSION_OPCODE
+
     def receive_data(self, data: bytes) -> list[ConnectResponse | Reply | WatchedEvent]:
         """What arrives with these bytes, in order.
 
@@ -79,6 +82,10 @@ class ClientConnection:
             if error or state != SYNC_CONNECTED or path is None:
                 raise MalformedError("an event that no server sends")
             return _whole(WatchedEvent(EventType(kind), path, zxid), at, frame)
+        if xid == _RESPONSE_VERSION and self._awaits_session() and len(frame) != _REPLY_HEADER_BYTES:
+            self._unanswered.popleft()
+            response, at = CONNECT_RESPONSE.read(frame, 0)
+            return _whole(response, at, frame)
         if not self._unanswered:
             raise MalformedError(f"a reply to xid {xid}, which was not asked")
         operation = BY_OPCODE.get(self._unanswered.popleft())

@@ -18,6 +18,7 @@ from simzk.wire.records import MULTI_HEADER, NAMES, MultiHeader
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.jute import BOOLEAN, BUFFER, INT, LONG, TEXT, Codec, MalformedError, record
 from simzk.zookeeper.jute_records import ACLS, STAT
+from simzk.zookeeper.operations import BY_REQUEST
 from simzk.zookeeper.replies import OperationResult
 
 CREATE = record(req.Create, TEXT, BUFFER, ACLS, INT)
@@ -50,19 +51,24 @@ class Part(NamedTuple):
     result: Codec[Any]
 
 
+def _part(kind: type, codec: Codec[Any], result: Codec[Any], *, told_as: type | None = None) -> Part:
+    """The part of a kind of request; its type is the opcode of that request, its result's that of `told_as`."""
+    return Part(BY_REQUEST[kind].opcode, codec, BY_REQUEST[told_as or kind].opcode, result)
+
+
 WRITE_PARTS: dict[type, Part] = {
-    req.Create: Part(1, CREATE, 1, TEXT),
-    req.Create2: Part(15, CREATE_2, 15, PATH_AND_STAT),
+    req.Create: _part(req.Create, CREATE, TEXT),
+    req.Create2: _part(req.Create2, CREATE_2, PATH_AND_STAT),
     # Their results have the type of create2 (§1.6).
-    req.CreateContainer: Part(19, CREATE_CONTAINER, 15, PATH_AND_STAT),
-    req.CreateTTL: Part(21, CREATE_TTL, 15, PATH_AND_STAT),
-    req.Delete: Part(2, DELETE, 2, NOTHING),
-    req.SetData: Part(5, SET_DATA, 5, STAT),
-    req.Check: Part(13, CHECK, 13, NOTHING),
+    req.CreateContainer: _part(req.CreateContainer, CREATE_CONTAINER, PATH_AND_STAT, told_as=req.Create2),
+    req.CreateTTL: _part(req.CreateTTL, CREATE_TTL, PATH_AND_STAT, told_as=req.Create2),
+    req.Delete: _part(req.Delete, DELETE, NOTHING),
+    req.SetData: _part(req.SetData, SET_DATA, STAT),
+    req.Check: _part(req.Check, CHECK, NOTHING),
 }
 READ_PARTS: dict[type, Part] = {
-    req.GetData: Part(4, GET_DATA, 4, DATA_AND_STAT),
-    req.GetChildren: Part(8, GET_CHILDREN, 8, NAMES),
+    req.GetData: _part(req.GetData, GET_DATA, DATA_AND_STAT),
+    req.GetChildren: _part(req.GetChildren, GET_CHILDREN, NAMES),
 }
 
 

@@ -1,4 +1,4 @@
-"""The one table of ZooKeeper's requests (§1.5): opcode, request, codecs, kind and permission.
+"""The table of operations (simzk.zookeeper.operations) with the form of each on the wire (§1.5).
 
 The server's and the client's end of a connection, the differential test and the documentation read this table.
 """
@@ -11,34 +11,35 @@ from simzk.tuples import NamedTuple
 from simzk.wire import multi
 from simzk.wire.multi import DATA_AND_STAT, NOTHING, PATH_AND_STAT
 from simzk.wire.records import CLIENT_INFOS, NAMES
+from simzk.zookeeper import operations
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.jute import BOOLEAN, BUFFER, INT, LONG, TEXT, Codec, MalformedError, record, vector
 from simzk.zookeeper.jute_records import ACLS, STAT
-from simzk.zookeeper.prepare import PREPARE
 
 
 class Operation(NamedTuple):
-    """One kind of request.
+    """One kind of request, with its form on the wire.
 
     Attributes:
-        opcode: its number on the wire.
-        request: its class.
+        rule: what it is (simzk.zookeeper.operations).
         codec: of its body.
         reply: of the body of its reply where there was no error; None for the multis, whose body depends on what was
             asked (`multi.write_results`).
-        permission: what a client must be permitted, and where, as §4 says it; empty for nothing.
     """
 
-    opcode: int
-    request: type
+    rule: operations.Operation
     codec: Codec[Any]
     reply: Codec[Any] | None
-    permission: str = ""
 
     @property
-    def is_write(self) -> bool:
-        """Whether it consumes a zxid, even where it fails."""
-        return self.request in PREPARE or self.request in (req.Multi, req.CloseSession)
+    def opcode(self) -> int:
+        """Its number."""
+        return self.rule.opcode
+
+    @property
+    def request(self) -> type:
+        """Its class."""
+        return self.rule.request
 
 
 def _listed(items: Codec[Any]) -> Codec[Any]:
@@ -66,39 +67,45 @@ _ACL_AND_STAT: Codec[Any] = record(lambda *values: values, ACLS, STAT)
 _LIST_AND_STAT: Codec[Any] = record(lambda *values: values, _LIST, STAT)
 _PATH_VECTOR = vector(TEXT)
 
+
+def _form(request: type, codec: Codec[Any], reply: Codec[Any] | None) -> Operation:
+    return Operation(operations.BY_REQUEST[request], codec, reply)
+
+
 OPERATIONS: tuple[Operation, ...] = (
-    Operation(1, req.Create, multi.CREATE, TEXT, "CREATE on the parent"),
-    Operation(2, req.Delete, multi.DELETE, NOTHING, "DELETE on the parent"),
-    Operation(3, req.Exists, record(req.Exists, *_PATH_AND_WATCH), STAT, "READ"),
-    Operation(4, req.GetData, multi.GET_DATA, DATA_AND_STAT, "READ"),
-    Operation(5, req.SetData, multi.SET_DATA, STAT, "WRITE"),
-    Operation(6, req.GetACL, record(req.GetACL, TEXT), _ACL_AND_STAT, "READ or ADMIN"),
-    Operation(7, req.SetACL, record(req.SetACL, TEXT, ACLS, INT), STAT, "ADMIN"),
-    Operation(8, req.GetChildren, multi.GET_CHILDREN, _LIST, "READ"),
-    Operation(9, req.Sync, record(req.Sync, TEXT), TEXT),
-    Operation(11, req.Ping, record(req.Ping), NOTHING),
-    Operation(12, req.GetChildren2, record(req.GetChildren2, *_PATH_AND_WATCH), _LIST_AND_STAT, "READ"),
-    Operation(14, req.Multi, multi.MULTI, None, "what each operation needs"),
-    Operation(15, req.Create2, multi.CREATE_2, PATH_AND_STAT, "CREATE on the parent"),
-    Operation(
-        16, req.Reconfig, record(req.Reconfig, TEXT, TEXT, TEXT, LONG), DATA_AND_STAT, "WRITE on /zookeeper/config"
-    ),
-    Operation(17, req.CheckWatches, record(req.CheckWatches, TEXT, INT), NOTHING),
-    Operation(18, req.RemoveWatches, record(req.RemoveWatches, TEXT, INT), NOTHING),
-    Operation(19, req.CreateContainer, multi.CREATE_CONTAINER, PATH_AND_STAT, "CREATE on the parent"),
-    Operation(20, req.DeleteContainer, record(req.DeleteContainer, _NOT_NULL), NOTHING),
-    Operation(21, req.CreateTTL, multi.CREATE_TTL, PATH_AND_STAT, "CREATE on the parent"),
-    Operation(22, req.MultiRead, multi.MULTI_READ, None, "READ"),
-    Operation(100, req.Auth, record(req.Auth, INT, TEXT, BUFFER), NOTHING),
-    Operation(101, req.SetWatches, record(req.SetWatches, LONG, *[_PATH_VECTOR] * 3), NOTHING),
-    Operation(102, req.Sasl, record(req.Sasl, BUFFER), BUFFER),
-    Operation(103, req.GetEphemerals, record(req.GetEphemerals, TEXT), _LIST),
-    Operation(104, req.GetAllChildrenNumber, record(req.GetAllChildrenNumber, TEXT), INT, "READ"),
-    Operation(105, req.SetWatches2, record(req.SetWatches2, LONG, *[_PATH_VECTOR] * 5), NOTHING),
-    Operation(106, req.AddWatch, record(req.AddWatch, TEXT, INT), INT),
-    Operation(107, req.WhoAmI, record(req.WhoAmI), _listed(CLIENT_INFOS)),
-    Operation(-11, req.CloseSession, record(req.CloseSession), NOTHING),
+    _form(req.Create, multi.CREATE, TEXT),
+    _form(req.Delete, multi.DELETE, NOTHING),
+    _form(req.Exists, record(req.Exists, *_PATH_AND_WATCH), STAT),
+    _form(req.GetData, multi.GET_DATA, DATA_AND_STAT),
+    _form(req.SetData, multi.SET_DATA, STAT),
+    _form(req.GetACL, record(req.GetACL, TEXT), _ACL_AND_STAT),
+    _form(req.SetACL, record(req.SetACL, TEXT, ACLS, INT), STAT),
+    _form(req.GetChildren, multi.GET_CHILDREN, _LIST),
+    _form(req.Sync, record(req.Sync, TEXT), TEXT),
+    _form(req.Ping, record(req.Ping), NOTHING),
+    _form(req.GetChildren2, record(req.GetChildren2, *_PATH_AND_WATCH), _LIST_AND_STAT),
+    _form(req.Multi, multi.MULTI, None),
+    _form(req.Create2, multi.CREATE_2, PATH_AND_STAT),
+    _form(req.Reconfig, record(req.Reconfig, TEXT, TEXT, TEXT, LONG), DATA_AND_STAT),
+    _form(req.CheckWatches, record(req.CheckWatches, TEXT, INT), NOTHING),
+    _form(req.RemoveWatches, record(req.RemoveWatches, TEXT, INT), NOTHING),
+    _form(req.CreateContainer, multi.CREATE_CONTAINER, PATH_AND_STAT),
+    _form(req.DeleteContainer, record(req.DeleteContainer, _NOT_NULL), NOTHING),
+    _form(req.CreateTTL, multi.CREATE_TTL, PATH_AND_STAT),
+    _form(req.MultiRead, multi.MULTI_READ, None),
+    _form(req.Auth, record(req.Auth, INT, TEXT, BUFFER), NOTHING),
+    _form(req.SetWatches, record(req.SetWatches, LONG, *[_PATH_VECTOR] * 3), NOTHING),
+    _form(req.Sasl, record(req.Sasl, BUFFER), BUFFER),
+    _form(req.GetEphemerals, record(req.GetEphemerals, TEXT), _LIST),
+    _form(req.GetAllChildrenNumber, record(req.GetAllChildrenNumber, TEXT), INT),
+    _form(req.SetWatches2, record(req.SetWatches2, LONG, *[_PATH_VECTOR] * 5), NOTHING),
+    _form(req.AddWatch, record(req.AddWatch, TEXT, INT), INT),
+    _form(req.WhoAmI, record(req.WhoAmI), _listed(CLIENT_INFOS)),
+    # Answered by a connect response, which has no header.
+    _form(req.CreateSession, record(req.CreateSession, INT), NOTHING),
+    _form(req.CloseSession, record(req.CloseSession), NOTHING),
 )
 
 BY_OPCODE: dict[int, Operation] = {operation.opcode: operation for operation in OPERATIONS}
 BY_REQUEST: dict[type, Operation] = {operation.request: operation for operation in OPERATIONS}
+assert BY_REQUEST.keys() == operations.BY_REQUEST.keys() - operations.of_kind(operations.Kind.PART)

@@ -33,6 +33,7 @@ from simzk.wire.records import (
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.jute import MalformedError
 from simzk.zookeeper.jute_records import STAT_LAYOUT
+from simzk.zookeeper.operations import Kind, of_kind
 from simzk.zookeeper.replies import PING_XID, Closed, ConnectResponse, Outgoing, Reply, Stat, WatchedEvent
 
 DEFAULT_MAX_BYTES = 0xFFFFF
@@ -46,7 +47,9 @@ _FRAMED_REPLY = struct.Struct(">iiqi")
 _pack_reply = _FRAMED_REPLY.pack
 _FRAMED_STAT_REPLY = struct.Struct(_FRAMED_REPLY.format + STAT_LAYOUT)
 _pack_stat_reply, _STAT_REPLY_BYTES = _FRAMED_STAT_REPLY.pack, _FRAMED_STAT_REPLY.size - _LENGTH_BYTES
-_MULTI_OPCODE = BY_REQUEST[req.Multi].opcode
+_MULTI_OPCODE, _CREATE_SESSION_OPCODE = BY_REQUEST[req.Multi].opcode, BY_REQUEST[req.CreateSession].opcode
+# Read where bytes are: what does not parse there ends the connection (ZooKeeperServer.processPacket).
+_READ_AT_ONCE = frozenset(BY_REQUEST[kind].opcode for kind in of_kind(Kind.CONNECTION))
 # Two columns of the table, since every request passes here.
 _READERS = {opcode: operation.codec.read for opcode, operation in BY_OPCODE.items()}
 _WRITERS = {kind: operation.reply.write for kind, operation in BY_REQUEST.items() if operation.reply is not None}
@@ -100,7 +103,10 @@ class ServerConnection:
         if self._connected and len(data) >= _PREFIX_BYTES and not self._frames.pending:
             length, xid, opcode = _unpack_prefix(data)
             if length == len(data) - _LENGTH_BYTES and length <= self._max_bytes:
-                return self._request(xid, opcode, data, _PREFIX_BYTES)
+                try:
+                    return self._request(xid, opcode, data, _PREFIX_BYTES)
+                except MalformedError:
+                    return None
         return None
 
     def receive_data(self, data: bytes) -> list[Received]:
@@ -145,8 +151,10 @@ class ServerConnection:
             try:
                 body, _ = read(data, at)
             except MalformedError as malformed:
+                if opcode in _READ_AT_ONCE:
+                    raise
                 broke_off = opcode == _MULTI_OPCODE and not isinstance(malformed, NullACLError)
-                body = req.Undecodable(opcode, takes_zxid=broke_off)
+                body = req.Undecodable(opcode, takes_zxid=broke_off or opcode == _CREATE_SESSION_OPCODE)
         incoming = tuple.__new__(Incoming, (xid, body))
         self._unanswered.append(incoming)
         return incoming
@@ -187,6 +195,8 @@ class ServerConnection:
                 REPLY_HEADER.write(out, ReplyHeader(NOTIFICATION_XID, zxid, 0))
                 WATCHER_EVENT.write(out, WatcherEvent(kind, SYNC_CONNECTED, path))
             case ConnectResponse():
+                if self._unanswered and isinstance(self._unanswered[0].request, req.CreateSession):
+                    self._unanswered.popleft()
                 CONNECT_RESPONSE.write(out, message)
             case Closed():
                 return b""

@@ -14,9 +14,9 @@ import struct
 from typing import TYPE_CHECKING, Literal
 
 from simzk.tuples import NamedTuple
-from simzk.wire.operations import BY_REQUEST
 from simzk.wire.records import NOTIFICATION_XID
 from simzk.zookeeper import requests as req
+from simzk.zookeeper.operations import Kind, of_kind
 from simzk.zookeeper.replies import PING_XID
 from simzk.zookeeper.summary import Summary
 
@@ -42,6 +42,7 @@ OPERATION_NAMES: dict[type, str] = {
     req.SetData: "SETD",
     req.SetACL: "SETA",
     req.Reconfig: "RECO",
+    req.CreateSession: "SESS",
     req.CloseSession: "CLOS",
     req.Sync: "SYNC",
     req.Exists: "EXIS",
@@ -94,7 +95,7 @@ class Latency:
 
 
 _HEAD = struct.Struct(">ii").unpack_from
-_WRITES = frozenset(request for request, operation in BY_REQUEST.items() if operation.is_write) | {req.CloseSession}
+_WRITES = of_kind(Kind.WRITE, Kind.SESSION)
 _UNCOUNTED = (PING_XID, -4)  # the latter is clients' for auth (§1.2)
 _NO_RESPONSE = -1  # what is told of sizes before the first one
 

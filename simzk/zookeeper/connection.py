@@ -37,6 +37,7 @@ class Connection:
         address: the client's address, its identity in the ip scheme.
         outgoing: what is to be sent, in order; `Server.take_output` takes it.
         owner: whatever the driver wants to find its way back by; the server never looks at it.
+        read_only: what connect responses say of the server; None where the client is too old to hear it.
         sasl: how far it has come in logging in; None before that.
         attended: the driver's word that the client is there though it may be silent: while True, `Server.tick`
             touches the session instead of expiring it.
@@ -50,6 +51,7 @@ class Connection:
         "heard_ms",
         "outgoing",
         "owner",
+        "read_only",
         "sasl",
         "session",
         "session_id",
@@ -65,6 +67,7 @@ class Connection:
         self.address = address
         self.outgoing: list[Outgoing] = []
         self.owner = owner
+        self.read_only: bool | None = None
         self.sasl: DigestMd5 | None = None
         self.attended = False
         self.asker = Asker((Id("ip", address),), config, quotas)

@@ -1,7 +1,7 @@
 """How requests and errors are called where somebody speaks of them: faults, their listings, their history.
 
 Rules of this module:
-  - an operation is called as the method of kazoo's client that sends it; where kazoo has none, as the protocol's word;
+  - an operation is called as the table of operations says (operations.py);
   - an error is called as kazoo's exception class or as the protocol's code: NoNodeError, NO_NODE;
   - a request's paths are all that it speaks of: a multi's are those of its operations.
 """
@@ -12,44 +12,17 @@ from typing import TYPE_CHECKING
 
 from simzk.tuples import NamedTuple
 from simzk.zookeeper import requests as req
+from simzk.zookeeper.operations import OPERATIONS, Kind
 from simzk.zookeeper.replies import Code
 
 if TYPE_CHECKING:
     from simzk.zookeeper.requests import Request
 
-OPERATION_NAMES: dict[type[Request], str] = {
-    req.Create: "create",
-    req.Create2: "create",
-    req.CreateContainer: "create",
-    req.CreateTTL: "create",
-    req.Delete: "delete",
-    req.DeleteContainer: "delete",
-    req.Exists: "exists",
-    req.GetData: "get",
-    req.SetData: "set",
-    req.GetACL: "get_acls",
-    req.SetACL: "set_acls",
-    req.GetChildren: "get_children",
-    req.GetChildren2: "get_children",
-    req.Sync: "sync",
-    req.Multi: "transaction",
-    req.MultiRead: "multi_read",
-    req.Auth: "add_auth",
-    req.Reconfig: "reconfig",
-    req.AddWatch: "add_watch",
-    req.RemoveWatches: "remove_all_watches",
-    req.CheckWatches: "check_watches",
-    req.GetEphemerals: "get_ephemerals",
-    req.GetAllChildrenNumber: "get_all_children_number",
-    req.WhoAmI: "who_am_i",
-    req.SetWatches: "set_watches",
-    req.SetWatches2: "set_watches",
-    req.Ping: "ping",
-    req.Sasl: "sasl",
-    req.CloseSession: "close",
+OPERATION_NAMES: dict[type, str] = {
+    operation.request: operation.name for operation in OPERATIONS if operation.kind is not Kind.PART
 }
 
-UNASKED = frozenset({"set_watches", "ping", "sasl", "close"})
+UNASKED = frozenset(operation.name for operation in OPERATIONS if operation.unasked)
 """What a client library sends by itself, or as its last word; whoever speaks of any operation does not mean these."""
 
 

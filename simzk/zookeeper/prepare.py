@@ -14,10 +14,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from simzk.tuples import NamedTuple
-from simzk.zookeeper import acl as acls
 from simzk.zookeeper import requests as req
 from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.acl import expand_acl, is_permitted
+from simzk.zookeeper.operations import Kind, of_kind, permission_of
 from simzk.zookeeper.paths import SPECIAL_PATHS, is_valid_name, is_valid_path
 from simzk.zookeeper.refused import RefusedError
 from simzk.zookeeper.replies import Code
@@ -94,6 +94,10 @@ NO_TTL = -1
 """The ttl of a request that has none."""
 
 _PLAIN = FLAGS[0]
+
+# What the table of operations says, looked up once: every write passes here.
+_TO_CREATE, _TO_DELETE = permission_of(req.Create), permission_of(req.Delete)
+_TO_SET_DATA, _TO_SET_ACL, _TO_CHECK = map(permission_of, (req.SetData, req.SetACL, req.Check))
 
 if TYPE_CHECKING:
     Find = Callable[[str], NodeView | None]
@@ -172,7 +176,7 @@ def _prepare_create(request: CreateRequest, asker: Asker, find: Find) -> txns.Cr
     acl = OPEN_ACL if asked_acl is OPEN_ACL else expand_acl(asked_acl, identities, config.schemes)
     parent = _existing(find, parent_path)
     if parent.acl is not OPEN_ACL:
-        asker.need(parent, acls.CREATE)
+        asker.need(parent, _TO_CREATE)
     if not rules.flags_come_first:
         kind = _check_flags(flags, ttl_ms, asker)
     if kind.sequential:
@@ -218,7 +222,7 @@ def _prepare_delete(request: req.Delete, asker: Asker, find: Find) -> txns.Delet
     if parent is None:
         raise RefusedError(Code.NO_NODE)
     if parent.acl is not OPEN_ACL:
-        asker.need(parent, acls.DELETE)
+        asker.need(parent, _TO_DELETE)
     if node is None:
         raise RefusedError(Code.NO_NODE)
     if expected not in (-1, node.version):
@@ -247,7 +251,7 @@ def _prepare_set_data(request: req.SetData, asker: Asker, find: Find) -> txns.Se
     if node is None or path is None:
         node, path = _at_valid(find, path), _text(path)
     if node.acl is not OPEN_ACL:
-        asker.need(node, acls.WRITE)
+        asker.need(node, _TO_SET_DATA)
     if asker.config.enforce_quota and asker.config.rules.enforces_quotas:
         grows = len(data or b"") - len(node.data or b"")
         if asker.quotas.would_exceed(path, 0, grows):
@@ -262,13 +266,13 @@ def _prepare_set_acl(request: req.SetACL, asker: Asker, find: Find) -> txns.SetA
     path = _valid(request.path)
     acl = expand_acl(request.acl, asker.identities, asker.config.schemes)
     node = _existing(find, path)
-    asker.need(node, acls.ADMIN)
+    asker.need(node, _TO_SET_ACL)
     return txns.SetACLTxn(path, acl, _next_version(node.aversion, request.version))
 
 
 def _prepare_check(request: req.Check, asker: Asker, find: Find) -> txns.CheckTxn:
     node = _at_valid(find, request.path)
-    asker.need(node, acls.READ)
+    asker.need(node, _TO_CHECK)
     return txns.CheckTxn(_text(request.path), _next_version(node.version, request.version))
 
 
@@ -289,3 +293,5 @@ PREPARE: dict[type, Callable[..., txns.TreeRecord]] = {
     req.Check: _prepare_check,
     req.Reconfig: _prepare_reconfig,
 }
+assert PREPARE.keys() == of_kind(Kind.WRITE, Kind.PART) - {req.Multi}, "each write has its checks (a multi: its own)"
+assert {permission_of(kind) for kind in (req.Create2, req.CreateContainer, req.CreateTTL)} == {_TO_CREATE}

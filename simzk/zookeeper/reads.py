@@ -13,7 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simzk.zookeeper import requests as req
-from simzk.zookeeper.acl import ADMIN, READ, client_info, without_secrets
+from simzk.zookeeper.acl import ADMIN, client_info, without_secrets
+from simzk.zookeeper.operations import Kind, of_kind, permission_of
 from simzk.zookeeper.refused import RefusedError
 from simzk.zookeeper.replies import ClientInfo, Code, EventType, OperationResult, Stat, WatchedEvent
 from simzk.zookeeper.requests import OPEN_ACL
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from simzk.zookeeper.watches import WatchManager
     from simzk.zookeeper.znode import Znode
 
+# What the table of operations says, looked up once: every read passes here.
+_TO_GET_DATA, _TO_EXISTS, _TO_GET_ACL = map(permission_of, (req.GetData, req.Exists, req.GetACL))
+_TO_GET_CHILDREN, _TO_COUNT = permission_of(req.GetChildren), permission_of(req.GetAllChildrenNumber)
+
 _JAVA_BLANKS = "".join(map(chr, range(33)))
 """What `String.trim` takes away."""
 
@@ -41,7 +46,7 @@ class Reader:
         self.tree = tree
         self.watches = watches
 
-    def _readable(self, connection: Connection, path: str | None, permission: int = READ) -> Znode:
+    def _readable(self, connection: Connection, path: str | None, permission: int) -> Znode:
         if path is None:
             raise RefusedError(Code.MARSHALLING_ERROR)
         node = self.tree.find(path)
@@ -53,7 +58,7 @@ class Reader:
 
     def get_data(self, connection: Connection, request: req.GetData) -> tuple[bytes | None, Stat]:
         path, watch = request
-        node = self._readable(connection, path)
+        node = self._readable(connection, path, _TO_GET_DATA)
         if watch:
             self.watches.data.add(path, connection, Mode.STANDARD)
         return node.data, node.stat()
@@ -66,7 +71,7 @@ class Reader:
             raise RefusedError(Code.BAD_ARGUMENTS)
         node = self.tree.find(path)
         if node is not None and connection.asker.config.rules.hides_unreadable:
-            connection.asker.need(node, READ)
+            connection.asker.need(node, _TO_EXISTS)
         if watch:
             self.watches.data.add(path, connection, Mode.STANDARD)
         if node is None:
@@ -74,21 +79,21 @@ class Reader:
         return node.stat()
 
     def get_acl(self, connection: Connection, request: req.GetACL) -> tuple[tuple[ACL, ...], Stat]:
-        node = self._readable(connection, request.path, READ | ADMIN)
+        node = self._readable(connection, request.path, _TO_GET_ACL)
         return (node.acl if connection.asker.may(node.acl, ADMIN) else without_secrets(node.acl)), node.stat()
 
     def get_children(self, connection: Connection, request: req.GetChildren | req.GetChildren2) -> list[str]:
-        node = self._readable(connection, request.path)
+        node = self._readable(connection, request.path, _TO_GET_CHILDREN)
         if request.watch:
             self.watches.child.add(request.path, connection, Mode.STANDARD)
         return node.child_names()
 
     def get_children2(self, connection: Connection, request: req.GetChildren2) -> tuple[list[str], Stat]:
         names = self.get_children(connection, request)
-        return names, self._readable(connection, request.path).stat()
+        return names, self._readable(connection, request.path, _TO_GET_CHILDREN).stat()
 
     def get_all_children_number(self, connection: Connection, request: req.GetAllChildrenNumber) -> int:
-        self._readable(connection, request.path)
+        self._readable(connection, request.path, _TO_COUNT)
         assert request.path is not None, "a null path is never readable"
         return self.tree.descendant_count(request.path)
 
@@ -135,10 +140,11 @@ class Reader:
     def set_watches(self, connection: Connection, request: req.SetWatches | req.SetWatches2) -> None:
         """Take up the watches of an earlier connection; what they missed since is told at once (§3).
 
-        No ACL is asked for these events, and they carry no zxid.
+        No ACL is asked for these events, and they carry no zxid. A null among the paths ends it half-way, but where
+        nothing is looked up: a persistent watch is left at it.
         """
         since = request.relative_zxid
-        for path in _paths(request.data):
+        for path in map(_looked_up, _paths(request.data)):
             node = self.tree.find(path)
             if node is None:
                 connection.outgoing.append(WatchedEvent(EventType.NODE_DELETED, path, -1))
@@ -146,12 +152,12 @@ class Reader:
                 connection.outgoing.append(WatchedEvent(EventType.NODE_DATA_CHANGED, path, -1))
             else:
                 self.watches.data.add(path, connection, Mode.STANDARD)
-        for path in _paths(request.exist):
+        for path in map(_looked_up, _paths(request.exist)):
             if self.tree.find(path) is not None:
                 connection.outgoing.append(WatchedEvent(EventType.NODE_CREATED, path, -1))
             else:
                 self.watches.data.add(path, connection, Mode.STANDARD)
-        for path in _paths(request.child):
+        for path in map(_looked_up, _paths(request.child)):
             node = self.tree.find(path)
             if node is None:
                 connection.outgoing.append(WatchedEvent(EventType.NODE_DELETED, path, -1))
@@ -160,10 +166,10 @@ class Reader:
             else:
                 self.watches.child.add(path, connection, Mode.STANDARD)
         if isinstance(request, req.SetWatches2):
-            for path in _paths(request.persistent):
-                self.watches.add_persistent(path, connection, recursive=False)
-            for path in _paths(request.persistent_recursive):
-                self.watches.add_persistent(path, connection, recursive=True)
+            for at in _paths(request.persistent):
+                self.watches.add_persistent(at, connection, recursive=False)
+            for at in _paths(request.persistent_recursive):
+                self.watches.add_persistent(at, connection, recursive=True)
 
 
 def _watcher_type(number: int) -> WatcherType:
@@ -172,10 +178,16 @@ def _watcher_type(number: int) -> WatcherType:
     return WatcherType(number)
 
 
-def _paths(paths: tuple[str, ...] | None) -> tuple[str, ...]:
+def _paths(paths: tuple[str | None, ...] | None) -> tuple[str | None, ...]:
     if paths is None:
         raise RefusedError(Code.MARSHALLING_ERROR)
     return paths
+
+
+def _looked_up(path: str | None) -> str:
+    if path is None:
+        raise RefusedError(Code.MARSHALLING_ERROR)
+    return path
 
 
 READS: dict[type, Callable[..., object]] = {
@@ -195,3 +207,5 @@ READS: dict[type, Callable[..., object]] = {
     req.SetWatches: Reader.set_watches,
     req.SetWatches2: Reader.set_watches,
 }
+assert READS.keys() == of_kind(Kind.READ), "each read has its function"
+assert permission_of(req.GetChildren2) == _TO_GET_CHILDREN

@@ -172,20 +172,20 @@ class SetWatches(NamedTuple):
     """Leave watches again after a reconnection; what changed since `relative_zxid` fires at once."""
 
     relative_zxid: int
-    data: tuple[str, ...] | None
-    exist: tuple[str, ...] | None
-    child: tuple[str, ...] | None
+    data: tuple[str | None, ...] | None
+    exist: tuple[str | None, ...] | None
+    child: tuple[str | None, ...] | None
 
 
 class SetWatches2(NamedTuple):
     """As `SetWatches`, with persistent watches, which fire nothing at once."""
 
     relative_zxid: int
-    data: tuple[str, ...] | None
-    exist: tuple[str, ...] | None
-    child: tuple[str, ...] | None
-    persistent: tuple[str, ...] | None
-    persistent_recursive: tuple[str, ...] | None
+    data: tuple[str | None, ...] | None
+    exist: tuple[str | None, ...] | None
+    child: tuple[str | None, ...] | None
+    persistent: tuple[str | None, ...] | None
+    persistent_recursive: tuple[str | None, ...] | None
 
 
 class AddWatch(NamedTuple):
@@ -240,6 +240,13 @@ class Sasl(NamedTuple):
     token: bytes | None
 
 
+class CreateSession(NamedTuple):
+    """Ask for a session where there is one: answered by another `ConnectResponse`, and a transaction. No client library
+    sends it; the real server obeys whoever does."""
+
+    timeout_ms: int
+
+
 class CloseSession(NamedTuple):
     """End the session: its ephemerals go, then the connection."""
 
@@ -247,7 +254,8 @@ class CloseSession(NamedTuple):
 class Undecodable(NamedTuple):
     """A request whose body does not parse: answered with MARSHALLING_ERROR, the connection stays open (§1.4).
 
-    `takes_zxid` is True for a multi that breaks off: the real server has given it a zxid by then.
+    `takes_zxid` is True for a multi that breaks off and for a `CreateSession`: the real server has given them a zxid by
+    then.
     """
 
     opcode: int
@@ -301,6 +309,7 @@ Request = (
     | WhoAmI
     | Reconfig
     | Sasl
+    | CreateSession
     | CloseSession
     | Undecodable
     | Unimplemented

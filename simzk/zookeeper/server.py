@@ -16,18 +16,19 @@ from typing import TYPE_CHECKING
 
 from simzk.zookeeper import requests as req
 from simzk.zookeeper import transactions as txns
-from simzk.zookeeper.acl import READ, digest_id
+from simzk.zookeeper.acl import READ
+from simzk.zookeeper.authentication import Verdict, authenticate, log_in
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.connection import Connection
-from simzk.zookeeper.jute import decode_text
 from simzk.zookeeper.multi_results import multi_results, without_stats
 from simzk.zookeeper.old_watches import OldWatchManager
+from simzk.zookeeper.operations import Kind, of_kind
 from simzk.zookeeper.prepare import PREPARE
 from simzk.zookeeper.prepare_multi import prepare_multi
 from simzk.zookeeper.reads import READS, Reader
 from simzk.zookeeper.refused import RefusedError
 from simzk.zookeeper.replies import PING_XID, Closed, Code, ConnectResponse, Reply
-from simzk.zookeeper.sasl import DigestMd5, SaslError, nonce_of
+from simzk.zookeeper.sasl import nonce_of
 from simzk.zookeeper.sessions import SessionTracker, first_session_id, password_of
 from simzk.zookeeper.sweeper import Sweeper
 from simzk.zookeeper.tree import DataTree
@@ -142,12 +143,17 @@ class Server:
         connection.session = self.sessions.get(session_id)
         assert connection.session is not None
         self._connections[session_id] = connection
-        read_only = None if request.read_only is None else False
+        connection.read_only = None if request.read_only is None else False
+        self._welcome(connection)
+        return connection
+
+    def _welcome(self, connection: Connection) -> None:
+        """Tell a client which session it has."""
+        session_id = connection.session_id
         self._send(
             connection,
-            ConnectResponse(0, connection.timeout_ms, session_id, password_of(session_id), read_only),
+            ConnectResponse(0, connection.timeout_ms, session_id, password_of(session_id), connection.read_only),
         )
-        return connection
 
     def _reattach(self, session_id: int, password: bytes | None, timeout_ms: int, now_ms: int) -> bool:
         """Whether the session may be taken up. Its present connection goes in any case, before the password is
@@ -239,7 +245,7 @@ class Server:
             return
         kind = request.__class__
         if self._required_schemes and kind not in (req.Auth, req.Sasl) and not self._is_known(connection):
-            self._refuse(connection, xid, Code.SESSION_CLOSED_REQUIRE_SASL_AUTH)
+            self._judge(connection, xid, Verdict(Code.SESSION_CLOSED_REQUIRE_SASL_AUTH, closes=True))
             return
         if now_ms != connection.heard_ms:
             self.hear(connection, now_ms)
@@ -291,62 +297,29 @@ class Server:
         self._send(connection, Reply(PING_XID, self.zxid, 0, None))
 
     def _auth(self, connection: Connection, xid: int, request: req.Auth, now_ms: int) -> None:
-        """Show who one is; failing that ends the connection. The reply carries no zxid (§1.5)."""
-        if request.scheme == "ip":
-            connection.add_identity(req.Id("ip", connection.address))
-        elif request.scheme == "digest" and request.auth is not None and self.config.digest_auth:
-            digest = digest_id(request.auth, self.config.digest_algorithm)
-            if digest == self.config.super_digest:
-                connection.add_identity(req.Id("super", ""))
-            connection.add_identity(req.Id("digest", digest))
-        elif request.scheme == "x509" and any(identity.scheme == "x509" for identity in connection.identities):
-            pass  # the handshake has shown it
-        elif request.scheme == "ensemble" and "ensemble" in self.config.schemes:
-            names = self.config.ensemble_names
-            if request.auth and names is not None and decode_text(request.auth) not in names:
-                self._close(connection)  # the client is to look for another server
-                return
-        else:
-            self._send(connection, Reply(xid, 0, Code.AUTH_FAILED, None))
-            self._close(connection)
-            return
-        self._send(connection, Reply(xid, 0, 0, None))
+        self._judge(connection, xid, authenticate(connection, request))
 
     def _sasl(self, connection: Connection, xid: int, request: req.Sasl, now_ms: int) -> None:
-        """Log in, a token each way; failing that ends the connection (§4)."""
-        passwords = self.config.passwords
-        if passwords is None:
-            # The real server answers with a null token and goes on (§1.5).
-            self._send(connection, Reply(xid, 0, 0, None))
-            return
-        if request.token is None:
-            self._close(connection)  # there the real server stumbles, and says nothing
-            return
-        if connection.sasl is None:
+        def new_nonce() -> str:
             self._exchanges += 1
-            connection.sasl = DigestMd5(passwords, nonce_of(connection.session_id, self._exchanges))
-        token = None
-        try:
-            token = connection.sasl.answer(request.token)
-        except SaslError:
-            required = "sasl" in self._required_schemes
-            if required or not self.config.keeps_failed_logins:
-                code = Code.SESSION_CLOSED_REQUIRE_SASL_AUTH if required else Code.AUTH_FAILED
-                self._refuse(connection, xid, code)
-                return
-        if token is not None and connection.sasl.user is not None:
-            connection.add_identity(req.Id("sasl", connection.sasl.user))
-            if connection.sasl.user in self.config.super_users:
-                connection.add_identity(req.Id("super", ""))
-        self._send(connection, Reply(xid, 0, 0, token))
+            return nonce_of(connection.session_id, self._exchanges)
+
+        self._judge(connection, xid, log_in(connection, request, new_nonce))
+
+    def _judge(self, connection: Connection, xid: int, verdict: Verdict) -> None:
+        """Tell a client what became of its showing who it is. The reply carries no zxid (§1.5)."""
+        if verdict.code is not None:
+            self._send(connection, Reply(xid, 0, verdict.code, verdict.token))
+        if verdict.closes:
+            self._close(connection)
 
     def _is_known(self, connection: Connection) -> bool:
         return any(identity.scheme in self._required_schemes for identity in connection.identities)
 
-    def _refuse(self, connection: Connection, xid: int, code: Code) -> None:
-        """End the connection of a client that has not shown who it is."""
-        self._send(connection, Reply(xid, 0, code, None))
-        self._close(connection)
+    def _create_session(self, connection: Connection, xid: int, request: req.CreateSession, now_ms: int) -> None:
+        record = txns.CreateSessionTxn(request.timeout_ms)
+        self.apply(txns.Transaction(connection.session_id, xid, self.zxid + 1, now_ms, record))
+        self._welcome(connection)
 
     def _close_session(self, connection: Connection, xid: int, request: req.CloseSession, now_ms: int) -> None:
         self._end_session(connection.session_id, xid, now_ms)
@@ -484,16 +457,17 @@ class Server:
 _new = tuple.__new__
 """Makes a tuple without the call more that a NamedTuple's own constructor is."""
 
-_WRITES = {kind: check for kind, check in PREPARE.items() if kind is not req.Check}
-"""The writes that may come alone: a check stands only inside a multi (§1.4)."""
+_WRITES = {kind: PREPARE[kind] for kind in of_kind(Kind.WRITE) if kind is not req.Multi}
 
 _SPECIAL: dict[type, Callable[..., None]] = {
     req.Multi: Server._multi,
     req.Ping: Server._ping,
     req.Auth: Server._auth,
     req.Sasl: Server._sasl,
+    req.CreateSession: Server._create_session,
     req.CloseSession: Server._close_session,
     req.Undecodable: Server._undecodable,
     req.Unimplemented: Server._unimplemented,
     req.Check: Server._unimplemented,
 }
+assert of_kind(Kind.SESSION, Kind.CONNECTION, Kind.PART) <= _SPECIAL.keys()

@@ -100,9 +100,14 @@ class SessionTracker:
         return ((now_ms + timeout_ms) // self._tick_ms + 1) * self._tick_ms
 
     def add(self, session_id: int, timeout_ms: int, now_ms: int) -> Session:
-        """A new session (or one known from elsewhere) lives from now on."""
-        assert session_id not in self._sessions
-        session = self._sessions[session_id] = Session(session_id, timeout_ms)
+        """A new session (or one known from elsewhere) lives from now on; one that is there has another timeout."""
+        session = self._sessions.get(session_id)
+        if session is not None:
+            session.timeout_ms = timeout_ms
+            if timeout_ms < 0:
+                return session  # the real server forgets it, until it is heard of again
+        else:
+            session = self._sessions[session_id] = Session(session_id, timeout_ms)
         self.touch(session, now_ms, timeout_ms)
         return session
 

@@ -117,10 +117,10 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "getData leaves a watch on what is missing": Mistake(
         "zookeeper/reads.py",
-        "        path, watch = request\n        node = self._readable(connection, path)\n",
+        "        path, watch = request\n        node = self._readable(connection, path, _TO_GET_DATA)\n",
         "        path, watch = request\n        if watch:\n"
         "            self.watches.data.add(path, connection, Mode.STANDARD)\n"
-        "        node = self._readable(connection, path)\n",
+        "        node = self._readable(connection, path, _TO_GET_DATA)\n",
         _STORE + "test_55_only_exists_watches_what_is_missing",
     ),
     "exists leaves no watch on what is missing": Mistake(
@@ -197,8 +197,8 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "an old client gets a byte that it does not know": Mistake(
         "zookeeper/server.py",
-        "        read_only = None if request.read_only is None else False\n        self._send(\n",
-        "        read_only = False\n        self._send(\n",
+        "        connection.read_only = None if request.read_only is None else False\n",
+        "        connection.read_only = False\n",
         _STORE + "test_14_an_old_client_gets_no_read_only_byte",
     ),
     # The sockets

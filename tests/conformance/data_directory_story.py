@@ -20,7 +20,7 @@ from simzk.zookeeper import requests as req
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.replies import Reply
 from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
-from tests.conformance.arms import RealArm
+from tests.conformance.arms import TcpArm
 from tests.conformance.java_tools import log_by_java, sessions_sorted, snapshot_by_java
 from tests.conformance.real_zookeeper import SUPER_DIGEST, RealZooKeeper
 
@@ -101,7 +101,7 @@ class RealPlayer:
     """Plays on a real server, and insists that each request is answered."""
 
     def __init__(self, port: int) -> None:
-        self._arm = RealArm(port)
+        self._arm = TcpArm(port)
         self._xid = 0
 
     def __call__(self, client: int, request: req.Request) -> None:

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import zip_longest
-from typing import Any, Never
+from typing import TYPE_CHECKING, Any, Never, Unpack
 
 import pytest
 
 from simzk.wire.operations import BY_OPCODE, BY_REQUEST
 from simzk.zookeeper import requests as req
+from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.config import ServerConfig
-from simzk.zookeeper.replies import Code, ConnectResponse, Reply, WatchedEvent
+from simzk.zookeeper.replies import Closed, Code, ConnectResponse, EventType, Reply, WatchedEvent
 from simzk.zookeeper.requests import OPEN_ACL
 from simzk.zookeeper.sessions import password_of
-from tests.conformance.arms import Arm, Asked, Raw, RealArm, SimulatedArm
+from tests.conformance.arms import Arm, Asked, Numbered, Raw, SimulatedSide, Step, TcpArm
 from tests.conformance.comparison import Normaliser, differences
 from tests.conformance.real_zookeeper import SUPER_DIGEST
-from tests.conformance.traffic import Traffic
+from tests.conformance.simulated_arms import SimulatedArm
+from tests.conformance.traffic import Greeting, Traffic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
 
 VOLLEYS = 8
 QUIET_STEPS = 12
@@ -25,6 +30,14 @@ HISTORY = 60
 CLIENTS = tuple(range(1, 13))
 CLEANER = 0
 TICK_MS = 2000
+PASSWORDS: dict[str, Callable[[int], bytes | None]] = {
+    "right": password_of,
+    "wrong": lambda session_id: bytes(16),
+    "empty": lambda session_id: b"",
+    "short": lambda session_id: password_of(session_id)[:15],
+    "long": lambda session_id: password_of(session_id) + b"!",
+    "null": lambda session_id: None,
+}
 
 # Like CONFIG below. The real server sweeps by its own clock; sweeps have tests of their own.
 PROPERTIES = {"znode.container.checkIntervalMs": str(10**9), "zookeeper.enforceQuota": "true"}
@@ -64,20 +77,48 @@ def place_of(asked: Asked, reply: Reply) -> tuple[int, int]:
     """
     if isinstance(asked, Raw):
         return reply.zxid, 1
-    takes_zxid = BY_REQUEST[type(asked)].is_write and not (
+    takes_zxid = BY_REQUEST[type(asked)].rule.is_write and not (
         isinstance(asked, req.DeleteContainer) and reply.error == Code.MARSHALLING_ERROR
     )
     return reply.zxid, 0 if takes_zxid else 1
 
 
-class Pair:
-    """Both arms, asked alike and compared after each answer."""
+def events_of(record: txns.Record) -> set[tuple[int, str]]:
+    """The types and paths of all events that a transaction may cause (§3)."""
+    match record:
+        case txns.MultiTxn():
+            return set() if record.failed else {event for step in record.records for event in events_of(step)}
+        case txns.CloseSessionTxn():
+            return {event for path in record.paths for event in events_of(txns.DeleteTxn(path))}
+        case txns.SetDataTxn():
+            return {(EventType.NODE_DATA_CHANGED, record.path)}
+        case txns.DeleteTxn() | txns.DeleteContainerTxn():
+            kind = EventType.NODE_DELETED
+        case txns.CreateTxn() | txns.Create2Txn() | txns.CreateContainerTxn() | txns.CreateTTLTxn():
+            kind = EventType.NODE_CREATED
+        case _:
+            return set()
+    return {(kind, record.path), (EventType.NODE_CHILDREN_CHANGED, record.path.rpartition("/")[0] or "/")}
 
-    def __init__(self, port: int) -> None:
-        self.real = RealArm(port)
-        self.simulated = SimulatedArm(CONFIG, zxid=0)
+
+class Pair:
+    """Both arms, asked alike and compared after each answer.
+
+    Args:
+        port: of the real server.
+        simulated: our side; a server in this process, configured as `CONFIG`, where None.
+    """
+
+    def __init__(self, port: int, simulated: SimulatedSide | None = None) -> None:
+        self.real = TcpArm(port)
+        self.simulated: SimulatedSide = SimulatedArm(CONFIG, zxid=0) if simulated is None else simulated
         self._normalise = {"simulated": Normaliser(self.simulated.times_ms), "real": Normaliser()}
-        self._compared: dict[int, int] = {}
+        # By zxid, what events a transaction may cause: those that come late are held against it.
+        self._caused: dict[int, set[tuple[int, str]]] = {}
+        self.simulated.server.on_transaction.append(
+            lambda done: self._caused.__setitem__(done.zxid, events_of(done.record))
+        )
+        self._compared: dict[int, tuple[int, int]] = {}
         self._xids: dict[int, int] = {}
         self.sessions: dict[int, tuple[int, int]] = {}
         # Sessions whose client went on with another: they must be ended before the real server's clock does it.
@@ -88,18 +129,20 @@ class Pair:
         self.failed = False
         self.seed: int | None = None
 
-    def connect(
-        self, client: int, timeout_ms: int, *, resume: bool = False, password: str = "right", ahead: int = 0
-    ) -> None:
+    def connect(self, client: int, timeout_ms: int, *, resume: bool = False, **how: Unpack[Greeting]) -> None:
         """Open a connection on both sides: for a new session, or for the one that the client had."""
-        self.log.append((client, "connect", timeout_ms, resume, password, ahead))
-        seen = self.simulated.server.zxid + ahead
+        self.log.append((client, "connect", timeout_ms, resume, how))
+        seen = how.get("seen", self.simulated.server.zxid + how.get("ahead", 0))
         ids = self.sessions.get(client, (0, 0)) if resume else (0, 0)
         arms: tuple[Arm, Arm] = (self.simulated, self.real)
         for arm, session_id in zip(arms, ids, strict=True):
-            secret = {"right": password_of(session_id), "wrong": bytes(16), "null": None}[password]
-            read_only = None if timeout_ms % 2 else False
-            arm.connect(client, req.ConnectRequest(0, seen, timeout_ms, session_id, secret, read_only))
+            secret = PASSWORDS[how.get("password", "right")](session_id)
+            arm.connect(
+                client,
+                req.ConnectRequest(
+                    how.get("protocol", 0), seen, timeout_ms, session_id, secret, how.get("read_only", False)
+                ),
+            )
         self.compare(client)
         answers = [self._connected(arm.streams[client]) for arm in (self.simulated, self.real)]
         if answers[0] and answers[1] and (answers[0], answers[1]) != self.sessions.get(client):
@@ -113,47 +156,74 @@ class Pair:
         """The session id of the last answer to a connect request."""
         return next((said.session_id for said in reversed(stream) if isinstance(said, ConnectResponse)), 0)
 
-    def send(self, client: int, batch: list[Asked]) -> None:
-        numbered = []
+    def _numbered(self, client: int, batch: Sequence[Step]) -> list[tuple[int, Asked]]:
+        """The requests with their xids: the next in turn, but for those that have one of their own."""
+        numbered: list[tuple[int, Asked]] = []
         for asked in batch:
-            self._xids[client] = self._xids.get(client, 0) + 1
-            numbered.append((self._xids[client], asked))
-            self.log.append((client, self._xids[client], asked))
+            if isinstance(asked, Numbered):
+                numbered.append((asked.xid, asked.asked))
+            else:
+                self._xids[client] = self._xids.get(client, 0) + 1
+                numbered.append((self._xids[client], asked))
+        return numbered
+
+    def send(self, client: int, batch: Sequence[Step]) -> None:
+        numbered = self._numbered(client, batch)
+        self.log.extend((client, *request) for request in numbered)
         begin = len(self.real.streams[client])
         self.simulated.send(client, numbered)
         self.real.send(client, numbered)
         self.compare(client)
-        self._note(batch, [said for said in self.real.streams[client][begin:] if isinstance(said, Reply)])
+        answers = self.real.streams[client][begin:]
+        self._note(numbered, [said for said in answers if isinstance(said, Reply | ConnectResponse)])
 
-    def volley(self, batches: dict[int, list[Asked]]) -> None:
+    def greet(self, client: int, data: bytes) -> None:
+        """A connection whose first bytes are such that both sides end it; the client has none at present."""
+        self.log.append((client, "greeting", data[:80]))
+        self.simulated.greet(client, data)
+        self.real.greet(client, data)
+        self.compare(client)
+
+    def volley(self, batches: Mapping[int, Sequence[Step]]) -> None:
         """Requests of many clients, all under way at once on the real server; simzk is asked in the order that the
         replies tell."""
-        numbered: dict[int, list[tuple[int, Asked]]] = {}
+        numbered = {client: self._numbered(client, batch) for client, batch in batches.items()}
         begins = {client: len(self.real.streams[client]) for client in batches}
-        for client, batch in batches.items():
-            first = self._xids.get(client, 0) + 1
-            self._xids[client] = first + len(batch)
-            numbered[client] = list(enumerate(batch, first))
         self.real.volley(numbered)
         ordered = []
         for client, requests in numbered.items():
             replies = [said for said in self.real.streams[client][begins[client] :] if isinstance(said, Reply)]
-            for (xid, asked), reply in zip_longest(requests, replies):
+            for turn, ((xid, asked), reply) in enumerate(zip_longest(requests, replies)):
                 place = (2**63, 1) if reply is None else place_of(asked, reply)
-                ordered.append((*place, client, xid, asked))
+                ordered.append((*place, client, turn, xid, asked))
         ordered.sort(key=lambda entry: entry[:4])
-        for _, _, client, xid, asked in ordered:
+        for _, _, client, _, xid, asked in ordered:
             self.log.append((client, xid, asked))
             self.simulated.ask(client, xid, asked)
         self.simulated.server.check()
         for client in batches:
             self.compare(client)
             replies = [said for said in self.real.streams[client][begins[client] :] if isinstance(said, Reply)]
-            self._note(batches[client], replies)
+            self._note(numbered[client], replies)
+            self._judge_late(client)
 
-    def _note(self, asked: list[Asked], replies: list[Reply]) -> None:
+    def _judge_late(self, client: int) -> None:
+        """Events between the reply to a closeSession and the end of the connection are of what others did since."""
+        late = self.real.late.pop(client, [])
+        if not late:
+            return
+        *_, closed_by, _ = self.real.streams[client]
+        assert isinstance(closed_by, Reply)
+        for event in late:
+            assert event.zxid > closed_by.zxid, f"{event} belongs before the reply to closeSession"
+            assert (event.type, event.path) in self._caused[event.zxid], f"nothing caused {event}"
+
+    def _note(self, asked: list[tuple[int, Asked]], replies: Sequence[Reply | ConnectResponse]) -> None:
         """Remember which kinds of request met which codes, those in multis too."""
-        for request, reply in zip(asked, replies, strict=False):
+        for (_, request), reply in zip(asked, replies, strict=False):
+            if isinstance(reply, ConnectResponse):
+                self.met[name_of(request), Code.OK] += 1
+                continue
             self.met[name_of(request), reply.error] += 1
             if isinstance(request, req.Multi | req.MultiRead) and isinstance(reply.body, list):
                 for operation, result in zip(request.operations, reply.body, strict=False):
@@ -164,12 +234,13 @@ class Pair:
         """How many requests were answered and compared."""
         return sum(number for (name, _), number in self.met.items() if " in " not in name)
 
-    def drop(self, client: int) -> None:
-        """Cut the client's connection on both sides; a ping before it tells that all was read until then."""
+    def drop(self, client: int, unfinished: bytes = b"") -> None:
+        """Cut the client's connection on both sides, behind the beginning of a request; a ping before it tells that
+        all was read until then."""
         self.send(client, [req.Ping()])
-        self.log.append((client, "dropped"))
-        self.simulated.drop(client)
-        self.real.drop(client)
+        self.log.append((client, "dropped behind", unfinished))
+        self.simulated.drop(client, unfinished)
+        self.real.drop(client, unfinished)
 
     def break_off(self, client: int, data: bytes) -> None:
         """Bytes that are no request, over which both sides must end the connection."""
@@ -178,18 +249,29 @@ class Pair:
         self.real.break_off(client, data)
         self.compare(client)
 
-    def let_expire(self, client: int) -> None:
+    def let_expire(self, client: int, twin: int) -> None:
         """Say nothing for a client until its session has expired on both sides.
 
         The real server queues the events that the end of the session makes, and closes the socket without waiting
-        for its sending thread: any number of the last of them may be lost. The rest must be ours.
+        for its sending thread: any number of the last of them may be lost. What they were is told by a twin, a client
+        with the same watches who stays: ours must have been sent all of them, the real one a beginning of them.
         """
+        assert isinstance(self.simulated, SimulatedArm), "its time is ours"
+        self.send(twin, [req.Ping()])
+        begins = {name: len(self.real.streams[name]) for name in (client, twin)}
+        ours_begin = len(self.simulated.streams[client])
         self.log.append((client, "silent until it expires"))
         self.simulated.let_expire(client)
         self.real.let_expire(client)
-        ours, theirs = self.simulated.streams[client], self.real.streams[client]
-        del ours[len(theirs) - 1 : -1]
-        self.compare(client)
+        self.send(twin, [req.Ping()])
+        *whole, _ = self.real.streams[twin][begins[twin] :]
+        *ours, our_end = self.simulated.streams[client][ours_begin:]
+        *theirs, their_end = self.real.streams[client][begins[client] :]
+        assert our_end == their_end == Closed()
+        assert whole, "the end of the session was seen"
+        assert ours == whole
+        assert theirs == whole[: len(theirs)]
+        self._compared[client] = len(self.simulated.streams[client]), len(self.real.streams[client])
 
     def is_open(self, client: int) -> bool:
         return self.simulated.is_open(client)
@@ -197,14 +279,14 @@ class Pair:
     def compare(self, client: int) -> None:
         """Compare what the client was sent since the last time, up to the last answer: behind it, events may be on
         their way."""
-        begin = self._compared.get(client, 0)
         ours, theirs = self.simulated.streams[client], self.real.streams[client]
-        end = max(last_answer(ours, begin), last_answer(theirs, begin))
-        simulated = tuple(self._normalise["simulated"](said) for said in ours[begin:end])
-        real = tuple(self._normalise["real"](said) for said in theirs[begin:end])
+        our_begin, their_begin = self._compared.get(client, (0, 0))
+        length = max(last_answer(ours, our_begin) - our_begin, last_answer(theirs, their_begin) - their_begin)
+        simulated = tuple(self._normalise["simulated"](said) for said in ours[our_begin : our_begin + length])
+        real = tuple(self._normalise["real"](said) for said in theirs[their_begin : their_begin + length])
         if simulated != real or self.simulated.is_open(client) != self.real.is_open(client):
             self._fail(client, differences(simulated, real))
-        self._compared[client] = end
+        self._compared[client] = our_begin + length, their_begin + length
 
     def _fail(self, client: int, found: list[str]) -> Never:
         """Say what differs, what had been asked until then, and how to see it again."""
@@ -255,22 +337,25 @@ class Pair:
         if not self.is_open(client):
             self._open(client, traffic)
         elif traffic.chance(0.05):
-            self.drop(client)
+            self.drop(client, traffic.unfinished(self.simulated.server.zxid))
         elif traffic.chance(0.05):
             # Taken up from elsewhere while the connection is still there, with the right password or not.
             self.connect(client, 30_000, resume=True, password="right" if traffic.chance(0.7) else "wrong")
+        elif traffic.chance(0.02):
+            self.break_off(client, traffic.bad_length())
         else:
             self.send(client, traffic.batch(self.simulated.server.zxid))
 
     def _open(self, client: int, traffic: Traffic) -> None:
-        timeout_ms = traffic.pick((30_000, 30_001, 39_999, 40_001, 2**31 - 1))
+        if traffic.chance(0.08):
+            self.greet(client, traffic.greeting())
+            return
         resume = client in self.sessions and traffic.chance(0.6)
-        if traffic.chance(0.1):
-            self.connect(client, timeout_ms, resume=resume, ahead=1 + traffic.pick((0, 2**40)))
-        elif resume and traffic.chance(0.2):
-            self.connect(client, timeout_ms, resume=True, password="wrong" if traffic.chance(0.5) else "null")
-        else:
-            self.connect(client, timeout_ms, resume=resume)
+        self.connect(client, traffic.timeout_ms(), resume=resume, **traffic.greeting_details(resumes=resume))
+        if self.is_open(client) and traffic.chance(0.05):
+            # Such a short session would soon be over by the real server's clock.
+            self.connect(client, traffic.pick((0, -1, 1, -(2**31), 3999)), resume=True)
+            self.connect(client, 30_000, resume=True)
 
     def _end_session(self, client: int) -> None:
         if not self.is_open(client):

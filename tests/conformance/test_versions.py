@@ -9,8 +9,8 @@ import pytest
 import simzk
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.versions import RELEASES, rules_of
-from tests.conformance.arms import SimulatedArm
 from tests.conformance.comparison import Normaliser
+from tests.conformance.simulated_arms import SimulatedArm
 from tests.conformance.version_story import tell
 
 RECORDED = Path(__file__).parent / "data" / "versions"

@@ -12,7 +12,7 @@ from simzk.zookeeper.requests import OPEN_ACL
 from tests.conformance.traffic import Traffic
 
 if TYPE_CHECKING:
-    from tests.conformance.arms import Asked
+    from tests.conformance.arms import Step
 
 TOPICS_PATH = "/brokers/topics"
 NAMES = {
@@ -50,7 +50,7 @@ STATE_TEXTS = (
 OTHERS = (None, b"", b"x")
 
 
-def first_topic() -> list[Asked]:
+def first_topic() -> list[Step]:
     """A topic as Kafka makes it, with the parents that it needs."""
     topic = f"{TOPICS_PATH}/t"
     nodes: list[tuple[str, bytes | None]] = [
@@ -70,7 +70,7 @@ class TopicTraffic(Traffic):
 
     _begun = False
 
-    def batch(self, zxid: int) -> list[Asked]:
+    def batch(self, zxid: int) -> list[Step]:
         if not self._begun or self.chance(0.2):
             self._begun = True
             return first_topic()

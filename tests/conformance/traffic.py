@@ -11,13 +11,18 @@ Rules of this module:
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from struct import pack
+from typing import TYPE_CHECKING, TypedDict
 
-from simzk.wire.operations import BY_REQUEST, OPERATIONS
+from simzk.wire.multi import NOTHING
+from simzk.wire.operations import BY_OPCODE, BY_REQUEST, OPERATIONS
+from simzk.wire.records import CONNECT_REQUEST, MULTI_HEADER, MultiHeader
 from simzk.zookeeper import requests as req
+from simzk.zookeeper.jute import MalformedError
 from simzk.zookeeper.paths import SPECIAL_PATHS
 from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
-from tests.conformance.arms import Asked, Raw
+from tests.conformance.arms import Asked, Numbered, Raw, Step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,13 +32,14 @@ if TYPE_CHECKING:
 NAMES = ("a", "b", "c", "d", "Aa", "BB", "é", "0", "long-name-of-a-node", "...")
 BAD_PATHS = (
     "", "/", "//", "/a/", "a", "/a//b", "/.", "/a/..", "/a/./b", "/\x00", "/a\x01", "/\x7f", "/\x9f", "/\ud7ff",
-    "/\ue000", "/\ufff0", "/\U0001f600", "/\xa0", "/ ", "/\ufeff", "/ok...", None,
+    "/\ue000", "/\ufff0", "/\U0001f600", "/\xa0", "/ ", "/\ufeff", "/ok...", None, "/" + "long" * 500, "/a/b/../c",
+    "/zookeeper/config/x", "/zookeeper/./config",
 )  # fmt: skip
 VERSIONS = (-1, -1, -1, 0, 0, 1, 2, 3, -2, 2**31 - 1, -(2**31))
 DATA = (None, b"", b"x", b"some data", b"0123456789")
 
 ACLS: tuple[tuple[ACL, ...] | None, ...] = (
-    *[OPEN_ACL] * 12,
+    *[OPEN_ACL] * 50,
     None,
     (),
     (ACL(1, Id("world", "anyone")),),
@@ -57,11 +63,51 @@ ACLS: tuple[tuple[ACL, ...] | None, ...] = (
     (ACL(255, Id("world", "anyone")),),
     (ACL(0, Id("world", "anyone")),),
     (ACL(16, Id("world", "anyone")), ACL(31, Id("digest", "bob:k"))),
-)
-FLAGS = (0, 0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 5, 6, 7, -1)
-CREDENTIALS = (b"bob:pw", b"ann:pw", b"nocolon", b"", b"super:test", b"\xff:\xfe", None)
-SCHEMES = ("digest", "digest", "digest", "digest", "digest", "ip", "none such", None, "world", "super")
-BAD_OPCODES = (0, 10, 13, 23, 99, 108, -1, -2, 2**31 - 1)
+    (ACL(-1, Id("world", "anyone")),),
+    (ACL(-(2**31), Id("world", "anyone")), ACL(2**31 - 1, Id("world", "anyone"))),
+    tuple(ACL(31, Id("digest", f"user{number}:k")) for number in range(40)),
+    *(
+        (ACL(31, Id(scheme, text)), ACL(31, Id("world", "anyone")))
+        for scheme, texts in {
+            "ip": ("", "/", "127.0.0.1/", "127.0.0.1/-1", "127.0.0.1/8/8", "127.0.0.1/x", "::1", "1::/0", "0.0.0.0/0",
+                   "256.1.1.1", "127.1", "::ffff:1.2.3.4", "1:2:3:4:5:6:7:8", "1:::2", "127.0.0.1 ", " 127.0.0.1", "/8",
+                   "+1.2.3.4", "1.2.3.4/032", "127.0.0.1/+8", "::1/129", "::/64", "fe80::1%eth0", None),
+            "digest": ("", ":", "::", "abc", "a:b:", "é:k", None),
+            "world": ("", "ANYONE", "anyone "),
+            "auth": ("x", "anyone"),
+            "sasl": ("x",),
+            "x509": ("x",),
+            "ensemble": ("x",),
+            "": ("", "x"),
+            "DIGEST": ("a:b",),
+        }.items()
+        for text in texts
+    ),
+)  # fmt: skip
+FLAGS = (0, 0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 5, 6, 7, -1, 2**31 - 1, -(2**31))
+TTLS_MS = (10**9, 10**9, 1, 2**40 - 1, 2**40, 0, -1, -2, 2**63 - 1, -(2**63))
+WATCHER_TYPES = (0, 1, 2, 3, 4, 5, 6, -1, 2**31 - 1)
+CREDENTIALS = (b"bob:pw", b"ann:pw", b"nocolon", b"", b"super:test", b"\xff:\xfe", b":", b"a:b:c", b"x" * 5000, None)
+SCHEMES = (
+    *["digest"] * 12, "ip", "ip", "none such", None, "world", "super", "sasl", "x509", "auth", "ensemble", "", "DIGEST",
+)  # fmt: skip
+BAD_OPCODES = (0, 10, 13, 23, 99, 108, -1, -2, -12, 2**31 - 1, -(2**31))
+SPECIAL_XIDS = (-1, -2, -4, -8, 0, 1, 2**31 - 1, -(2**31))
+NUMBERS = (-1, -2, 0, 1, 2**20, 2**31 - 1, -(2**31))
+
+
+class Greeting(TypedDict, total=False):
+    """How a client introduces itself beside its session: what `Pair.connect` takes.
+
+    `password` is a key of `pair.PASSWORDS`; `ahead` is how many zxids it claims to have seen beyond the last one,
+    `seen` which one instead.
+    """
+
+    password: str
+    ahead: int
+    seen: int
+    protocol: int
+    read_only: bool | None
 
 
 MultiOperation = req.Create | req.Create2 | req.CreateContainer | req.CreateTTL | req.Delete | req.SetData | req.Check
@@ -127,10 +173,9 @@ class Traffic:
         flags = self._random.choice(FLAGS)
         fields = (path, self._data(), self._random.choice(ACLS), flags)
         if make is req.CreateTTL:
-            ttl_ms = self._random.choice((10**9, 10**9, 2**40 - 1, 2**40, 0, -1))
-            # A TTL of -1 beside flags of another kind passes the real server's check, and kills it when applied.
             flags = self._random.choice((5, 6, 5, 6, flags))
-            return req.CreateTTL(*fields[:3], flags if flags in (5, 6) or ttl_ms >= 0 else 5, ttl_ms)
+            asked = req.CreateTTL(*fields[:3], flags, self._random.choice(TTLS_MS))
+            return asked._replace(flags=5) if kills(asked) else asked
         made: req.Request = make(*fields)
         return made
 
@@ -138,11 +183,16 @@ class Traffic:
         make: type[req.GetData | req.GetChildren] = self._random.choice((req.GetData, req.GetChildren))
         return make(self.path(), self._watch())
 
-    def _paths(self) -> tuple[str, ...]:
-        return tuple(self.path() or "/a" for _ in range(self._random.randrange(4)))
+    def _paths(self) -> tuple[str | None, ...] | None:
+        if self.chance(0.01):
+            return None
+        return tuple(self.path() for _ in range(self._random.randrange(4)))
 
     def _since(self, zxid: int) -> int:
-        return self._random.choice((0, zxid, zxid - 3, zxid - 20, 2**62))
+        return self._random.choice((0, zxid, zxid, zxid - 3, zxid - 20, 2**62, -1, 2**63 - 1, -(2**63)))
+
+    def _text(self) -> str | None:
+        return self._random.choice(("server.1=a", "1", "1,2", "", "x", "server.1=127.0.0.1:1:2;3", None))
 
     def _operations(self) -> tuple[req.Request, ...]:
         kinds: list[type] = [req.Create, req.Create, req.Create2, req.CreateContainer, req.CreateTTL]
@@ -175,19 +225,18 @@ class Traffic:
             req.Check: lambda: req.Check(path, self._version()),
             req.Multi: lambda: req.Multi(self._operations()),  # type: ignore[arg-type]
             req.MultiRead: lambda: req.MultiRead(tuple(self._read() for _ in range(choose((0, 1, 3))))),
-            req.Reconfig: lambda: req.Reconfig("server.1=a", None, None, -1),
-            req.CheckWatches: lambda: req.CheckWatches(path, choose((0, 1, 2, 3, 4, 5, 6))),
-            req.RemoveWatches: lambda: req.RemoveWatches(path, choose((0, 1, 2, 3, 4, 5, 6))),
+            req.Reconfig: lambda: req.Reconfig(self._text(), self._text(), self._text(), choose((-1, 0, 5, 2**63 - 1))),
+            req.CheckWatches: lambda: req.CheckWatches(path, choose(WATCHER_TYPES)),
+            req.RemoveWatches: lambda: req.RemoveWatches(path, choose(WATCHER_TYPES)),
             req.DeleteContainer: lambda: req.DeleteContainer(path),
-            req.Auth: lambda: req.Auth(0, choose(SCHEMES), choose(CREDENTIALS)),
-            req.SetWatches: lambda: req.SetWatches(
-                self._since(zxid), self._paths(), self._paths(), None if self.chance(0.02) else self._paths()
-            ),
+            req.Auth: lambda: req.Auth(choose((0, 0, *NUMBERS)), choose(SCHEMES), choose(CREDENTIALS)),
+            req.SetWatches: lambda: req.SetWatches(self._since(zxid), *[self._paths() for _ in range(3)]),
             req.SetWatches2: lambda: req.SetWatches2(self._since(zxid), *[self._paths() for _ in range(5)]),
-            req.Sasl: lambda: req.Sasl(b""),
+            req.Sasl: lambda: req.Sasl(choose((None, b"", b"x"))),
+            req.CreateSession: lambda: req.CreateSession(choose((30_000, 39_999, *NUMBERS))),
             req.GetEphemerals: lambda: req.GetEphemerals(choose((None, "", "/", " / ", "/a", path))),
             req.GetAllChildrenNumber: lambda: req.GetAllChildrenNumber(path),
-            req.AddWatch: lambda: req.AddWatch(path, choose((0, 0, 1, 1, 2, -1))),
+            req.AddWatch: lambda: req.AddWatch(path, choose((0, 0, 0, 1, 1, 1, 2, *NUMBERS))),
             req.WhoAmI: req.WhoAmI,
             req.CloseSession: req.CloseSession,
         }
@@ -195,20 +244,23 @@ class Traffic:
             return self._create(kind)
         return builders[kind]()
 
-    def batch(self, zxid: int) -> list[Asked]:
+    def batch(self, zxid: int) -> list[Step]:
         """One to five requests that go out together."""
         self.look()
         draw = self._random.random()
         if draw < 0.012:
-            return [req.CloseSession()]
+            return [self._numbered(req.CloseSession())]
         if draw < 0.03:
-            return [self.request(req.Auth, zxid)]
+            return [self._numbered(self.request(req.Auth, zxid))]
         if draw < 0.035:
-            return [req.Sasl(b"")]
+            return [self._numbered(self.request(self._random.choice((req.Sasl, req.CreateSession)), zxid))]
         if draw < 0.04:
-            return [Raw(self._random.choice(BAD_OPCODES), b"")]
-        if draw < 0.06:
-            return [self._mangled(zxid, list(WEIGHTS))]
+            opcode = self._random.choice((*BAD_OPCODES, self._random.randrange(200, 2**31)))
+            return [self._numbered(Raw(opcode, self._random.randbytes(self._random.randrange(20))))]
+        if draw < 0.09:
+            return [self._numbered(self._mangled(zxid, [*WEIGHTS, req.Auth, req.Sasl, req.CreateSession]))]
+        if draw < 0.11:
+            return [self._numbered(self._patched_multi(zxid))]
         kinds = [kind for kind, weight in WEIGHTS.items() for _ in range(weight)]
         count = self._random.choice((1, 1, 2, 3, 5))
         requests: list[Asked] = []
@@ -216,17 +268,78 @@ class Traffic:
         # its threads happen to run (the ChangeRecord of a SetACL keeps the old): a race, so nothing does.
         while len(requests) < count and not (requests and isinstance(requests[-1], req.SetACL)):
             requests.append(self.request(self._random.choice(kinds), zxid))
-        return requests
+        return [self._numbered(asked) for asked in requests]
 
-    def volley(self, clients: Sequence[int], zxid: int) -> dict[int, list[Asked]]:
+    def _numbered(self, asked: Asked) -> Step:
+        """Now and then a request with an xid that means something to somebody, or that was there before."""
+        if not self.chance(0.04):
+            return asked
+        xid = self._random.choice(SPECIAL_XIDS)
+        known = not isinstance(asked, Raw) and BY_REQUEST[type(asked)].reply is NOTHING
+        # A client could not tell a reply with a body from an event.
+        return asked if xid == -1 and not known else Numbered(xid, asked)
+
+    # What comes before requests, or in their place.
+
+    def timeout_ms(self) -> int:
+        """As a client asks for it; none so short that the real server's clock would matter."""
+        return self._random.choice((30_000, 30_001, 39_999, 40_001, 2**31 - 1))
+
+    def greeting_details(self, *, resumes: bool) -> Greeting:
+        """What else a client says when it connects."""
+        details: Greeting = {"read_only": self._random.choice((False, False, False, True, None))}
+        if self.chance(0.1):
+            details["ahead"] = self._random.choice((1, 2**40))
+        elif self.chance(0.1):
+            details["seen"] = self._random.choice((0, -1, -(2**63), 2**63 - 1))
+        if self.chance(0.1):
+            details["protocol"] = self._random.choice(NUMBERS)
+        if self.chance(0.2 if resumes else 0.05):
+            details["password"] = self._random.choice(("wrong", "empty", "short", "long", "null"))
+        return details
+
+    def greeting(self) -> bytes:
+        """The first bytes of a connection that has no session for it: a request, a connect request cut short or for a
+        session that never was, or nothing that anybody speaks."""
+        session_id = self._random.choice((1, -1, 2**63 - 1, -(2**63), 0x0100_0000_0000_0001))
+        password = self._random.choice((None, b"", bytes(16), bytes(300)))
+        whole = CONNECT_REQUEST.encode(
+            req.ConnectRequest(self._random.choice(NUMBERS), 0, 30_000, session_id, password, self.chance(0.5))
+        )
+        body = self._random.choice(
+            (
+                whole,
+                whole + b"more",
+                whole[: self._random.randrange(len(whole) - 1)],
+                whole[:24] + pack(">i", self._random.choice((-2, 17, 2**31 - 1, -(2**31)))) + whole[28:],
+                pack(">ii", 1, self._random.choice(OPERATIONS).opcode) + self._random.randbytes(60),
+                b"",
+            )
+        )
+        return pack(">i", len(body)) + body if self.chance(0.9) else self.bad_length() + body
+
+    def bad_length(self) -> bytes:
+        """The length of a frame that no server takes."""
+        return pack(">i", self._random.choice((-1, -(2**31), 2**31 - 1, 0x100000, 0x7FFFFF)))
+
+    def unfinished(self, zxid: int) -> bytes:
+        """The beginning of a request, or nothing."""
+        operation = BY_REQUEST[self._random.choice(list(WEIGHTS))]
+        body = pack(">ii", 1, operation.opcode) + operation.codec.encode(self.request(operation.request, zxid))
+        frame = pack(">i", len(body)) + body
+        return frame[: self._random.choice((0, self._random.randrange(len(frame))))]
+
+    def volley(self, clients: Sequence[int], zxid: int) -> dict[int, list[Step]]:
         """Many requests of each client, all to be under way at once."""
         self.look()
         draw = self._random.random()
         if draw < 0.1:
-            return self._acl_volley(clients, zxid)
-        if draw < 0.2:
-            return self._closing_volley(clients, zxid)
-        return {client: [self._any_of(MIXED, zxid) for _ in range(self._length())] for client in clients}
+            batches = self._acl_volley(clients, zxid)
+        elif draw < 0.2:
+            batches = self._closing_volley(clients, zxid)
+        else:
+            batches = {client: [self._any_of(MIXED, zxid) for _ in range(self._length())] for client in clients}
+        return {client: [self._numbered(asked) for asked in batch] for client, batch in batches.items()}
 
     def _length(self) -> int:
         return self._random.randrange(1, LONGEST_BATCH)
@@ -261,15 +374,55 @@ class Traffic:
         return batches
 
     def _mangled(self, zxid: int, kinds: Sequence[type]) -> Raw:
-        """A request whose body is cut short, or has bytes too many, which the server does not mind."""
+        """A request whose body is cut short, has bytes too many, which the server does not mind, or others."""
         kind = self._random.choice([kind for kind in kinds if kind not in (req.WhoAmI, req.Ping)])
         operation = BY_REQUEST[kind]
         body = operation.codec.encode(self.request(kind, zxid))
-        cut = self._random.randrange(len(body) + 4)
-        return Raw(operation.opcode, body[:cut] if cut < len(body) else body + bytes(3))
+        draw, at = self._random.random(), self._random.randrange(len(body) + 1)
+        if draw < 0.4:
+            body = body[:at]
+        elif draw < 0.5:
+            body += self._random.randbytes(3)
+        elif draw < 0.8:
+            body = body[:at] + pack(">i", self._random.choice(NUMBERS)) + body[at + 4 :]
+        else:
+            body = body[:at] + self._random.randbytes(1) + body[at + 1 :]
+        return self._unless_deadly(Raw(operation.opcode, body))
+
+    def _patched_multi(self, zxid: int) -> Raw:
+        """A multi or a multiRead of any operations under any types: reads among writes, and what may be in none."""
+        body = bytearray()
+        for _ in range(self._random.randrange(5)):
+            kind = self._random.choice(
+                (req.Create, req.CreateTTL, req.Delete, req.SetData, req.GetData, req.GetChildren)
+            )
+            operation = BY_REQUEST[self._random.choice((kind, kind, self._random.choice(list(WEIGHTS))))]
+            opcode = operation.opcode if self.chance(0.9) else self._random.choice(NUMBERS)
+            MULTI_HEADER.write(body, MultiHeader(opcode, self.chance(0.02), self._random.choice((-1, -1, 0, 5))))
+            body += operation.codec.encode(self.request(operation.request, zxid))
+        MULTI_HEADER.write(body, MultiHeader(self._random.choice((-1, -1, 1, 99)), True, self._random.choice((-1, 0))))
+        return Raw(BY_REQUEST[self._random.choice((req.Multi, req.MultiRead))].opcode, bytes(body))
+
+    @staticmethod
+    def _unless_deadly(asked: Raw) -> Raw:
+        operation = BY_OPCODE[asked.opcode]
+        if operation.request is req.CreateTTL:
+            with suppress(MalformedError):
+                if kills(operation.codec.decode(asked.body)):
+                    return Raw(asked.opcode, b"")
+        return asked
 
 
-_RARE = {req.Auth: 0, req.CloseSession: 0, req.Sasl: 0, req.Reconfig: 1, req.Ping: 1, req.WhoAmI: 1, req.Sync: 1}
+_RARE = {
+    req.Auth: 0,
+    req.CreateSession: 0,
+    req.CloseSession: 0,
+    req.Sasl: 0,
+    req.Reconfig: 1,
+    req.Ping: 1,
+    req.WhoAmI: 1,
+    req.Sync: 1,
+}
 _OFTEN = {req.Create: 8, req.Create2: 6, req.Multi: 8, req.SetData: 6, req.GetData: 4, req.Exists: 4, req.Delete: 5}
 WEIGHTS: dict[type, int] = {
     operation.request: _RARE.get(operation.request, _OFTEN.get(operation.request, 2))
@@ -280,8 +433,14 @@ WEIGHTS: dict[type, int] = {
 LONGEST_BATCH = 80
 _REMOVING = (req.Delete, req.DeleteContainer, req.Multi)
 MIXED: list[type] = [kind for kind, weight in WEIGHTS.items() for _ in range(weight) if kind is not req.SetACL]
-READ_KINDS: list[type] = [kind for kind in MIXED if not BY_REQUEST[kind].is_write]
+READ_KINDS: list[type] = [kind for kind in MIXED if not BY_REQUEST[kind].rule.is_write]
 NOT_REMOVING: list[type] = [kind for kind in MIXED if kind not in _REMOVING]
+
+
+def kills(asked: req.CreateTTL) -> bool:
+    """Whether the real server, which does not look at a negative time to live where the flags are of another kind, ends
+    when it comes to make the node."""
+    return asked.flags not in (5, 6) and asked.ttl_ms < 0
 
 
 def calm(asked: req.Request) -> req.Request:

@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.replies import Code, Reply
 from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
-from tests.conformance.arms import Raw, RealArm
+from tests.conformance.arms import Raw, TcpArm
 from tests.conformance.comparison import Normaliser
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.conformance.arms import Asked, SimulatedArm
+    from tests.conformance.arms import Asked
+    from tests.conformance.simulated_arms import SimulatedArm
 
 ONE, TWO = 1, 2
 _WORLD = Id("world", "anyone")
@@ -149,7 +150,7 @@ CHAPTERS: dict[str, list[Step]] = {
 }
 
 
-def tell(arm: RealArm | SimulatedArm, normalise: Normaliser, *, hard_quotas: bool) -> Iterator[str]:
+def tell(arm: TcpArm | SimulatedArm, normalise: Normaliser, *, hard_quotas: bool) -> Iterator[str]:
     """Play the story on a server, and tell all that its clients were sent."""
     xid = 0
     for chapter, steps in CHAPTERS.items():
@@ -183,7 +184,7 @@ def tell(arm: RealArm | SimulatedArm, normalise: Normaliser, *, hard_quotas: boo
 
 def main(port: int, *options: str) -> None:
     """Record what the server at `port` says; "soft" for a release before 3.7."""
-    for line in tell(RealArm(port), Normaliser(), hard_quotas="soft" not in options):
+    for line in tell(TcpArm(port), Normaliser(), hard_quotas="soft" not in options):
         print(line)
 
 

@@ -23,7 +23,7 @@ from simzk.zookeeper.replies import Closed, Code, Reply
 from simzk.zookeeper.requests import ACL, Id
 from simzk.zookeeper.sasl import DigestMd5, SaslError
 from tests.cli.test_serve import refused, serving
-from tests.conformance.arms import SimulatedArm
+from tests.conformance.simulated_arms import SimulatedArm
 from tests.serve.tcp_client import TcpClient
 from tests.waiting import Reports
 
@@ -111,9 +111,9 @@ def test_an_exchange_of_the_real_server_is_answered_alike() -> None:
 class Story:
     """One client of a server with these users."""
 
-    def __init__(self, *, requires_sasl: bool = False) -> None:
+    def __init__(self, *, requires_sasl: bool = False, users: dict[str, str] | None = USERS) -> None:
         self.arm = SimulatedArm(
-            ServerConfig(sasl_users=USERS, required_schemes=("sasl",) if requires_sasl else ()), zxid=0
+            ServerConfig(sasl_users=users, required_schemes=("sasl",) if requires_sasl else ()), zxid=0
         )
         self.arm.connect(1, req.ConnectRequest(0, 0, 30_000, 0, bytes(16), False))
         self._xid = 0
@@ -142,6 +142,7 @@ def test_a_failed_login_is_answered_with_a_null_token_too() -> None:
 
 def test_a_null_token_ends_it_without_a_word() -> None:
     assert Story().ask(req.Sasl(None)) == [Closed()]
+    assert Story(users=None).ask(req.Sasl(b""), req.Sasl(None)) == [Reply(1, 0, 0, None), Closed()]
 
 
 def test_sasl_is_no_scheme_of_auth() -> None:

@@ -53,6 +53,7 @@ SINGLE: dict[type, st.SearchStrategy[Any]] = {
     req.WhoAmI: st.just(req.WhoAmI()),
     req.Reconfig: st.builds(req.Reconfig, PATHS, PATHS, PATHS, LONGS),
     req.Sasl: st.builds(req.Sasl, DATA),
+    req.CreateSession: st.builds(req.CreateSession, INTS),
     req.CloseSession: st.just(req.CloseSession()),
 }
 IN_MULTI: dict[type, st.SearchStrategy[Any]] = {

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simzk.wire.client_connection import ClientConnection
-from simzk.wire.operations import BY_REQUEST, OPERATIONS
+from simzk.wire.operations import BY_OPCODE, BY_REQUEST, OPERATIONS
 from simzk.wire.server_connection import Incoming, ProtocolProblem, ServerConnection
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.jute import MalformedError
@@ -95,6 +95,9 @@ def test_a_body_cut_short_is_answered_and_never_escapes(request: req.Request, da
     cut = data.draw(st.integers(0, len(body)))
     client, server = connected()
     (incoming,) = server.receive_data(client.request_bytes(1, operation.opcode, body[:cut]))
+    if cut < len(body) and isinstance(request, req.Auth | req.Sasl):
+        assert isinstance(incoming, ProtocolProblem), "what is read before the queue of requests ends the connection"
+        return
     assert isinstance(incoming, Incoming)
     if cut == len(body):
         assert incoming.request == request
@@ -116,6 +119,9 @@ def test_any_body_is_a_request_that_the_server_answers(opcode: int, body: bytes)
     connection = server.connect(CONNECT, 0)
     server.take_output()
     for received in wire.receive_data(client.request_bytes(1, opcode, body)):
+        if isinstance(received, ProtocolProblem):
+            assert BY_OPCODE[opcode].request in (req.Auth, req.Sasl)
+            continue
         assert isinstance(received, Incoming)
         server.handle(connection, received.xid, received.request, 1)
     server.check()

@@ -359,3 +359,27 @@ def test_a_local_session_can_be_ended_from_anywhere_and_is_gone_with_the_leader(
     ensemble.elect(5, FOLLOWER)
     assert all(not len(member.sessions) for member in ensemble.members.values())
     ensemble.check()
+
+
+def test_a_session_asked_for_where_there_is_one_is_a_transaction_of_the_leader() -> None:
+    ensemble = Ensemble()
+    for server in (LEADER, FOLLOWER):
+        client = connected(ensemble, server)
+        zxid = ensemble.members[LEADER].zxid
+        client.ask(req.CreateSession(7_777), 10)
+        assert client.told[-1] == client.session
+        assert [member.zxid for member in ensemble.members.values()] == [zxid + 1] * 3
+        session = ensemble.members[OTHER].sessions.get(client.session.session_id if client.session else 0)
+        assert session is not None
+        assert session.timeout_ms == 7_777
+    ensemble.check()
+
+
+def test_a_local_session_asked_for_again_is_no_transaction() -> None:
+    ensemble = Ensemble(EnsembleConfig(local_sessions=True))
+    client = connected(ensemble, FOLLOWER)
+    zxid = ensemble.members[LEADER].zxid
+    client.ask(req.CreateSession(7_777), 10)
+    assert client.told[-1] == client.session
+    assert ensemble.members[LEADER].zxid == zxid
+    ensemble.check()

@@ -38,3 +38,24 @@ def test_a_conditional_change_needs_the_version_that_is_there() -> None:
     assert client.error(req.SetACL("/a", OPEN_ACL, 1)) == Code.BAD_VERSION
     data, stat = client.body(req.GetData("/a", False))
     assert (data, stat.version, stat.aversion) == (b"1", 1, 0)
+
+
+def test_a_null_among_the_paths_of_set_watches_ends_it_half_way() -> None:
+    client = Story().client()
+    assert client.error(req.SetWatches(0, ("/none", None, "/never"), ("/",), ())) == Code.MARSHALLING_ERROR
+    assert client.events() == [("NODE_DELETED", "/none")]
+    assert client.body(req.SetWatches2(0, (), (), (), (None,), (None,))) is None
+
+
+def test_a_session_asked_for_where_there_is_one_is_answered_by_what_it_is() -> None:
+    story = Story()
+    client = story.client()
+    session = client.connection.session
+    assert session is not None
+    first = client.sent[0]
+    story.server.handle(client.connection, 5, req.CreateSession(7_777), story.now_ms)
+    story.flush()
+    assert client.sent[-1] == first
+    assert story.server.zxid == 2
+    assert story.server.sessions.timeouts_ms() == [(session.session_id, 7_777)]
+    story.server.check()

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING
 
 from simzk.zookeeper import requests as req
 from simzk.zookeeper import transactions as txns
-from simzk.zookeeper.acl import WRITE
 from simzk.zookeeper.ensemble.local_sessions import makes_ephemeral, refused_record
 from simzk.zookeeper.ensemble.member_connection import Held, MemberConnection
 from simzk.zookeeper.ensemble.proposals import is_of_any_server, is_refused_read_only, is_write, record_of, reply_to
 from simzk.zookeeper.ensemble.replica import Replica
 from simzk.zookeeper.ensemble.role import Role
+from simzk.zookeeper.operations import permission_of
 from simzk.zookeeper.refused import RefusedError
 from simzk.zookeeper.replies import Code, ConnectResponse, Reply
 from simzk.zookeeper.sessions import password_of
@@ -63,27 +63,25 @@ class Member(Replica):
             self._close(connection)
             return connection
         connection.timeout_ms = self.config.clamp_timeout(request.timeout_ms)
-        told = None if request.read_only is None else is_read_only
+        connection.read_only = None if request.read_only is None else is_read_only
         if request.session_id != 0:
-            self._take_up(connection, request, told, now_ms)
+            self._take_up(connection, request, now_ms)
         else:
-            self._begin(connection, told, now_ms)
+            self._begin(connection, now_ms)
         return connection
 
-    def _begin(self, connection: MemberConnection, told: bool | None, now_ms: int) -> None:
+    def _begin(self, connection: MemberConnection, now_ms: int) -> None:
         session_id = connection.session_id = self.sessions.new_id()
         self._connections[session_id] = connection
         if self.role is Role.READ_ONLY or self._ensemble.config.local_sessions:
             connection.session = self.sessions.add_local(session_id, connection.timeout_ms, now_ms)
-            self._greet(connection, told)
+            self._greet(connection)
             return
         self._ensemble.owners[session_id] = self.server_id
         record = txns.CreateSessionTxn(connection.timeout_ms)
-        self._propose(connection, 0, record, now_ms, lambda transaction, body: self._greet(connection, told))
+        self._propose(connection, 0, record, now_ms, lambda transaction, body: self._greet(connection))
 
-    def _take_up(
-        self, connection: MemberConnection, request: req.ConnectRequest, told: bool | None, now_ms: int
-    ) -> None:
+    def _take_up(self, connection: MemberConnection, request: req.ConnectRequest, now_ms: int) -> None:
         """Re-attach. What counts is whether the leader knows the session (Learner.validateSession)."""
         session_id = request.session_id
         self.close_connection_of(session_id)
@@ -92,7 +90,7 @@ class Member(Replica):
         assert leader is not None, "who follows has a leader"
         knows = session_id in leader.sessions and (leader is self or session_id not in leader.sessions.local)
         if not knows or request.password != password_of(session_id):
-            self._send(connection, ConnectResponse(0, 0, 0, bytes(16), told))
+            self._send(connection, ConnectResponse(0, 0, 0, bytes(16), connection.read_only))
             self._close(connection)
             return
         if self.role is not Role.READ_ONLY and not is_local:
@@ -102,17 +100,16 @@ class Member(Replica):
         self._connections[session_id] = connection
         connection.session = self.sessions.get(session_id)
         if connection.session is not None:
-            self._greet(connection, told)
+            self._greet(connection)
         else:
             end = self._ensemble.history.end
-            self._await(connection, end, lambda transaction, body: self._greet(connection, told))
+            self._await(connection, end, lambda transaction, body: self._greet(connection))
             self.follow(now_ms)
 
-    def _greet(self, connection: MemberConnection, told: bool | None) -> None:
+    def _greet(self, connection: MemberConnection) -> None:
         if connection.session is None:
             connection.session = self.sessions.get(connection.session_id)
-        session_id = connection.session_id
-        self._send(connection, ConnectResponse(0, connection.timeout_ms, session_id, password_of(session_id), told))
+        self._welcome(connection)
 
     # Requests
 
@@ -134,6 +131,10 @@ class Member(Replica):
                 connection.waiting.append(Held(xid, request))
             else:
                 self._handle_here(connection, xid, request, now_ms)
+        elif isinstance(request, req.CreateSession) and connection.waiting:
+            connection.waiting.append(Held(xid, request))
+        elif isinstance(request, req.CreateSession):
+            self._handle_here(connection, xid, request, now_ms)
         elif not makes_ephemeral(request):
             self._handle_global(connection, xid, request, now_ms)
         elif self._ensemble.config.upgrades_sessions:
@@ -164,6 +165,8 @@ class Member(Replica):
         if isinstance(request, req.CloseSession) and connection.session_id in self.sessions.local:
             self._send(connection, Reply(xid, self.zxid, 0, None))
             self._end_locally(connection.session_id)
+        elif isinstance(request, req.CreateSession) and connection.session_id in self.sessions.local:
+            self._welcome(connection)
         else:
             super()._handle_here(connection, xid, request, now_ms)
 
@@ -238,13 +241,13 @@ class Member(Replica):
     def _propose_write(
         self, connection: MemberConnection, xid: int, request: req.Request, record: txns.Record, now_ms: int
     ) -> None:
-        self._propose(
-            connection,
-            xid,
-            record,
-            now_ms,
-            lambda transaction, body: self._send(connection, reply_to(xid, request, transaction, body)),
-        )
+        def answer(transaction: txns.Transaction, body: object) -> None:
+            if isinstance(request, req.CreateSession):
+                self._welcome(connection)
+            else:
+                self._send(connection, reply_to(xid, request, transaction, body))
+
+        self._propose(connection, xid, record, now_ms, answer)
 
     def _reconfigure(self, connection: MemberConnection, xid: int, request: req.Reconfig, now_ms: int) -> None:
         """Have the leader change who belongs to the ensemble: a write of /zookeeper/config, and what follows of it."""
@@ -281,7 +284,7 @@ class Member(Replica):
             raise RefusedError(Code.NEW_CONFIG_NO_QUORUM)
         node = leader.tree.find(CONFIG_PATH)
         assert node is not None, "only releases with this node know of reconfigurations"
-        asker.need(node, WRITE)
+        asker.need(node, permission_of(req.Reconfig))
         return membership
 
     def _refuse_moved(self, connection: MemberConnection, xid: int, now_ms: int) -> None:

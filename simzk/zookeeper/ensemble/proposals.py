@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from simzk.zookeeper import requests as req
 from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.multi_results import multi_results
+from simzk.zookeeper.operations import BY_REQUEST, Kind, of_kind
 from simzk.zookeeper.prepare import PREPARE
 from simzk.zookeeper.prepare_multi import prepare_multi
 from simzk.zookeeper.refused import RefusedError
@@ -19,15 +20,16 @@ if TYPE_CHECKING:
     from simzk.zookeeper.prepare import Asker
     from simzk.zookeeper.tree import DataTree
 
-_WRITES = frozenset(PREPARE) - {req.Check} | {req.Multi, req.CloseSession}
+_WRITES = of_kind(Kind.WRITE, Kind.SESSION)
 
-_OF_ANY_SERVER = frozenset(
-    {req.Auth, req.CloseSession, req.DeleteContainer, req.Sasl, req.Undecodable, req.Unimplemented}
-)
+_OF_ANY_SERVER = of_kind(Kind.SESSION, Kind.CONNECTION) - {req.Ping} | {
+    req.DeleteContainer,
+    req.Undecodable,
+    req.Unimplemented,
+}
 
-# By their opcodes (§1.5): create and its kin, delete, deleteContainer, setData, setACL, sync, check, multi, reconfig.
-_REFUSED_OPCODES = frozenset({1, 2, 5, 7, 9, 13, 14, 15, 16, 19, 20, 21})
-_REFUSED = frozenset(PREPARE) | {req.Multi, req.Sync}
+_REFUSED = of_kind(Kind.WRITE, Kind.PART) | {req.Sync}
+_REFUSED_OPCODES = frozenset(BY_REQUEST[kind].opcode for kind in _REFUSED)
 
 
 def is_write(request: req.Request) -> bool:
@@ -55,6 +57,8 @@ def record_of(request: req.Request, asker: Asker, tree: DataTree, session_id: in
     """What a write does to the leader's tree, checked; an `ErrorTxn` where it may not."""
     if isinstance(request, req.CloseSession):
         return txns.CloseSessionTxn(tuple(tree.ephemerals_of(session_id)))
+    if isinstance(request, req.CreateSession):
+        return txns.CreateSessionTxn(request.timeout_ms)
     if isinstance(request, req.Undecodable):
         return txns.ErrorTxn(Code.MARSHALLING_ERROR)
     try:
