@@ -10,11 +10,13 @@ from simzk.kafka import paths, restoring
 from simzk.kafka.admin import Operator
 from simzk.kafka.broker.broker import Broker, World
 from simzk.kafka.broker.id_generation import IdGeneration, generation_of
+from simzk.kafka.clients import Clients
 from simzk.kafka.failures import Failures
 from simzk.kafka.in_sync import all_in_sync
 from simzk.kafka.invariants import invariants_of
 from simzk.kafka.observer import Observer
 from simzk.kafka.operations import Operations
+from simzk.kafka.producer import Producer
 from simzk.kafka.protocol import (
     AdminResponse,
     AllocateProducerIdsRequest,
@@ -68,7 +70,7 @@ class Participant(Protocol):
         """End it at once."""
 
 
-class KafkaCluster(Operations, Failures):
+class KafkaCluster(Operations, Clients, Failures):
     """A simulated Kafka cluster, in virtual time.
 
     Time stands still but for `run_for` and `run_until_quiet`: what is asked of the cluster (a topic, a failure)
@@ -231,6 +233,7 @@ class KafkaCluster(Operations, Failures):
             for broker, registration in registrations.items()
         }
         self._operator = Operator(self.scheduler, world, lambda: self.controller)
+        self.producer = Producer(self.scheduler, world.connections, self.history)
         observer = Observer(self.history, self.tree, self._who_is)
         self._watched.on_transaction.append(observer.observe)
         self.server.on_transaction.append(lambda _: self._note_transaction())
@@ -407,17 +410,6 @@ class KafkaCluster(Operations, Failures):
 
     # -- clients
 
-    def produce(self, topic: str, partition: int, records: int = 1) -> bool:
-        """Append records at the leader.
-
-        Returns:
-            whether the broker in the znode took them; one that is paused, dead or does not believe it leads does not.
-        """
-        leader = self.brokers.get(self.state(topic, partition).leader)
-        if leader is None or not leader.alive or leader.paused or not leader.registered:
-            return False
-        return leader.append(TopicPartition(topic, partition), records)
-
     def allocate_producer_ids(self, broker: int) -> Future[AdminResponse]:
         """Let a broker take a block of producer ids, as it does when the first idempotent producer comes."""
         asked = self._running(broker)
@@ -433,6 +425,7 @@ class KafkaCluster(Operations, Failures):
         for broker in self.brokers.values():
             broker.process.kill()
         self._operator.process.kill()
+        self.producer.process.kill()
 
     def __enter__(self) -> Self:
         return self

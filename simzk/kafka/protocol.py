@@ -45,6 +45,12 @@ class Error(Enum):
     TOPIC_DELETION_DISABLED = "TOPIC_DELETION_DISABLED"
     UNSUPPORTED_VERSION = "UNSUPPORTED_VERSION"
     KAFKA_STORAGE_ERROR = "KAFKA_STORAGE_ERROR"
+    NOT_ENOUGH_REPLICAS = "NOT_ENOUGH_REPLICAS"
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND = "NOT_ENOUGH_REPLICAS_AFTER_APPEND"
+    LEADER_NOT_AVAILABLE = "LEADER_NOT_AVAILABLE"
+    REQUEST_TIMED_OUT = "REQUEST_TIMED_OUT"
+    NETWORK_EXCEPTION = "NETWORK_EXCEPTION"
+    INVALID_REQUIRED_ACKS = "INVALID_REQUIRED_ACKS"
     INVALID_PRINCIPAL_TYPE = "INVALID_PRINCIPAL_TYPE"
     DELEGATION_TOKEN_AUTH_DISABLED = "DELEGATION_TOKEN_AUTH_DISABLED"
     DELEGATION_TOKEN_NOT_FOUND = "DELEGATION_TOKEN_NOT_FOUND"
@@ -162,11 +168,31 @@ class FetchRequest(NamedTuple):
 
 
 class FetchResponse(NamedTuple):
-    """The leader's log ends where they differ from the follower's, or errors; `session_lost`: name all anew."""
+    """The leader's log ends where they differ from the follower's, or errors; `session_lost`: name all anew.
+
+    `watermarks` are the leader's high watermarks where they rose since the last answer.
+    """
 
     session_lost: bool
     log_ends: Mapping[TopicPartition, int]
     errors: Mapping[TopicPartition, Error]
+    watermarks: Mapping[TopicPartition, int] = {}
+
+
+class ProduceRequest(NamedTuple):
+    """Append records; `acks` of them must be there before the answer: 0 none, 1 the leader's, -1 all in the ISR."""
+
+    partition: TopicPartition
+    records: int
+    acks: int
+    timeout_ms: int
+
+
+class ProduceResponse(NamedTuple):
+    """Where the first record is in the log, -1 where that is not told; or an error."""
+
+    error: Error
+    base_offset: int = -1
 
 
 class AllocateProducerIdsRequest(NamedTuple):

@@ -115,6 +115,16 @@ class KafkaVersion:
         open_to_all: what is created with these paths is open to all, with `zookeeper.set.acl` too: `/consumers` by
             intention (1.1 alone forgot it), up to 0.10 others by oversight (all recorded).
         sensitive: with `zookeeper.set.acl` the world cannot read what begins so.
+        heeds_min_isr: a topic or broker says how many replicas must be in sync for a write that all must have
+            (`min.insync.replicas`, 0.8.2 and later).
+        counts_acks: a producer may ask for any number of acks (up to 0.8.2).
+        answers_when_following: a leader that follows from now on answers producers that wait (0.10.0 and later).
+        truncates_to_watermark: who follows another leader first cuts its log back to its high watermark (up to 0.10.2,
+            KIP-101).
+        watermark_waits: the high watermark waits for followers outside the ISR that were just caught up (0.10.2).
+        watermark_waits_for_live: but not for those that the leader believes dead (3.6).
+        watermark_needs_min_isr: it rises only with `min.insync.replicas` in the ISR (KAFKA-15583, 3.7).
+        forgets_dead_brokers: a broker's cache forgets brokers that the controller names no more (0.8.2 and later).
         election_tool_leaves_session: the tool for preferred elections never closes its second session (0.9-1.0).
     """
 
@@ -195,6 +205,14 @@ class KafkaVersion:
     open_to_all: frozenset[str]
     sensitive: tuple[str, ...]
     election_tool_leaves_session: bool
+    heeds_min_isr: bool
+    counts_acks: bool
+    answers_when_following: bool
+    truncates_to_watermark: bool
+    watermark_waits: bool
+    watermark_waits_for_live: bool
+    watermark_needs_min_isr: bool
+    forgets_dead_brokers: bool
 
     @property
     def log_dir_events(self) -> bool:

@@ -64,6 +64,7 @@ _DEFAULTS_3_9: Final = {
     "replica.lag.time.max.ms": "30000",
     "replica.fetch.wait.max.ms": "500",
     "unclean.leader.election.enable": "false",
+    "min.insync.replicas": "1",
     "auto.leader.rebalance.enable": "true",
     "leader.imbalance.per.broker.percentage": "10",
     "leader.imbalance.check.interval.seconds": "300",
@@ -158,11 +159,19 @@ _3_9: Final = KafkaVersion(
     open_to_all=frozenset({paths.CONSUMERS}),
     sensitive=("/config/users", "/config/brokers", "/delegation_token/tokens"),
     election_tool_leaves_session=False,
+    heeds_min_isr=True,
+    counts_acks=False,
+    answers_when_following=True,
+    truncates_to_watermark=False,
+    watermark_waits=True,
+    watermark_waits_for_live=True,
+    watermark_needs_min_isr=True,
+    forgets_dead_brokers=True,
 )
 _3_8: Final = replace(_3_9, name="3.8", number=(3, 8, 0))
 _3_7: Final = replace(_3_8, name="3.7", number=(3, 7, 0))
-_3_6: Final = replace(_3_7, name="3.6", number=(3, 6, 0), config_checks_controller=False)
-_3_5: Final = replace(_3_6, name="3.5", number=(3, 5, 0))
+_3_6: Final = replace(_3_7, name="3.6", number=(3, 6, 0), config_checks_controller=False, watermark_needs_min_isr=False)
+_3_5: Final = replace(_3_6, name="3.5", number=(3, 5, 0), watermark_waits_for_live=False)
 _3_4: Final = replace(_3_5, name="3.4", number=(3, 4, 0), removes_empty_quotas=False)
 _3_3: Final = replace(
     _3_4,
@@ -307,6 +316,7 @@ _0_10_2: Final = replace(
     persistent_paths=tuple(path for path in _0_11.persistent_paths if path != "/latest_producer_id_block"),
     defaults=_0_11.defaults | {"unclean.leader.election.enable": "true"},
     producer_ids=False,
+    truncates_to_watermark=True,
 )
 _0_10_1: Final = replace(
     _0_10_2,
@@ -318,6 +328,7 @@ _0_10_1: Final = replace(
     case_classes_in_brokers=True,
     drops_disabled_deletions=False,
     isr_checks_per_lag=1,
+    watermark_waits=False,
 )
 _0_10_0: Final = replace(
     _0_10_1,
@@ -332,7 +343,12 @@ _0_10_0: Final = replace(
     default_entities=False,
 )
 _0_9: Final = replace(
-    _0_10_0, name="0.9", number=(0, 9, 0), rules=rules_of((0, 9, 0)), encode_broker=broker_registration.encode_v2
+    _0_10_0,
+    name="0.9",
+    number=(0, 9, 0),
+    rules=rules_of((0, 9, 0)),
+    encode_broker=broker_registration.encode_v2,
+    answers_when_following=False,
 )
 _PATHS_0_8: Final = (
     "/consumers",
@@ -358,6 +374,7 @@ _0_8_2: Final = replace(
     config_with_partitions="written again",
     configured=frozenset({"topics"}),
     election_tool_leaves_session=False,
+    counts_acks=True,
 )
 _0_8_1: Final = replace(
     _0_8_2,
@@ -371,6 +388,8 @@ _0_8_1: Final = replace(
     reads_reassignments_mutably=True,
     deletion="by hand",
     config_with_partitions="emptied",
+    heeds_min_isr=False,
+    forgets_dead_brokers=False,
 )
 _0_8_0: Final = replace(
     _0_8_1,

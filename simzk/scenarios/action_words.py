@@ -37,7 +37,8 @@ def describe(step: schema.Action) -> str:
         case schema.Reassign():
             told = f"{words} " + ", ".join(f"{name} to {replicas}" for name, replicas in step.replicas.items())
         case schema.Produce():
-            told = f"produce {step.records} records to {step.topic}-{step.partition}"
+            whom = "" if step.broker is None else f" at broker {step.broker}"
+            told = f"produce {step.records} records to {step.topic}-{step.partition}{whom}, acks {step.acks}"
         case schema.Elect():
             told = f"elect {step.kind} leaders of {', '.join(step.partitions) if step.partitions else 'all partitions'}"
         case schema.Cut():

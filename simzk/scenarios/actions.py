@@ -103,8 +103,8 @@ def _(step: schema.Elect, cluster: KafkaCluster) -> None:
 
 @_do.register(schema.Produce)
 def _(step: schema.Produce, cluster: KafkaCluster) -> None:
-    if not cluster.produce(step.topic, step.partition, step.records):
-        cluster.history.record("producer", "refused", f"{step.topic}-{step.partition}")
+    timeout_ms = (parse_duration(step.timeout) or 0) // 1000
+    cluster.produce(step.topic, step.partition, step.records, acks=step.acks, timeout_ms=timeout_ms, broker=step.broker)
 
 
 @_do.register(schema.Cut)

@@ -1,7 +1,8 @@
 """Whether an expectation of a scenario holds now, and if not, each thing in which it does not.
 
 Rules of this module:
-  - what is looked at stands in ZooKeeper or in the history, where any client could see it: nothing of a broker's mind;
+  - what is looked at stands in ZooKeeper or in the history, where any client could see it; what brokers believe is
+    asked of them in `beliefs`;
   - an answer is a list of sentences, empty where the expectation holds.
 """
 
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from simzk.kafka import recording
 from simzk.kafka.topic_partition import TopicPartition
-from simzk.scenarios import schema, view
+from simzk.scenarios import beliefs, schema, view
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -62,6 +63,9 @@ def failures(
             return _unequal(("partitions led", step.leaders, led))
         case schema.ExpectEvent():
             return _event_failures(cluster, step)
+        case schema.ExpectMetadata() | schema.ExpectLog() | schema.ExpectProduced():
+            found_out = beliefs.look(cluster, step)
+            return [found_out] if isinstance(found_out, str) else _unequal(*found_out)
         case schema.ExpectRecorded():
             assert recorded is not None, "the reader has checked that there is a recording"
             found = [str(difference) for difference in recording.differences(tree, recorded.tree(step.step))]
@@ -108,6 +112,8 @@ def describe(step: schema.Expectation) -> str:
             fields = (step.who, step.what, step.subject, step.before, step.after_)
             told = " ".join(field for field in fields if field)
             return f"{told}: {'at least once' if step.count is None else f'{step.count} times'}"
+        case schema.ExpectMetadata() | schema.ExpectLog() | schema.ExpectProduced():
+            return beliefs.words(step)
         case schema.ExpectRecorded():
             return f"the tree equals the recorded one after {step.step}"
         case _:

@@ -5,7 +5,8 @@ Rules of this module:
   - a play lets no time pass by itself: it says what it waits for (`Wait`), and whoever plays it lets so much time pass,
     all of it at once (`run`) or as the wall clock goes (`run_until`);
   - the history is the one timeline: what the operator does and what an expectation finds are events in it too;
-  - an expectation that may take its time is looked at after every event, and its verdict bears the time it came true.
+  - an expectation that may take its time is looked at after every event that it could have come true by, and its
+    verdict bears the time it came true.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from msgspec import structs
 from simzk.errors import ScenarioError, SimzkError
 from simzk.kafka.cluster import START_MS, KafkaCluster
 from simzk.kafka.cost_model import MEASURED
-from simzk.scenarios import action_words, actions, expectations, schema
+from simzk.scenarios import action_words, actions, beliefs, expectations, schema
 from simzk.scenarios.reader import step_waits
 from simzk.simulation import FaultPlan, Monitor
 from simzk.simulation.faults import CUT, EXPIRE, KILL, PAUSE
@@ -223,7 +224,7 @@ class Play:
         failures: list[str] = []
         while True:
             present = (self.cluster.server.zxid, len(self.history))
-            if present != seen:
+            if present != seen or isinstance(step, beliefs.Belief):
                 seen = present
                 failures = expectations.failures(self.cluster, step, topics, self.scenario.recording)
                 if not failures:

@@ -165,11 +165,14 @@ class Elect(Action, kw_only=True):
 
 
 class Produce(Action, kw_only=True):
-    """Append records at a partition's leader; followers that do not fetch them fall behind."""
+    """Send records to a partition's leader, or to another broker; followers that do not fetch them fall behind."""
 
     topic: str
     partition: Index
     records: Count = 1
+    acks: Count | Literal[0, "all"] = 1
+    timeout: str = "30s"
+    broker: BrokerId | None = None
 
 
 class Cut(Action, kw_only=True):
@@ -305,6 +308,40 @@ class ExpectEvent(Expectation, kw_only=True):
     count: int | None = None
 
 
+class ExpectMetadata(Expectation, kw_only=True):
+    """What a broker believes: who lives, who is controller, and of one partition; `known = false`: it knows no such."""
+
+    broker: BrokerId
+    live: list[BrokerId] | None = None
+    controller: int | None = None
+    topic: str = ""
+    partition: Index | None = None
+    known: bool = True
+    leader: int | None = None
+    isr: list[BrokerId] | None = None
+    leader_epoch: int | None = None
+    controller_epoch: int | None = None
+
+
+class ExpectLog(Expectation, kw_only=True):
+    """How far a broker's log of a partition goes, and its high watermark; the leader's, where no broker is named."""
+
+    topic: str
+    partition: Index
+    broker: BrokerId | None = None
+    log_end: int | None = None
+    high_watermark: int | None = None
+
+
+class ExpectProduced(Expectation, kw_only=True):
+    """What came of the records that were sent: how many were acknowledged so far, and the last answer."""
+
+    topic: str
+    partition: Index
+    acknowledged: int | None = None
+    last: str | None = None
+
+
 class ExpectRecorded(Expectation, kw_only=True):
     """The tree equals what a real cluster had written after a step of its recording, field by field."""
 
@@ -343,5 +380,8 @@ EXPECTATIONS: dict[str, type[Expectation]] = {
     "whole": ExpectWhole,
     "leaders": ExpectLeaders,
     "event": ExpectEvent,
+    "metadata": ExpectMetadata,
+    "log": ExpectLog,
+    "produced": ExpectProduced,
     "recorded": ExpectRecorded,
 }

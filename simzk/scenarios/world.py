@@ -9,6 +9,8 @@ from simzk.errors import ConfigError, SimzkError
 from simzk.kafka.releases import Releases
 from simzk.kafka.zookeeper_access import access_of
 from simzk.scenarios import schema
+from simzk.scenarios.beliefs import check_belief
+from simzk.scenarios.durations import FORM, parse_duration
 from simzk.scenarios.source import did_you_mean
 from simzk.zookeeper.paths import is_valid_path
 
@@ -40,6 +42,7 @@ class World:
         log_dirs: how many log directories each broker has.
         down: brokers that were killed or shut down, or halted.
         failed_dirs: the directories that failed, by broker, as far as they are named by number.
+        deleted: topics that steps above delete; brokers may still believe in them.
     """
 
     source: Source
@@ -51,6 +54,7 @@ class World:
     log_dirs: int = 1
     down: set[int] = field(default_factory=set)
     failed_dirs: dict[int, set[int]] = field(default_factory=dict)
+    deleted: dict[str, int] = field(default_factory=dict)
 
     def check_step(self, step: schema.Action | schema.Expectation, at: KeyPath) -> None:
         """Check a step against what there is, and take in what it changes.
@@ -65,7 +69,7 @@ class World:
                 self._create_topic(step, at)
             case schema.DeleteTopic():
                 self._check_topic(step.topic, (*at, "topic"))
-                del self.topics[step.topic]
+                self.deleted[step.topic] = self.topics.pop(step.topic)
             case schema.AddPartitions():
                 self._add_partitions(step, at)
             case schema.Kill() | schema.Shutdown():
@@ -88,6 +92,10 @@ class World:
                     self._check_replicas(replicas, (*at, "replicas"))
             case schema.Produce():
                 self._check_partition_name(f"{step.topic}-{step.partition}", (*at, "partition"))
+                if not parse_duration(step.timeout):
+                    self.source.fail((*at, "timeout"), f"{step.timeout!r} is no time to wait for", FORM)
+            case schema.ExpectMetadata() | schema.ExpectLog() | schema.ExpectProduced():
+                check_belief(self, step, at)
             case schema.Elect():
                 if step.kind not in ("preferred", "unclean"):
                     self.source.fail((*at, "kind"), f"there is no election {step.kind!r}", "preferred or unclean")

@@ -8,6 +8,7 @@ import pytest
 
 from simzk.errors import ConfigError
 from simzk.kafka import paths
+from simzk.kafka.protocol import Error
 from simzk.kafka.session import ZooKeeperSession
 from simzk.kafka.zk_client import create_request
 from simzk.simulation import Process
@@ -212,8 +213,9 @@ def test_a_slow_follower_leaves_the_isr_only_where_data_flows() -> None:
     with cluster(3, controller=1, config={"replica.lag.time.max.ms": 10_000}) as c:
         topic(c, "t", {0: [2, 3], 1: [2, 3]})
         c.network.cut("broker 2", "broker 3")
-        assert c.produce("t", 0, 10)
+        answer = c.produce("t", 0, 10)
         c.run_for(40)
+        assert answer.result().error == Error.NONE
         assert told(c, "t", 0) == (2, (2,), 0, 1)  # no leader epoch more: the leader asked for it
         assert told(c, "t", 1) == (2, (2, 3), 0, 0)
         c.network.heal("broker 2", "broker 3")

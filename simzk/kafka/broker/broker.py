@@ -22,8 +22,10 @@ from simzk.kafka.broker.isr_proposals import IsrProposals
 from simzk.kafka.broker.isr_writes import IsrWrites
 from simzk.kafka.broker.log_dirs import LogDirs
 from simzk.kafka.broker.metadata_cache import MetadataCache
-from simzk.kafka.broker.replica_manager import ReplicaManager
+from simzk.kafka.broker.producing import Producing
+from simzk.kafka.broker.replica_manager import LogOnDisk, ReplicaManager
 from simzk.kafka.broker.services import Services
+from simzk.kafka.broker.topic_configs import TopicConfigs
 from simzk.kafka.controller.controller import KafkaController
 from simzk.kafka.protocol import ControlledShutdownRequest, ControlledShutdownResponse, Error
 from simzk.kafka.rpc import Connections, Disconnected
@@ -54,6 +56,8 @@ BOOT_US = 500_000
 """From the start of the process to its first word to ZooKeeper."""
 LATE_REGISTRATION_US = 300_000
 """Between the election and the registration, up to 1.0: the other parts of the broker start (0.1 to 0.4 s)."""
+WATERMARKS_SAVED_US = 5_000_000
+"""`replica.high.watermark.checkpoint.interval.ms`: 5 s by default."""
 RESTART_PAUSE_US = 1_000_000
 """How long a supervisor waits before it starts a broker again that has exited."""
 
@@ -100,7 +104,7 @@ class Broker:
         self.epoch = -1
         self.registered = False
         self.stopping = False
-        self.logs: dict[TopicPartition, int] = {}
+        self.logs: dict[TopicPartition, LogOnDisk] = {}
         self.log_dirs = LogDirs(world.log_dirs)
         self._registration = registration
         self._world = world
@@ -196,13 +200,17 @@ class Broker:
             max_in_flight=config.integer("zookeeper.max.in.flight.requests"),
         )
         self.client = KafkaZooKeeperClient(self.session, version)
-        self.metadata = MetadataCache()
+        self.metadata = MetadataCache(forgets=version.forgets_dead_brokers)
         self.fetchers = Fetchers(process, world.connections, self.id)
         self.proposals = self._isr_proposals()
+        self.topic_configs = TopicConfigs(process, self.client, config, lambda topic: self.replicas.look_again(topic))
         self.replicas = self._replica_manager()
         self.fetchers.replicas = self.proposals.replicas = self.replicas
         wait_us = config.integer("replica.fetch.wait.max.ms") * 1000
         self.fetch_sessions = FetchSessions(process, self.replicas, wait_us)
+        self.producing = Producing(process, version, self.replicas, lambda p: self.fetch_sessions.rouse([p]))
+        self.replicas.on_watermark = self._on_watermark
+        self.replicas.on_leadership = self.producing.look_again
         self.controller = KafkaController(
             self.id,
             process,
@@ -239,16 +247,15 @@ class Broker:
         version, config = self.version, self.config
         return ReplicaManager(
             self.id,
-            version.scala,
+            version,
             now_us=lambda: self.process.scheduler.now_us,
             propose=self.proposals.propose,
             follows_changed=self.fetchers.update,
             is_alive=lambda broker: not version.judges_isr or broker in self.metadata.live_brokers,
             lag_max_us=config.integer("replica.lag.time.max.ms") * 1000,
             lag_max_messages=config.integer(LAG_MESSAGES_KEY) if LAG_MESSAGES_KEY in version.defaults else None,
-            idle_in_sync=version.idle_in_sync,
             log_dirs=self.log_dirs,
-            takes_strangers=not version.widens_assignment,
+            configs=self.topic_configs,
         )
 
     def _isr_proposals(self) -> IsrProposals | IsrWrites:
@@ -331,6 +338,7 @@ class Broker:
     def _serve_on(self) -> None:
         self.config_changes.start()
         self._check_isrs()
+        self._save_watermarks()
 
     def _supervise(self) -> None:
         if not self.alive:
@@ -338,7 +346,7 @@ class Broker:
 
     def _end(self) -> None:
         self.registered = False
-        self.logs = {partition: replica.log_end for partition, replica in self.replicas.replicas.items()} | self.logs
+        self.logs = self.replicas.on_disk() | self.logs
         self.session.drop_connection()
         self.process.kill()
         self._world.connections.break_all(self._name)
@@ -399,6 +407,7 @@ class Broker:
             await self._controlled_shutdown()
         self.controller.shut_down()
         await self.session.close()
+        self.replicas.save_watermarks()
         self._world.history.record(self._name, "stopped")
         self._end()
 
@@ -426,11 +435,13 @@ class Broker:
 
     # -- its work
 
-    def append(self, partition: TopicPartition, records: int) -> bool:
-        """Take records as a leader does; false where it does not lead."""
-        appended = self.replicas.append(partition, records)
-        self.fetch_sessions.rouse([partition])
-        return appended
+    def _on_watermark(self, partition: TopicPartition) -> None:
+        self.fetch_sessions.note_rise(partition)
+        self.producing.look_again(partition)
+
+    def _save_watermarks(self) -> None:
+        self.replicas.save_watermarks()
+        self.process.call_later(WATERMARKS_SAVED_US, self._save_watermarks)
 
     def _check_isrs(self) -> None:
         self.replicas.shrink_isrs()
@@ -440,6 +451,8 @@ class Broker:
     def _on_config(self, entity_path: str, values: dict[str, str]) -> None:
         """Unclean election that is turned on for a topic is tried at once (1.1 and later)."""
         kind, _, name = entity_path.partition("/")
+        if kind == "topics":
+            self.topic_configs.update(name, values)
         if kind == "topics" and values.get(UNCLEAN_KEY) == "true":
             partitions = self.controller.partitions
             self.controller.put_event(f"unclean election for {name}", lambda: partitions.trigger_online(name))

@@ -4,6 +4,7 @@ Rules of the module:
   - a request names only what changed since the last one: partitions newly followed, log ends that grew, partitions
     let go;
   - the leader answers at once where it has something new for the follower, else after `replica.fetch.wait.max.ms`;
+  - each answer tells the high watermarks that rose since the last one; they alone do not wake a request that waits;
   - a connection that breaks, or a leader that started anew, ends the session: all is named again.
 """
 
@@ -110,17 +111,25 @@ class Fetcher:
         for partition in response.errors:
             if partition in self.following:
                 self._changed[partition] = None
+        for partition, watermark in response.watermarks.items():
+            epoch = self.following.get(partition)
+            if epoch is not None:
+                self._replicas.note_watermark(partition, epoch, watermark)
         return bool(response.errors)
 
 
 class _Session:
-    """What a leader keeps of a follower's session: what it fetches, what grew since, its request that waits."""
+    """What a leader keeps of a follower's session: what it fetches, what grew since, its request that waits.
 
-    __slots__ = ("grown", "partitions", "respond", "timer")
+    `risen` are the partitions whose high watermark it has not been told.
+    """
+
+    __slots__ = ("grown", "partitions", "respond", "risen", "timer")
 
     def __init__(self) -> None:
         self.partitions: dict[TopicPartition, FetchedPartition] = {}
         self.grown: dict[TopicPartition, None] = {}
+        self.risen: dict[TopicPartition, None] = {}
         self.respond: Respond | None = None
         self.timer: Timer | None = None
 
@@ -150,7 +159,11 @@ class FetchSessions:
         log_ends: dict[TopicPartition, int] = {}
         errors: dict[TopicPartition, Error] = {}
         grown, session.grown = session.grown, {}
-        session.partitions.update({fetched.partition: fetched for fetched in request.changed})
+        for fetched in request.changed:
+            before = session.partitions.get(fetched.partition)
+            if before is None or before.leader_epoch != fetched.leader_epoch:
+                session.risen[fetched.partition] = None
+            session.partitions[fetched.partition] = fetched
         for partition in dict.fromkeys([*(fetched.partition for fetched in request.changed), *grown]):
             if partition in session.partitions:
                 self._note(request.replica_id, session.partitions[partition], log_ends, errors)
@@ -159,6 +172,12 @@ class FetchSessions:
             return
         session.respond = respond
         session.timer = self._process.call_later(self._wait_us, lambda: self._answer_waiting(session))
+
+    def note_rise(self, partition: TopicPartition) -> None:
+        """A high watermark rose: each follower is told with its next answer."""
+        for session in self._sessions.values():
+            if partition in session.partitions:
+                session.risen[partition] = None
 
     def rouse(self, partitions: Iterable[TopicPartition]) -> None:
         """The logs of partitions grew, or who leads them changed: answer whoever waits for them."""
@@ -201,15 +220,20 @@ class FetchSessions:
         if respond is not None:
             self._answer(session, respond, log_ends or {}, errors or {})
 
-    @staticmethod
     def _answer(
-        session: _Session, respond: Respond, log_ends: dict[TopicPartition, int], errors: dict[TopicPartition, Error]
+        self,
+        session: _Session,
+        respond: Respond,
+        log_ends: dict[TopicPartition, int],
+        errors: dict[TopicPartition, Error],
     ) -> None:
         for partition in errors:
             session.partitions.pop(partition, None)
         for partition, log_end in log_ends.items():
             session.partitions[partition] = session.partitions[partition]._replace(log_end=log_end)
-        respond(FetchResponse(False, log_ends, errors))
+        risen, session.risen = session.risen, {}
+        watermarks = {p: self._replicas.replicas[p].high_watermark for p in risen if self._replicas.leads(p)}
+        respond(FetchResponse(False, log_ends, errors, watermarks))
 
 
 class Fetchers:

@@ -4,7 +4,9 @@ Rules of the module (ReplicaManager, Partition; docs/reference/kafka.md ยง2.7, ย
   - a LeaderAndIsr is taken only with a controller epoch that is not behind, and for a partition only with a leader
     epoch beyond the one that the replica has;
   - a log is a number here, its end: records have no content. A follower that fetches has the leader's log end after the
-    answer, cut back to it if it was longer;
+    answer, cut back to it if it was longer; up to 0.10.2 it first cuts its log back to the high watermark that it knows
+    whenever it follows another leader than before (KIP-101);
+  - high watermarks are written to disk every 5 s and at a clean shutdown, and read again at the start;
   - a follower is in sync once it has fetched up to the high watermark; it is out of sync when it has been behind the
     log end for `replica.lag.time.max.ms`: from 2.1 on one that has all there is never is, dead or alive (KAFKA-7152);
   - the leader asks the controller for another ISR, one request a partition at a time; until the answer comes it counts
@@ -18,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simzk.kafka.broker import watermarks
 from simzk.kafka.protocol import (
     ControlResponse,
     Error,
@@ -30,12 +33,18 @@ from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
 from simzk.partitions.arrays import pack, unpack
 from simzk.partitions.isr import expand_isr, shrink_isr
 from simzk.partitions.scala_order import mutable_order, signed_32, string_hash
+from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from simzk.kafka.broker.log_dirs import LogDirs
-    from simzk.partitions.scala_order import Scala
+    from simzk.kafka.broker.topic_configs import TopicConfigs
+    from simzk.kafka.release_profile import KafkaVersion
+
+
+NEVER_US = -(1 << 60)
+"""When a follower last had everything that never had it."""
 
 
 def _hash_in_broker(partition: TopicPartition) -> int:
@@ -48,7 +57,14 @@ class FollowerProgress:
     """What a leader knows of a follower: its log end, and when it last had all of the leader's log."""
 
     log_end: int = -1
-    caught_up_us: int = 0
+    caught_up_us: int = NEVER_US
+
+
+class LogOnDisk(NamedTuple):
+    """What is found of a replica when its broker starts: the log's end, and the high watermark last written."""
+
+    log_end: int
+    high_watermark: int
 
 
 @dataclass(slots=True)
@@ -60,6 +76,7 @@ class Replica:
     replicas: tuple[int, ...]
     log_end: int = 0
     high_watermark: int = 0
+    saved_watermark: int = 0
     proposed: tuple[int, ...] | None = None
     followers: dict[int, FollowerProgress] = field(default_factory=dict)
 
@@ -69,22 +86,25 @@ class ReplicaManager:
 
     Args:
         broker_id: whose.
-        scala: order of sets, for the ISRs that are written.
+        version: its release.
         now_us: virtual time.
         propose: hands a proposal on to the controller.
         follows_changed: told when this broker begins or ends to follow partitions.
         is_alive: whether the broker believes that another lives; up to 3.2 it does not ask.
         lag_max_us: how long a follower may be behind.
         lag_max_messages: how many messages one that fetches may be behind; None where that does not count.
-        idle_in_sync: whether a follower that has all there is stays in sync.
         log_dirs: where the logs are.
-        takes_strangers: whether a follower joins the ISR that the leader does not know to be assigned (0.8.0).
+        configs: the configuration of topics.
+
+    Attributes:
+        on_watermark: told of each partition whose high watermark rises.
+        on_leadership: told of each partition that this broker leads, or leads no more.
     """
 
     def __init__(
         self,
         broker_id: int,
-        scala: Scala,
+        version: KafkaVersion,
         *,
         now_us: Callable[[], int],
         propose: Callable[[IsrProposal], None],
@@ -92,23 +112,27 @@ class ReplicaManager:
         is_alive: Callable[[int], bool],
         lag_max_us: int,
         lag_max_messages: int | None,
-        idle_in_sync: bool,
         log_dirs: LogDirs,
-        takes_strangers: bool,
+        configs: TopicConfigs,
     ) -> None:
         self.broker_id = broker_id
         self.controller_epoch = 0
         self.replicas: dict[TopicPartition, Replica] = {}
-        self._scala: Scala = scala
+        self.on_watermark: Callable[[TopicPartition], None] = lambda _: None
+        self.on_leadership: Callable[[TopicPartition], None] = lambda _: None
+        self._version = version
+        self._scala = version.scala
         self._now_us = now_us
         self._propose = propose
         self._follows_changed = follows_changed
         self._is_alive = is_alive
         self._lag_max_us = lag_max_us
         self._lag_max_messages = lag_max_messages
-        self._idle_in_sync = idle_in_sync
+        self._idle_in_sync = version.idle_in_sync
         self._log_dirs = log_dirs
-        self._takes_strangers = takes_strangers
+        self._configs = configs
+        self._takes_strangers = not version.widens_assignment
+        self._unsaved: dict[TopicPartition, None] = {}
         self._last_fetch_us: dict[int, int] = {}
         self._left_out: dict[tuple[TopicPartition, int], None] = {}
 
@@ -119,8 +143,8 @@ class ReplicaManager:
 
     # -- what the controller orders
 
-    def lead_and_follow(self, request: LeaderAndIsrRequest, logs: dict[TopicPartition, int]) -> ControlResponse:
-        """Become leader or follower; `logs` are the log ends found on disk at the start, and are taken from there."""
+    def lead_and_follow(self, request: LeaderAndIsrRequest, logs: dict[TopicPartition, LogOnDisk]) -> ControlResponse:
+        """Become leader or follower; `logs` are those found on disk at the start, and are taken from there."""
         if request.controller_epoch < self.controller_epoch:
             return ControlResponse(Error.STALE_CONTROLLER_EPOCH, {})
         self.controller_epoch = request.controller_epoch
@@ -131,6 +155,8 @@ class ReplicaManager:
             if replica is not None:
                 changed.append(replica)
         self._follows_changed(changed)
+        for replica in changed:
+            self.on_leadership(replica.partition)
         return ControlResponse(Error.NONE, errors)
 
     def _open_logs(self, updates: Sequence[PartitionUpdate]) -> dict[TopicPartition, Error]:
@@ -151,6 +177,8 @@ class ReplicaManager:
         for replica in lost:
             replica.state = replica.state._replace(leader=-1)
         self._follows_changed(lost)
+        for replica in lost:
+            self.on_leadership(replica.partition)
 
     def stop(self, request: StopReplicaRequest) -> ControlResponse:
         """Stop replicas, and delete the logs of those that are to be deleted."""
@@ -179,16 +207,22 @@ class ReplicaManager:
                 del self.replicas[stop.partition]
                 self._log_dirs.delete(stop.partition)
         self._follows_changed(stopped)
+        for replica in stopped:
+            self.on_leadership(replica.partition)
         return ControlResponse(Error.NONE, errors)
 
-    def _accept(self, update: PartitionUpdate, logs: dict[TopicPartition, int]) -> Replica | None:
+    def _accept(self, update: PartitionUpdate, logs: dict[TopicPartition, LogOnDisk]) -> Replica | None:
         replica = self.replicas.get(update.partition)
+        before = None
         if replica is None:
-            log_end = logs.pop(update.partition, 0)
-            replica = Replica(update.partition, update.state, update.assignment.replicas, log_end, log_end)
+            log_end, watermark = logs.pop(update.partition, LogOnDisk(0, 0))
+            replica = Replica(update.partition, update.state, update.assignment.replicas, log_end, watermark, watermark)
             self.replicas[update.partition] = replica
+            self._configs.open(update.partition.topic)
         elif update.state.leader_epoch <= replica.state.leader_epoch:
             return None
+        else:
+            before = replica.state.leader
         replica.state = update.state
         replica.replicas = update.assignment.replicas
         replica.proposed = None
@@ -197,25 +231,60 @@ class ReplicaManager:
             now_us = self._now_us()
             for broker in replica.replicas:
                 if broker != self.broker_id:
-                    caught_up_us = now_us if broker in update.state.isr else 0
+                    caught_up_us = now_us if broker in update.state.isr else NEVER_US
                     replica.followers[broker] = FollowerProgress(-1, caught_up_us)
             self._advance(replica)
             self._finish_recovery(replica)
+        elif self._version.truncates_to_watermark and update.state.leader not in (before, -1):
+            replica.log_end = replica.high_watermark
         return replica
 
     # -- logs
 
-    def append(self, partition: TopicPartition, records: int) -> bool:
-        """Add records as a producer does; false where this broker does not lead."""
+    def append(self, partition: TopicPartition, records: int, *, of_all: bool = False) -> int | Error:
+        """Add records as a producer does.
+
+        Args:
+            partition: where.
+            records: how many.
+            of_all: whether all in the ISR are to have them, so that these must be enough.
+
+        Returns:
+            where the first one is in the log, or why they were not added.
+        """
         replica = self.replicas.get(partition)
         if replica is None or replica.state.leader != self.broker_id:
-            return False
+            return Error.NOT_LEADER_OR_FOLLOWER
+        if of_all and len(replica.state.isr) < self._min_isr(replica):
+            return Error.NOT_ENOUGH_REPLICAS
+        base_offset = replica.log_end
         for follower, progress in replica.followers.items():
             if progress.log_end == replica.log_end:  # it had everything when it last fetched
                 progress.caught_up_us = max(progress.caught_up_us, self._last_fetch_us.get(follower, 0))
         replica.log_end += records
         self._advance(replica)
-        return True
+        return base_offset
+
+    def copies(self, replica: Replica, offset: int) -> int:
+        """How many in the ISR have the log up to an offset, the leader among them."""
+        ends = [replica.followers[b].log_end for b in replica.state.isr if b in replica.followers]
+        return 1 + sum(end >= offset for end in ends)
+
+    def has_enough_in_sync(self, replica: Replica) -> bool:
+        """Whether as many are in sync as `min.insync.replicas` wants; from 2.7 on those count that are asked for."""
+        asked = replica.proposed or () if self._version.isr_by_controller else ()
+        return len(dict.fromkeys((*replica.state.isr, *asked))) >= self._min_isr(replica)
+
+    def _min_isr(self, replica: Replica) -> int:
+        """From 3.7 on never more than there are replicas (KAFKA-15583)."""
+        wanted = self._configs.min_isr(replica.partition.topic)
+        return min(wanted, len(replica.replicas)) if self._version.watermark_needs_min_isr else wanted
+
+    def look_again(self, topic: str) -> None:
+        """The configuration of a topic is another now: its high watermarks may rise."""
+        for replica in list(self.replicas.values()):
+            if replica.partition.topic == topic and replica.state.leader == self.broker_id:
+                self._advance(replica)
 
     def note_follower(self, follower: int) -> None:
         """A follower fetches; whoever could not join an ISR when it had caught up may try again."""
@@ -254,17 +323,43 @@ class ReplicaManager:
         replica = self.replicas.get(partition)
         if replica is not None and replica.state.leader_epoch == leader_epoch:
             replica.log_end = log_end
-            replica.high_watermark = min(replica.high_watermark, log_end)
+            self._put_watermark(replica, min(replica.high_watermark, log_end))
+
+    def note_watermark(self, partition: TopicPartition, leader_epoch: int, watermark: int) -> None:
+        """As a follower: the leader's high watermark; here it is no further than the log."""
+        replica = self.replicas.get(partition)
+        if replica is not None and replica.state.leader_epoch == leader_epoch:
+            self._put_watermark(replica, min(replica.log_end, watermark))
+
+    def save_watermarks(self) -> None:
+        """Write the high watermarks to disk."""
+        for partition in self._unsaved:
+            if partition in self.replicas:
+                self.replicas[partition].saved_watermark = self.replicas[partition].high_watermark
+        self._unsaved.clear()
+
+    def on_disk(self) -> dict[TopicPartition, LogOnDisk]:
+        """What would be found of each replica if the broker started now."""
+        return {
+            partition: LogOnDisk(replica.log_end, min(replica.saved_watermark, replica.log_end))
+            for partition, replica in self.replicas.items()
+        }
+
+    def _put_watermark(self, replica: Replica, watermark: int) -> None:
+        if watermark != replica.high_watermark:
+            replica.high_watermark = watermark
+            self._unsaved[replica.partition] = None
 
     def _advance(self, replica: Replica) -> None:
-        """The high watermark is the least log end of the (maximal) ISR; it falls only with the log."""
-        members = dict.fromkeys((*replica.state.isr, *(replica.proposed or ())))
-        ends = [
-            replica.log_end if member == self.broker_id else replica.followers[member].log_end
-            for member in members
-            if member == self.broker_id or member in replica.followers
-        ]
-        replica.high_watermark = max(replica.high_watermark, min(ends, default=0))
+        """The high watermark may have risen."""
+        if self._version.watermark_needs_min_isr and len(replica.state.isr) < self._min_isr(replica):
+            return
+        watermark = watermarks.least_log_end(
+            replica, self._version, now_us=self._now_us(), lag_max_us=self._lag_max_us, is_alive=self._is_alive
+        )
+        if watermark > replica.high_watermark:
+            self._put_watermark(replica, watermark)
+            self.on_watermark(replica.partition)
 
     # -- the ISR, as leader
 

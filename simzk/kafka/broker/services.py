@@ -30,6 +30,7 @@ from simzk.kafka.protocol import (
     ExpireTokenRequest,
     FetchRequest,
     LeaderAndIsrRequest,
+    ProduceRequest,
     RenewTokenRequest,
     StopReplicaRequest,
     UpdateMetadataRequest,
@@ -65,6 +66,8 @@ class Services:
         match request:
             case FetchRequest():
                 self._broker.fetch_sessions.serve(request, respond)
+            case ProduceRequest():
+                self._broker.producing.serve(request, respond)
             case LeaderAndIsrRequest() | UpdateMetadataRequest() | StopReplicaRequest():
                 respond(self._serve_controller(request))
             case AlterPartitionRequest() if not self._version.takes_isr_changes:

@@ -11,6 +11,7 @@ import pytest
 
 from simzk.kafka.cluster import KafkaCluster
 from simzk.kafka.consumer import white_list
+from simzk.kafka.protocol import Error
 from simzk.zookeeper import requests as req
 from simzk.zookeeper import transactions as txns
 
@@ -76,8 +77,9 @@ def test_each_request_is_the_recorded_one(release: str) -> None:
     cluster.create_topic("t1", assignment={0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]})
     cluster.create_topic("t2", partitions=4, replication_factor=2)
     assert cluster.run_until_quiet()
-    assert cluster.produce("t1", 2, 3)
+    produced = cluster.produce("t1", 2, 3)
     cluster.run_for(1)
+    assert produced.result().error == Error.NONE
     sent: list[str] = []
     closed: list[str] = []
     send = cluster.zookeeper_host.send
