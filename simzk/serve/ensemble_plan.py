@@ -107,7 +107,8 @@ def of_files(files: Sequence[Settings], *, read_only: bool = False) -> EnsembleP
                 )
                 raise ConfigError(f"its {key} is not that of {first.file}", where=str(belonging.file), right="the same")
         settings[belonging.server_id] = file
-    if len(files) == 1:
+    read_only = read_only or any(file.read_only for file in files)
+    if len(files) == 1 and not read_only:
         others = " ".join(f"--config ZOO{line.server_id}.CFG" for line in first.membership.lines[1:])
         right = f"one process with the files of all: simzk serve --config {first.file} {others}"
         raise ConfigError(f"it is one server's of {len(first.membership.lines)}", where=str(first.file), right=right)

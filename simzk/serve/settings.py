@@ -69,6 +69,7 @@ class Settings:
             (localSessionsEnabled).
         upgrades_sessions: whether such a session is known to all once it makes an ephemeral znode, and is not refused
             (localSessionsUpgradingEnabled).
+        read_only: whether a server without a majority serves read-only clients (readonlymode.enabled).
         server: how the server itself behaves.
         text: the configuration file as it was read; None where there was none.
         belonging: what that file says of an ensemble; None for a lone server.
@@ -99,6 +100,7 @@ class Settings:
     sync_limit: int = 5
     local_sessions: bool = False
     upgrades_sessions: bool = False
+    read_only: bool = False
     secure_port: int | None = None
     tls: Tls | None = None
     server: ServerConfig = field(default_factory=lambda: ServerConfig(extended_types=True))

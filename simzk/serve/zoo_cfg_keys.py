@@ -98,6 +98,7 @@ KEYS = {
     "syncLimit": Key("sync_limit", values.integer),
     "localSessionsEnabled": Key("local_sessions", values.boolean),
     "localSessionsUpgradingEnabled": Key("upgrades_sessions", values.boolean),
+    "readonlymode.enabled": Key("read_only", values.loose_boolean),
     "dynamicConfigFile": Key("dynamic", values.text, "file"),
     # How the server behaves
     "tickTime": Key("tick_time_ms", values.positive, "server"),

@@ -108,7 +108,6 @@ WITHOUT_EFFECT = {
             "db.autocreate",
             "messageTracker.BufferSize",
             "messageTracker.Enabled",
-            "readonlymode.enabled",
             "ssl.quorum.keyStore.location",
             "ssl.quorum.keyStore.password",
             "ssl.quorum.keyStore.passwordPath",

@@ -8,9 +8,14 @@ import signal
 import socket
 from typing import TYPE_CHECKING
 
+import pytest
+from kazoo.client import KazooClient, KeeperState
+from kazoo.exceptions import NotReadOnlyCallError
+
 from simzk.zookeeper import requests as req
 from tests.cli.test_serve import refused, serving
 from tests.serve.tcp_client import TcpClient, word
+from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,6 +97,21 @@ def test_a_majority_that_is_here_is_enough(tmp_path: Path) -> None:
         assert modes(process.line) == ["follower", "leader"]
         process.end(signal.SIGTERM)
     assert "of 3 servers with a vote 1 are here, and could never elect a leader" in refused(*files(tmp_path, 1, 7))
+
+
+def test_less_than_a_majority_serves_those_who_only_read(tmp_path: Path) -> None:
+    with serving(*files(tmp_path, 1, more="readonlymode.enabled=true\nlocalSessionsEnabled=true\n")) as process:
+        (port,) = ports(process.line)
+        client = KazooClient(f"127.0.0.1:{port}", read_only=True)
+        client.start(PATIENCE_S)
+        assert client.client_state == KeeperState.CONNECTED_RO
+        assert client.get_children("/") == ["zookeeper"]
+        with pytest.raises(NotReadOnlyCallError):
+            client.create("/a")
+        client.stop()
+        client.close()
+        assert modes(process.line) == ["read-only"]
+        process.end(signal.SIGTERM)
 
 
 def test_an_adminserver_whose_port_is_taken_is_passed_over(tmp_path: Path) -> None:

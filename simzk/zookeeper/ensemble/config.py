@@ -37,7 +37,8 @@ class EnsembleConfig:
         here: the ids of those of them that there are; of the others none ever runs.
 
     Raises:
-        ConfigError: fewer than 1 server, or more than 254; of a membership no majority is here.
+        ConfigError: fewer than 1 server, or more than 254; of a membership no majority is here, though
+            none is to serve read-only clients.
     """
 
     servers: int = 3
@@ -58,7 +59,7 @@ class EnsembleConfig:
         if self.membership is not None:
             voters = self.membership.voters
             here = len(voters & set(self.here))
-            if here < self.membership.quorum:
+            if here < self.membership.quorum and not self.read_only:
                 what = f"of {len(voters)} servers with a vote {here} are here, and could never elect a leader"
                 raise ConfigError(what, where="servers", right=f"{self.membership.quorum} of them or more")
 

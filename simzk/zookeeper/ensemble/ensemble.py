@@ -102,7 +102,7 @@ class Ensemble:
         assert len({member.zxid for member in self.members.values()}) == 1, "one history"
         self._sides = dict.fromkeys(self.members, 0)
         self._sides_made = 0
-        self._election_at_ms: int | None = now_ms
+        self._election_at_ms = now_ms if self._electorate() else None
         self.tick(now_ms)
 
     # What happens to servers
