@@ -8,7 +8,6 @@ import gc
 import resource
 import signal
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,18 +79,18 @@ def read_settings(asked: argparse.Namespace, config: Path | None) -> Settings:
     else:
         settings = Settings(port=DEFAULT_PORT)
     if asked.host is not None:
-        settings = replace(settings, address=asked.host)
+        settings = settings._replace(address=asked.host)
     if asked.port is not None:
-        settings = replace(settings, port=asked.port)
+        settings = settings._replace(port=asked.port)
     if asked.data_dir is not None:
-        settings = replace(settings, data_directory=asked.data_dir, log_directory=None)
+        settings = settings._replace(data_directory=asked.data_dir, log_directory=None)
     if asked.admin_port is not None:
-        settings = replace(settings, admin_port=asked.admin_port)
+        settings = settings._replace(admin_port=asked.admin_port)
     settings = with_tls(settings, asked)
     if asked.jaas is not None:
         from simzk.serve.jaas import read_jaas
 
-        settings = replace(settings, server=replace(settings.server, sasl_users=read_jaas(asked.jaas)))
+        settings = settings._replace(server=settings.server._replace(sasl_users=read_jaas(asked.jaas)))
     for scheme in settings.server.required_schemes:
         if scheme not in settings.server.schemes:
             right = "--jaas FILE, with users" if scheme == "sasl" else ", ".join(sorted(settings.server.schemes))
@@ -99,9 +98,9 @@ def read_settings(asked: argparse.Namespace, config: Path | None) -> Settings:
     if settings.server.required_schemes and (asked.servers > 1 or settings.belonging is not None):
         raise ConfigError("authentication is enforced by one server only", where="--servers", right="1")
     if asked.zookeeper_version is not None:
-        settings = replace(settings, server=replace(settings.server, version=asked.zookeeper_version))
+        settings = settings._replace(server=settings.server._replace(version=asked.zookeeper_version))
     if asked.no_fsync:
-        settings = replace(settings, storage=replace(settings.storage, fsync=False))
+        settings = settings._replace(storage=settings.storage._replace(fsync=False))
     return settings
 
 

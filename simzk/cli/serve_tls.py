@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,7 +57,7 @@ def with_tls(settings: Settings, asked: argparse.Namespace) -> Settings:
             return settings
         if settings.tls is None:
             raise ConfigError("a secure port needs a certificate", where="--secure-port", right="--tls-cert FILE")
-        return replace(settings, secure_port=asked.secure_port)
+        return settings._replace(secure_port=asked.secure_port)
     if asked.tls_client_auth in ("need", "want") and asked.tls_ca is None:
         raise ConfigError("no client could be trusted", where="--tls-client-auth", right="--tls-ca FILE beside it")
     from simzk.serve.tls import Tls
@@ -72,4 +71,4 @@ def with_tls(settings: Settings, asked: argparse.Namespace) -> Settings:
         trust_password_path=asked.tls_password_file,
     )
     secure_port = settings.secure_port if asked.secure_port is None else asked.secure_port
-    return replace(settings, tls=tls, secure_port=secure_port, server=replace(settings.server, x509=True))
+    return settings._replace(tls=tls, secure_port=secure_port, server=settings.server._replace(x509=True))

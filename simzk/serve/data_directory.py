@@ -80,6 +80,9 @@ class DataDirectory:
 
     def __init__(self, path: Path, storage: Storage | None = None, *, log_path: Path | None = None) -> None:
         self._storage = storage or Storage()
+        if self._storage.snap_count < 2:
+            what = f"a snapshot every {self._storage.snap_count} transactions is too often"
+            raise ConfigError(what, where="snap_count", right=">= 2")
         self._reader = DirectoryReader(
             path, log_path, trusts_empty=self._storage.trusts_empty, compares_digests=self._storage.digests
         )

@@ -7,7 +7,7 @@ Rules of this module:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError
@@ -75,8 +75,7 @@ def _nth(settings: Settings, server_id: int) -> Settings:
     def folder(common: Path | None) -> Path | None:
         return None if common is None else common / str(server_id)
 
-    return replace(
-        settings,
+    return settings._replace(
         port=port(settings.port) or 0,
         secure_port=port(settings.secure_port),
         admin_port=port(settings.admin_port),
@@ -100,11 +99,9 @@ def of_files(files: Sequence[Settings], *, read_only: bool = False) -> EnsembleP
             raise ConfigError(f"it is for server {belonging.server_id}, as {other} is", where=str(belonging.file))
         if belonging.membership.version == first.membership.version and _told(belonging) != _told(first):
             raise ConfigError(f"it has other servers than {first.file}", where=str(belonging.file), right="the same")
-        for field in fields(file.server):
-            if getattr(file.server, field.name) != getattr(files[0].server, field.name):
-                key = next(
-                    (key for key, row in KEYS.items() if (row.name, row.of) == (field.name, "server")), field.name
-                )
+        for name, told, first_told in zip(file.server._fields, file.server, files[0].server, strict=True):
+            if told != first_told:
+                key = next((key for key, row in KEYS.items() if (row.name, row.of) == (name, "server")), name)
                 raise ConfigError(f"its {key} is not that of {first.file}", where=str(belonging.file), right="the same")
         settings[belonging.server_id] = file
     read_only = read_only or any(file.read_only for file in files)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError, SimzkError
@@ -219,7 +218,7 @@ class EnsembleTcp:
         plan = self._plan
         server = plan.common.server
         if plan.common.text is None:
-            server = replace(server, reconfig_enabled=True)  # nothing is held back where no file does
+            server = server._replace(reconfig_enabled=True)  # nothing is held back where no file does
         return EnsembleConfig(
             len(plan.settings) - plan.observers,
             server,
@@ -306,7 +305,7 @@ class EnsembleTcp:
         settings = self._settings[server_id]
         tcp = self._tcp[server_id] = MemberTcp(settings, self._clock, self, self.ensemble.members[server_id])
         secure_port = None if settings.secure_port is None else tcp.secure_port
-        self._settings[server_id] = replace(settings, port=tcp.port, secure_port=secure_port)
+        self._settings[server_id] = settings._replace(port=tcp.port, secure_port=secure_port)
 
     def _bind_admin(self, server_id: int) -> None:
         settings = self._settings[server_id]

@@ -20,6 +20,7 @@ from simzk.serve.host import Host, Link
 from simzk.serve.kazoo_handler import MemoryHandler
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.server import Server
+from simzk.zookeeper.versions import NEWEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -63,7 +64,7 @@ class ZooKeeper(Facade):
         self,
         *,
         clock: Literal["still", "wall"] = "still",
-        version: str = ServerConfig.version,
+        version: str = NEWEST,
         sasl_users: Mapping[str, str] | None = None,
         server: Server | None = None,
         now_ms: Callable[[], int] | None = None,

@@ -7,10 +7,10 @@ Rules of this module:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from simzk.serve.storage import Storage
+from simzk.tuples import NamedTuple
 from simzk.wire.words import ALL_WORDS
 from simzk.zookeeper.config import ServerConfig
 
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from simzk.serve.zoo_cfg_members import Belonging
 
 
-@dataclass(frozen=True)
-class Metrics:
+class Metrics(NamedTuple):
     """A port of its own for Prometheus (metricsProvider.className).
 
     Attributes:
@@ -36,8 +35,7 @@ class Metrics:
     exports_process: bool = True
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(NamedTuple):
     """How a ZooKeeper is served.
 
     Attributes:
@@ -85,7 +83,7 @@ class Settings:
     whitelist: frozenset[str] = ALL_WORDS
     data_directory: Path | None = None
     log_directory: Path | None = None
-    storage: Storage = field(default_factory=Storage)
+    storage: Storage = Storage()
     admin_address: str = "127.0.0.1"
     admin_port: int | None = None
     admin_path: str = "/commands"
@@ -103,7 +101,7 @@ class Settings:
     read_only: bool = False
     secure_port: int | None = None
     tls: Tls | None = None
-    server: ServerConfig = field(default_factory=lambda: ServerConfig(extended_types=True))
+    server: ServerConfig = ServerConfig(extended_types=True)
     text: str | None = None
     belonging: Belonging | None = None
     notices: tuple[str, ...] = ()

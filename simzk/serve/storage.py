@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
-from simzk.errors import ConfigError
+from simzk.tuples import NamedTuple
 
 
-@dataclass(frozen=True)
-class Storage:
+class Storage(NamedTuple):
     """How a data directory is written, and what is made of one that is found.
 
     Attributes:
@@ -17,7 +15,7 @@ class Storage:
         slow_fsync_ms: what takes longer is counted as slow (fsync.warningthresholdms).
         log_step_kib: logs grow by so much at once, filled with zeros; 0 for as they are written (preAllocSize).
         log_limit_kib: a log that is longer is followed by another; 0 or less for no limit (txnLogSizeLimitInKb).
-        snap_count: a snapshot is made every snap_count/2 to snap_count transactions (snapCount).
+        snap_count: a snapshot is made every snap_count/2 to snap_count transactions, 2 or more (snapCount).
         snap_limit_kib: or every so much of logs, half of it at least; 0 or less for no limit (snapSizeLimitInKb).
         compression: how snapshots are packed (snapshot.compression.method).
         trusts_empty: whether logs without any snapshot begin with an empty tree (snapshot.trust.empty).
@@ -28,9 +26,6 @@ class Storage:
         snapshots_kept: of those that are purged, so many newest ones are kept (autopurge.snapRetainCount).
         purge_interval_h: how often older snapshots and their logs are removed; 0 or less for never
             (autopurge.purgeInterval).
-
-    Raises:
-        ConfigError: a snapshot with every transaction.
     """
 
     fsync: bool = True
@@ -47,9 +42,3 @@ class Storage:
     tells_zxid: bool = True
     snapshots_kept: int = 3
     purge_interval_h: int = 0
-
-    def __post_init__(self) -> None:
-        if self.snap_count < 2:
-            raise ConfigError(
-                f"a snapshot every {self.snap_count} transactions is too often", where="snap_count", right=">= 2"
-            )

@@ -144,7 +144,7 @@ class _File:
         settings["belonging"] = self._belonging(settings["data_directory"])
         self._choose_ports()
         if settings.get("backlog", -1) <= 0:
-            settings["backlog"] = Settings.backlog
+            settings["backlog"] = Settings().backlog
         settings["address"] = settings.get("address", "")
         enabled = file.get("admin_enabled", True)
         settings["admin_port"] = settings.get("admin_port", DEFAULT_ADMIN_PORT) if enabled else None

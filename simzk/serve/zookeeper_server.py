@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, Self
 
 from simzk.errors import ConfigError, SimzkError
@@ -17,7 +16,7 @@ from simzk.serve.clock import Clock, StillClock, WallClock
 from simzk.serve.facade import EAGER_RETRY, Facade
 from simzk.serve.settings import Settings
 from simzk.serve.tcp import TcpServer
-from simzk.zookeeper.config import ServerConfig
+from simzk.zookeeper.versions import NEWEST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,7 +77,7 @@ class ZooKeeperServer(Facade):
         tls: Tls | None = None,
         secure_port: int | None = None,
         sasl_users: Mapping[str, str] | None = None,
-        version: str = ServerConfig.version,
+        version: str = NEWEST,
         servers: int = 1,
         observers: int = 0,
         read_only: bool = False,
@@ -91,12 +90,10 @@ class ZooKeeperServer(Facade):
         if secure_port is not None and tls is None:
             raise ConfigError("a secure port needs a key", where="secure_port", right="tls=Tls(...)")
         settings = Settings(address=host, port=port, secure_port=secure_port, data_directory=data_directory, tls=tls)
-        settings = replace(
-            settings,
+        settings = settings._replace(
             local_sessions=local_sessions,
             upgrades_sessions=local_sessions,
-            server=replace(
-                settings.server,
+            server=settings.server._replace(
                 version=version,
                 x509=tls is not None,
                 sasl_users=sasl_users,

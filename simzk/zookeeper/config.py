@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache
 from typing import TYPE_CHECKING
 
-from simzk.zookeeper.versions import Rules, rules_of
+from simzk.tuples import NamedTuple
+from simzk.zookeeper.versions import NEWEST, Rules, rules_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-@dataclass(frozen=True)
-class ServerConfig:
+class ServerConfig(NamedTuple):
     """How a server behaves.
 
     Attributes:
@@ -60,10 +59,10 @@ class ServerConfig:
     reconfig_enabled: bool = False
     container_check_interval_ms: int = 60_000
     container_unused_ms: int = 0
-    version: str = "3.9"
+    version: str = NEWEST
     x509: bool = False
     x509_super: str | None = None
-    sasl_users: Mapping[str, str] | None = field(default=None, hash=False)
+    sasl_users: Mapping[str, str] | None = None
     required_schemes: tuple[str, ...] = ()
     providers: frozenset[str] = frozenset()
     digest_auth: bool = True
@@ -73,20 +72,19 @@ class ServerConfig:
     keeps_failed_logins: bool = False
     ensemble_names: frozenset[str] | None = None
 
-    @cached_property
+    @property
     def schemes(self) -> frozenset[str]:
         """The schemes of which an id may stand in an ACL, beside world and auth (§4)."""
-        optional = {"digest": self.digest_auth, "x509": self.x509, "sasl": self.sasl_users is not None}
-        return self.providers | {"ip", *(scheme for scheme, offered in optional.items() if offered)}
+        return _schemes(self.providers, self.digest_auth, self.x509, self.sasl_users is not None)
 
-    @cached_property
+    @property
     def passwords(self) -> Mapping[str, str] | None:
         """Who can log in by SASL, and with what; None for no SASL."""
         if self.sasl_users is None or self.super_password is None:
             return self.sasl_users
         return {**self.sasl_users, "super": self.super_password}
 
-    @cached_property
+    @property
     def rules(self) -> Rules:
         """What the version says where releases differ.
 
@@ -101,3 +99,9 @@ class ServerConfig:
         shortest = self.tick_time_ms * 2 if shortest is None else shortest
         longest = self.tick_time_ms * 20 if longest is None else longest
         return min(max(asked_ms, shortest), longest)
+
+
+@cache
+def _schemes(providers: frozenset[str], digest: bool, x509: bool, sasl: bool) -> frozenset[str]:
+    optional = {"digest": digest, "x509": x509, "sasl": sasl}
+    return providers | {"ip", *(scheme for scheme, offered in optional.items() if offered)}

@@ -70,7 +70,7 @@ class Connection:
         self.read_only: bool | None = None
         self.sasl: DigestMd5 | None = None
         self.attended = False
-        self.asker = Asker((Id("ip", address),), config, quotas)
+        self.asker = Asker((Id("ip", address),), config, config.rules, quotas)
 
     def __repr__(self) -> str:
         return f"Connection(0x{self.session_id:x}, {self.address}{', closed' if self.closed else ''})"

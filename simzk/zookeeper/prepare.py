@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from simzk.zookeeper.config import ServerConfig
     from simzk.zookeeper.quotas import Quotas
     from simzk.zookeeper.requests import ACL, Id
+    from simzk.zookeeper.versions import Rules
 
 
 class NodeView(Protocol):
@@ -56,6 +57,7 @@ class Asker(NamedTuple):
 
     identities: tuple[Id, ...]
     config: ServerConfig
+    rules: Rules
     quotas: Quotas
 
     def may(self, acl: tuple[ACL, ...], permission: int) -> bool:
@@ -150,7 +152,7 @@ def _check_flags(flags: int, ttl_ms: int, asker: Asker) -> Flags:
     if flags == 0 and ttl_ms == NO_TTL:
         return _PLAIN
     kind = FLAGS.get(flags)
-    if kind is None or flags > asker.config.rules.last_flags:
+    if kind is None or flags > asker.rules.last_flags:
         raise RefusedError(Code.BAD_ARGUMENTS)
     if kind.ttl and not asker.config.extended_types:
         raise RefusedError(Code.UNIMPLEMENTED)
@@ -161,8 +163,7 @@ def _check_flags(flags: int, ttl_ms: int, asker: Asker) -> Flags:
 
 def _prepare_create(request: CreateRequest, asker: Asker, find: Find) -> txns.CreateRecord:
     path, data, asked_acl, flags = request[:4]
-    identities, config, quotas = asker
-    rules = config.rules
+    identities, config, rules, quotas = asker
     ttl_ms = request.ttl_ms if request.__class__ is req.CreateTTL else NO_TTL
     kind = _check_flags(flags, ttl_ms, asker) if flags and rules.flags_come_first else _PLAIN
     if request.__class__ is req.CreateTTL and not kind.ttl:
@@ -234,7 +235,7 @@ def _prepare_delete(request: req.Delete, asker: Asker, find: Find) -> txns.Delet
 
 def _prepare_delete_container(request: req.DeleteContainer, asker: Asker, find: Find) -> txns.DeleteContainerTxn:
     path, _ = _deletable(request.path, find)
-    if not asker.config.rules.clients_delete_containers:
+    if not asker.rules.clients_delete_containers:
         # The request as a whole, its length and all, was taken for the path.
         raise RefusedError(Code.BAD_ARGUMENTS)
     node = _existing(find, path)
@@ -252,7 +253,7 @@ def _prepare_set_data(request: req.SetData, asker: Asker, find: Find) -> txns.Se
         node, path = _at_valid(find, path), _text(path)
     if node.acl is not OPEN_ACL:
         asker.need(node, _TO_SET_DATA)
-    if asker.config.enforce_quota and asker.config.rules.enforces_quotas:
+    if asker.config.enforce_quota and asker.rules.enforces_quotas:
         grows = len(data or b"") - len(node.data or b"")
         if asker.quotas.would_exceed(path, 0, grows):
             raise RefusedError(Code.QUOTA_EXCEEDED)

@@ -40,7 +40,7 @@ def prepare_multi(request: Multi, asker: Asker, find: Callable[[str], Znode | No
     operations = request.operations
     if None in [operation.path for operation in operations]:
         raise RefusedError(Code.MARSHALLING_ERROR)
-    unknown = asker.config.rules.unknown
+    unknown = asker.rules.unknown
     if unknown and not unknown.isdisjoint(map(type, operations)):
         raise RefusedError(Code.MARSHALLING_ERROR)
     outstanding = Outstanding(find, session_id)

@@ -70,7 +70,7 @@ class Reader:
         if "\0" in path:
             raise RefusedError(Code.BAD_ARGUMENTS)
         node = self.tree.find(path)
-        if node is not None and connection.asker.config.rules.hides_unreadable:
+        if node is not None and connection.asker.rules.hides_unreadable:
             connection.asker.need(node, _TO_EXISTS)
         if watch:
             self.watches.data.add(path, connection, Mode.STANDARD)

@@ -87,7 +87,7 @@ class Server:
         zxid: int = 0,
     ) -> None:
         self.config = config or ServerConfig()
-        rules = self.config.rules
+        rules = self._rules = self.config.rules
         self.tree = DataTree(has_config_node=rules.has_config_node) if tree is None else tree
         self.sessions = SessionTracker(self.config.tick_time_ms, first_session_id(self.config.server_id, now_ms))
         for session_id, timeout_ms in sessions:
@@ -289,7 +289,7 @@ class Server:
         zxid = self.zxid + 1
         bodies = self.apply(txns.Transaction(connection.session_id, xid, zxid, now_ms, record))
         results = multi_results(record, bodies)
-        if results is not None and not self.config.rules.multi_tells_stats:
+        if results is not None and not self._rules.multi_tells_stats:
             results = without_stats(request, results)
         self._send(connection, Reply(xid, zxid, error, results))
 
@@ -358,7 +358,7 @@ class Server:
         for observer in self.on_transaction:
             observer(transaction)
         if changes and (watches.data.by_path or watches.child.by_path):
-            rules = self.config.rules
+            rules = self._rules
             told_zxid = zxid if rules.events_have_zxids else -1
             for change in changes:
                 for connection, event, acl in watches.fire(change, told_zxid):

@@ -10,10 +10,10 @@ Source: the recordings; ZooDefs.OpCode, Request.isValid and WatchManager of the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
 from simzk.errors import ConfigError
+from simzk.tuples import NamedTuple
 from simzk.zookeeper import requests as req
 
 RELEASES = {
@@ -28,6 +28,8 @@ RELEASES = {
     (3, 9, 5): "3.9.5-293c895a8d966a3ecb92872be4a1daf87d725da2, built on 2026-02-11 20:18 UTC",
 }
 """Releases, and how each introduces itself in srvr, mntr and envi."""
+
+NEWEST = "3.9"
 
 SINCE: dict[type, tuple[int, int, int]] = {
     req.Create2: (3, 5, 0),
@@ -47,8 +49,7 @@ SINCE: dict[type, tuple[int, int, int]] = {
 """The first release that knows a request; those not named are older than 3.4."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(NamedTuple):
     """How a release differs from the newest.
 
     Attributes:

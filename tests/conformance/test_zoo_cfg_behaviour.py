@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -88,5 +87,5 @@ def test_clients_are_answered_alike(lines: Mapping[str, str], stories: Sequence[
         expected = [told(real.port, story) for story in stories]
     file = "dataDir=/none\nclientPort=0\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n"
     settings = parse_zoo_cfg(file + "".join(f"{key}={value}\n" for key, value in lines.items()))
-    with served(replace(settings, data_directory=None), StillClock()) as ours:
+    with served(settings._replace(data_directory=None), StillClock()) as ours:
         assert [told(ours.port, story) for story in stories] == expected

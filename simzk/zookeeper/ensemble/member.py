@@ -182,7 +182,7 @@ class Member(Replica):
                 self._close(connection)
         elif self.role is Role.READ_ONLY:
             self._handle_read_only(connection, xid, request, now_ms)
-        elif is_write(request) and request.__class__ not in self.config.rules.unknown:
+        elif is_write(request) and request.__class__ not in self._rules.unknown:
             self._forward(connection, xid, request, now_ms)
         elif isinstance(request, req.Sync) and self.position < self._ensemble.history.end:
             answered = Reply(xid, 0, 0, request.path)

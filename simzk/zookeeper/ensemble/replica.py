@@ -12,7 +12,6 @@ Source: CommitProcessor, Learner, LeaderSessionTracker; §7.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from simzk.zookeeper import transactions as txns
@@ -51,7 +50,7 @@ class Replica(Server):
     """
 
     def __init__(self, ensemble: Ensemble, server_id: int, now_ms: int, past: Restoration | None = None) -> None:
-        config = replace(ensemble.config.server, server_id=server_id)
+        config = ensemble.config.server._replace(server_id=server_id)
         zxid = 0 if past is None else past.zxid
         super().__init__(config, now_ms=now_ms, tree=None if past is None else past.tree, zxid=zxid)
         first_id = first_session_id(server_id, now_ms)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 from simzk.errors import SimzkError
@@ -29,7 +28,7 @@ async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
         try:
             settings = read_zoo_cfg(Path(config))
             if jaas:
-                settings = replace(settings, server=replace(settings.server, sasl_users=read_jaas(Path(jaas))))
+                settings = settings._replace(server=settings.server._replace(sasl_users=read_jaas(Path(jaas))))
             server = TcpServer(settings, WallClock())
         except SimzkError as error:
             writer.write(f"{error}\n".encode())
