@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Self
 
 from simzk.errors import SimzkError
 from simzk.serve.clock import BorrowedClock, Clock, WallClock
-from simzk.serve.faults import ClientFaults
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 
     from kazoo.client import KazooClient
 
+    from simzk.serve.client_faults import ClientFaults
     from simzk.serve.host import Host
     from simzk.zookeeper.server import Server
 
@@ -187,6 +187,8 @@ class Facade(ABC):
     @property
     def faults(self) -> ClientFaults:
         """Faults at will, by client, kind of request and path: each verb puts a rule into a table."""
+        from simzk.serve.client_faults import ClientFaults
+
         return ClientFaults(self._host, self._session_id)
 
     # Coming and going.

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
+from typing import TYPE_CHECKING
 
 from simzk.tuples import NamedTuple
 from simzk.wire.frames import BadLengthError, FrameBuffer, framed, new_frame
@@ -36,6 +37,9 @@ from simzk.zookeeper.jute_records import STAT_LAYOUT
 from simzk.zookeeper.operations import Kind, of_kind
 from simzk.zookeeper.replies import PING_XID, Closed, ConnectResponse, Outgoing, Reply, Stat, WatchedEvent
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 DEFAULT_MAX_BYTES = 0xFFFFF
 _LENGTH_BYTES = 4
 _REQUEST_HEADER_BYTES = 8
@@ -50,10 +54,21 @@ _pack_stat_reply, _STAT_REPLY_BYTES = _FRAMED_STAT_REPLY.pack, _FRAMED_STAT_REPL
 _MULTI_OPCODE, _CREATE_SESSION_OPCODE = BY_REQUEST[req.Multi].opcode, BY_REQUEST[req.CreateSession].opcode
 # Read where bytes are: what does not parse there ends the connection (ZooKeeperServer.processPacket).
 _READ_AT_ONCE = frozenset(BY_REQUEST[kind].opcode for kind in of_kind(Kind.CONNECTION))
-# Two columns of the table, since every request passes here.
-_READERS = {opcode: operation.codec.read for opcode, operation in BY_OPCODE.items()}
-_WRITERS = {kind: operation.reply.write for kind, operation in BY_REQUEST.items() if operation.reply is not None}
+# Two columns of the table, as far as they were needed yet, since every request passes here.
+_READERS: dict[int, Callable[[bytes, int], tuple[req.Request, int]]] = {}
+_WRITERS: dict[type, Callable[[bytearray, object], None]] = {}
 _BODILESS = frozenset(kind for kind, operation in BY_REQUEST.items() if operation.reply is NOTHING)
+
+
+def _reader(opcode: int) -> Callable[[bytes, int], tuple[req.Request, int]] | None:
+    operation = BY_OPCODE.get(opcode)
+    return None if operation is None else _READERS.setdefault(opcode, operation.codec.read)
+
+
+def _writer(kind: type) -> Callable[[bytearray, object], None] | None:
+    """None for the multis, whose results are written by what was asked."""
+    reply = BY_REQUEST[kind].reply
+    return None if reply is None else _WRITERS.setdefault(kind, reply.write)
 
 
 class Incoming(NamedTuple):
@@ -143,7 +158,7 @@ class ServerConnection:
         return self._request(xid, opcode, frame, _REQUEST_HEADER_BYTES)
 
     def _request(self, xid: int, opcode: int, data: bytes, at: int) -> Incoming:
-        read = _READERS.get(opcode)
+        read = _READERS.get(opcode) or _reader(opcode)
         body: req.Request
         if read is None:
             body = req.Unimplemented(opcode)
@@ -179,7 +194,7 @@ class ServerConnection:
         if body.__class__ is Stat:
             return _pack_stat_reply(_STAT_REPLY_BYTES, xid, zxid, error, *body)
         out = bytearray()
-        write = _WRITERS.get(request.__class__)
+        write = _WRITERS.get(request.__class__) or _writer(request.__class__)
         if write is not None:
             write(out, body)
         else:

@@ -4,7 +4,8 @@ Rules of this module:
   - a codec is a pair: `read(data, at)` gives the value and the offset behind it, `write(out, value)` appends;
   - bytes that are no such value raise `MalformedError`, and nothing else ever leaves a reader;
   - a null is None where the wire has one: a length of -1;
-  - every request and reply passes here, so readers and writers are flat: no call where an expression does.
+  - every request and reply passes here, so readers and writers are flat: no call where an expression does;
+  - a record's reader and writer are compiled when first asked for: whoever keeps one takes it when it is needed.
 """
 
 from __future__ import annotations
@@ -14,8 +15,6 @@ import re
 import struct
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
-
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,11 +27,12 @@ class MalformedError(Exception):
     """Bytes that are not what they should be."""
 
 
-class Codec(NamedTuple, Generic[T]):
+class Codec(Generic[T]):
     """How a value of one type is read and written."""
 
-    read: Callable[[bytes, int], tuple[T, int]]
-    write: Callable[[bytearray, T], None]
+    def __init__(self, read: Callable[[bytes, int], tuple[T, int]], write: Callable[[bytearray, T], None]) -> None:
+        self.read = read
+        self.write = write
 
     def encode(self, value: T) -> bytes:
         """The bytes of a value."""
@@ -65,7 +65,7 @@ INT = _number(">i")
 LONG = _number(">q")
 BYTE = _number(">B")
 
-_read_int, _write_int = INT
+_read_int, _write_int = INT.read, INT.write
 
 
 _INT = struct.Struct(">i")
@@ -227,8 +227,26 @@ def record(make: Callable[..., T], *fields: Codec[Any]) -> Codec[T]:
     >>> pair.decode(pair.encode(("a", 7))), pair.decode(pair.encode((None, 7)))
     (('a', 7), (None, 7))
     """
-    is_tuple = isinstance(make, type) and issubclass(make, tuple)
-    kinds = tuple(field if field in _WRITTEN_OUT else None for field in fields)
+    return _Record(make, fields)
+
+
+class _Record(Codec[T]):
+    """The codec of a record, which is compiled when it is first asked how to read or write."""
+
+    def __init__(self, make: Callable[..., T], fields: tuple[Codec[Any], ...]) -> None:
+        self._make = make
+        self._fields = fields
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("read", "write"):
+            raise AttributeError(name)
+        scope = _scope(self._make, self._fields)
+        self.read, self.write = scope["read"], scope["write"]
+        return scope[name]
+
+
+def _scope(make: Callable[..., T], fields: tuple[Codec[Any], ...]) -> dict[str, Any]:
+    """What defines a record's reader and writer, and both."""
 
     def read_any(data: bytes, at: int) -> tuple[T, int]:
         values = []
@@ -237,12 +255,14 @@ def record(make: Callable[..., T], *fields: Codec[Any]) -> Codec[T]:
             values.append(value)
         return make(*values), at
 
+    is_tuple = isinstance(make, type) and issubclass(make, tuple)
+    kinds = tuple(field if field in _WRITTEN_OUT else None for field in fields)
     scope: dict[str, Any] = {"make": make, "new": tuple.__new__, "read_any": read_any}
     scope |= {"unpack_int": _unpack_int, "not_ordinary": _NOT_ORDINARY}
     for number, field in enumerate(fields):
-        scope[f"read{number}"], scope[f"write{number}"] = field
+        scope[f"read{number}"], scope[f"write{number}"] = field.read, field.write
     exec(_compiled(kinds, is_tuple), scope)
-    return Codec(scope["read"], scope["write"])
+    return scope
 
 
 _NOT_ORDINARY = (struct.error, IndexError, UnicodeDecodeError)

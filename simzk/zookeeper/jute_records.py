@@ -10,7 +10,10 @@ STAT_LAYOUT = "qqqqiiiqiiq"
 STAT: Codec[Stat] = packed(Stat, ">" + STAT_LAYOUT)
 
 _ACL_VECTOR = vector(record(ACL, INT, record(Id, TEXT, TEXT)))
-_OPEN_ACL_BYTES = _ACL_VECTOR.encode(OPEN_ACL)
+# As _ACL_VECTOR would write it, which need not be compiled before there is another.
+_OPEN_ACL_BYTES = INT.encode(len(OPEN_ACL)) + b"".join(
+    INT.encode(perms) + TEXT.encode(scheme) + TEXT.encode(identity) for perms, (scheme, identity) in OPEN_ACL
+)
 
 
 def _read_acl(data: bytes, at: int) -> tuple[tuple[ACL, ...] | None, int]:

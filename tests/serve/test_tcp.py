@@ -6,6 +6,8 @@ import gc
 import os
 import shutil
 import socket
+import subprocess
+import sys
 import threading
 import tracemalloc
 import weakref
@@ -38,6 +40,29 @@ def server() -> Iterator[simzk.ZooKeeperServer]:
 
 def create(path: str, data: bytes = b"", flags: int = 0) -> req.Create:
     return req.Create(path, data, req.OPEN_ACL, flags)
+
+
+# Coming
+
+
+FIRST_SERVER = """
+import sys
+compiled = []
+sys.addaudithook(lambda event, values: event == "compile" and compiled.append(values[1]))
+import simzk
+with simzk.ZooKeeperServer():
+    print("<record>" in compiled, *sys.modules)
+"""
+
+
+def test_a_first_server_loads_and_compiles_only_what_it_needs_to_listen() -> None:
+    done = subprocess.run([sys.executable, "-c", FIRST_SERVER], check=True, capture_output=True, text=True)
+    has_compiled, *loaded = done.stdout.split()
+    assert has_compiled == "False"
+    assert "simzk.serve.tcp" in loaded
+    late = {"client_faults", "ensemble_tcp", "data_directory", "tls", "admin", "environment", "http"}
+    assert not {"dataclasses", "kazoo", "sortedcontainers", "simzk.simulation.fault_verbs"} & set(loaded)
+    assert not {f"simzk.serve.{name}" for name in late} & set(loaded)
 
 
 # Order

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simzk.zookeeper.jute import BOOLEAN, BUFFER, INT, LONG, TEXT, Codec, MalformedError, vector
+from simzk.zookeeper.jute import BOOLEAN, BUFFER, INT, LONG, TEXT, Codec, MalformedError, record, vector
+from simzk.zookeeper.jute_records import ACLS
+from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
 from tests.wire.strategies import TEXTS
 
 
@@ -72,3 +74,19 @@ def test_readers_never_escape(data: bytes) -> None:
             codec.read(data, 0)
         except MalformedError:
             continue
+
+
+def test_the_acl_of_nearly_every_node_is_one_object() -> None:
+    # The store knows it by identity.
+    written = ACLS.encode(OPEN_ACL)
+    assert ACLS.decode(written) is OPEN_ACL
+    assert ACLS.decode(written[:-1] + b"x") == (ACL(31, Id("world", "anyonx")),)
+
+
+def test_a_record_is_compiled_when_it_is_first_asked_for() -> None:
+    pair = record(ACL, INT, record(Id, TEXT, TEXT))
+    assert not {"read", "write"} & vars(pair).keys()
+    read = pair.read
+    assert pair.decode(pair.encode(OPEN_ACL[0])) == OPEN_ACL[0]
+    assert pair.read is read
+    assert not hasattr(pair, "scan")

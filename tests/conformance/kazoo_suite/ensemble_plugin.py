@@ -26,7 +26,7 @@ from tests.conformance.real_zookeeper import SUPER_DIGEST
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from simzk.serve.faults import ClientFaults
+    from simzk.serve.client_faults import ClientFaults
 
 SERVERS = (1, 2, 3)
 TLS = Path(__file__).resolve().parents[2] / "serve" / "data" / "tls"
