@@ -7,6 +7,7 @@ nothing was played: all files are read and checked before the first run.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path  # noqa: TC003 (typer reads the annotation)
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +19,7 @@ from simzk.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from simzk.report.run_page import Comparison
     from simzk.scenarios.results import Result
     from simzk.scenarios.telling import Line
 
@@ -40,10 +42,11 @@ def run(
 ) -> None:
     """Play scenario files on a simulated Kafka cluster."""
     versions = kafka_version or [""]
+    comparisons: list[Comparison] = []
     if len(versions) > 1:
         if seeds is not None or jobs > 1:
             raise ConfigError("versions stand side by side for one seed", right="no --seeds and no --jobs")
-        results = _play_side_by_side(files, seed, versions)
+        results, comparisons = _play_side_by_side(files, seed, versions)
     elif seeds is None and jobs == 1 and len(files) == 1:
         results = [_play_aloud(files[0], seed, versions[0])]
     else:
@@ -52,7 +55,7 @@ def run(
         document = {"runs": [result.document for result in results]}
         _write(json_out, json.dumps(document, indent=1) + "\n")
     if html_out is not None:
-        _write(html_out, _page(results))
+        _write(html_out, _page(results, comparisons))
     if not all(result.held for result in results):
         raise typer.Exit(1)
 
@@ -80,13 +83,15 @@ def _play_aloud(file: str, seed: int | None, version: str) -> Result:
     return result
 
 
-def _play_side_by_side(files: list[str], seed: int | None, versions: list[str]) -> list[Result]:
+def _play_side_by_side(
+    files: list[str], seed: int | None, versions: list[str]
+) -> tuple[list[Result], list[Comparison]]:
     """Play every file once a version, and show the versions' histories beside each other."""
     from simzk.scenarios import telling
     from simzk.scenarios.player import Play
     from simzk.scenarios.reader import read_scenario
     from simzk.scenarios.results import result_of
-    from simzk.scenarios.side_by_side import side_by_side
+    from simzk.scenarios.side_by_side import comparison, side_by_side
 
     again = next((version for index, version in enumerate(versions) if version in versions[:index]), None)
     if again is not None:
@@ -94,6 +99,7 @@ def _play_side_by_side(files: list[str], seed: int | None, versions: list[str]) 
     scenarios = [read_scenario(file) for file in files]  # all are checked before the first is played
     groups: list[list[Play]] = []
     results: list[Result] = []
+    comparisons: list[Comparison] = []
     progress = Progress()
     try:
         for scenario in scenarios:
@@ -108,17 +114,20 @@ def _play_side_by_side(files: list[str], seed: int | None, versions: list[str]) 
                 play.run()
             progress.close()
             of_file = [result_of(play, version) for play, version in zip(plays, versions, strict=True)]
+            for play in plays:
+                play.settle()
             show(side_by_side(plays))
             for play, result in zip(plays, of_file, strict=True):
                 first, *more = telling.conclusion(play, result.replay)
                 show([[(f"Kafka {play.version}: ", "bold"), *first], *more])
             results.extend(of_file)
+            comparisons.append(comparison(plays))
     finally:
         progress.close()
         for plays in groups:
             for play in plays:
                 play.close()
-    return results
+    return results, comparisons
 
 
 def _play_many(files: list[str], seed: int | None, seeds: int | None, jobs: int, version: str) -> list[Result]:
@@ -175,11 +184,17 @@ def _summary(files: list[str], results: list[Result]) -> list[Line]:
     return lines
 
 
-def _page(results: list[Result]) -> str:
+def _page(results: list[Result], comparisons: list[Comparison]) -> str:
     from simzk.report import run_page
     from simzk.scenarios.run_tables import tables_of
 
-    return run_page.to_html([tables_of(result.document) for result in results])
+    tables = [tables_of(result.document) for result in results]
+    if comparisons:
+        tables = [
+            replace(run, title=f"{run.title}, Kafka {result.document['kafka_version']}")
+            for run, result in zip(tables, results, strict=True)
+        ]
+    return run_page.to_html(tables, comparisons)
 
 
 def _write(path: Path, text: str) -> None:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from simzk.kafka.cost_model import CostModel
+    from simzk.kafka.observer import OwnAccount
     from simzk.kafka.recording import RecordedZnode
     from simzk.kafka.schemas.broker_registration import BrokerRegistration
 
@@ -234,7 +235,7 @@ class KafkaCluster(Operations, Clients, Failures):
         }
         self._operator = Operator(self.scheduler, world, lambda: self.controller)
         self.producer = Producer(self.scheduler, world.connections, self.history)
-        observer = Observer(self.history, self.tree, self._who_is)
+        observer = Observer(self.history, self.tree, self._who_is, self._on_its_own)
         self._watched.on_transaction.append(observer.observe)
         self.server.on_transaction.append(lambda _: self._note_transaction())
 
@@ -455,6 +456,14 @@ class KafkaCluster(Operations, Clients, Failures):
         if self._operator.holds(session_id):
             return "admin"
         return ADDRESS
+
+    def _on_its_own(self, session_id: int, what: OwnAccount) -> str | None:
+        for broker in self.brokers.values():
+            if broker.alive and session_id in (broker.session.session_id, broker.session.last_session_id):
+                version = broker.version
+                by_controller = version.isr_by_controller if what == "isr" else version.ids_by_controller
+                return None if by_controller else f"broker {broker.id}"
+        return None
 
     def _new_uuid(self, stream: str) -> str:
         """A random UUID as Kafka writes it: 22 characters of URL-safe base64."""

@@ -1,7 +1,8 @@
 """What happened, read off the transactions of ZooKeeper: the events of a history that everybody can check.
 
 Rules of the module:
-  - an event tells a change of the tree, whoever made it; who did is known by the session;
+  - an event tells a change of the tree, whoever made it; who did is known by the session. Broker and controller share
+    one: what a broker writes on its own account, as leader or for its producers, is the broker's;
   - a multi is one change: only what it did to Kafka's znodes is told, its checks are not;
   - a write that failed is no event, but for the fence: a check of the controller's epoch that stopped a write.
 """
@@ -9,7 +10,7 @@ Rules of the module:
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from simzk.kafka.zookeeper_access import KafkaTree
     from simzk.simulation import History
 
+OwnAccount = Literal["isr", "producer ids"]
+
 _NOTED = {
     paths.REASSIGN_PARTITIONS: "reassignment by znode",
     paths.PREFERRED_ELECTION: "preferred election by znode",
@@ -49,11 +52,21 @@ class Observer:
         history: where the events go.
         tree: what stands now, read once for the states that were there before.
         who_is: the name of whom a session belongs to.
+        on_its_own: the same where a broker writes something itself, an ISR that it leads or a block of producer ids, in
+            the releases in which no controller does that for it; else None.
     """
 
-    def __init__(self, history: History, tree: KafkaTree, who_is: Callable[[int], str]) -> None:
+    def __init__(
+        self,
+        history: History,
+        tree: KafkaTree,
+        who_is: Callable[[int], str],
+        on_its_own: Callable[[int, OwnAccount], str | None] = lambda _session, _what: None,
+    ) -> None:
         self._history = history
         self._who_is = who_is
+        self._on_its_own = on_its_own
+        self._session_id = 0
         self._states: dict[TopicPartition, LeaderAndIsr] = {}
         self._topics: dict[str, TopicZnode] = {}
         self._epoch = "0"
@@ -63,6 +76,7 @@ class Observer:
     def observe(self, transaction: Transaction) -> None:
         """A transaction has been applied."""
         record = transaction.record
+        self._session_id = transaction.session_id
         who = self._who_is(transaction.session_id)
         if isinstance(record, MultiTxn):
             if not record.failed:
@@ -114,6 +128,8 @@ class Observer:
             self._history.record(who, "deletion requested", name)
         elif parent == paths.CONFIG_CHANGES:
             self._history.record(who, "configuration changed", _text(data))
+        elif path == paths.CONTROLLER_EPOCH:
+            self._epoch = _text(data)
         elif path in _NOTED and data is not None:
             self._history.record(who, _NOTED[path], "", "", _text(data))
 
@@ -131,6 +147,8 @@ class Observer:
         elif parent == paths.TOPICS:
             self._tell_topic(who, name, _topic(path, data))
         elif path in _NOTED:
+            if path == paths.PRODUCER_IDS:
+                who = self._on_its_own(self._session_id, "producer ids") or who
             self._history.record(who, _NOTED[path], "", "", _text(data))
 
     def _tell_delete(self, who: str, path: str) -> None:
@@ -154,6 +172,8 @@ class Observer:
             self._history.record(who, "state unreadable", str(partition), _told(before), "")
             return
         self._states[partition] = state
+        if before is not None and (before.leader, before.leader_epoch) == (state.leader, state.leader_epoch):
+            who = self._on_its_own(self._session_id, "isr") or who  # a controller's write raises the leader epoch
         if before is None:
             what = "leader elected"
         elif before.leader != state.leader:

@@ -61,8 +61,28 @@ class RunTables:
     events: Columns
 
 
-def to_html(runs: Sequence[RunTables]) -> str:
-    """The page of one run, or of several: an overview of all, and the first of them whole, the failed ones first."""
+@dataclass(frozen=True)
+class Comparison:
+    """One scenario under several versions: what they did, beside each other, and the znodes that differ at the end.
+
+    Args:
+        title: what was compared.
+        events: a row an event or step, a column a version; `mark` says what differs.
+        znodes: a row a znode that differs, a column a version.
+    """
+
+    title: str
+    events: Columns
+    znodes: Columns
+
+
+def to_html(runs: Sequence[RunTables], comparisons: Sequence[Comparison] = ()) -> str:
+    """The page of one run, or of several: an overview of all, and the first of them whole, the failed ones first.
+
+    Args:
+        runs: as tables.
+        comparisons: between runs of one scenario.
+    """
     assert runs, "a page of no run"
     if len(runs) == 1:
         (run,) = runs
@@ -78,6 +98,10 @@ def to_html(runs: Sequence[RunTables]) -> str:
         "play it again": [run.replay for run in runs],
     }
     sections = [Section("All runs", [Table(overview, marked_by="held")])]
+    for compared in comparisons:
+        sections.append(Section(compared.title, [Table(compared.events)]))
+        differing = Table(compared.znodes) if length(compared.znodes) else Text("The same znodes stand in ZooKeeper.")
+        sections.append(Section("Znodes that differ at the end", [differing], 3))
     for number, run in enumerate(shown):
         told = [Text(run.heading), Text(run.outcome), Text(run.replay, code=True)]
         sections += [Section(run.title, told), *_sections(run, f"run-{number}", level=3)]

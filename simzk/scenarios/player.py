@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 OPERATOR, EXPECTATION = "operator", "expectation"
 HOLDS, BROKEN = "holds", "BROKEN"
 
+AFTERWARDS = "after the last step: what is under way comes to its end"
+SETTLES_SECONDS = 60.0
+"""How long that may take."""
+
 HEAD_START_US = 100_000
 """By how much the broker starts first that is to win the first election."""
 
@@ -96,6 +100,7 @@ class Play:
         self._monitor = Monitor(self.history, self.cluster.invariants, seed=seed)
         self.plan = self._draw_plan(scenario.faults)
         self.crash: Crash | None = None
+        self.at_rest = False
         self._tell: Callable[[int], None] = lambda _: None
         self._waits = self._play()
         self._wait: Wait | None = Wait(0)
@@ -166,6 +171,12 @@ class Play:
             return False
         self._wait = next(self._waits, None)
         return True
+
+    def settle(self) -> None:
+        """After the last step, let come to its end what is under way; where that ends, `at_rest` says."""
+        if self.crash is None:
+            self.history.record(OPERATOR, AFTERWARDS)
+            self.at_rest = self.cluster.run_until_quiet(SETTLES_SECONDS)
 
     def close(self) -> None:
         """Let go of the cluster: its coroutines are closed, and nothing of it runs any more."""

@@ -2,9 +2,12 @@
 
 Rules of this module:
   - a step of the operator begins a block in every column, so that what followed the same step stands beside it;
-  - within a block every other version is aligned with the first, as `diff` does it, by what its events say;
+  - within a block every other version is aligned with the first, as `diff` does it, by what its events say, and what is
+    left between those by what changed in what, whoever changed it;
   - `*` marks events that differ; `~` the same event at another time: `LATE_US` or more apart, as counted from the step.
     Less than that is the latency of a request more or less;
+  - after the last step each run goes on until it is at rest, so that what is compared at the end is no moment between
+    two writes; one that does not come to rest within a minute is told;
   - a run of `FOLDED_MIN` or more rows without a mark is one line that says how many.
 """
 
@@ -16,6 +19,7 @@ from difflib import SequenceMatcher
 from itertools import groupby, zip_longest
 from typing import TYPE_CHECKING, TypeAlias
 
+from simzk.report.run_page import Comparison
 from simzk.scenarios import telling
 from simzk.scenarios.player import BROKEN, EXPECTATION, OPERATOR
 from simzk.simulation.history import format_time
@@ -79,6 +83,30 @@ def histories(plays: Sequence[Play]) -> list[Line]:
     return [*lines, []]
 
 
+def comparison(plays: Sequence[Play]) -> Comparison:
+    """The same as tables, for a page: nothing folded, and no column narrower than what it says."""
+    names = [f"Kafka {play.version}" for play in plays]
+    events: dict[str, list[object]] = {"mark": [], **{name: [] for name in names}}
+    for blocks in zip_longest(*(_blocks(play.history) for play in plays), fillvalue=Block(None, [])):
+        starts_us = [0 if block.step is None else block.step.at_us for block in blocks]
+        steps: Row = tuple(block.step for block in blocks)
+        of_block = align([block.events for block in blocks])
+        marked = [(_mark(row, starts_us), row) for row in of_block]
+        if any(steps):
+            marked.insert(0, (DIFFERS if None in steps else SAME, steps))
+        for mark, row in marked:
+            events["mark"].append(mark)
+            for name, event in zip(names, row, strict=True):
+                events[name].append(None if event is None else f"{format_time(event.at_us)}  {_telling(event)}")
+    trees = _trees(plays)
+    paths = _differing(trees)
+    differing: dict[str, list[object]] = {"znode": list(paths)}
+    for name, tree in zip(names, trees, strict=True):
+        differing[name] = [_shown(tree, path) for path in paths]
+    title = f"{plays[0].scenario.title}: {' and '.join(names)} side by side"
+    return Comparison(title, events, differing)
+
+
 def align(runs: Sequence[Sequence[Event]]) -> list[Row]:
     """Put every other run beside the first; each run's own order stays.
 
@@ -90,14 +118,13 @@ def align(runs: Sequence[Sequence[Event]]) -> list[Row]:
     first, *others = runs
     facing: list[list[Event | None]] = [[event, *(None for _ in others)] for event in first]
     before: list[list[list[Event]]] = [[[] for _ in others] for _ in range(len(first) + 1)]
-    said = [_said(event) for event in first]
     for column, other in enumerate(others):
-        matcher = SequenceMatcher(None, said, [_said(event) for event in other], autojunk=False)
-        for _, start, end, other_start, other_end in matcher.get_opcodes():
-            paired = min(end - start, other_end - other_start)
-            for offset in range(paired):
-                facing[start + offset][column + 1] = other[other_start + offset]
-            before[start + paired][column].extend(other[other_start + paired : other_end])
+        seen = 0
+        for index, other_index in [*_pairs(first, other), (len(first), len(other))]:
+            before[index][column].extend(other[seen:other_index])
+            if index < len(first):
+                facing[index][column + 1] = other[other_index]
+            seen = other_index + 1
     rows: list[Row] = []
     for index, extra in enumerate(before):
         rows.extend((None, *events) for events in zip_longest(*extra))
@@ -106,24 +133,54 @@ def align(runs: Sequence[Sequence[Event]]) -> list[Row]:
     return rows
 
 
+def _pairs(first: Sequence[Event], other: Sequence[Event]) -> list[tuple[int, int]]:
+    """Which events face each other, ascending: those that say the same; between them, the same change of the same."""
+    pairs: list[tuple[int, int]] = []
+    matcher = SequenceMatcher(None, [_said(event) for event in first], [_said(event) for event in other], False)
+    for same, start, end, other_start, other_end in matcher.get_opcodes():
+        if same == "equal":
+            pairs.extend(zip(range(start, end), range(other_start, other_end), strict=True))
+            continue
+        kinds = [(event.what, event.subject) for event in first[start:end]]
+        other_kinds = [(event.what, event.subject) for event in other[other_start:other_end]]
+        for block in SequenceMatcher(None, kinds, other_kinds, False).get_matching_blocks():
+            pairs.extend((start + block.a + offset, other_start + block.b + offset) for offset in range(block.size))
+    return pairs
+
+
 def znodes(plays: Sequence[Play]) -> list[Line]:
     """Return the znodes that differ at the end of the runs in more than the time that is written in them."""
-    trees = [
-        {path: b"" if node.data is None else node.data for path, node in play.cluster.tree.walk()} for play in plays
-    ]
-    differing = [path for path in sorted({path for tree in trees for path in tree}) if _differs(trees, path)]
+    trees = _trees(plays)
+    told_when = ", ".join(f"Kafka {play.version} {_when(play)}" for play in plays)
+    differing = _differing(trees)
     if not differing:
-        return [[("At the end the same znodes stand in ZooKeeper", "bold")], []]
-    lines: list[Line] = [[("Znodes that differ at the end", "bold")]]
+        return [[("At the end the same znodes stand in ZooKeeper", "bold"), (f" ({told_when})", "dim")], []]
+    lines: list[Line] = [[("Znodes that differ at the end", "bold"), (f" ({told_when})", "dim")]]
     width = max(len(play.version) for play in plays)
     for path in differing[:ZNODES_SHOWN_MAX]:
         lines.append([(f"{DIFFERS} {path}", STYLES[DIFFERS])])
         for play, tree in zip(plays, trees, strict=True):
-            told = ascii(tree[path].decode("utf-8", "backslashreplace"))[1:-1] if path in tree else "none"
-            lines.append([(f"    {play.version:<{width}}  ", "dim"), (told or "empty", "")])
+            lines.append([(f"    {play.version:<{width}}  ", "dim"), (_shown(tree, path), "")])
     if len(differing) > ZNODES_SHOWN_MAX:
         lines.append([(f"  and {len(differing) - ZNODES_SHOWN_MAX} more", "dim")])
     return [*lines, []]
+
+
+def _trees(plays: Sequence[Play]) -> list[dict[str, bytes]]:
+    """What stands in ZooKeeper: the data by path."""
+    return [
+        {path: b"" if node.data is None else node.data for path, node in play.cluster.tree.walk()} for play in plays
+    ]
+
+
+def _differing(trees: Sequence[Mapping[str, bytes]]) -> list[str]:
+    return [path for path in sorted({path for tree in trees for path in tree}) if _differs(trees, path)]
+
+
+def _shown(tree: Mapping[str, bytes], path: str) -> str:
+    if path not in tree:
+        return "none"
+    return ascii(tree[path].decode("utf-8", "backslashreplace"))[1:-1] or "empty"
 
 
 def verdicts(plays: Sequence[Play]) -> list[Line]:
@@ -148,6 +205,13 @@ def verdicts(plays: Sequence[Play]) -> list[Line]:
     for play in plays:
         lines.extend([(f"  Kafka {play.version}: invariant {broken}", "bold red")] for broken in play.violations)
     return [*lines, []]
+
+
+def _when(play: Play) -> str:
+    instant = format_time(play.cluster.scheduler.now_us).strip()
+    if play.crash is not None:
+        return f"broke off at {instant}"
+    return f"at rest at {instant}" if play.at_rest else f"NOT at rest at {instant}, something is still under way"
 
 
 def _by_line(verdicts: Iterable[Verdict]) -> Mapping[int, Verdict]:
@@ -195,15 +259,19 @@ def _cell(event: Event | None) -> list[str]:
     """An event in a column: its lines, none longer than the column is wide."""
     if event is None:
         return []
-    if event.who == OPERATOR:
-        told = f"> {event.what}"
-    elif event.who == EXPECTATION:
-        told, _ = telling.verdict_piece(event)
-    else:
-        change = " -> ".join(part for part in (event.before, event.after) if part)
-        told = "  ".join(part for part in (event.who, event.what, event.subject, change) if part)
-    first, *more = textwrap.wrap(told, COLUMN_WIDTH - len(TIME_INDENT), break_on_hyphens=False)
+    first, *more = textwrap.wrap(_telling(event), COLUMN_WIDTH - len(TIME_INDENT), break_on_hyphens=False)
     return [f"{format_time(event.at_us)}  {first}", *(f"{TIME_INDENT}{line}" for line in more)]
+
+
+def _telling(event: Event) -> str:
+    """An event in words, without its time."""
+    if event.who == OPERATOR:
+        return f"> {event.what}"
+    if event.who == EXPECTATION:
+        told, _ = telling.verdict_piece(event)
+        return told
+    change = " -> ".join(part for part in (event.before, event.after) if part)
+    return "  ".join(part for part in (event.who, event.what, event.subject, change) if part)
 
 
 def _columns(mark: str, cells: Sequence[Sequence[str]], style: str) -> list[Line]:

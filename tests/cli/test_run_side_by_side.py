@@ -16,6 +16,7 @@ from simzk.scenarios.reader import read_scenario
 from simzk.scenarios.side_by_side import align, histories
 from simzk.simulation import Event
 from tests.cli.commands import ROOT, altered, run_in_new_process
+from tests.report.test_pages import Reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,14 +60,15 @@ def test_what_releases_are_known_to_do_otherwise_is_marked(out: str) -> None:
     assert any("broker 3  ISR expanded" in old for _, old, _ in grown)
     assert not any("broker 3  ISR expanded" in new for _, _, new in grown)
     # KIP-460: the preferred election was asked for by a znode.
-    (asked,) = [row for row in seen if "preferred election by znode" in row[1]]
-    assert (asked[0], asked[2]) == ("*", "")
+    asked, done = [row for row in seen if "preferred election by znode" in row[1]]
+    assert (asked[0], asked[2]) == (done[0], done[2]) == ("*", "")
 
 
 def test_steps_stand_beside_each_other_and_are_never_folded(out: str) -> None:
     steps = [row for row in rows(out) if "> " in row[1][:16]]
     assert [re.sub(r"^.*> ", "", old) for _, old, _ in steps] == [re.sub(r"^.*> ", "", new) for _, _, new in steps]
-    assert [mark for mark, _, _ in steps] == [" "] * 4
+    assert [mark for mark, _, _ in steps] == [" "] * 5
+    assert "after the last step" in steps[-1][1]
     assert "(4 the same)" in out
 
 
@@ -81,7 +83,7 @@ def test_releases_of_one_line_differ_in_nothing(simzk: Simzk) -> None:
     done = simzk("run", SMALLEST, "--kafka-version", "3.9", "--kafka-version", "3.9.1")
     assert done.status == 0
     assert not re.search(r"^[*~]", done.out, re.MULTILINE)
-    assert "\nAt the end the same znodes stand in ZooKeeper\n" in done.out
+    assert re.search(r"\nAt the end the same znodes stand in ZooKeeper \(Kafka 3\.9 at rest at [\d.]+ s, ", done.out)
 
 
 def test_three_versions_have_three_columns_and_what_is_looked_at_in_some_is_told(simzk: Simzk) -> None:
@@ -119,6 +121,43 @@ def test_each_run_is_the_one_that_its_version_plays_alone(simzk: Simzk, tmp_path
         simzk("run", anything, "--seed", "3", "--kafka-version", run["kafka_version"], "--json", tmp_path / "one.json")
         assert json.loads((tmp_path / "one.json").read_text())["runs"] == [run]
     assert [run["kafka_version"] for run in both] == ["1.1", "3.9"]
+
+
+def test_what_is_compared_at_the_end_is_at_rest_and_the_leader_is_named_for_what_it_did(simzk: Simzk) -> None:
+    done = simzk("run", SMALLEST, "--kafka-version", "0.8.2", "--kafka-version", "3.9")
+    told = done.out[done.out.index("Znodes that differ at the end") :]
+    assert re.match(r"Znodes that differ at the end \(Kafka 0\.8\.2 at rest at [\d.]+ s, Kafka 3\.9 at rest at", told)
+    assert "/admin/preferred_replica_election" not in told, "the controller has taken it away"
+    assert "preferred election by znode: done" in done.out
+    # Broker 1 is controller too; in 0.8.2 it expands the ISR of what it leads as a leader does.
+    left = [line.split(" | ")[0] for line in done.out.splitlines()]
+    grown = [line for line in left if "ISR expanded" in line]
+    assert len(grown) == 3
+    assert sum("broker 1  ISR expanded  orders-0" in line for line in grown) == 1
+    assert not any("controller" in line for line in grown)
+
+
+def test_what_does_not_come_to_rest_is_said(simzk: Simzk, tmp_path: Path) -> None:
+    cut = '[[step]]\naction = "kill"\nbroker = 3\n\n[[step]]\naction = "pause"\nbroker = 1\nfor = "1h"\n'
+    path = tmp_path / "paused.toml"
+    path.write_text(SMALLEST.read_text() + "\n" + cut)
+    done = simzk("run", path, *OLD_AND_NEW)
+    assert re.search(r"Kafka 3\.9 NOT at rest at [\d.]+ s, something is still under way", done.out)
+
+
+def test_the_page_has_the_versions_beside_each_other(simzk: Simzk, tmp_path: Path) -> None:
+    assert simzk("run", SMALLEST, *OLD_AND_NEW, "--html", tmp_path / "page.html").status == 0
+    read = Reader((tmp_path / "page.html").read_text())
+    assert read.texts["h2"] == [
+        "All runs",
+        "A broker fails: Kafka 1.1 and Kafka 3.9 side by side",
+        "A broker fails, Kafka 1.1",
+        "A broker fails, Kafka 3.9",
+    ]
+    cells = read.texts["td"]
+    grown = "broker 3  ISR expanded  orders-1  leader 3 epoch 1 isr [3, 1] -> leader 3 epoch 1 isr [3, 1, 2]"
+    assert any(cell.endswith(grown) for cell in cells)
+    assert "/feature" in cells
 
 
 def test_the_same_bytes_in_any_process() -> None:
