@@ -154,6 +154,8 @@ def _check_flags(flags: int, ttl_ms: int, asker: Asker) -> Flags:
     kind = FLAGS.get(flags)
     if kind is None or flags > asker.rules.last_flags:
         raise RefusedError(Code.BAD_ARGUMENTS)
+    if kind.ttl and ttl_ms == NO_TTL and not asker.config.rules.demands_ttls:
+        return kind
     if kind.ttl and not asker.config.extended_types:
         raise RefusedError(Code.UNIMPLEMENTED)
     if not 0 < ttl_ms <= MAX_TTL_MS if kind.ttl else ttl_ms >= 0:
@@ -166,7 +168,7 @@ def _prepare_create(request: CreateRequest, asker: Asker, find: Find) -> txns.Cr
     identities, config, rules, quotas = asker
     ttl_ms = request.ttl_ms if request.__class__ is req.CreateTTL else NO_TTL
     kind = _check_flags(flags, ttl_ms, asker) if flags and rules.flags_come_first else _PLAIN
-    if request.__class__ is req.CreateTTL and not kind.ttl:
+    if request.__class__ is req.CreateTTL and (not kind.ttl or ttl_ms == NO_TTL):
         raise RefusedError(Code.BAD_ARGUMENTS)
     if path is None:
         path = _text(path)
@@ -279,7 +281,9 @@ def _prepare_check(request: req.Check, asker: Asker, find: Find) -> txns.CheckTx
 
 def _prepare_reconfig(request: req.Reconfig, asker: Asker, find: Find) -> txns.TreeRecord:
     # A standalone server has no members to change (§1.5).
-    raise RefusedError(Code.UNIMPLEMENTED if asker.config.reconfig_enabled else Code.RECONFIG_DISABLED)
+    config = asker.config
+    is_disabled = config.rules.enables_reconfig and not config.reconfig_enabled
+    raise RefusedError(Code.RECONFIG_DISABLED if is_disabled else Code.UNIMPLEMENTED)
 
 
 PREPARE: dict[type, Callable[..., txns.TreeRecord]] = {

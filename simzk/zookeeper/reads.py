@@ -46,12 +46,16 @@ class Reader:
         self.tree = tree
         self.watches = watches
 
-    def _readable(self, connection: Connection, path: str | None, permission: int) -> Znode:
+    def _existing(self, path: str | None) -> Znode:
         if path is None:
             raise RefusedError(Code.MARSHALLING_ERROR)
         node = self.tree.find(path)
         if node is None:
             raise RefusedError(Code.NO_NODE)
+        return node
+
+    def _readable(self, connection: Connection, path: str | None, permission: int) -> Znode:
+        node = self._existing(path)
         if node.acl is not OPEN_ACL:
             connection.asker.need(node, permission)
         return node
@@ -79,6 +83,9 @@ class Reader:
         return node.stat()
 
     def get_acl(self, connection: Connection, request: req.GetACL) -> tuple[tuple[ACL, ...], Stat]:
+        if not connection.asker.config.rules.hides_secrets:
+            node = self._existing(request.path)
+            return node.acl, node.stat()
         node = self._readable(connection, request.path, _TO_GET_ACL)
         return (node.acl if connection.asker.may(node.acl, ADMIN) else without_secrets(node.acl)), node.stat()
 
@@ -143,20 +150,24 @@ class Reader:
         No ACL is asked for these events, and they carry no zxid. A null among the paths ends it half-way, but where
         nothing is looked up: a persistent watch is left at it.
         """
-        since = request.relative_zxid
+        since, by_kind = request.relative_zxid, connection.asker.config.rules.resumes_by_kind
         for path in map(_looked_up, _paths(request.data)):
             node = self.tree.find(path)
             if node is None:
                 connection.outgoing.append(WatchedEvent(EventType.NODE_DELETED, path, -1))
+            elif node.czxid > since and not by_kind:
+                connection.outgoing.append(WatchedEvent(EventType.NODE_CREATED, path, -1))
             elif node.mzxid > since:
                 connection.outgoing.append(WatchedEvent(EventType.NODE_DATA_CHANGED, path, -1))
             else:
                 self.watches.data.add(path, connection, Mode.STANDARD)
         for path in map(_looked_up, _paths(request.exist)):
-            if self.tree.find(path) is not None:
-                connection.outgoing.append(WatchedEvent(EventType.NODE_CREATED, path, -1))
-            else:
+            node = self.tree.find(path)
+            if node is None:
                 self.watches.data.add(path, connection, Mode.STANDARD)
+            else:
+                kind = EventType.NODE_CREATED if by_kind or node.mzxid <= since else EventType.NODE_DATA_CHANGED
+                connection.outgoing.append(WatchedEvent(kind, path, -1))
         for path in map(_looked_up, _paths(request.child)):
             node = self.tree.find(path)
             if node is None:

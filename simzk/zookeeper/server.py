@@ -88,7 +88,7 @@ class Server:
     ) -> None:
         self.config = config or ServerConfig()
         rules = self._rules = self.config.rules
-        self.tree = DataTree(has_config_node=rules.has_config_node) if tree is None else tree
+        self.tree = DataTree(rules) if tree is None else tree
         self.sessions = SessionTracker(self.config.tick_time_ms, first_session_id(self.config.server_id, now_ms))
         for session_id, timeout_ms in sessions:
             self.sessions.add(session_id, timeout_ms, now_ms)
@@ -333,8 +333,9 @@ class Server:
         self._send(connection, Reply(xid, self.zxid, Code.MARSHALLING_ERROR, None))
 
     def _unimplemented(self, connection: Connection, xid: int, request: req.Request, now_ms: int) -> None:
-        self._send(connection, Reply(xid, -1, Code.UNIMPLEMENTED, None))
-        self._close(connection)
+        if self._rules.refuses_unknown:
+            self._send(connection, Reply(xid, -1, Code.UNIMPLEMENTED, None))
+            self._close(connection)
 
     # Transactions
 

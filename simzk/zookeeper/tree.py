@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from simzk.zookeeper.backing import Backing
     from simzk.zookeeper.replies import Stat
     from simzk.zookeeper.requests import ACL
+    from simzk.zookeeper.versions import Rules
 
 UNKNOWN_CVERSION = -1
 """In a transaction of an old log: the parent's cversion and 1."""
@@ -71,6 +72,9 @@ class Applied(NamedTuple):
 class DataTree:
     """All znodes of one server.
 
+    Args:
+        rules: of the release that it is of; None for the newest.
+
     >>> tree = DataTree()
     >>> tree.get("/zookeeper").child_names()
     ['config', 'quota']
@@ -78,14 +82,16 @@ class DataTree:
     -1
     """
 
-    def __init__(self, *, has_config_node: bool = True) -> None:
+    def __init__(self, rules: Rules | None = None) -> None:
         self._sow()
         # The initial tree (§2.4).
         for path in ("/zookeeper", "/zookeeper/quota"):
             self.plant(path, Znode(b"", OPEN_ACL, 0, 0, 0))
-        if has_config_node:
-            self.plant("/zookeeper/config", Znode(b"", READ_ACL, 0, 0, 0))
-            self._nodes["/zookeeper/config"].aversion = -1
+        if rules is None or rules.has_config_node:
+            is_guarded = rules is None or rules.guards_config_node
+            config = Znode(b"", READ_ACL if is_guarded else OPEN_ACL, 0, 0, 0)
+            self.plant("/zookeeper/config", config)
+            config.aversion = -1 if is_guarded else 0
 
     @classmethod
     def bare(cls) -> DataTree:

@@ -98,21 +98,22 @@ class _Link:
 
 
 class TcpArm:
-    """A server at a port of this machine.
+    """A server at a port of this machine, which answers within so many seconds, if it does.
 
     Attributes:
         late: by client, the events that came between the reply to its closeSession and the end of its connection; a
             real server may send some, as its threads happen to run, so they are kept apart from `streams`.
     """
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, patience_s: float = REPLY_TIMEOUT_S) -> None:
         self._port = port
+        self._patience_s = patience_s
         self._links: dict[int, _Link] = {}
         self.streams: dict[int, list[Message]] = {}
         self.late: dict[int, list[WatchedEvent]] = {}
 
     def _open(self) -> _Link:
-        opened = socket.create_connection(("127.0.0.1", self._port), REPLY_TIMEOUT_S)
+        opened = socket.create_connection(("127.0.0.1", self._port), self._patience_s)
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return _Link(opened)
 
@@ -159,7 +160,7 @@ class TcpArm:
                 link = self._links[client]
                 link.socket.sendall(b"".join(encode(link.wire, xid, asked) for xid, asked in batch))
             while awaited:
-                ready = selector.select(REPLY_TIMEOUT_S)
+                ready = selector.select(self._patience_s)
                 if not ready:
                     raise TimeoutError(f"the real server owes so many answers to its clients: {awaited}")
                 for key, _ in ready:
@@ -186,6 +187,10 @@ class TcpArm:
         link = self._links.pop(client)
         link.socket.sendall(data)
         self._read_until_closed(link, self.streams[client])
+
+    def give_up(self, client: int) -> bool:
+        """Whether the client has asked what nobody answers; it does not wait for that any more."""
+        return client in self._links and forget_unanswered(self._links[client].wire)
 
     def let_expire(self, client: int) -> None:
         """Wait until the server ends the silent client's session, and its connection with it."""
@@ -233,6 +238,13 @@ def _taken_events(stream: list[Message]) -> list[WatchedEvent]:
         taken.insert(0, last)
         del stream[-1]
     return taken
+
+
+def forget_unanswered(wire: ClientConnection) -> bool:
+    """Whether a client has asked what was not answered; it does not wait for that any more."""
+    count = len(wire._unanswered)
+    wire._unanswered.clear()
+    return count > 0
 
 
 def ends_connection(last: Message, asked: Asked) -> bool:

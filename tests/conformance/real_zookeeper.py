@@ -64,6 +64,7 @@ class RealZooKeeper:
         settings: lines of zoo.cfg beside its own, by key.
         properties: Java system properties beside those that make it quick (no fsync) and complete (extended types).
         boot_from: a data directory that it gets a copy of; an empty one where None.
+        jars_from: the folder of its jars; PySpark's where None.
     """
 
     def __init__(
@@ -73,7 +74,9 @@ class RealZooKeeper:
         settings: Mapping[str, str] | None = None,
         properties: Mapping[str, str] | None = None,
         boot_from: Path | None = None,
+        jars_from: Path | None = None,
     ) -> None:
+        self._jars = jars_from
         self._tick_time_ms = tick_time_ms
         self._boot_from = boot_from
         self._settings = settings or {}
@@ -133,7 +136,7 @@ class RealZooKeeper:
             "reconfigEnabled=true\n" + "".join(f"{key}={value}\n" for key, value in self._settings.items())
         )
         settings = [f"-D{name}={value}" for name, value in self._properties.items()]
-        main = ["-cp", f"{jars()}/*", "org.apache.zookeeper.server.ZooKeeperServerMain", str(config)]
+        main = ["-cp", f"{self._jars or jars()}/*", "org.apache.zookeeper.server.ZooKeeperServerMain", str(config)]
         with log.open("wb") as output:
             return subprocess.Popen(
                 ["java", "-Xmx512m", "-Dfile.encoding=UTF-8", *settings, *main],

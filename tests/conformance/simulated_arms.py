@@ -15,7 +15,7 @@ from simzk.serve.host import Host, Link
 from simzk.wire.client_connection import ClientConnection
 from simzk.zookeeper.replies import Closed
 from simzk.zookeeper.server import Server
-from tests.conformance.arms import TcpArm, encode
+from tests.conformance.arms import TcpArm, encode, forget_unanswered
 
 if TYPE_CHECKING:
     import simzk
@@ -108,6 +108,10 @@ class SimulatedArm:
         """Bytes over which the server ends the connection."""
         self._receive(self._sinks[client], data)
         self.server.check()
+
+    def give_up(self, client: int) -> bool:
+        """Whether the client has asked what nobody answers."""
+        return self.is_open(client) and forget_unanswered(self._sinks[client].wire)
 
     def let_expire(self, client: int) -> None:
         """Let time run until the silent client's session ends; others have longer ones."""

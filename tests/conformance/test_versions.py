@@ -2,41 +2,62 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 import simzk
 from simzk.zookeeper.config import ServerConfig
-from simzk.zookeeper.versions import RELEASES, rules_of
+from simzk.zookeeper.releases import BUILDS, number_of
+from simzk.zookeeper.versions import rules_of
 from tests.conformance.comparison import Normaliser
+from tests.conformance.releases import build_of, fetched, recorded, told_by_real
 from tests.conformance.simulated_arms import SimulatedArm
 from tests.conformance.version_story import tell
 
-RECORDED = Path(__file__).parent / "data" / "versions"
+RELEASES = "SIMZK_ZOOKEEPER_RELEASES"
+"""Names a folder for the jars of all releases; where it is set, all are played (`releases.py`)."""
+NEWEST = list(BUILDS)[-1]
 
 
-@pytest.mark.parametrize("release", RELEASES, ids=lambda release: ".".join(map(str, release)))
-def test_a_release_answers_as_the_real_one_did(release: tuple[int, int, int]) -> None:
-    version = ".".join(map(str, release))
-    config = ServerConfig(version=version, extended_types=True, enforce_quota=True, container_check_interval_ms=10**9)
+@pytest.mark.parametrize("release", BUILDS)
+def test_a_release_answers_as_the_real_one_did(release: str) -> None:
+    config = ServerConfig(version=release, extended_types=True, enforce_quota=True, container_check_interval_ms=10**9)
     arm = SimulatedArm(config, zxid=0)
-    told = list(tell(arm, Normaliser(arm.times_ms), hard_quotas=release >= (3, 7, 0)))
-    assert told == (RECORDED / f"{version}.txt").read_text().splitlines()
+    told = list(tell(arm, Normaliser(arm.times_ms), hard_quotas=number_of(release) >= (3, 7, 0)))
+    assert told == recorded(release)
 
 
-def test_every_release_answers_unlike_the_one_before() -> None:
-    told = [(RECORDED / f"{'.'.join(map(str, release))}.txt").read_text() for release in sorted(RELEASES)]
-    alike = [(3, 7, 2), (3, 9, 0)]  # as 3.8.3 and 3.9.1 do: what is new in those is not seen by clients
-    assert len(set(told)) == len(told) - len(alike)
+@pytest.mark.java
+def test_the_newest_real_release_answers_as_it_did() -> None:
+    assert told_by_real(NEWEST) == recorded(NEWEST)
+
+
+@pytest.mark.skipif(RELEASES not in os.environ, reason=f"all releases are played where {RELEASES} names a folder")
+@pytest.mark.parametrize("release", BUILDS)
+def test_a_real_release_answers_as_it_did(release: str) -> None:
+    folder = Path(os.environ[RELEASES]).expanduser().resolve()
+    assert build_of(release, folder) == rules_of(release).build
+    assert told_by_real(release, fetched(release, folder)) == recorded(release)
+
+
+def test_releases_with_a_recording_differ_from_the_one_before() -> None:
+    told = {tuple(recorded(release)) for release in BUILDS}
+    assert len(told) == 14, "as many kinds of answers as releases gave"
 
 
 def test_a_version_without_its_last_number_is_the_newest() -> None:
-    assert rules_of("3.8").release == (3, 8, 4)
-    assert rules_of("3.9").release == max(RELEASES)
+    assert rules_of("3.8").release == (3, 8, 6)
+    assert rules_of("3.9").release == number_of(NEWEST)
 
 
-@pytest.mark.parametrize("version", ["3.3", "3.10", "", "3", "3.9.99", "three"])
+def test_a_release_has_its_name_and_its_number() -> None:
+    assert rules_of("3.5.4-beta") == rules_of("3.5.4")
+    assert rules_of("3.5.4").build.startswith("3.5.4-beta-7f51e5b")
+
+
+@pytest.mark.parametrize("version", ["3.3", "3.10", "", "3", "3.9.99", "3.7.3", "3.5.4-alpha", "three"])
 def test_an_unknown_version_is_refused(version: str) -> None:
-    with pytest.raises(simzk.ConfigError, match="there is no ZooKeeper"):
+    with pytest.raises(simzk.ConfigError, match=r"there is no ZooKeeper .*; expected one of 3\.4, 3\.4\.0 to 3\.4\.14"):
         rules_of(version)

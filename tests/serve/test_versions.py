@@ -27,7 +27,9 @@ def test_the_newest_is_the_default() -> None:
 
 
 def test_a_version_that_is_not_simulated_is_refused() -> None:
-    with pytest.raises(simzk.ConfigError, match=r"no ZooKeeper .4. here; expected one of 3\.4, 3\.4\.14"):
+    with pytest.raises(
+        simzk.ConfigError, match=r"no ZooKeeper .4. here; expected one of 3\.4, 3\.4\.0 to 3\.4\.14, 3\.5"
+    ):
         simzk.ZooKeeper(version="4")
 
 
@@ -41,9 +43,11 @@ def test_a_tcp_server_introduces_itself_as_the_release() -> None:
 
 
 def test_the_command_line_takes_a_version() -> None:
-    with serving("--port", "0", "--zookeeper-version", "3.4.14") as process:
-        assert "version: 3.4.14-" in word(process.port, b"srvr")
+    with serving("--port", "0", "--zookeeper-version", "3.6.3") as process:
+        assert "version: 3.6.3--6401e4ad" in word(process.port, b"srvr")
 
 
 def test_the_command_line_refuses_an_unknown_version() -> None:
-    assert "there is no ZooKeeper '3.3' here" in refused("--port", "0", "--zookeeper-version", "3.3")
+    (line,) = refused("--port", "0", "--zookeeper-version", "3.3").splitlines()
+    assert "there is no ZooKeeper '3.3' here; expected one of 3.4, 3.4.0 to 3.4.14" in line
+    assert line.endswith("3.9, 3.9.0 to 3.9.5")

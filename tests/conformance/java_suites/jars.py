@@ -56,6 +56,8 @@ class Jars(NamedTuple):
 _IN_THE_CONSOLE = (
     '<exclude org="org.junit.jupiter"/><exclude org="org.junit.platform" module="junit-platform-commons"/>'
 )
+# Old releases name what is to be had nowhere, and need none of it to serve.
+_NOWHERE = '<exclude org="com.sun.jmx"/><exclude org="com.sun.jdmk"/><exclude org="javax.jms"/>'
 _MOCKITO = Artifact("org.mockito", "mockito-core", "4.11.0")
 ZOOKEEPER = Jars(
     "zookeeper-3.9.5",
@@ -105,7 +107,7 @@ def class_path(suite: Jars, *, ours: bool) -> str:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
             fetched = Path(temporary) / "fetched"
-            _fetch(suite, fetched / "jars", folder.parent / "ivy")
+            fetch(suite, fetched / "jars", folder.parent / "ivy")
             fetched.rename(folder)
     if not ours:
         return f"{folder}/jars/*"
@@ -114,10 +116,11 @@ def class_path(suite: Jars, *, ours: bool) -> str:
     return f"{folder}/stand-ins:{folder}/jars/*"
 
 
-def _fetch(suite: Jars, folder: Path, cache: Path) -> None:
+def fetch(suite: Jars, folder: Path, cache: Path) -> None:
+    """The jars of a suite into a folder that is not there yet; what Ivy keeps is in `cache`."""
     (ivy,) = real_zookeeper.jars().glob("ivy-*.jar")
     folder.mkdir(parents=True)
-    needed = "".join(artifact.to_xml() for artifact in suite.artifacts) + _IN_THE_CONSOLE
+    needed = "".join(artifact.to_xml() for artifact in suite.artifacts) + _IN_THE_CONSOLE + _NOWHERE
     file = folder.parent / "ivy.xml"
     file.write_text(
         '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven"><info organisation="x" module="suite"/>'

@@ -1,0 +1,97 @@
+"""What Apache published of ZooKeeper, 3.4 to 3.9, and how each release introduces itself in srvr, stat, mntr and envi.
+
+Rules of this module:
+  - the texts are the releases' own, as their jars say them: `python -m tests.conformance.releases builds` fetches the
+    jars and prints the table again;
+  - a release has the name that it was published under; its number alone names it too.
+"""
+
+from __future__ import annotations
+
+BUILDS = {
+    "3.4.0": "3.4.0-1202560, built on 11/16/2011 07:18 GMT",
+    "3.4.1": "3.4.1-1212694, built on 12/10/2011 00:05 GMT",
+    "3.4.2": "3.4.2-1221870, built on 12/21/2011 20:46 GMT",
+    "3.4.3": "3.4.3-1240972, built on 02/06/2012 10:48 GMT",
+    "3.4.4": "3.4.4-1386507, built on 09/17/2012 08:33 GMT",
+    "3.4.5": "3.4.5-1392090, built on 09/30/2012 17:52 GMT",
+    "3.4.6": "3.4.6-1569965, built on 02/20/2014 09:09 GMT",
+    "3.4.7": "3.4.7-1713338, built on 11/09/2015 04:32 GMT",
+    "3.4.8": "3.4.8--1, built on 02/06/2016 03:18 GMT",
+    "3.4.9": "3.4.9-1757313, built on 08/23/2016 06:50 GMT",
+    "3.4.10": "3.4.10-39d3a4f269333c922ed3db283be479f9deacaa0f, built on 03/23/2017 10:13 GMT",
+    "3.4.11": "3.4.11-37e277162d567b55a07d1755f0b31c32e93c01a0, built on 11/01/2017 18:06 GMT",
+    "3.4.12": "3.4.12--1, built on 03/27/2018 04:49 GMT",
+    "3.4.13": "3.4.13-2d71af4dbe22557fda74f9a9b4309b15a7487f03, built on 06/29/2018 00:39 GMT",
+    "3.4.14": "3.4.14-4c25d480e66aadd371de8bd2fd8da255ac140bcf, built on 03/06/2019 16:18 GMT",
+    "3.5.0-alpha": "3.5.0-alpha-1615249, built on 08/01/2014 22:13 GMT",
+    "3.5.1-alpha": "3.5.1-alpha-1693007, built on 07/28/2015 07:19 GMT",
+    "3.5.2-alpha": "3.5.2-alpha-1750793, built on 06/30/2016 13:15 GMT",
+    "3.5.3-beta": "3.5.3-beta-8ce24f9e675cbefffb8f21a47e06b42864475a60, built on 04/03/2017 16:19 GMT",
+    "3.5.4-beta": "3.5.4-beta-7f51e5b68cf2f80176ff944a9ebd2abbc65e7327, built on 05/11/2018 16:27 GMT",
+    "3.5.5": "3.5.5-390fe37ea45dee01bf87dc1c042b5e3dcce88653, built on 05/03/2019 12:07 GMT",
+    "3.5.6": "3.5.6-c11b7e26bc554b8523dc929761dd28808913f091, built on 10/08/2019 20:18 GMT",
+    "3.5.7": "3.5.7-f0fdd52973d373ffd9c86b81d99842dc2c7f660e, built on 02/10/2020 11:30 GMT",
+    "3.5.8": "3.5.8-f439ca583e70862c3068a1f2a7d4d068eec33315, built on 05/04/2020 15:53 GMT",
+    "3.5.9": "3.5.9-83df9301aa5c2a5d284a9940177808c01bc35cef, built on 01/06/2021 20:03 GMT",
+    "3.5.10": "3.5.10-a32c7183d42325b03e44a06aade6a0f16955bf13, built on 05/29/2022 16:59 GMT",
+    "3.6.0": "3.6.0--b4c89dc7f6083829e18fae6e446907ae0b1f22d7, built on 02/25/2020 14:38 GMT",
+    "3.6.1": "3.6.1--104dcb3e3fb464b30c5186d229e00af9f332524b, built on 04/21/2020 15:01 GMT",
+    "3.6.2": "3.6.2--803c7f1a12f85978cb049af5e4ef23bd8b688715, built on 09/04/2020 12:44 GMT",
+    "3.6.3": "3.6.3--6401e4ad2087061bc6b9f80dec2d69f2e3c8660a, built on 04/08/2021 16:35 GMT",
+    "3.6.4": "3.6.4--d65253dcf68e9097c6e95a126463fd5fdeb4521c, built on 12/18/2022 18:10 GMT",
+    "3.7.0": "3.7.0-e3704b390a6697bfdf4b0bef79e3da7a4f6bac4b, built on 2021-03-17 09:46 UTC",
+    "3.7.1": "3.7.1-a2fb57c55f8e59cdd76c34b357ad5181df1258d5, built on 2022-05-07 06:45 UTC",
+    "3.7.2": "3.7.2-c06c7c8a3e95779d4becb1938b378596e3b420d0, built on 2023-10-06 09:51 UTC",
+    "3.8.0": "3.8.0-5a02a05eddb59aee6ac762f7ea82e92a68eb9c0f, built on 2022-02-25 08:49 UTC",
+    "3.8.1": "3.8.1-74db005175a4ec545697012f9069cb9dcc8cdda7, built on 2023-01-25 16:31 UTC",
+    "3.8.2": "3.8.2-139d619b58292d7734b4fc83a0f44be4e7b0c986, built on 2023-07-05 19:24 UTC",
+    "3.8.3": "3.8.3-6ad6d364c7c0bcf0de452d54ebefa3058098ab56, built on 2023-10-05 10:34 UTC",
+    "3.8.4": "3.8.4-9316c2a7a97e1666d8f4593f34dd6fc36ecc436c, built on 2024-02-12 22:16 UTC",
+    "3.8.5": "3.8.5-19f1842d4b6ee1f82cc8b05284959b26c6ae507d, built on 2025-09-03 21:35 UTC",
+    "3.8.6": "3.8.6-6df26081269769c160c8c3a24929c60c91cd19c3, built on 2026-01-28 20:28 UTC",
+    "3.9.0": "3.9.0-1674a5e97f43bc38e9bf56b04f83a7ae34d68249, built on 2023-07-19 09:09 UTC",
+    "3.9.1": "3.9.1-40487256d9b9f274484798758699e49c26d91cda, built on 2023-10-02 15:06 UTC",
+    "3.9.2": "3.9.2-e454e8c7283100c7caec6dcae2bc82aaecb63023, built on 2024-02-12 20:59 UTC",
+    "3.9.3": "3.9.3-c26634f34490bb0ea7a09cc51e05ede3b4e320ee, built on 2024-10-17 23:21 UTC",
+    "3.9.4": "3.9.4-7246445ec281f3dbf53dc54e970c914f39713903, built on 2025-08-19 19:53 UTC",
+    "3.9.5": "3.9.5-293c895a8d966a3ecb92872be4a1daf87d725da2, built on 2026-02-11 20:18 UTC",
+}
+"""Releases, oldest first, and `org.apache.zookeeper.Version --full` of each."""
+
+
+def number_of(release: str) -> tuple[int, int, int]:
+    """The number of a release.
+
+    >>> number_of("3.5.4-beta")
+    (3, 5, 4)
+    """
+    major, minor, last = map(int, release.partition("-")[0].split("."))
+    return major, minor, last
+
+
+def by_name() -> dict[str, str]:
+    """Every name that a version is asked for by, and its release: whole, by number, and a line's newest by two numbers.
+
+    >>> names = by_name()
+    >>> names["3.5"], names["3.5.4"], names["3.5.4-beta"]
+    ('3.5.10', '3.5.4-beta', '3.5.4-beta')
+    """
+    names: dict[str, str] = {}
+    for release in BUILDS:
+        number = number_of(release)
+        names |= {".".join(map(str, number[:size])): release for size in (2, 3)}
+        names[release] = release
+    return names
+
+
+def listed() -> str:
+    """Every name in one line, for people.
+
+    >>> listed().partition(", 3.6")[0]
+    '3.4, 3.4.0 to 3.4.14, 3.5, 3.5.0-alpha to 3.5.10'
+    """
+    lines: dict[str, list[str]] = {}
+    for release in BUILDS:
+        lines.setdefault(release.rpartition(".")[0], []).append(release)
+    return ", ".join(f"{line}, {members[0]} to {members[-1]}" for line, members in lines.items())
