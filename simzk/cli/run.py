@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path  # noqa: TC003 (typer reads the annotation)
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,12 +16,14 @@ import typer
 
 from simzk.cli.paper import Progress, show
 from simzk.errors import ConfigError
+from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from simzk.report.run_page import Comparison
     from simzk.scenarios.results import Result
+    from simzk.scenarios.swarm import Run
     from simzk.scenarios.telling import Line
 
 
@@ -39,18 +42,31 @@ def run(
         list[str] | None,
         typer.Option(help="Play with this version of Kafka; given again, with each, side by side.", metavar="V"),
     ] = None,
+    master: Annotated[
+        str | None,
+        typer.Option(help="Play on Spark: its master; a cluster must see the files at the same paths."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Write runs, and what they came to, to this directory.", metavar="DIR"),
+    ] = None,
 ) -> None:
     """Play scenario files on a simulated Kafka cluster."""
     versions = kafka_version or [""]
     comparisons: list[Comparison] = []
+    many = seeds is not None or jobs > 1 or master is not None or out is not None
+    if master is not None and jobs > 1:
+        raise ConfigError("--jobs and --master: which of them?", right="processes of this machine, or tasks of Spark")
     if len(versions) > 1:
-        if seeds is not None or jobs > 1:
-            raise ConfigError("versions stand side by side for one seed", right="no --seeds and no --jobs")
+        if many:
+            right = "no --seeds, --jobs, --master or --out"
+            raise ConfigError("versions stand side by side for one seed", right=right)
         results, comparisons = _play_side_by_side(files, seed, versions)
-    elif seeds is None and jobs == 1 and len(files) == 1:
+    elif len(files) == 1 and not many:
         results = [_play_aloud(files[0], seed, versions[0])]
     else:
-        results = _play_many(files, seed, seeds, jobs, versions[0])
+        documented = json_out is not None or html_out is not None
+        results = _play_many(Runs(files, seed, seeds, versions[0], jobs, master, documented), out)
     if json_out is not None:
         document = {"runs": [result.document for result in results]}
         _write(json_out, json.dumps(document, indent=1) + "\n")
@@ -74,7 +90,7 @@ def _play_aloud(file: str, seed: int | None, version: str) -> Result:
         show(telling.heading(play))
         play.run(lambda now_us: progress.tell(f"{now_us // 1_000_000} s of virtual time"))
         progress.close()
-        result = result_of(play, version)
+        result = result_of(play, version, documented=True)
         show([*telling.timeline(list(play.history)), *telling.closing(play), *telling.verdicts(play)])
         show(telling.conclusion(play, result.replay))
     finally:
@@ -113,7 +129,7 @@ def _play_side_by_side(
                 progress.tell(f"{play.scenario.path}, Kafka {play.version}")
                 play.run()
             progress.close()
-            of_file = [result_of(play, version) for play, version in zip(plays, versions, strict=True)]
+            of_file = [result_of(play, version, documented=True) for play, version in zip(plays, versions, strict=True)]
             for play in plays:
                 play.settle()
             show(side_by_side(plays))
@@ -130,41 +146,81 @@ def _play_side_by_side(
     return results, comparisons
 
 
-def _play_many(files: list[str], seed: int | None, seeds: int | None, jobs: int, version: str) -> list[Result]:
-    """Play every file with every seed, and show one line a run that failed and one a file."""
-    from simzk.scenarios.reader import read_scenario
+class Runs(NamedTuple):
+    """Many runs, and who plays them.
 
-    runs: list[tuple[str, int | None, str]] = []
-    for file in files:
-        scenario = read_scenario(file)  # all are checked before the first is played
-        if seeds is None:
-            runs.append((file, scenario.seed if seed is None else seed, version))
-        else:
-            first = 1 if seed is None else seed
-            runs.extend((file, number, version) for number in range(first, first + seeds))
+    Args:
+        files: the scenarios.
+        seed, seeds, version: as of `simzk.scenarios.swarm.plan_runs`.
+        jobs: so many processes of this machine play them,
+        master: or Spark, where one is named.
+        documented: whether they are wanted whole.
+    """
+
+    files: list[str]
+    seed: int | None
+    seeds: int | None
+    version: str
+    jobs: int
+    master: str | None
+    documented: bool
+
+
+def _play_many(runs: Runs, out: Path | None) -> list[Result]:
+    """Play every file with every seed, and show one line a run that failed and one a file."""
+    from simzk.scenarios import swarm_telling
+    from simzk.scenarios.swarm import outcomes_of, plan_runs
+
+    if out is not None:
+        from simzk.pipeline.swarm import require_free, write_swarm
+
+        require_free(out)
+    planned = plan_runs(runs.files, runs.seed, runs.seeds, runs.version)  # all are checked before the first is played
     progress = Progress()
     results: list[Result] = []
+    failed = 0
     try:
-        for result in _results(runs, jobs):
+        for result in _results(runs, planned, progress):
             results.append(result)
-            failed = sum(not one.held for one in results)
-            progress.tell(f"{len(results)}/{len(runs)} runs, {failed} failed")
+            failed += not result.held
+            progress.tell(f"{len(results)}/{len(planned)} runs, {failed} failed")
     finally:
         progress.close()
-    show(_summary(files, results))
+    show(_summary(runs.files, results))
+    if out is not None:
+        outcomes = outcomes_of(results)
+        write_swarm(out, results, outcomes)
+        show(swarm_telling.distribution(outcomes))
     return results
 
 
-def _results(runs: list[tuple[str, int | None, str]], jobs: int) -> Iterator[Result]:
-    from simzk.scenarios.results import play_file
+def _results(runs: Runs, planned: list[Run], progress: Progress) -> Iterator[Result]:
+    if runs.master is not None:
+        from simzk.pipeline.session import spark_session
+        from simzk.pipeline.swarm import play_on_spark
 
-    if jobs == 1:
-        yield from (play_file(*run) for run in runs)
+        progress.tell("starting Spark")
+        with spark_session(runs.master) as spark:
+            yield from play_on_spark(
+                spark,
+                runs.files,
+                runs.seed,
+                runs.seeds,
+                runs.version,
+                documented=runs.documented,
+                progress=lambda share: progress.tell(f"{round(share * len(planned))}/{len(planned)} runs"),
+            )
+        return
+    from simzk.scenarios.swarm import play_run
+
+    play = partial(play_run, documented=runs.documented)
+    if runs.jobs == 1:
+        yield from map(play, planned)
         return
     from concurrent.futures import ProcessPoolExecutor
 
-    with ProcessPoolExecutor(max_workers=jobs) as pool:
-        yield from pool.map(play_file, *zip(*runs, strict=True))
+    with ProcessPoolExecutor(max_workers=runs.jobs) as pool:
+        yield from pool.map(play, planned)
 
 
 def _summary(files: list[str], results: list[Result]) -> list[Line]:
@@ -188,10 +244,10 @@ def _page(results: list[Result], comparisons: list[Comparison]) -> str:
     from simzk.report import run_page
     from simzk.scenarios.run_tables import tables_of
 
-    tables = [tables_of(result.document) for result in results]
+    tables = [tables_of(result.document) for result in results if result.document is not None]
     if comparisons:
         tables = [
-            replace(run, title=f"{run.title}, Kafka {result.document['kafka_version']}")
+            replace(run, title=f"{run.title}, Kafka {result.version}")
             for run, result in zip(tables, results, strict=True)
         ]
     return run_page.to_html(tables, comparisons)

@@ -7,32 +7,28 @@ What stands in the directory afterwards is described in docs/layout.md: `failure
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import Event, Thread
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import simzk.pipeline
-from simzk.errors import ConfigError, SimzkError
+from simzk.errors import ConfigError
 from simzk.partitions.layouts import read_layout
 from simzk.partitions.what_if import Outcome, WhatIf
+from simzk.pipeline.jobs import in_words, watched
 from simzk.pipeline.outcomes import count_sets, failures_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
 
     from simzk.partitions.failure_sets import FailureSpec
 
-T = TypeVar("T")
-
 WORST_FIRST = ("newly_offline", "under_min_isr", "leaders_moved", "busiest_leaders")
 """What makes one failure set worse than another: the first of these counts that differs, then the lower number."""
 
 WORST_SHOWN = 10
-POLL_S = 0.2
 TASKS_PER_CORE = 4
 MOST_SETS_PER_TASK = 256
 
@@ -104,7 +100,7 @@ def run_sweep(
     tasks = max(spark.sparkContext.defaultParallelism * TASKS_PER_CORE, -(-plan.sets // MOST_SETS_PER_TASK))
     simzk.pipeline.register(spark)
 
-    with _watched(spark, tasks, progress):
+    with watched(spark, tasks, progress):
         in_words(lambda: _failures(spark, plan, tasks).write.parquet(failures))
     (plan.out / "sweep.json").write_text(_summary(plan))
     return worst_of(plan.out / "failures")
@@ -135,57 +131,6 @@ def _failures(spark: SparkSession, plan: Plan, tasks: int) -> DataFrame:
         .option("numPartitions", tasks)
         .load(str(plan.layout))
     )
-
-
-@contextmanager
-def _watched(spark: SparkSession, tasks: int, progress: Callable[[float], None] | None) -> Iterator[None]:
-    """While a job of one stage runs in this thread, say from another how many of its tasks are done."""
-    if progress is None:
-        yield
-        return
-    tracker = spark.sparkContext.statusTracker()
-    over = Event()
-
-    def watch() -> None:
-        done = 0
-        while not over.wait(POLL_S):
-            stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-            # Between its last task and its end a stage is no longer active.
-            done = max(done, sum(stage.numCompletedTasks for stage in stages if stage is not None))
-            progress(min(done / tasks, 1.0))
-
-    watcher = Thread(target=watch, name="simzk-sweep-progress", daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        over.set()
-        watcher.join()
-
-
-def in_words(act: Callable[[], T]) -> T:
-    """Do it; a failure of Spark becomes an error of one line, the innermost reason, not a page of two stacks."""
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    try:
-        return act()
-    except (PySparkException, Py4JError) as error:
-        raise SimzkError(f"Spark could not do it: {_innermost_reason(str(error))}") from error
-
-
-def _innermost_reason(text: str) -> str:
-    """The last line of the first Python traceback in the text, or its first line.
-
-    >>> _innermost_reason('failed:\\nTraceback (most recent call last):\\n  File "a.py"\\nOSError: no space\\nat java')
-    'OSError: no space'
-    """
-    lines = text.splitlines()
-    for place, line in enumerate(lines):
-        if line.startswith("Traceback"):
-            after = [later for later in lines[place + 1 :] if later and not later[0].isspace()]
-            return after[0] if after else line
-    return lines[0] if lines else "no reason given"
 
 
 def _summary(plan: Plan) -> str:

@@ -13,9 +13,9 @@ import simzk.pipeline
 from simzk.errors import ConfigError
 from simzk.pipeline import timelines
 from simzk.pipeline.files import find_files
+from simzk.pipeline.jobs import in_words
 from simzk.pipeline.kafka_changes import changes_of
 from simzk.pipeline.options import FAILFAST, PERMISSIVE
-from simzk.pipeline.sweep import in_words
 from simzk.tuples import NamedTuple
 from simzk.zookeeper.persistence.file_names import LOG, SNAPSHOT
 

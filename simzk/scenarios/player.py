@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from simzk.simulation import Event, Violation
     from simzk.simulation.faults import Fault
 
-OPERATOR, EXPECTATION = "operator", "expectation"
+OPERATOR, EXPECTATION, FAULT = "operator", "expectation", "fault"
 HOLDS, BROKEN = "holds", "BROKEN"
 
 AFTERWARDS = "after the last step: what is under way comes to its end"
@@ -276,9 +276,7 @@ class Play:
         if not self.cluster.brokers[broker].alive:  # it waits to be started again: its old session stands still
             return
         told = {KILL: "kills", PAUSE: "pauses", EXPIRE: "expires the session of", CUT: "cuts off"}[fault.kind]
-        self.history.record(
-            "fault", f"{told} broker {broker}", after="" if fault.kind == EXPIRE else f"for {seconds:g}s"
-        )
+        self.history.record(FAULT, f"{told} broker {broker}", after="" if fault.kind == EXPIRE else f"for {seconds:g}s")
         if fault.kind == KILL:
             self.cluster.kill(broker)
             self._scheduler.call_later(fault.duration_us, "faults", lambda: self._restart(broker))

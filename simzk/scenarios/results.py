@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simzk.scenarios import telling, view
-from simzk.scenarios.player import Play
-from simzk.scenarios.reader import read_scenario
+from simzk.scenarios import view
+from simzk.scenarios.player import EXPECTATION, FAULT, OPERATOR, Play
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from simzk.scenarios.player import Verdict
     from simzk.scenarios.reader import Scenario
+
+_NOT_THE_CLUSTER = (OPERATOR, EXPECTATION, FAULT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,47 +26,67 @@ class Result:
     Args:
         file: the scenario.
         seed: of the run.
-        held: whether all that was expected held.
-        first_failure: the first thing that did not; empty if all held.
+        version: of Kafka.
+        failed: what failed: names of expectations and of invariants, or what the simulation itself stumbled over.
+        first_failure: the first thing that did not hold, in full; empty if all held.
         replay: the command that plays it again.
-        text: the whole run as plain text.
-        document: the whole run as JSON.
+        events: how many events of each kind there were, those of operator, faults and expectations aside.
+        settled_us: when each expectation that held did so, in microseconds of virtual time.
+        document: the whole run as JSON; None where nobody asked for it.
     """
 
     file: str
     seed: int
-    held: bool
+    version: str
+    failed: tuple[str, ...]
     first_failure: str
     replay: str
-    text: str
-    document: dict[str, object]
+    events: dict[str, int]
+    settled_us: dict[str, int]
+    document: dict[str, object] | None
+
+    @property
+    def held(self) -> bool:
+        """Whether all that was expected held."""
+        return not self.failed
 
 
-def play_file(path: str, seed: int | None, version: str) -> Result:
-    """Read and play a file; the seed is the file's own where none is given."""
-    scenario = read_scenario(path)
-    play = Play(scenario, seed=scenario.seed if seed is None else seed, version=version)
+def play_scenario(scenario: Scenario, seed: int, version: str, *, documented: bool) -> Result:
+    """Play a scenario from beginning to end."""
+    play = Play(scenario, seed=seed, version=version)
     try:
         play.run()
-        return result_of(play, version)
+        return result_of(play, version, documented=documented)
     finally:
         play.close()
 
 
-def result_of(play: Play, version: str) -> Result:
+def result_of(play: Play, version: str, *, documented: bool) -> Result:
     """Return what came of a run that is over."""
     replay = replay_command(play.scenario, play.seed, version)
-    lines = [*telling.heading(play), *telling.timeline(list(play.history)), *telling.closing(play)]
-    lines += [*telling.verdicts(play), *telling.conclusion(play, replay)]
+    failed = [play.crash.what] if play.crash is not None else []
+    named = [(_name(verdict, play.verdicts), verdict) for verdict in play.verdicts]
+    failed += [name for name, verdict in named if not verdict.held]
+    failed += [violation.invariant for violation in play.violations]
+    assert play.held == (not failed)
+    counted = Counter(event.what for event in play.history if event.who not in _NOT_THE_CLUSTER)
     return Result(
         file=str(play.scenario.path),
         seed=play.seed,
-        held=play.held,
+        version=play.version,
+        failed=tuple(dict.fromkeys(failed)),
         first_failure=_first_failure(play),
         replay=replay,
-        text=telling.plain(lines),
-        document=document_of(play, replay),
+        events=dict(sorted(counted.items())),
+        settled_us={name: verdict.at_us for name, verdict in named if verdict.held},
+        document=document_of(play, replay) if documented else None,
     )
+
+
+def _name(verdict: Verdict, verdicts: Sequence[Verdict]) -> str:
+    """An expectation's name, with its line where another one is called so too."""
+    alone = sum(other.name == verdict.name for other in verdicts) == 1
+    return verdict.name if alone else f"{verdict.name} (line {verdict.line})"
 
 
 def replay_command(scenario: Scenario, seed: int, version: str) -> str:

@@ -254,3 +254,15 @@ def test_progress_is_told_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) ->
     shown.tell("1/2 runs")
     shown.close()
     assert screen.getvalue() == "\r\x1b[K1/2 runs\r\x1b[K"
+
+
+def test_one_executor_at_most_and_no_directory_twice(simzk: Simzk, tmp_path: Path) -> None:
+    done = simzk("run", SMALLEST, "--jobs", "2", "--master", "local[1]")
+    assert (done.status, done.out) == (2, "")
+    assert "--jobs and --master: which of them?" in done.err
+    assert simzk("run", SMALLEST, "--seeds", "2", "--out", tmp_path / "swarm").status == 0
+    again = simzk("run", SMALLEST, "--seeds", "2", "--out", tmp_path / "swarm")
+    assert (again.status, again.out) == (2, "")
+    assert "a swarm stands there already" in again.err
+    (tmp_path / "file").touch()
+    assert simzk("run", SMALLEST, "--out", tmp_path / "file" / "swarm").status == 2
