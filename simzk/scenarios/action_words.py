@@ -51,6 +51,8 @@ def describe(step: schema.Action) -> str:
             told = f"write {step.path} {step.data}"
         case schema.DeleteZnode():
             told = f"delete {step.path}"
+        case schema.DropReply():
+            told = f"lose the next reply to broker {step.broker}'s {step.operation} of {step.path}"
         case schema.AddAcl():
             rule = f"{step.permission} {step.principal} {step.operation}"
             told = f"{rule} on {step.resource} {step.name}{'*' * step.prefixed} from {step.host}"

@@ -130,6 +130,11 @@ def _(step: schema.DeleteZnode, cluster: KafkaCluster) -> None:
     cluster.delete_znode(step.path)
 
 
+@_do.register(schema.DropReply)
+def _(step: schema.DropReply, cluster: KafkaCluster) -> None:
+    cluster.zookeeper_faults.drop_reply(step.operation, client=step.broker, path=step.path)
+
+
 @_do.register(schema.AddAcl)
 def _(step: schema.AddAcl, cluster: KafkaCluster) -> None:
     entry = AclEntry(step.principal, step.operation, step.permission, step.host)

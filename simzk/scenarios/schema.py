@@ -17,6 +17,7 @@ BrokerId = Annotated[int, Meta(ge=0, le=1_000_000)]
 Count = Annotated[int, Meta(ge=1, le=1_000_000)]
 Index = Annotated[int, Meta(ge=0, le=1_000_000)]
 AclResource = Literal["cluster", "topic", "group", "transactional_id", "delegation_token", "user"]
+Operation = Literal["create", "set", "delete", "get", "exists", "get_children", "transaction"]
 ResourceName = Annotated[str, Meta(pattern="^[^/]+$")]
 
 
@@ -202,6 +203,14 @@ class DeleteZnode(Action, kw_only=True):
     path: str
 
 
+class DropReply(Action, kw_only=True):
+    """The next reply of ZooKeeper to a broker's request of this kind is lost, with the connection."""
+
+    broker: BrokerId
+    operation: Operation
+    path: str
+
+
 class AddAcl(Action, kw_only=True):
     """One rule for a resource, as Kafka's tool for authorizations writes it."""
 
@@ -365,6 +374,7 @@ ACTIONS: dict[str, type[Action]] = {
     "heal": Heal,
     "write_znode": WriteZnode,
     "delete_znode": DeleteZnode,
+    "drop_reply": DropReply,
     "add_acl": AddAcl,
     "remove_acls": RemoveAcls,
     "wait": Wait,

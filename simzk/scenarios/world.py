@@ -100,7 +100,7 @@ class World:
                 if step.kind not in ("preferred", "unclean"):
                     self.source.fail((*at, "kind"), f"there is no election {step.kind!r}", "preferred or unclean")
                 self._check_partition_names(step.partitions or (), (*at, "partitions"))
-            case schema.WriteZnode() | schema.DeleteZnode() | schema.ExpectZnode():
+            case schema.WriteZnode() | schema.DeleteZnode() | schema.ExpectZnode() | schema.DropReply():
                 self._check_path(step.path, (*at, "path"))
             case schema.ExpectPartition():
                 self._check_partition(step, at)
