@@ -8,11 +8,16 @@ Rules of this module:
 from __future__ import annotations
 
 import glob
+import gzip
 from pathlib import Path
+from typing import IO
 
 from simzk.errors import ConfigError
 from simzk.tuples import NamedTuple
-from simzk.zookeeper.persistence.file_names import VERSION_FOLDER, zxid_of
+from simzk.zookeeper.persistence.file_names import LOG, VERSION_FOLDER, zxid_of
+
+PACKED = ".gz"
+"""The ending of a log that was packed."""
 
 
 class NumberedFile(NamedTuple):
@@ -38,6 +43,31 @@ def find_files(kind: str, text: str) -> list[NumberedFile]:
             for file in _in_place(kind, path):
                 found[file.path.resolve()] = file
     return sorted(found.values())
+
+
+def logs_in_folder(text: str) -> list[NumberedFile]:
+    """The logs that a data directory has now, oldest first, each once; none where its server wrote none yet.
+
+    Raises:
+        ConfigError: there is no such folder.
+    """
+    path = Path(text)
+    if not path.is_dir():
+        right = "one data directory of ZooKeeper, or its version-2"
+        raise ConfigError("it is no folder", where=text, right=right)
+    folder = path / VERSION_FOLDER if (path / VERSION_FOLDER).is_dir() else path
+    # While one is being packed it stands there twice: the plain one is whole.
+    by_zxid: dict[int, Path] = {}
+    for file in sorted(folder.iterdir(), key=lambda file: file.suffix == PACKED, reverse=True):
+        zxid = zxid_of(LOG, file.name)
+        if zxid is not None:
+            by_zxid[zxid] = file
+    return sorted(NumberedFile(zxid, file) for zxid, file in by_zxid.items())
+
+
+def opened(path: Path) -> IO[bytes]:
+    """A log, unpacked where it is packed."""
+    return gzip.open(path) if path.suffix == PACKED else path.open("rb")  # type: ignore[return-value]
 
 
 def _places(text: str) -> list[Path]:

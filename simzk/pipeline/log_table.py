@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from simzk.zookeeper.persistence.log_scan import Seekable
+    from simzk.zookeeper.persistence.records import LogEntry
 
 Row = tuple[object, ...]
 Fields = tuple[object, ...]
@@ -74,21 +75,31 @@ def log_rows(file: str, stream: Seekable, start: int, stop: int | None, operatio
     """
     for offset, found in scan(stream, start, stop):
         if isinstance(found, Damage):
-            yield (file, offset, *_NOTHING, str(found))
-            continue
-        (session, cxid, zxid, time_ms, record), tree_digest = found
-        digest = None if tree_digest is None else tree_digest - (tree_digest >= _SIGN) * 2 * _SIGN
-        head = (file, offset, zxid, time_ms * 1000, session, cxid)
-        if isinstance(record, txns.MultiTxn) and record.records:
-            applied = not record.failed
-            for step, one in enumerate(record.records):
-                operation, fields = _FIELDS[one.__class__]
-                if not operations or operation in operations:
-                    yield (*head, step, operation, applied, *fields(one), digest, None)
+            yield damage_row(file, offset, found)
         else:
-            operation, fields = _FIELDS[record.__class__]
+            yield from entry_rows(file, offset, found, operations)
+
+
+def damage_row(file: str, offset: int | None, damage: Damage | str) -> Row:
+    """The row of what cannot be read."""
+    return (file, offset, *_NOTHING, str(damage))
+
+
+def entry_rows(file: str, offset: int, entry: LogEntry, operations: frozenset[str] = frozenset()) -> Iterator[Row]:
+    """The rows of one entry; of all operations where none is named."""
+    (session, cxid, zxid, time_ms, record), tree_digest = entry
+    digest = None if tree_digest is None else tree_digest - (tree_digest >= _SIGN) * 2 * _SIGN
+    head = (file, offset, zxid, time_ms * 1000, session, cxid)
+    if isinstance(record, txns.MultiTxn) and record.records:
+        applied = not record.failed
+        for step, one in enumerate(record.records):
+            operation, fields = _FIELDS[one.__class__]
             if not operations or operation in operations:
-                yield (*head, None, operation, operation != "error", *fields(record), digest, None)
+                yield (*head, step, operation, applied, *fields(one), digest, None)
+    else:
+        operation, fields = _FIELDS[record.__class__]
+        if not operations or operation in operations:
+            yield (*head, None, operation, operation != "error", *fields(record), digest, None)
 
 
 # path, data, version, ephemeral, parent_cversion, ttl_ms, acl, timeout_ms, paths, error

@@ -8,13 +8,13 @@ made, those on `zxid` leave out files that cannot hold them.
 
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
+    DataSourceStreamReader,
     EqualTo,
     Filter,
     GreaterThan,
@@ -28,7 +28,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from simzk.errors import ConfigError
 from simzk.pipeline.columns import batches
-from simzk.pipeline.files import NumberedFile, find_files
+from simzk.pipeline.files import PACKED, NumberedFile, find_files, opened
+from simzk.pipeline.log_stream import LogStreamReader
 from simzk.pipeline.log_table import log_rows, log_schema
 from simzk.pipeline.options import mode_of, number, sound
 from simzk.pipeline.snapshot_table import snapshot_rows, snapshot_schema
@@ -60,11 +61,14 @@ class Stretch(InputPartition):
 class _Source(DataSource):
     """What the two sources share: their options."""
 
-    def _option(self, kind: str) -> tuple[list[NumberedFile], str]:
+    def _path(self) -> str:
         path = self.options.get("path")
         if path is None:
             raise ConfigError(f"{self.name()} reads files", right='load("/path/to/dataDir")')
-        return find_files(kind, path), mode_of(self.options)
+        return path
+
+    def _option(self, kind: str) -> tuple[list[NumberedFile], str]:
+        return find_files(kind, self._path()), mode_of(self.options)
 
 
 class LogSource(_Source):
@@ -83,6 +87,11 @@ class LogSource(_Source):
         """A reader of the logs that the options name."""
         files, mode = self._option(LOG)
         return LogReader(files, mode, number(self.options, "splitBytes", SPLIT_BYTES))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
+        """A reader that follows the log of the data directory that the options name."""
+        folder, mode = self._path(), mode_of(self.options)
+        return LogStreamReader(folder, mode, number(self.options, "splitBytes", SPLIT_BYTES))
 
 
 class SnapshotSource(_Source):
@@ -154,7 +163,7 @@ class LogReader(DataSourceReader):
             if file.zxid > self.last_zxid or (same_folder and following <= self.first_zxid):
                 continue
             size = file.path.stat().st_size
-            if file.path.suffix == ".gz" or size <= self.split_bytes:
+            if file.path.suffix == PACKED or size <= self.split_bytes:
                 stretches.append(Stretch(str(file.path)))
                 continue
             starts = range(0, size, self.split_bytes)
@@ -167,7 +176,7 @@ class LogReader(DataSourceReader):
         """The rows of one stretch."""
         assert isinstance(partition, Stretch)
         path = Path(partition.path)
-        with _opened(path) as stream:
+        with opened(path) as stream:
             rows = log_rows(partition.path, stream, partition.start, partition.stop, self.operations)
             yield from batches(sound(rows, self.mode), log_schema())
 
@@ -190,7 +199,3 @@ class SnapshotFilesReader(DataSourceReader):
         with path.open("rb") as stream:
             rows = snapshot_rows(partition.path, unpacked(stream, path.suffix))
             yield from batches(sound(rows, self.mode), snapshot_schema())
-
-
-def _opened(path: Path) -> IO[bytes]:
-    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]

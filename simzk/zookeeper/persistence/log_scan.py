@@ -1,7 +1,8 @@
 """Any stretch of a transaction log, read on its own: what is whole, and where something is not (§6).
 
 Rules of this module:
-  - a stretch owns the entries that begin in it; so stretches that cover a log give each entry once, however it is cut;
+  - a stretch owns the entries that begin in it, and what is damaged right behind one of them: who begins in the damage
+    cannot see it. So stretches that cover a log give each entry and each damage once, however it is cut;
   - unlike a server that boots, a scan goes on behind what is damaged, at the next entry that is whole;
   - an entry in the middle of bytes is known by its head, its mark and its checksum.
 """
@@ -40,7 +41,7 @@ class Seekable(Protocol):
 def scan(
     stream: Seekable, start: int = 0, stop: int | None = None, *, max_entry_bytes: int = MAX_ENTRY_BYTES
 ) -> Iterator[tuple[int, LogEntry | Damage]]:
-    """The entries that begin between two offsets of a log, and what is damaged there, in order, each with its offset.
+    """The entries that begin between two offsets of a log, and what is damaged behind one, in order, with offsets.
 
     Args:
         stream: the whole log; it is not closed.
@@ -69,10 +70,10 @@ def scan(
                 return
             yield reader.offset, entry
         damage = reader.damage
-        if damage is None or (stop is not None and damage.offset >= stop):
+        if damage is None:
             return
         yield damage.offset, damage
-        if damage.kind is DamageKind.FOREIGN:
+        if damage.kind is DamageKind.FOREIGN or (stop is not None and damage.offset >= stop):
             return
         at = find_entry(stream, damage.offset + 1, max_entry_bytes)
 

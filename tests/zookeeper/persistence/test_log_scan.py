@@ -50,6 +50,17 @@ def test_what_is_damaged_is_passed_over(blobs: list[bytes], data: st.DataObject,
     assert told == len(LOG_HEADER) + sum(map(len, entries[:where]))
 
 
+@given(datas.filter(len), st.data(), st.lists(st.integers(0, 2000), min_size=1))
+def test_stretches_tell_each_damage_once(blobs: list[bytes], data: st.DataObject, cuts: list[int]) -> None:
+    """Wherever a log is cut: before, in or right behind what is damaged."""
+    log = bytearray(LOG_HEADER + b"".join(entry(zxid, blob) for zxid, blob in enumerate(blobs, 1)))
+    for _ in range(data.draw(st.integers(1, 3))):
+        log[data.draw(st.integers(len(LOG_HEADER), len(log) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    bounds = sorted({0, *(cut % len(log) for cut in cuts)})
+    parts = [list(scan(BytesIO(log), a, b)) for a, b in zip(bounds, [*bounds[1:], None], strict=True)]
+    assert list(chain.from_iterable(parts)) == list(scan(BytesIO(log)))
+
+
 def test_a_head_across_two_windows_is_found() -> None:
     """Windows are of a mebibyte: an entry may begin anywhere around the end of one."""
     begin = encode_log_entry(Transaction(1, 0, 1, 0, CreateSessionTxn(9)), None)
