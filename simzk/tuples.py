@@ -120,7 +120,7 @@ class _Maker(type):
         }
         if Generic in derived_from:
             # tuple has a __class_getitem__ of its own, and comes first.
-            namespace["__class_getitem__"] = classmethod(Generic.__class_getitem__.__func__)  # type: ignore[attr-defined]
+            namespace["__class_getitem__"] = Generic.__dict__["__class_getitem__"]
         elif len(bases) > 1:
             raise TypeError("can only inherit from a NamedTuple type and Generic")
         return type(name, derived_from, namespace | body)
