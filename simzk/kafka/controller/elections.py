@@ -4,6 +4,7 @@ Rules of the module (docs/reference/kafka.md §2.12, §2.14):
   - a preferred election by znode always ends with the znode's deletion;
   - the automatic rebalance looks at partitions by their preferred broker, and acts where more than a tenth of them
     are led by another; it takes only those that the preferred broker could lead now (before 2.6: all, while it lives).
+    Up to 3.3 it does nothing while any partition is being reassigned; later not even those are left out (KAFKA-10149).
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ class LeaderElections:
             if len(astray) * 100 > percentage * len(partitions):
                 if context.being_reassigned and not version.rebalances_while_reassigning:
                     continue
-                able = [p for p in astray if p not in context.being_reassigned and self._can_lead(broker, p)]
+                able = [partition for partition in astray if self._can_lead(broker, partition)]
                 await self.elect(able, Strategy.PREFERRED)
 
     async def shut_down(self, request: ControlledShutdownRequest) -> ControlledShutdownResponse:

@@ -1,0 +1,160 @@
+"""The automatic rebalance of leaders: when it runs, what it counts, what it takes, release by release.
+
+What is expected was read in KafkaController.checkAndTriggerAutoLeaderRebalance (up to 0.10 ...PartitionRebalance) of
+every line.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from simzk.kafka.cluster import KafkaCluster
+from tests.kafka.clusters import quiet, topic
+
+LINES = ["0.8.1", "0.8.2", "0.9", "0.10.2", "0.11", "1.0", "1.1", "2.1", "2.4", "2.5", "2.6", "3.3", "3.4", "3.9"]
+FIRST_S, INTERVAL_S = 5, 60
+
+
+def cluster(line: str, interval_s: int | None = INTERVAL_S, brokers: int = 4) -> KafkaCluster:
+    """A cluster whose last broker is controller."""
+    config: dict[str, str | int | bool] = {"zookeeper.session.timeout.ms": 6000, "auto.leader.rebalance.enable": True}
+    config["delete.topic.enable"] = True
+    if interval_s is not None:
+        config["leader.imbalance.check.interval.seconds"] = interval_s
+    c = KafkaCluster(line, brokers, config=config, boot=False)
+    c.restart(brokers)
+    c.run_for(1)
+    for broker in range(1, brokers):
+        c.restart(broker)
+    quiet(c)
+    assert c.controller == brokers
+    return c
+
+
+def ready_s(c: KafkaCluster) -> float:
+    """When the controller of now took over."""
+    return max(event.at_us for event in c.history if event.what == "ready") / 1e6
+
+
+def now_s(c: KafkaCluster) -> float:
+    return c.scheduler.now_us / 1e6
+
+
+def led_back_s(c: KafkaCluster, subject: str, leader: int) -> list[float]:
+    """When a partition came to be led by a broker again."""
+    return [
+        event.at_us / 1e6
+        for event in c.history
+        if event.what == "leader moved" and event.subject == subject and event.after.startswith(f"leader {leader} ")
+    ]
+
+
+def lead_astray(c: KafkaCluster, broker: int) -> None:
+    """Let a broker die and come back: it leads nothing then. Begins right after a check and ends before the next."""
+    since_s = (now_s(c) - ready_s(c) - FIRST_S) % INTERVAL_S
+    c.run_for(INTERVAL_S - since_s + 1)
+    c.kill(broker)
+    c.run_for(9)
+    c.restart(broker)
+    c.run_for(15)
+
+
+def leaders(c: KafkaCluster, name: str, partitions: int) -> list[int]:
+    return [c.state(name, number).leader for number in range(partitions)]
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_it_runs_five_seconds_after_the_controller_took_over_and_then_every_five_minutes(line: str) -> None:
+    with cluster(line, None) as c:
+        topic(c, "t", {0: [2, 3]})
+        c.run_for(10)  # the first run of this controller is over
+        c.kill(2)
+        c.run_for(9)
+        c.restart(2)
+        c.run_for(15)
+        assert leaders(c, "t", 1) == [3]
+        c.prefer_controller(1)
+        c.kill(4)
+        c.run_for(30)
+        assert c.controller == 1
+        (first_s,) = led_back_s(c, "t-0", 2)
+        assert FIRST_S <= first_s - ready_s(c) < FIRST_S + 0.1
+        c.kill(2)
+        c.run_for(9)
+        c.restart(2)
+        c.run_for(320)
+        _, second_s = led_back_s(c, "t-0", 2)
+        assert abs(second_s - first_s - 300) < 0.1
+
+
+@pytest.mark.parametrize("line", ["0.8.2", "1.0", "1.1", "2.4", "2.6", "3.9"])
+@pytest.mark.parametrize(("partitions", "moved"), [(10, False), (9, True)])
+def test_more_than_a_tenth_of_what_a_broker_should_lead_must_be_led_by_others(
+    line: str, partitions: int, moved: bool
+) -> None:
+    with cluster(line) as c:
+        topic(c, "t", {number: [2, 3] for number in range(partitions)})
+        topic(c, "other", {number: [1, 3] for number in range(20)})  # of another broker: not counted
+        lead_astray(c, 2)
+        c.elect("preferred", [("t", number) for number in range(1, partitions)])
+        c.run_for(5)
+        assert leaders(c, "t", partitions) == [3] + [2] * (partitions - 1)
+        c.run_for(INTERVAL_S)
+        assert leaders(c, "t", 1) == [2 if moved else 3]
+
+
+@pytest.mark.parametrize("line", ["0.8.2", "2.4", "2.6", "3.9"])
+def test_a_preferred_broker_that_is_dead_or_behind_is_not_elected(line: str) -> None:
+    with cluster(line) as c:
+        topic(c, "t", {0: [2, 3]})
+        lead_astray(c, 2)
+        c.kill(2)
+        c.run_for(2 * INTERVAL_S)
+        assert leaders(c, "t", 1) == [3]
+        c.network.cut("broker 2", "broker 3")
+        c.restart(2)
+        c.run_for(2 * INTERVAL_S)
+        state = c.state("t", 0)
+        assert (state.leader, state.isr) == (3, (3,))
+        c.network.heal_all()
+        c.run_for(2 * INTERVAL_S + 35)
+        assert leaders(c, "t", 1) == [2]
+
+
+@pytest.mark.parametrize("line", ["0.8.2", "1.1", "2.4", "3.9"])
+def test_a_topic_that_is_being_deleted_is_not_counted(line: str) -> None:
+    with cluster(line) as c:
+        topic(c, "t", {number: [2, 3] for number in range(10)})
+        topic(c, "doomed", {0: [2, 1], 1: [2, 1]})
+        lead_astray(c, 2)
+        c.elect("preferred", [("t", number) for number in range(1, 10)])
+        c.run_for(3)
+        c.kill(1)  # so that the deletion cannot end
+        c.run_for(9)
+        c.write_znode("/admin/delete_topics/doomed", "")
+        c.run_for(3)
+        c.run_for(INTERVAL_S)
+        assert c.tree.get("/admin/delete_topics/doomed") is not None
+        assert leaders(c, "t", 10) == [3] + [2] * 9  # one of ten, not three of twelve
+
+
+@pytest.mark.parametrize(
+    ("line", "goes_on"), [("2.4", False), ("2.8", False), ("3.3", False), ("3.4", True), ("3.9", True)]
+)
+def test_reassignments_stop_it_up_to_3_3_and_later_are_elected_themselves(line: str, goes_on: bool) -> None:
+    with cluster(line, brokers=5) as c:
+        topic(c, "moving", {0: [3, 2]})
+        topic(c, "still", {0: [2, 3]})
+        lead_astray(c, 2)
+        c.network.cut("broker 3", "broker 4")  # the new replica cannot fetch: the reassignment does not end
+        c.reassign({("moving", 0): [2, 4]})
+        c.run_for(3)
+        assert c.assignment("moving")[0].replicas == (2, 4, 3)
+        assert (leaders(c, "moving", 1), leaders(c, "still", 1)) == ([3], [3])
+        c.run_for(INTERVAL_S)
+        if goes_on:  # led by broker 2, broker 4 can fetch
+            assert (leaders(c, "moving", 1), leaders(c, "still", 1)) == ([2], [2])
+            c.run_for(20)
+            assert c.assignment("moving")[0] == ((2, 4), (), ())
+        else:
+            assert (leaders(c, "moving", 1), leaders(c, "still", 1)) == ([3], [3])
