@@ -197,7 +197,7 @@ class Authorizer:
         path = paths.acl(request.resource)
         for _ in range(MAX_TRIES):
             found = await self._client.read(path)
-            present = () if found is None else acl_schema.decode(path, found[0])
+            present = () if found is None else acl_schema.decode(path, found[0], self._client.version.reading)
             kept = () if request.removed is None else (acl for acl in present if acl not in request.removed)
             wanted = tuple(dict.fromkeys((*kept, *request.added)))
             if wanted == present:

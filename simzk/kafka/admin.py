@@ -177,6 +177,8 @@ class Operator:
             )
         except SessionExpiredError:
             response = AdminResponse(Error.UNKNOWN_SERVER_ERROR, "the tool's session expired")
+        except ZnodeError as problem:  # the tool ends with an exception
+            response = AdminResponse(Error.UNKNOWN_SERVER_ERROR, str(problem))
         self._tell(what, response)
         return response
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError
+from simzk.kafka.schemas.java_numbers import is_count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,7 +45,7 @@ class BrokerConfig:
                 self._values[key] = text
                 continue
             is_truth = version.defaults[key] in _TRUTH
-            if not (text in _TRUTH if is_truth else text.isdecimal()):
+            if not (text in _TRUTH if is_truth else is_count(text)):
                 right = "true or false" if is_truth else "a whole number"
                 raise ConfigError(f"{key} is {value!r}", where=f"config.{key}", right=right)
             self._values[key] = text

@@ -319,7 +319,8 @@ class KafkaCluster(Operations, Clients, Failures):
 
     def _registered(self) -> list[int]:
         node = self.tree.get(paths.BROKER_IDS)
-        return [] if node is None else sorted(int(name) for name in node.child_names() if name.isdigit())
+        ids = [paths.number_of(name) for name in (() if node is None else node.child_names())]
+        return sorted(broker for broker in ids if broker is not None)
 
     def _note_transaction(self) -> None:
         self._last_transaction_us = self.scheduler.now_us

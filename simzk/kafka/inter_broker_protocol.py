@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from simzk.errors import ConfigError
-from simzk.kafka.schemas import broker_registration, cluster
+from simzk.kafka.schemas import broker_registration, feature
 
 if TYPE_CHECKING:
     from simzk.kafka.release_profile import KafkaVersion
@@ -59,8 +59,8 @@ def at_protocol(version: KafkaVersion, protocol: str) -> KafkaVersion:
     encode_broker, encode_feature = version.encode_broker, version.encode_feature
     if spoken < FEATURES and encode_broker is broker_registration.encode_v5:
         encode_broker = broker_registration.encode_v4
-    if spoken < FEATURES_V2 and encode_feature is not None:
-        encode_feature = cluster.encode_feature_v1
+    if spoken < FEATURES_V2 and encode_feature is feature.encode_v2:
+        encode_feature = feature.encode_v1_of_3_3
     return replace(
         version,
         encode_broker=encode_broker,

@@ -196,7 +196,7 @@ def _leaves(record: txns.Record) -> Iterator[object]:
 
 
 def _number(data: bytes | None) -> int:
-    return _or_nothing(lambda: int((data or b"").decode()))
+    return _or_nothing(lambda: controller.decode_epoch(paths.CONTROLLER_EPOCH, data))
 
 
 def _controller_id(data: bytes | None) -> int:
@@ -207,5 +207,5 @@ def _or_nothing(read: Callable[[], int]) -> int:
     """Return -1 for what an operator wrote by hand and nobody can read."""
     try:
         return read()
-    except (ZnodeError, ValueError):
+    except ZnodeError:
         return -1

@@ -16,6 +16,7 @@ from simzk.errors import LayoutError, ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.recording import load
 from simzk.kafka.schemas import broker_registration, config, partition_state, topic
+from simzk.kafka.schemas.java_numbers import parse_int
 from simzk.partitions.arrays import MAX_BROKER_ID, NONE, pack
 from simzk.partitions.layouts import Brokers, Layout
 from simzk.partitions.layouts.problems import find_problems
@@ -118,10 +119,10 @@ def _brokers(znodes: Mapping[str, bytes | None], named: Sequence[int]) -> Broker
     registered: list[int] = []
     for name in _children(znodes, paths.BROKER_IDS):
         path = f"{paths.BROKER_IDS}/{name}"
-        if not name.isdecimal():
+        if (broker := paths.number_of(name)) is None:
             raise _no_broker_id(name, path)
-        registered += _broker_ids([int(name)], path)
-        racks[int(name)] = broker_registration.decode(path, znodes[path]).rack
+        registered += _broker_ids([broker], path)
+        racks[broker] = broker_registration.decode(path, znodes[path]).rack
     brokers = Brokers.from_racks(racks)
     return Brokers(brokers.ids, brokers.racks, np.isin(brokers.ids, registered))
 
@@ -145,11 +146,12 @@ def _partitions(znodes: Mapping[str, bytes | None], number: int, name: str) -> l
 def _min_insync_replicas(znodes: Mapping[str, bytes | None], name: str) -> int:
     path = f"/config/topics/{name}"
     value = config.decode(path, znodes.get(path)).get(MIN_INSYNC_REPLICAS, "1")
-    if not value.isdecimal() or int(value) < 1:
+    number = parse_int(value)
+    if number is None or number < 1:
         raise ZnodeError(
             f"{value!r} is no number of replicas", where=f"{path}: {MIN_INSYNC_REPLICAS}", right="1 or more"
         )
-    return int(value)
+    return number
 
 
 def _broker_ids(ids: Sequence[int], path: str) -> Sequence[int]:

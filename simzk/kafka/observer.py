@@ -17,6 +17,7 @@ from simzk.kafka import paths
 from simzk.kafka.schemas import controller as controller_schema
 from simzk.kafka.schemas import partition_state
 from simzk.kafka.schemas import topic as topic_schema
+from simzk.kafka.schemas.java_numbers import next_int, parse_int
 from simzk.kafka.schemas.topic import TopicZnode
 from simzk.tuples import NamedTuple
 from simzk.zookeeper.transactions import (
@@ -135,7 +136,8 @@ class Observer:
 
     def _next_epoch(self) -> str:
         # The multi that makes the controller raises its epoch next.
-        return str(int(self._epoch) + 1) if self._epoch.isdecimal() else "?"
+        epoch = parse_int(self._epoch)
+        return "?" if epoch is None else str(next_int(epoch))
 
     def _tell_set(self, who: str, path: str, data: bytes | None) -> None:
         parent, _, name = path.rpartition("/")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from simzk.errors import ZnodeError
+from simzk.kafka.schemas.java_numbers import INT_MAX, parse_int
 from simzk.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -109,6 +111,30 @@ def state_partition(path: str) -> TopicPartition | None:
     True
     """
     match path.split("/"):
-        case ["", "brokers", "topics", name, "partitions", number, "state"] if number.isdigit():
-            return TopicPartition(name, int(number))
+        case ["", "brokers", "topics", name, "partitions", text, "state"] if (number := number_of(text)) is not None:
+            return TopicPartition(name, number)
     return None
+
+
+def number_of(name: str) -> int | None:
+    """The number that a znode's name is: of a partition or a broker, as Kafka writes it; None for any other name.
+
+    >>> number_of("12"), number_of("012"), number_of("²")
+    (12, None, None)
+    """
+    if not (name.isascii() and name.isdigit()) or len(name) > len(str(INT_MAX)) or (name[0] == "0" and name != "0"):
+        return None
+    number = int(name)
+    return number if number <= INT_MAX else None
+
+
+def broker_id(name: str) -> int:
+    """The id that a child of `/brokers/ids` stands for, as Java reads it.
+
+    Raises:
+        ZnodeError: it is no id.
+    """
+    number = parse_int(name)
+    if number is None or number < 0:
+        raise ZnodeError("is no broker's id", where=f"{BROKER_IDS}/{name}", right="a number of 32 bits")
+    return number

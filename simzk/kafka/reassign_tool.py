@@ -60,7 +60,7 @@ def read_plan(text: str) -> dict[TopicPartition, tuple[int, ...]]:
     >>> read_plan('{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2],"log_dirs":["any","any"]}]}')
     {TopicPartition(topic='t', partition=0): (1, 2)}
     """
-    pairs = admin.read_reassignment("reassignment", text.encode())
+    pairs = admin.read_reassignment("reassignment", text.encode(errors="replace"))
     if not pairs:
         raise _refusal("Partition reassignment list cannot be empty")
     if any(not replicas for _, replicas in pairs):

@@ -138,11 +138,11 @@ class Recording:
         for path, znode in self.tree(step).items():
             data = None if znode.data is None else znode.data.encode()
             head, _, name = path.rpartition("/")
-            if head == paths.BROKER_IDS and name.isdigit():
-                brokers.append(int(name))
+            if head == paths.BROKER_IDS and (broker := paths.number_of(name)) is not None:
+                brokers.append(broker)
                 rack = broker_registration.decode(path, data).rack
                 if rack is not None:
-                    racks[int(name)] = rack
+                    racks[broker] = rack
             elif head == paths.TOPICS:
                 topics[name] = len(topic.decode(path, data).partitions)
             elif paths.state_partition(path) is not None:

@@ -16,8 +16,9 @@ from simzk.partitions.scala_order import json_partition_hash, scala_map_hash, st
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from simzk.kafka.schemas import broker_registration, topic
+    from simzk.kafka.schemas import broker_registration, feature, topic
     from simzk.kafka.schemas.delegation_token import DelegationToken
+    from simzk.kafka.schemas.reading import Reading
     from simzk.kafka.topic_partition import LeaderAndIsr
     from simzk.partitions.rules import ElectionRules
     from simzk.partitions.scala_order import Scala
@@ -39,7 +40,8 @@ class KafkaVersion:
         encode_reassignment: writes `/admin/reassign_partitions`.
         encode_election: writes `/admin/preferred_replica_election`.
         encode_config_change: writes the notice that an entity's configuration changed.
-        encode_feature: writes `/feature` from its status; None where there is no such znode (before 2.7).
+        encode_feature: writes `/feature` from its status and features; None where there is no such znode (before 2.7).
+        reading: how znodes are read.
         cluster_ids: the cluster has an id (KIP-78, 0.10.1 and later).
         features: features are finalised for the cluster (KIP-584).
         persistent_paths: made at a broker's start, in this order (§1.3).
@@ -68,7 +70,8 @@ class KafkaVersion:
         stumbles_over_unknown: a preferred election by znode that names an unknown partition never takes the znode away
             (up to 2.1, recorded).
         stumbles_over_no_json: nor does one whose znode is no JSON (up to 1.0, recorded).
-        stumbles_over_nothing: nor does one whose znode holds no data (Jackson 2.10: 2.4 and later, recorded).
+        stuck_notifications: a notification that cannot be used is tried again and again, and what comes after it never
+            (0.9 to 1.1).
         counts_imbalance: the controller counts the partitions that another than the preferred broker leads (2.7 and
             later), and fails where there is no preferred one, since nobody holds the partition.
         moves_to_dead: a reassignment to a broker that is dead waits for it (KAFKA-4214, 0.10.1); before, it is dropped.
@@ -139,7 +142,8 @@ class KafkaVersion:
     encode_reassignment: Callable[[Mapping[TopicPartition, Iterable[int]]], bytes]
     encode_election: Callable[[Iterable[TopicPartition]], bytes]
     encode_config_change: Callable[[str], bytes]
-    encode_feature: Callable[[int], bytes] | None
+    encode_feature: Callable[[int, Mapping[str, feature.Levels]], bytes] | None
+    reading: Reading
     cluster_ids: bool
     features: bool
     persistent_paths: tuple[str, ...]
@@ -165,7 +169,7 @@ class KafkaVersion:
     strict_reassignments: bool
     stumbles_over_unknown: bool
     stumbles_over_no_json: bool
-    stumbles_over_nothing: bool
+    stuck_notifications: bool
     counts_imbalance: bool
     moves_to_dead: bool
     reads_reassignments_mutably: bool

@@ -64,9 +64,9 @@ def restore(znodes: Mapping[str, RecordedZnode], now_ms: int) -> Restored:
         data = None if znode.data is None else znode.data.encode()
         parent, _, name = path.rpartition("/")
         if parent == paths.BROKER_IDS:
-            if not name.isdigit():
+            if (broker := paths.number_of(name)) is None:
                 raise ZnodeError("is no broker's id", where=path, right="a number")
-            registrations[int(name)] = broker_registration.decode(path, data)
+            registrations[broker] = broker_registration.decode(path, data)
         elif path == paths.CONTROLLER:
             controller = controller_schema.decode(path, data)
         elif parent == paths.TOPICS:

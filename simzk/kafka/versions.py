@@ -18,11 +18,12 @@ from simzk.kafka.release_profile import KafkaVersion
 from simzk.kafka.schemas import (
     admin,
     broker_registration,
-    cluster,
     config,
     controller,
     delegation_token,
+    feature,
     partition_state,
+    reading,
     topic,
 )
 from simzk.partitions.rules import rules_of
@@ -93,7 +94,8 @@ _3_9: Final = KafkaVersion(
     encode_reassignment=admin.encode_reassignment,
     encode_election=admin.encode_preferred_election,
     encode_config_change=config.encode_change,
-    encode_feature=cluster.encode_feature_v2,
+    encode_feature=feature.encode_v2,
+    reading=reading.OF_3_7,
     cluster_ids=True,
     features=True,
     persistent_paths=_PATHS_3_9,
@@ -119,7 +121,7 @@ _3_9: Final = KafkaVersion(
     strict_reassignments=True,
     stumbles_over_unknown=False,
     stumbles_over_no_json=False,
-    stumbles_over_nothing=True,
+    stuck_notifications=False,
     counts_imbalance=True,
     moves_to_dead=True,
     reads_reassignments_mutably=False,
@@ -170,7 +172,14 @@ _3_9: Final = KafkaVersion(
 )
 _3_8: Final = replace(_3_9, name="3.8", number=(3, 8, 0))
 _3_7: Final = replace(_3_8, name="3.7", number=(3, 7, 0))
-_3_6: Final = replace(_3_7, name="3.6", number=(3, 6, 0), config_checks_controller=False, watermark_needs_min_isr=False)
+_3_6: Final = replace(
+    _3_7,
+    name="3.6",
+    number=(3, 6, 0),
+    config_checks_controller=False,
+    watermark_needs_min_isr=False,
+    reading=reading.OF_3_3,
+)
 _3_5: Final = replace(_3_6, name="3.5", number=(3, 5, 0), watermark_waits_for_live=False)
 _3_4: Final = replace(_3_5, name="3.4", number=(3, 4, 0), removes_empty_quotas=False)
 _3_3: Final = replace(
@@ -185,10 +194,11 @@ _3_2: Final = replace(
     name="3.2",
     number=(3, 2, 0),
     encode_token=delegation_token.encode_v1,
-    encode_feature=cluster.encode_feature_v1,
+    encode_feature=feature.encode_v1,
+    reading=reading.OF_3_2,
     judges_isr=False,
 )
-_3_1: Final = replace(_3_2, name="3.1", number=(3, 1, 0), rules=rules_of((3, 1, 0)))
+_3_1: Final = replace(_3_2, name="3.1", number=(3, 1, 0), rules=rules_of((3, 1, 0)), reading=reading.OF_2_8)
 _3_0: Final = replace(_3_1, name="3.0", number=(3, 0, 0))
 _2_8: Final = replace(
     _3_0,
@@ -200,6 +210,7 @@ _2_8: Final = replace(
 _2_7: Final = replace(
     _2_8,
     name="2.7",
+    reading=reading.OF_2_7,
     number=(2, 7, 0),
     encode_topic=topic.encode_v2,
     persistent_paths=tuple(path for path in _PATHS_3_9 if path != "/config/ips"),
@@ -209,6 +220,7 @@ _2_7: Final = replace(
 _2_6: Final = replace(
     _2_7,
     name="2.6",
+    reading=reading.OF_2_5,
     number=(2, 6, 0),
     encode_broker=broker_registration.encode_v4,
     encode_feature=None,
@@ -231,23 +243,25 @@ _2_5: Final = replace(
 _2_4: Final = replace(
     _2_5,
     name="2.4",
+    reading=reading.OF_2_4,
     number=(2, 4, 0),
     defaults=_DEFAULTS_3_9 | {"zookeeper.session.timeout.ms": "6000", "replica.lag.time.max.ms": "10000"},
 )
 _2_3: Final = replace(
     _2_4,
     name="2.3",
+    reading=reading.OF_2_2,
     number=(2, 3, 0),
     encode_topic=topic.encode_v1,
     tools_in_zookeeper=_2_4.tools_in_zookeeper | {protocol.ElectLeadersRequest},
     unclean_by_request=False,
     reassigns_in_topic=False,
-    stumbles_over_nothing=False,
 )
 _2_2: Final = replace(_2_3, name="2.2", number=(2, 2, 0), rules=rules_of((2, 2, 0)), waits_hashed=True)
 _2_1: Final = replace(
     _2_2,
     name="2.1",
+    reading=reading.OF_1_1,
     number=(2, 1, 0),
     tools_in_zookeeper=_2_2.tools_in_zookeeper
     | {protocol.CreateTopicRequest, protocol.CreatePartitionsRequest, protocol.DeleteTopicRequest},
@@ -273,6 +287,7 @@ _1_1: Final = replace(
     rules=rules_of((1, 1, 0)),
     leaves_list_together=False,
     strict_reassignments=False,
+    stuck_notifications=True,
     restores_assignment=False,
     byteswapped_maps=True,
     flat_assignments=True,
@@ -280,6 +295,7 @@ _1_1: Final = replace(
 _1_0: Final = replace(
     _1_1,
     name="1.0",
+    reading=reading.OF_1_0,
     number=(1, 0, 0),
     stumbles_over_no_json=True,
     encode_token=None,
@@ -301,6 +317,7 @@ _1_0: Final = replace(
 _0_11: Final = replace(
     _1_0,
     name="0.11",
+    reading=reading.OF_0_9,
     number=(0, 11, 0),
     rules=rules_of((0, 11, 0)),
     persistent_paths=tuple(path for path in _PATHS_1_0 if path != "/log_dir_event_notification"),
@@ -361,6 +378,7 @@ _PATHS_0_8: Final = (
 _0_8_2: Final = replace(
     _0_9,
     name="0.8.2",
+    reading=reading.OF_0_8,
     number=(0, 8, 2),
     rules=rules_of((0, 8, 2)),
     encode_broker=broker_registration.encode_v1,

@@ -22,8 +22,9 @@ from simzk.kafka.schemas.cluster import (
     decode_producer_ids,
     encode_producer_ids,
 )
+from simzk.kafka.schemas.java_numbers import LONG_MAX, next_int
+from simzk.kafka.schemas.reading import NoJsonError
 from simzk.kafka.schemas.topic import TopicZnode
-from simzk.kafka.topic_partition import ReplicaAssignment
 from simzk.tuples import NamedTuple
 from simzk.zookeeper.replies import Code, OperationResult, Reply, Stat
 from simzk.zookeeper.requests import OPEN_ACL, Check, Create, Delete, Exists, GetChildren2, GetData, Multi, SetData
@@ -101,12 +102,16 @@ class KafkaZooKeeperClient:
 
     Args:
         session: the session.
-        version: decides the form of what is written.
+        version: decides the form of what is written, and how is read.
+        unusable: is told of a znode that cannot be used, where that ends nothing.
     """
 
-    def __init__(self, session: ZooKeeperSession, version: KafkaVersion) -> None:
+    def __init__(
+        self, session: ZooKeeperSession, version: KafkaVersion, unusable: Callable[[ZnodeError], None] = lambda _: None
+    ) -> None:
         self.session = session
         self.version = version
+        self.unusable = unusable
 
     # -- anybody's
 
@@ -156,64 +161,89 @@ class KafkaZooKeeperClient:
         return await self.session.call_all([GetData(path, path in handlers) for path in wanted])
 
     async def brokers(self) -> dict[int, tuple[BrokerRegistration, int]]:
-        """The live brokers by id: registration, and broker epoch, the czxid of the znode (before 2.2 there is none)."""
-        ids = sorted(int(name) for name in await self.children(paths.BROKER_IDS) if name.isdigit())
+        """The live brokers by id: registration, and broker epoch, the czxid of the znode (before 2.2 there is none).
+
+        Raises:
+            ZnodeError: a registration, or the name of one, cannot be used.
+        """
+        ids = sorted(paths.broker_id(name) for name in await self.children(paths.BROKER_IDS))
         found = {}
         for broker_id, reply in zip(ids, await self.read_all([paths.broker(i) for i in ids]), strict=True):
             if not reply.error:
-                registration = broker_registration.decode(paths.broker(broker_id), data_of(reply))
+                registration = broker_registration.decode(paths.broker(broker_id), data_of(reply), self.version.reading)
                 found[broker_id] = (registration, self._epoch_of(stat_of(reply)))
         return found
 
     async def topics(self, names: Sequence[str]) -> dict[str, TopicZnode]:
-        """The assignments of topics, those left out whose znode is gone; what cannot be used has no partitions."""
+        """The assignments of topics, those left out whose znode is gone; what is no JSON has no partitions.
+
+        Raises:
+            ZnodeError: JSON that cannot be used.
+        """
         replies = await self.read_all([paths.topic(name) for name in names])
         found = {}
         for name, reply in zip(names, replies, strict=True):
             if not reply.error:
                 try:
-                    topic = topic_schema.decode(paths.topic(name), data_of(reply))
-                except ZnodeError:
-                    topic = TopicZnode({}, None)
-                found[name] = topic if self.version.reassigns_in_topic else _as_read_before_2_4(topic)
+                    found[name] = topic_schema.decode(paths.topic(name), data_of(reply), self.version.reading)
+                except NoJsonError as problem:
+                    self.unusable(problem)
+                    found[name] = TopicZnode({}, None)
         return found
 
     async def entity_config(self, entity_path: str) -> dict[str, str]:
-        """An entity's configuration, empty where it has none or it cannot be used."""
-        found = await self.read(paths.config(entity_path))
-        if found is None:
-            return {}
-        try:
-            return config.decode(paths.config(entity_path), found[0])
-        except ZnodeError:
-            return {}
+        """An entity's configuration, empty where it has none.
+
+        Raises:
+            ZnodeError: it cannot be used.
+        """
+        path = paths.config(entity_path)
+        found = await self.read(path)
+        return {} if found is None else config.decode(path, found[0], self.version.reading)
 
     async def unclean_allowed(self, topics: Iterable[str], by_default: bool) -> dict[str, bool]:
-        """By topic, whether a leader from outside the ISR may be elected."""
+        """By topic, whether a leader from outside the ISR may be elected; not where that cannot be read."""
         allowed = {}
         for topic in topics:
-            value = (await self.entity_config(f"topics/{topic}")).get(UNCLEAN_KEY)
+            try:
+                value = (await self.entity_config(f"topics/{topic}")).get(UNCLEAN_KEY)
+            except ZnodeError as problem:
+                self.unusable(problem)
+                value = "false"
             allowed[topic] = by_default if value is None else value == "true"
         return allowed
 
     async def controller_id(self) -> int | None:
-        """The broker in `/controller`."""
+        """The broker in `/controller`; nobody where that is no JSON (1.1 and later).
+
+        Raises:
+            ZnodeError: it cannot be used.
+        """
         found = await self.read(paths.CONTROLLER)
-        return None if found is None else controller_schema.decode(paths.CONTROLLER, found[0])
+        if found is None:
+            return None
+        try:
+            return controller_schema.decode(paths.CONTROLLER, found[0], self.version.reading)
+        except NoJsonError as problem:
+            self.unusable(problem)
+            return None
 
     async def states(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, LeaderAndIsr | None]:
-        """The states of partitions in the order asked for; None where there is no znode, or none that can be used."""
+        """The states of partitions in the order asked for; None where there is no znode, or none that is JSON.
+
+        Raises:
+            ZnodeError: JSON that cannot be used.
+        """
         replies = await self.read_all([paths.state(partition) for partition in partitions])
         found: dict[TopicPartition, LeaderAndIsr | None] = {}
         for partition, reply in zip(partitions, replies, strict=True):
             found[partition] = None
             if not reply.error:
+                path, version = paths.state(partition), stat_of(reply).version
                 try:
-                    found[partition] = partition_state.decode(
-                        paths.state(partition), data_of(reply), stat_of(reply).version
-                    )
-                except ZnodeError:
-                    continue
+                    found[partition] = partition_state.decode(path, data_of(reply), version, self.version.reading)
+                except NoJsonError as problem:
+                    self.unusable(problem)
         return found
 
     # -- a broker's registration and the election of a controller
@@ -242,7 +272,7 @@ class KafkaZooKeeperClient:
             if owner == self.session.session_id:
                 return self._epoch_of(stat_of(present))
             if self.version.waits_for_its_own:
-                before = broker_registration.decode(path, data_of(present))
+                before = broker_registration.decode(path, data_of(present), self.version.reading)
                 if (before.host, before.port) == (registration.host, registration.port):
                     await self.session.process.sleep(self.session.timeout_ms * 1000)
                     continue
@@ -281,14 +311,14 @@ class KafkaZooKeeperClient:
             return await self._become_controller_in_steps(broker_id, timestamp_ms)
         epoch, version = await self.controller_epoch()
         controller = self.creation(paths.CONTROLLER, self.version.encode_controller(broker_id, timestamp_ms), EPHEMERAL)
-        raised = SetData(paths.CONTROLLER_EPOCH, controller_schema.encode_epoch(epoch + 1), version)
+        raised = SetData(paths.CONTROLLER_EPOCH, controller_schema.encode_epoch(next_int(epoch)), version)
         results = _results(await self.session.call(Multi((controller, raised))))
         codes = [result.error for result in results]
         if not any(codes):
-            return epoch + 1, version + 1
+            return next_int(epoch), version + 1
         if codes[0] == Code.NODE_EXISTS or codes[1] == Code.BAD_VERSION:
             now, now_version = await self.controller_epoch()
-            if await self.controller_id() == broker_id and now == epoch + 1:
+            if await self.controller_id() == broker_id and now == next_int(epoch):
                 return now, now_version  # the reply to our own success was lost
             raise ControllerMovedError
         raise ZooKeeperRefused(codes[0] or codes[1], paths.CONTROLLER)
@@ -312,7 +342,8 @@ class KafkaZooKeeperClient:
         found = await self.read(paths.CONTROLLER_EPOCH)
         epoch, version = 1, 0
         if found is not None:
-            epoch, version = controller_schema.decode_epoch(paths.CONTROLLER_EPOCH, found[0]) + 1, found[1].version
+            last, version = controller_schema.decode_epoch(paths.CONTROLLER_EPOCH, found[0]), found[1].version
+            epoch = next_int(last)
         text = controller_schema.encode_epoch(epoch)
         reply = await self.session.call(SetData(paths.CONTROLLER_EPOCH, text, version))
         if reply.error == Code.OK:
@@ -422,40 +453,37 @@ class KafkaZooKeeperClient:
 
         Raises:
             ZooKeeperRefused: the znode is not there.
+            ZnodeError: it cannot be used, or there are no more ids.
         """
         while True:
             found = await self.read(paths.PRODUCER_IDS)
             if found is None:
                 raise ZooKeeperRefused(Code.NO_NODE, paths.PRODUCER_IDS)
-            last = decode_producer_ids(paths.PRODUCER_IDS, found[0])
+            last = decode_producer_ids(paths.PRODUCER_IDS, found[0], self.version.reading)
+            if last is not None and last.end > LONG_MAX - PRODUCER_ID_BLOCK_SIZE:
+                raise ZnodeError(f"gave out ids up to {last.end}", where=paths.PRODUCER_IDS, right="room for a block")
             start = 0 if last is None else last.end + 1
             block = ProducerIdBlock(broker_id, start, start + PRODUCER_ID_BLOCK_SIZE - 1)
             write = SetData(paths.PRODUCER_IDS, encode_producer_ids(block), found[1].version)
             if (await self.session.call(write)).error == Code.OK:
                 return start
 
-    async def requested_reassignment(
-        self, unusable: Callable[[ZnodeError], None]
-    ) -> dict[TopicPartition, tuple[int, ...]]:
-        """What stands in `/admin/reassign_partitions`; nothing where it is not there or cannot be used (§1.1).
-
-        Args:
-            unusable: is told why it cannot be used.
+    async def requested_reassignment(self) -> dict[TopicPartition, tuple[int, ...]]:
+        """What stands in `/admin/reassign_partitions`; nothing where it is not there or is no JSON (§1.1).
 
         Raises:
-            StumblingError: it cannot be used, and the real reader does not say so but fails.
+            ZnodeError: it cannot be used, and the real reader does not say so but fails.
         """
         found = await self.read(paths.REASSIGN_PARTITIONS)
         if found is None:
             return {}
+        version = self.version
         try:
             return admin.decode_reassignment(
-                paths.REASSIGN_PARTITIONS, found[0], strict=self.version.strict_reassignments
+                paths.REASSIGN_PARTITIONS, found[0], version.reading, strict=version.strict_reassignments
             )
-        except admin.StumblingError:
-            raise
-        except ZnodeError as problem:
-            unusable(problem)
+        except NoJsonError as problem:
+            self.unusable(problem)
             return {}
 
     async def exists(self, path: str) -> bool:
@@ -468,9 +496,3 @@ def _results(reply: Reply) -> list[OperationResult]:
     body = reply.body
     assert isinstance(body, (list, tuple)), f"a multi came back as {reply}"
     return list(body)
-
-
-def _as_read_before_2_4(topic: TopicZnode) -> TopicZnode:
-    """A controller that knows of no reassignments in the znode takes all replicas for assigned (§1.5)."""
-    lists = {number: ReplicaAssignment(assignment.replicas) for number, assignment in topic.partitions.items()}
-    return TopicZnode(lists, topic.topic_id)

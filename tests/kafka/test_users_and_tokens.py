@@ -18,6 +18,7 @@ PATH = "/config/users/a%40b"
 TOKEN = DelegationToken("abc", "User:a@b", "User:c", ("User:d", "User:e"), 2**40, 2**41, 2**42)
 
 NAMES, TIMES = st.text(), st.integers(0, 2**63 - 1)
+PRINCIPALS = NAMES.map("User:{}".format)
 
 
 def test_a_user_is_added_with_a_drawn_salt_beside_its_quota_and_taken_away() -> None:
@@ -56,9 +57,9 @@ def test_a_credential_that_kafka_refuses_is_refused(mechanism: str, iterations: 
 @pytest.mark.parametrize(
     ("value", "complaint"),
     [
-        ("x", "field S is 'x'"),
-        ("salt=cw==,stored_key=YQ==,server_key=Yg==,iterations=x", "field S.iterations is 'x'; expected a decimal"),
-        ("salt=!,stored_key=YQ==,server_key=Yg==,iterations=4096", "field S.salt is '!'; expected base64"),
+        ("x", 'field S is "x"'),
+        ("salt=cw==,stored_key=YQ==,server_key=Yg==,iterations=x", 'field S.iterations is "x"; expected a decimal'),
+        ("salt=!,stored_key=YQ==,server_key=Yg==,iterations=4096", 'field S.salt is "!"; expected base64'),
     ],
 )
 def test_a_credential_that_cannot_be_read_is_told(value: str, complaint: str) -> None:
@@ -92,7 +93,7 @@ def test_a_token_of_either_version_reads() -> None:
         delegation_token.decode("/t", delegation_token.encode_v1(TOKEN._replace(expires_ms=2**63), "2.13"))
 
 
-@given(st.builds(DelegationToken, NAMES, NAMES, NAMES, st.lists(NAMES).map(tuple), TIMES, TIMES, TIMES))
+@given(st.builds(DelegationToken, NAMES, PRINCIPALS, PRINCIPALS, st.lists(PRINCIPALS).map(tuple), TIMES, TIMES, TIMES))
 def test_a_token_comes_back_as_it_was_written(token: DelegationToken) -> None:
     assert delegation_token.decode("/t", delegation_token.encode_v3(token, "2.13")) == token
 
@@ -112,5 +113,5 @@ def test_a_migration_comes_back_and_its_fields_stand_in_the_order_of_scalas_maps
     assert migration.encode(state, "2.13").decode() == text
     assert migration.encode(state, "2.12").decode().startswith('{"kraft_metadata_epoch":6,"kraft_controller_epoch":5,')
     assert migration.decode("/migration", text.encode()) == state
-    with pytest.raises(ZnodeError, match="/migration: field version is -1; expected 0 or more"):
+    with pytest.raises(ZnodeError, match="/migration: field version is -1; expected 0"):
         migration.decode("/migration", text.replace(":0,", ":-1,", 1).encode())

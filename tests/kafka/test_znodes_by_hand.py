@@ -36,8 +36,9 @@ PLACES = (
     "/admin/reassign_partitions",
     "/admin/preferred_replica_election",
 )
-# A registration that cannot be read makes the controller lose the event; an epoch of another version fences it.
-STALLING = {"/brokers/ids/3", "/brokers/ids/9", "/controller_epoch"}
+# A registration that cannot be read makes the controller lose the event; an epoch of another version fences it; one who
+# finds nobody in `/controller` resigns, and no other follows while the znode stands.
+STALLING = {"/brokers/ids/3", "/brokers/ids/9", "/brokers/ids/x", "/controller_epoch", "/controller"}
 
 
 @pytest.mark.parametrize("path", PLACES)

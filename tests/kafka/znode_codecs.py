@@ -17,6 +17,7 @@ from simzk.kafka.schemas import (
     consumer,
     controller,
     delegation_token,
+    feature,
     log_dir_event,
     migration,
     partition_state,
@@ -109,7 +110,7 @@ READERS: tuple[tuple[str, Reader], ...] = (
     (r"/isr_change_notification/[^/]+", admin.decode_isr_change),
     (r"/log_dir_event_notification/[^/]+", log_dir_event.decode),
     (r"/cluster/id", cluster.decode_cluster_id),
-    (r"/feature", cluster.decode_feature),
+    (r"/feature", feature.decode),
     (r"/migration", migration.decode),
     (r"/latest_producer_id_block", cluster.decode_producer_ids),
     (r"/delegation_token/tokens/[^/]+", delegation_token.decode),
@@ -159,7 +160,8 @@ def written_again(release: str, path: str, data: bytes) -> bytes:
         case ["feature"]:
             version = kafka_version(release)
             assert version.encode_feature is not None
-            return version.encode_feature(cluster.decode_feature(path, data)[1])
+            found = feature.decode(path, data)
+            return version.encode_feature(found.status, found.features)
         case ["latest_producer_id_block"]:
             block = cluster.decode_producer_ids(path, data)
             assert block is not None

@@ -130,7 +130,7 @@ class AdminHandlers:
         found = await self._client.read(paths.topic(request.name))
         if found is None:
             return AdminResponse(Error.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {request.name}")
-        topic = topic_schema.decode(paths.topic(request.name), found[0])
+        topic = topic_schema.decode(paths.topic(request.name), found[0], self._client.version.reading)
         present = len(topic.partitions)
         if any(assignment.being_reassigned for assignment in topic.partitions.values()):
             return AdminResponse(Error.INVALID_REQUEST, f"topic {request.name} is being reassigned")

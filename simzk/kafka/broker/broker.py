@@ -30,7 +30,7 @@ from simzk.kafka.controller.controller import KafkaController
 from simzk.kafka.protocol import ControlledShutdownRequest, ControlledShutdownResponse, Error
 from simzk.kafka.rpc import Connections, Disconnected
 from simzk.kafka.schemas import log_dir_event
-from simzk.kafka.schemas.cluster import encode_cluster_id
+from simzk.kafka.schemas.cluster import decode_cluster_id, encode_cluster_id
 from simzk.kafka.session import SessionExpiredError, ZooKeeperSession
 from simzk.kafka.zk_client import NO_EPOCH, PERSISTENT_SEQUENTIAL, UNCLEAN_KEY, KafkaZooKeeperClient, ZooKeeperRefused
 from simzk.partitions.java_random import JavaRandom
@@ -199,7 +199,7 @@ class Broker:
             timeout_ms=config.integer("zookeeper.session.timeout.ms"),
             max_in_flight=config.integer("zookeeper.max.in.flight.requests"),
         )
-        self.client = KafkaZooKeeperClient(self.session, version)
+        self.client = KafkaZooKeeperClient(self.session, version, self._note_unusable)
         self.metadata = MetadataCache(forgets=version.forgets_dead_brokers)
         self.fetchers = Fetchers(process, world.connections, self.id)
         self.proposals = self._isr_proposals()
@@ -306,8 +306,12 @@ class Broker:
         await self.session.start()
         for path in self.version.persistent_paths:
             await self.client.ensure(path)
-        if self.version.cluster_ids and await self.client.read(paths.CLUSTER_ID) is None:
-            await self.client.create_recursive(paths.CLUSTER_ID, encode_cluster_id(self._world.cluster_id))
+        if self.version.cluster_ids:
+            found = await self.client.read(paths.CLUSTER_ID)
+            if found is None:
+                await self.client.create_recursive(paths.CLUSTER_ID, encode_cluster_id(self._world.cluster_id))
+            else:
+                decode_cluster_id(paths.CLUSTER_ID, found[0], self.version.reading)
         await self._world.ids.draw(self.id, self.process, self.session)
         await self.client.entity_config(f"brokers/{paths.DEFAULT_ENTITY}")
         await self.client.entity_config(f"brokers/{self.id}")
@@ -350,6 +354,11 @@ class Broker:
         self.session.drop_connection()
         self.process.kill()
         self._world.connections.break_all(self._name)
+
+    def _note_unusable(self, problem: ZnodeError) -> None:
+        """Tell the history of a znode that somebody wrote wrong, and that the broker passes over."""
+        who = f"controller {self.id}" if self.controller.is_active else self._name
+        self._world.history.record(who, "znode unusable", problem.where, "", str(problem))
 
     async def _register(self) -> None:
         registration = self._registration._replace(timestamp_ms=self._world.now_ms())
@@ -420,6 +429,9 @@ class Broker:
             try:
                 controller = await self.client.controller_id()
             except SessionExpiredError:
+                continue
+            except ZnodeError as problem:
+                self._note_unusable(problem)
                 continue
             if controller is None:
                 continue

@@ -8,6 +8,7 @@ from simzk.errors import ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.broker.notifications import Notifications
 from simzk.kafka.schemas import config
+from simzk.kafka.schemas.reading import NoJsonError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,9 +34,13 @@ class ConfigChanges(Notifications):
         self._on_change = on_change
 
     async def handle(self, path: str, data: bytes | None) -> None:
-        """An entity has changed: read it again."""
+        """An entity has changed: read it again; what is no JSON is of a release that wrote other notices."""
         try:
-            entity_path = config.decode_change(path, data)
-        except ZnodeError:
-            return  # Kafka logs it and goes on
+            entity_path = config.decode_change(path, data, self._client.version.reading)
+        except NoJsonError as problem:
+            self._client.unusable(problem)
+            return
+        known = self._client.version.configured
+        if entity_path.partition("/")[0] not in known:
+            raise ZnodeError(f"is about {entity_path}", where=path, right=f"one of {', '.join(sorted(known))}")
         self._on_change(entity_path, await self._client.entity_config(entity_path))

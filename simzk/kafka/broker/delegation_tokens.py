@@ -12,15 +12,14 @@ Rules of the module:
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING
 
-from simzk.errors import ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.broker.notifications import Notifications
 from simzk.kafka.protocol import AdminResponse, CreateTokenRequest, Error, ExpireTokenRequest, RenewTokenRequest
 from simzk.kafka.schemas import delegation_token
 from simzk.kafka.schemas.delegation_token import DelegationToken
+from simzk.kafka.schemas.reading import NoJsonError
 from simzk.kafka.zk_client import ANY_VERSION, PERSISTENT_SEQUENTIAL, KafkaZooKeeperClient
 from simzk.zookeeper.replies import Code
 from simzk.zookeeper.requests import Delete, SetData
@@ -89,8 +88,11 @@ class DelegationTokens(Notifications):
         path = paths.token(token_id)
         found = await self._client.read(path)
         token = None
-        with contextlib.suppress(ZnodeError):  # Kafka logs it and goes on
-            token = None if found is None else delegation_token.decode(path, found[0])
+        try:
+            if found is not None:
+                token = delegation_token.decode(path, found[0], self._client.version.reading)
+        except NoJsonError as problem:
+            self._client.unusable(problem)
         if token is None:
             self._known.pop(token_id, None)
         else:

@@ -5,7 +5,9 @@ Rules of the module:
   - a notification carries no values: what it speaks of is read again;
   - notifications are handled in the order of their numbers, each once; those older than 15 minutes are deleted by
     whoever comes to it;
-  - after a new session all are looked at again.
+  - after a new session all are looked at again;
+  - one that cannot be used is passed over; from 0.9 to 1.1 it is tried again whenever there is something to do, and
+    what comes after it waits for ever; so it is in all releases with one whose name has no number.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
+from simzk.errors import ZnodeError
+from simzk.kafka.schemas.java_numbers import parse_long
 from simzk.kafka.session import SessionExpiredError, ZooKeeperSession
 from simzk.kafka.zk_client import ANY_VERSION, KafkaZooKeeperClient
 from simzk.simulation import Process, Queue
@@ -64,7 +68,11 @@ class Notifications(ABC):
 
     @abstractmethod
     async def handle(self, path: str, data: bytes | None) -> None:
-        """One has come."""
+        """One has come.
+
+        Raises:
+            ZnodeError: it cannot be used.
+        """
 
     async def _run(self) -> None:
         while True:
@@ -73,15 +81,18 @@ class Notifications(ABC):
                 await self._process_new()
             except SessionExpiredError:
                 continue
+            except ZnodeError as problem:
+                self._client.unusable(problem)
 
     async def _process_new(self) -> None:
         names = sorted(await self._client.children(self._parent))
         for name in names:
-            number = _number(name)
+            path = f"{self._parent}/{name}"
+            number = _number(path)
             if number > self._last_number:
-                found = await self._client.read(f"{self._parent}/{name}")
+                found = await self._client.read(path)
                 if found is not None:
-                    await self.handle(f"{self._parent}/{name}", found[0])
+                    await self._handle(path, found[0])
                 self._last_number = number
         for name in names:
             path = f"{self._parent}/{name}"
@@ -89,7 +100,17 @@ class Notifications(ABC):
             if found is not None and self._now_ms() - found[1].ctime_ms > KEPT_MS:
                 await self._session.call(Delete(path, ANY_VERSION))
 
+    async def _handle(self, path: str, data: bytes | None) -> None:
+        try:
+            await self.handle(path, data)
+        except ZnodeError as problem:
+            if self._client.version.stuck_notifications:
+                raise
+            self._client.unusable(problem)
 
-def _number(name: str) -> int:
-    digits = name.rpartition("_")[2]
-    return int(digits) if digits.isdigit() else -1
+
+def _number(path: str) -> int:
+    number = parse_long(path.rpartition("_")[2])
+    if number is None:
+        raise ZnodeError("has no number in its name", where=path, right="a prefix and a number")
+    return number

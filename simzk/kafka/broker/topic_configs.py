@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from simzk.errors import ZnodeError
+from simzk.kafka.schemas.java_numbers import parse_int
 from simzk.kafka.session import SessionExpiredError
 
 if TYPE_CHECKING:
@@ -56,13 +58,16 @@ class TopicConfigs:
         """How many replicas must be in sync for a write that all of them must have; 1 before there was such a thing."""
         if not self._client.version.heeds_min_isr:
             return 1
-        own = self._values.get(topic, {}).get(MIN_ISR_KEY, "")
-        return int(own) if own.isdecimal() else self._config.integer(MIN_ISR_KEY)
+        own = parse_int(self._values.get(topic, {}).get(MIN_ISR_KEY, ""))
+        return self._config.integer(MIN_ISR_KEY) if own is None else own
 
     async def _read(self, topic: str) -> None:
         try:
             values = await self._client.entity_config(f"topics/{topic}")
         except SessionExpiredError:
             self._values.pop(topic, None)  # read again when the next log is opened
+            return
+        except ZnodeError as problem:
+            self._client.unusable(problem)
             return
         self.update(topic, values)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from simzk.errors import ConfigError
+from simzk.kafka.schemas.java_numbers import is_count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,7 +54,7 @@ class ConsumerConfig:
                 raise ConfigError(f"{key} is not simulated", where=f"config.{key}", right=right)
             text = str(value).lower() if isinstance(value, bool) else str(value)
             allowed = _TEXTS.get(key)
-            if (text not in allowed) if allowed else not text.isdecimal():
+            if (text not in allowed) if allowed else not is_count(text):
                 right = f"one of {', '.join(allowed)}" if allowed else "a whole number"
                 raise ConfigError(f"{key} is {value!r}", where=f"config.{key}", right=right)
             self._values[key] = text

@@ -17,6 +17,7 @@ from simzk.kafka import paths
 from simzk.kafka.controller.scala_set import mutable_partitions, partition_set
 from simzk.kafka.protocol import AlterPartitionRequest, AlterPartitionResponse, Error, IsrProposal
 from simzk.kafka.schemas.admin import decode_isr_change
+from simzk.kafka.schemas.reading import NoJsonError
 from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
 from simzk.kafka.zk_client import data_of
 
@@ -55,20 +56,35 @@ class IsrChanges:
         return AlterPartitionResponse(Error.NONE, results)
 
     async def process_notifications(self) -> None:
-        """The children of `/isr_change_notification` changed."""
+        """The children of `/isr_change_notification` changed; they go, also where one cannot be used."""
         controller, client = self._controller, self._controller.client
         names = await client.children(paths.ISR_CHANGES)
+        try:
+            await self._take_up(await self._announced(names))
+        finally:
+            await client.delete_children(paths.ISR_CHANGES, names, controller.context.epoch_version)
+
+    async def _announced(self, names: list[str]) -> list[TopicPartition]:
+        """The partitions that notifications name."""
+        client = self._controller.client
         changed: list[TopicPartition] = []
-        for reply in await client.read_all([f"{paths.ISR_CHANGES}/{name}" for name in names]):
+        wanted = [f"{paths.ISR_CHANGES}/{name}" for name in names]
+        for path, reply in zip(wanted, await client.read_all(wanted), strict=True):
             if not reply.error:
-                changed += decode_isr_change(paths.ISR_CHANGES, data_of(reply))
+                try:
+                    changed += decode_isr_change(path, data_of(reply), client.version.reading)
+                except NoJsonError as problem:
+                    client.unusable(problem)
+        return changed
+
+    async def _take_up(self, changed: list[TopicPartition]) -> None:
+        controller, client = self._controller, self._controller.client
         if changed:
             await controller.refresh_leadership(changed)
             controller.send_metadata(changed)
         if client.version.isr_by_controller:  # else a watch on the state completes them (§2.11)
             for partition in [p for p in changed if p in controller.context.being_reassigned]:
                 await controller.reassignments.maybe_complete(partition)
-        await client.delete_children(paths.ISR_CHANGES, names, controller.context.epoch_version)
 
     def _judge(self, broker: int, proposal: IsrProposal) -> LeaderAndIsr | Error:
         """An error, the present state where it is what is asked for, or the state to write."""

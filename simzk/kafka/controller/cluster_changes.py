@@ -141,6 +141,8 @@ class ClusterChanges:
         names = await controller.client.children(paths.TOPICS)
         new = [name for name in names if name not in context.topics]
         gone = [name for name in context.topics if name not in names]
+        for name in new:  # known from here on, also where what it holds cannot be used: it is not looked at again
+            context.topic_ids.setdefault(name, None)
         self.watch_topics(new)
         found = await controller.client.topics(new)
         for name in gone:

@@ -25,7 +25,7 @@ from simzk.kafka.controller.partition_state_machine import PartitionStateMachine
 from simzk.kafka.controller.reassignment import Reassignments
 from simzk.kafka.controller.replica_state_machine import ReplicaStateMachine
 from simzk.kafka.controller.topic_deletion import TopicDeletion
-from simzk.kafka.schemas.cluster import DISABLED, ENABLED, decode_feature
+from simzk.kafka.schemas import feature
 from simzk.kafka.session import SessionExpiredError, ZooKeeperSession
 from simzk.kafka.zk_client import ANY_VERSION, UNCLEAN_KEY, ControllerMovedError, KafkaZooKeeperClient, ZooKeeperRefused
 from simzk.simulation import Future, History, Process, Queue, Task, Timer
@@ -327,19 +327,23 @@ class KafkaController:
             self._token_check = self.process.call_later(0, self._check_tokens)
 
     async def _set_up_features(self) -> None:
-        """A low inter-broker protocol makes no `/feature`, and switches off one that is there (§1.3)."""
+        """A low inter-broker protocol makes no `/feature`, and switches off one that is there (§1.3).
+
+        What is finalised stays, unless it was switched off; a znode that says already what it should is left alone.
+        """
         client, version = self.client, self.client.version
         if version.encode_feature is None:
             return
         found = await client.read(paths.FEATURE)
-        wanted = version.encode_feature(ENABLED if version.features else DISABLED)
+        status = feature.ENABLED if version.features else feature.DISABLED
         if found is None:
             if version.features:
-                await client.create(paths.FEATURE, wanted)
+                await client.create(paths.FEATURE, version.encode_feature(status, {}))
             return
-        schema, status = decode_feature(paths.FEATURE, found[0])
-        wanted_schema, wanted_status = decode_feature(paths.FEATURE, wanted)
-        if schema < wanted_schema or status != wanted_status:
+        present = feature.decode(paths.FEATURE, found[0], version.reading)
+        kept = present.features if status == present.status == feature.ENABLED else {}
+        wanted = version.encode_feature(status, kept)
+        if feature.decode(paths.FEATURE, wanted, version.reading) != present:
             await self.session.call(SetData(paths.FEATURE, wanted, ANY_VERSION))
 
     async def _initialise_context(self) -> None:
@@ -374,7 +378,7 @@ class KafkaController:
             self._token_check.cancel()
             self._token_check = None
         self.requests.shut_down()
-        was_controller = self.context.epoch > 0
+        was_controller = self.context.epoch != 0
         self.context.reset()
         if was_controller:
             self.history.record(f"controller {self.broker_id}", "resigned")

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simzk.errors import ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.controller.partition_state_machine import Strategy
 from simzk.kafka.controller.scala_set import ScalaSet, partition_set, replicas_on
 from simzk.kafka.controller.states import PartitionState, ReplicaState
 from simzk.kafka.protocol import ControlledShutdownRequest, ControlledShutdownResponse, Error
 from simzk.kafka.schemas import admin
+from simzk.kafka.schemas.reading import NoJsonError
 from simzk.kafka.topic_partition import PartitionAndReplica, TopicPartition
 from simzk.kafka.zk_client import ANY_VERSION
 from simzk.partitions.scala_order import immutable_order, mutable_order, product_hash
@@ -191,15 +191,13 @@ class LeaderElections:
         found = await self._controller.client.read(paths.PREFERRED_ELECTION)
         if found is None:
             return []
+        version = self._controller.client.version
         try:
-            return admin.decode_preferred_election(paths.PREFERRED_ELECTION, found[0])
-        except admin.StumblingError:
-            raise
-        except ZnodeError as problem:
-            version = self._controller.client.version
-            if version.stumbles_over_no_json or (not found[0] and version.stumbles_over_nothing):
+            return admin.decode_preferred_election(paths.PREFERRED_ELECTION, found[0], version.reading)
+        except NoJsonError as problem:
+            if version.stumbles_over_no_json:
                 raise
-            self._controller.note_unusable(problem)
+            self._controller.client.unusable(problem)
             return []
 
     async def _delete_znode(self) -> None:

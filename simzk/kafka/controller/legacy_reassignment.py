@@ -32,7 +32,7 @@ class LegacyReassignments(Reassignments):
     async def load(self) -> None:
         """At a failover, before anything is done: what the znode says is under way."""
         controller = self._controller
-        requested = await controller.client.requested_reassignment(controller.note_unusable)
+        requested = await controller.client.requested_reassignment()
         controller.context.being_reassigned.update(requested)
 
     async def initialise(self) -> None:
@@ -45,7 +45,7 @@ class LegacyReassignments(Reassignments):
         controller, context = self._controller, self._controller.context
         if not await controller.client.exists(paths.REASSIGN_PARTITIONS):
             return
-        requested = await controller.client.requested_reassignment(controller.note_unusable)
+        requested = await controller.client.requested_reassignment()
         context.being_reassigned.update(requested)
         await self._trigger(self._as_read(requested))
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simzk.errors import ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.controller.scala_set import mutable_partitions, replica_set
 from simzk.kafka.controller.states import ReplicaState
 from simzk.kafka.protocol import ControlResponse, Error
 from simzk.kafka.schemas import log_dir_event
+from simzk.kafka.schemas.reading import NoJsonError
 from simzk.kafka.topic_partition import PartitionAndReplica
 from simzk.kafka.zk_client import data_of
 
@@ -58,10 +58,12 @@ class LogDirFailures:
     async def _brokers(self, names: list[str]) -> dict[int, None]:
         """The brokers that notifications are of."""
         found: dict[int, None] = {}
-        for reply in await self._controller.client.read_all([f"{paths.LOG_DIR_EVENTS}/{name}" for name in names]):
+        client = self._controller.client
+        wanted = [f"{paths.LOG_DIR_EVENTS}/{name}" for name in names]
+        for path, reply in zip(wanted, await client.read_all(wanted), strict=True):
             if not reply.error:
                 try:
-                    found[log_dir_event.decode(paths.LOG_DIR_EVENTS, data_of(reply))] = None
-                except ZnodeError as problem:
-                    self._controller.note_unusable(problem)
+                    found[log_dir_event.decode(path, data_of(reply), client.version.reading)] = None
+                except NoJsonError as problem:
+                    client.unusable(problem)
         return found

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simzk.errors import ZnodeError
 from simzk.kafka.controller.scala_set import mutable_partitions, partition_set
 from simzk.kafka.controller.states import PartitionState, transitions_of
 from simzk.partitions.arrays import BoolArray, IntArray, pack
@@ -119,7 +120,10 @@ class PartitionStateMachine:
         self._requests.new_batch()
         elected: dict[TopicPartition, LeaderAndIsr] = {}
         for batch in [[p] for p in valid] if self._client.version.one_at_a_time else [valid]:
-            elected |= await self._bring_online(batch, strategy)
+            try:
+                elected |= await self._bring_online(batch, strategy)
+            except ZnodeError as problem:  # the real one logs it, and the batch stays where it was
+                self._client.unusable(problem)
         self._requests.send()
         await self._requests.spend()
         return elected

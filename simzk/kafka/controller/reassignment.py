@@ -67,7 +67,7 @@ class Reassignments:
             return ()
         to_start: dict[TopicPartition, ReplicaAssignment] = {}
         failed: dict[TopicPartition, Error] = {}
-        for partition, target in (await controller.client.requested_reassignment(controller.note_unusable)).items():
+        for partition, target in (await controller.client.requested_reassignment()).items():
             moving = self._build(partition, target)
             if moving is None:
                 failed[partition] = Error.INVALID_REPLICA_ASSIGNMENT
@@ -278,7 +278,7 @@ class Reassignments:
         controller, _context = self._controller, self._controller.context
         if not await controller.client.exists(paths.REASSIGN_PARTITIONS):
             return
-        requested = await controller.client.requested_reassignment(controller.note_unusable)
+        requested = await controller.client.requested_reassignment()
         await self._write_znode({p: target for p, target in requested.items() if not wanted(p, target)})
 
     async def _write_znode(self, left: Requested) -> None:

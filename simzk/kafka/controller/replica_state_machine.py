@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simzk.errors import ZnodeError
 from simzk.kafka.controller.scala_set import mutable_partitions, partition_set
 from simzk.kafka.controller.states import ReplicaState, transitions_of
 from simzk.kafka.topic_partition import LeaderAndIsr, PartitionAndReplica, TopicPartition
@@ -93,6 +94,12 @@ class ReplicaStateMachine:
         await self._requests.spend()
 
     async def _handle_broker(self, broker: int, replicas: list[PartitionAndReplica], target: ReplicaState) -> None:
+        try:
+            await self._move_on_broker(broker, replicas, target)
+        except ZnodeError as problem:  # the real one logs it, and the batch stays where it was
+            self._client.unusable(problem)
+
+    async def _move_on_broker(self, broker: int, replicas: list[PartitionAndReplica], target: ReplicaState) -> None:
         states = self._context.replica_states
         allowed = self._transitions.replicas[target]
         valid = [replica for replica in replicas if states.get(replica, ReplicaState.NON_EXISTENT) in allowed]

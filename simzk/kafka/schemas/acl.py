@@ -10,16 +10,26 @@ Rules of the module:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from simzk.errors import ZnodeError
-from simzk.kafka.schemas.json_text import read_object, write
+from simzk.kafka.schemas.json_text import JsonObject, read_object, write
+from simzk.kafka.schemas.reading import LENIENT, Reading, shown
 from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 LITERAL, PREFIXED = "LITERAL", "PREFIXED"
+PATTERNS: Final = (LITERAL, PREFIXED)
+KINDS: Final = frozenset({"topic", "group", "cluster", "transactionalid", "delegationtoken"})
+PERMISSIONS: Final = frozenset({"allow", "deny"})
+OPERATIONS: Final = frozenset(
+    {
+        *("read", "write", "create", "delete", "alter", "describe", "clusteraction", "all"),
+        *("alterconfigs", "describeconfigs", "idempotentwrite"),
+    }
+)
 VERSION = 1
 
 
@@ -66,7 +76,7 @@ def encode_in_java_order(entries: Iterable[AclEntry]) -> bytes:
     return write({"acls": acls, "version": VERSION})
 
 
-def decode(path: str, data: bytes | None) -> tuple[AclEntry, ...]:
+def decode(path: str, data: bytes | None, reading: Reading = LENIENT) -> tuple[AclEntry, ...]:
     """Read the rules of a resource; a znode without data holds none.
 
     Raises:
@@ -74,13 +84,33 @@ def decode(path: str, data: bytes | None) -> tuple[AclEntry, ...]:
     """
     if not data:
         return ()
-    fields = read_object(path, data)
+    fields = read_object(path, data, reading)
     if fields.integer("version") != VERSION:
         raise fields.wrong("version", str(VERSION))
-    return tuple(
-        AclEntry(acl.text("principal"), acl.text("operation"), acl.text("permissionType"), acl.text("host"))
-        for acl in fields.objects("acls")
+    return tuple(_entry(acl, reading) for acl in fields.objects("acls"))
+
+
+def _entry(fields: JsonObject, reading: Reading) -> AclEntry:
+    entry = AclEntry(
+        fields.text("principal"), fields.text("operation"), fields.text("permissionType"), fields.text("host")
     )
+    if not is_principal(entry.principal):
+        raise fields.wrong("principal", "type:name")
+    if reading.strict_acls and entry.permission.lower() not in PERMISSIONS:
+        raise fields.wrong("permissionType", "Allow or Deny")
+    if reading.strict_acls and entry.operation.lower() not in OPERATIONS:
+        raise fields.wrong("operation", "a known one such as Read")
+    return entry
+
+
+def is_principal(text: str) -> bool:
+    """Whether it names somebody: a type and a name.
+
+    >>> is_principal("User:alice"), is_principal("alice")
+    (True, False)
+    """
+    kind, colon, _name = text.partition(":")
+    return bool(kind and colon)
 
 
 def encode_change(kind: str, name: str) -> bytes:
@@ -92,7 +122,7 @@ def encode_change(kind: str, name: str) -> bytes:
     return f"{kind}:{name}".encode()
 
 
-def decode_change(path: str, data: bytes | None) -> AclResource:
+def decode_change(path: str, data: bytes | None, reading: Reading = LENIENT) -> AclResource:
     """Which literal resource a notice speaks of.
 
     Raises:
@@ -101,9 +131,10 @@ def decode_change(path: str, data: bytes | None) -> AclResource:
     >>> decode_change("/kafka-acl-changes/acl_changes_0", b"TOPIC:a:b")
     AclResource(kind='TOPIC', name='a:b', pattern='LITERAL')
     """
-    kind, colon, name = (data or b"").decode(errors="replace").partition(":")
-    if not colon:
-        raise ZnodeError(f"holds {data!r}", where=path, right="Type:name")
+    text = (data or b"").decode(errors="replace")
+    kind, colon, name = text.partition(":")
+    if not colon or (reading.strict_acls and kind.lower() not in KINDS):
+        raise ZnodeError(f"holds {shown(text)}", where=path, right="Type:name")
     return AclResource(kind, name)
 
 
@@ -116,16 +147,21 @@ def encode_extended_change(kind: str, name: str, pattern: str) -> bytes:
     return write({"version": VERSION, "resourceType": kind, "name": name, "patternType": pattern})
 
 
-def decode_extended_change(path: str, data: bytes | None) -> AclResource:
+def decode_extended_change(path: str, data: bytes | None, reading: Reading = LENIENT) -> AclResource:
     """Which resource such a notice speaks of.
 
     Raises:
         ZnodeError: it cannot be used; path, field and why.
     """
-    fields = read_object(path, data)
-    if fields.integer("version") > VERSION:
+    fields = read_object(path, data, reading)
+    for field in fields.fields:
+        if field not in ("version", "resourceType", "name", "patternType"):
+            raise fields.wrong(field, "no other field than version, resourceType, name and patternType")
+    if fields.integer("version", 0) > VERSION:
         raise fields.wrong("version", f"{VERSION} or less")
-    pattern = fields.text("patternType")
-    if pattern == LITERAL:
-        raise fields.wrong("patternType", "another than LITERAL, whose notices stand elsewhere")
-    return AclResource(fields.text("resourceType"), fields.text("name"), pattern)
+    kind, name, pattern = fields.text("resourceType"), fields.text("name"), fields.text("patternType")
+    if pattern.upper() not in PATTERNS:
+        raise fields.wrong("patternType", ", ".join(PATTERNS))
+    if not name or (reading.strict_acls and kind.lower() not in KINDS):
+        raise fields.wrong("name" if not name else "resourceType", "a resource")
+    return AclResource(kind, name, pattern)

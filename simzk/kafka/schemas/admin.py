@@ -6,15 +6,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simzk.errors import ZnodeError
-from simzk.kafka.schemas.json_text import JsonObject, JsonValue, read_value, write, write_spaced
+from simzk.kafka.schemas import reassignment_bean
+from simzk.kafka.schemas.json_text import JsonObject, read_object, write, write_spaced
+from simzk.kafka.schemas.reading import LENIENT, Reading
+from simzk.kafka.schemas.reassignment_bean import broker_ids
 from simzk.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-
-_REASSIGNMENT_FIELDS = {"version", "partitions"}
-_PARTITION_FIELDS = {"topic", "partition", "replicas"}
 
 
 def encode_reassignment(assignments: Mapping[TopicPartition, Iterable[int]]) -> bytes:
@@ -43,48 +42,34 @@ def _reassignment(assignments: Mapping[TopicPartition, Iterable[int]]) -> dict[s
     return {"version": 1, "partitions": partitions}
 
 
-class StumblingError(ZnodeError):
-    """The real reader throws here what its caller does not catch: what the znode was read for is left undone."""
-
-
-def decode_reassignment(path: str, data: bytes | None, *, strict: bool = True) -> dict[TopicPartition, tuple[int, ...]]:
+def decode_reassignment(
+    path: str, data: bytes | None, reading: Reading = LENIENT, *, strict: bool = True
+) -> dict[TopicPartition, tuple[int, ...]]:
     """Read a reassignment as the controller does (§1.1): of a partition that is named twice the last counts.
 
     Args:
         path: of the znode.
         data: what it holds.
-        strict: an unknown field makes all of it unusable (2.0 and later); else it is passed over.
+        reading: how a release parses it.
+        strict: as a bean (2.0 and later): see `schemas.reassignment_bean`; else an unknown field is passed over.
 
     Raises:
-        ZnodeError: it cannot be used; path, field and why; a StumblingError where it is JSON of another shape.
+        NoJsonError: the real one takes it for no reassignment.
+        ZnodeError: the real one throws; path, field and why.
     """
-    return dict(read_reassignment(path, data, strict=strict))
+    return dict(read_reassignment(path, data, reading, strict=strict))
 
 
 def read_reassignment(
-    path: str, data: bytes | None, *, strict: bool = False
+    path: str, data: bytes | None, reading: Reading = LENIENT, *, strict: bool = False
 ) -> list[tuple[TopicPartition, tuple[int, ...]]]:
     """Read a reassignment entry by entry, as the tool does; for the rest as `decode_reassignment`."""
-    value = read_value(path, data)
-    if strict and not isinstance(value, dict):
-        raise ZnodeError("holds no object", where=path, right="a JSON object")
-    fields = _shaped(path, value)
     if strict:
-        _refuse_unknown(fields, _REASSIGNMENT_FIELDS)
-    elif "partitions" not in fields.fields:
+        return reassignment_bean.read(path, data, reading)
+    fields = read_object(path, data, reading)
+    if "partitions" not in fields.fields:
         return []
-    entries = []
-    try:
-        for entry in fields.objects("partitions"):
-            if strict:
-                _refuse_unknown(entry, _PARTITION_FIELDS)
-            partition = TopicPartition(entry.text("topic"), entry.integer("partition"))
-            entries.append((partition, entry.integers("replicas")))
-    except _UnknownFieldError:
-        raise
-    except ZnodeError as error:
-        raise StumblingError(error.what, where=error.where, right=error.right) from None
-    return entries
+    return [(_partition(entry), broker_ids(entry)) for entry in fields.objects("partitions")]
 
 
 def encode_preferred_election(partitions: Iterable[TopicPartition]) -> bytes:
@@ -110,18 +95,14 @@ def _preferred_election(partitions: Iterable[TopicPartition]) -> dict[str, objec
     return {"version": 1, "partitions": entries}
 
 
-def decode_preferred_election(path: str, data: bytes | None) -> list[TopicPartition]:
+def decode_preferred_election(path: str, data: bytes | None, reading: Reading = LENIENT) -> list[TopicPartition]:
     """Read which partitions are to be led by their preferred replica.
 
     Raises:
-        ZnodeError: it cannot be used; path, field and why; a StumblingError where it is JSON of another shape.
+        NoJsonError: it is no JSON, and the real one takes it for no partition (1.1 and later).
+        ZnodeError: it cannot be used; path, field and why.
     """
-    fields = _shaped(path, read_value(path, data))
-    try:
-        entries = fields.objects("partitions")
-        return [TopicPartition(entry.text("topic"), entry.integer("partition")) for entry in entries]
-    except ZnodeError as error:
-        raise StumblingError(error.what, where=error.where, right=error.right) from None
+    return [_partition(entry) for entry in read_object(path, data, reading).objects("partitions")]
 
 
 def encode_isr_change(partitions: Iterable[TopicPartition]) -> bytes:
@@ -129,26 +110,10 @@ def encode_isr_change(partitions: Iterable[TopicPartition]) -> bytes:
     return encode_preferred_election(partitions)
 
 
-def decode_isr_change(path: str, data: bytes | None) -> list[TopicPartition]:
-    """Read of which partitions the ISRs changed; nothing where it cannot be used, as the real reader takes it."""
-    try:
-        return decode_preferred_election(path, data)
-    except ZnodeError:
-        return []
+def decode_isr_change(path: str, data: bytes | None, reading: Reading = LENIENT) -> list[TopicPartition]:
+    """Read of which partitions the ISRs changed; raises as `decode_preferred_election` does."""
+    return decode_preferred_election(path, data, reading)
 
 
-class _UnknownFieldError(ZnodeError):
-    """A field that the strict reader knows nothing of."""
-
-
-def _shaped(path: str, value: JsonValue) -> JsonObject:
-    if not isinstance(value, dict):
-        raise StumblingError("holds no object", where=path, right="a JSON object")
-    return JsonObject(path, value)
-
-
-def _refuse_unknown(fields: JsonObject, known: set[str]) -> None:
-    for field in fields.fields:
-        if field not in known:
-            error = fields.wrong(field, f"only {', '.join(sorted(known))}")
-            raise _UnknownFieldError(error.what, where=error.where, right=error.right)
+def _partition(entry: JsonObject) -> TopicPartition:
+    return TopicPartition(entry.text("topic"), entry.integer("partition"))

@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
-from simzk.errors import ZnodeError
-from simzk.kafka.schemas.json_text import JsonObject, read_object, write, write_spaced
+import re
+from typing import Final
+
+from simzk.kafka.schemas.config import in_java_map_order
+from simzk.kafka.schemas.java_numbers import parse_int, parse_long
+from simzk.kafka.schemas.json_text import JsonObject, is_int, read_object, write, write_spaced
+from simzk.kafka.schemas.reading import LENIENT, Reading
 from simzk.tuples import NamedTuple
+
+PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+MAX_FEATURE_VERSION: Final = 2**15 - 1
+_ENDPOINT: Final = re.compile(r"(.*)://\[?[0-9a-zA-Z\-%._:]*\]?:(-?[0-9]+)")
+
+
+class SupportedFeature(NamedTuple):
+    """A feature that a broker supports, and which versions of it (KIP-584)."""
+
+    name: str
+    lowest: int
+    highest: int
 
 
 class BrokerRegistration(NamedTuple):
@@ -20,6 +37,7 @@ class BrokerRegistration(NamedTuple):
     protocols: tuple[tuple[str, str], ...] = (("PLAINTEXT", "PLAINTEXT"),)
     jmx_port: int = -1
     timestamp_ms: int = 0
+    features: tuple[SupportedFeature, ...] = ()
 
 
 def encode_v1_spaced(registration: BrokerRegistration) -> bytes:
@@ -121,7 +139,8 @@ def encode_v5(registration: BrokerRegistration) -> bytes:
 
 
 def _encode_of_2_13(registration: BrokerRegistration, version: int) -> bytes:
-    fields: dict[str, object] = {"features": {}} if version >= 5 else {}
+    supported = {f.name: {"min_version": f.lowest, "max_version": f.highest} for f in registration.features}
+    fields: dict[str, object] = {"features": in_java_map_order(supported)} if version >= 5 else {}
     fields["listener_security_protocol_map"] = dict(registration.protocols)
     fields["endpoints"] = list(registration.endpoints)
     if registration.rack is not None:
@@ -134,43 +153,73 @@ def _encode_of_2_13(registration: BrokerRegistration, version: int) -> bytes:
     return write(fields)
 
 
-def decode(path: str, data: bytes | None) -> BrokerRegistration:
-    """Read a registration of any version.
+def decode(path: str, data: bytes | None, reading: Reading = LENIENT) -> BrokerRegistration:
+    """Read a registration of any version; nobody looks at its timestamp.
 
     Raises:
         ZnodeError: it cannot be used; path, field and why.
     """
-    fields = read_object(path, data)
-    version = fields.integer("version")
+    fields = read_object(path, data, reading)
+    version = fields.integer("version") if reading.endpoints else 1
     if version < 1:
         raise fields.wrong("version", "1 or more")
-    host, port = fields.text("host", ""), fields.integer("port", -1)
+    host, port = fields.fields.get("host"), fields.fields.get("port")
+    if version == 1:
+        host, port = fields.text("host"), fields.integer("port")
     endpoints: tuple[str, ...] = (f"PLAINTEXT://{host}:{port}",)
     protocols: tuple[tuple[str, str], ...] = (("PLAINTEXT", "PLAINTEXT"),)
-    if version >= 2:
+    if version > 1:
         endpoints = fields.texts("endpoints")
         protocols = _protocols(fields, endpoints)
+    timestamp = fields.fields.get("timestamp")
     return BrokerRegistration(
-        host=host,
-        port=port,
+        host=host if isinstance(host, str) else "",
+        port=port if is_int(port) else -1,
         rack=fields.text("rack", "") or None,
         endpoints=endpoints,
         protocols=protocols,
-        jmx_port=fields.integer("jmx_port", -1),
-        timestamp_ms=_timestamp(fields),
+        jmx_port=_jmx_port(fields, reading),
+        timestamp_ms=parse_long(timestamp) or 0 if isinstance(timestamp, str) else 0,
+        features=_features(fields) if reading.broker_features else (),
     )
 
 
+def _jmx_port(fields: JsonObject, reading: Reading) -> int:
+    port = fields.fields.get("jmx_port")
+    if reading.old_client:
+        return port if is_int(port) else -1
+    return fields.integer("jmx_port")
+
+
 def _protocols(fields: JsonObject, endpoints: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """Without a map the name of a listener is its protocol."""
+    """The protocol of each listener; without a map its name is its protocol."""
+    names = []
+    for endpoint in endpoints:
+        match = _ENDPOINT.fullmatch(endpoint)
+        if match is None or parse_int(match[2]) is None:
+            raise fields.wrong("endpoints", "a list of LISTENER://host:port")
+        names.append(match[1])
+    mapped = {name: name for name in names}
     if "listener_security_protocol_map" in fields.fields:
-        return tuple(fields.text_map("listener_security_protocol_map").items())
-    names = [endpoint.partition("://")[0] for endpoint in endpoints]
-    return tuple((name, name) for name in names)
+        mapped = fields.text_map("listener_security_protocol_map")
+    for name in (*mapped, *names):
+        if mapped.get(name, "").upper() not in PROTOCOLS:
+            raise fields.wrong("listener_security_protocol_map", f"one of {', '.join(PROTOCOLS)} for each listener")
+    return tuple(mapped.items())
 
 
-def _timestamp(fields: JsonObject) -> int:
-    text = fields.text("timestamp", "0")
-    if not text.lstrip("-").isdigit():
-        raise ZnodeError(f"field timestamp is {text!r}", where=fields.path, right="milliseconds as text")
-    return int(text)
+def _features(fields: JsonObject) -> tuple[SupportedFeature, ...]:
+    if fields.fields.get("features") is None:
+        return ()
+    found = []
+    for name, versions in fields.object("features").items():
+        if not isinstance(versions, dict):
+            raise fields.wrong(f"features.{name}", "an object of versions")
+        levels = JsonObject(fields.path, versions, f"features.{name}.")
+        for label in levels.fields:
+            levels.integer(label)
+        lowest, highest = levels.integer("min_version"), levels.integer("max_version")
+        if not 0 <= lowest <= highest <= MAX_FEATURE_VERSION:
+            raise levels.wrong("max_version", "min_version or more")
+        found.append(SupportedFeature(name, lowest, highest))
+    return tuple(found)

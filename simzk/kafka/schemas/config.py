@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote
 
 from simzk.errors import ZnodeError
-from simzk.kafka.schemas.json_text import JsonObject, read_object, read_value, write
+from simzk.kafka.schemas.json_text import JsonObject, write
+from simzk.kafka.schemas.reading import LENIENT, NoJsonError, Reading, read_value, shown
 from simzk.partitions.scala_order import string_hash
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+Value = TypeVar("Value")
 
 
 def encode(values: Mapping[str, str]) -> bytes:
@@ -22,17 +25,31 @@ def encode(values: Mapping[str, str]) -> bytes:
     return write({"version": 1, "config": dict(values)})
 
 
-def decode(path: str, data: bytes | None) -> dict[str, str]:
-    """Read an entity's configuration; a znode without data holds none.
+def decode(path: str, data: bytes | None, reading: Reading = LENIENT) -> dict[str, str]:
+    """Read an entity's configuration; a znode without data, or that is no JSON, holds none.
+
+    From 1.1 on the version is not looked at, and what holds no `config` holds none.
 
     Raises:
         ZnodeError: it cannot be used; path, field and why.
+
+    >>> decode("/config/topics/t", b"{no json"), decode("/config/topics/t", b'{"config":{"retention.ms":"1"}}')
+    ({}, {'retention.ms': '1'})
     """
-    if not data:
+    if not (data or b"").strip():
         return {}
-    fields = read_object(path, data)
-    if fields.integer("version") != 1:
-        raise fields.wrong("version", "1")
+    try:
+        value = read_value(path, data, reading)
+    except NoJsonError:
+        return {}
+    fields = JsonObject(path, value if isinstance(value, dict) else {})
+    if reading.strict_configs:
+        if not isinstance(value, dict):
+            raise ZnodeError(f"holds {shown(value)}", where=path, right="a JSON object")
+        if fields.integer("version") != 1:
+            raise fields.wrong("version", "1")
+    elif not isinstance(fields.fields.get("config"), dict):
+        return {}
     return fields.text_map("config")
 
 
@@ -46,7 +63,15 @@ def in_properties_order(values: Mapping[str, str]) -> dict[str, str]:
     >>> list(in_properties_order({"segment.bytes": "1", "cleanup.policy": "2", "compression.type": "3"}))
     ['compression.type', 'cleanup.policy', 'segment.bytes']
     """
-    size = 8
+    return _by_bucket(values, 8)
+
+
+def in_java_map_order(values: Mapping[str, Value]) -> dict[str, Value]:
+    """The same of a `java.util.HashMap`, which has 16 buckets at first."""
+    return _by_bucket(values, 16)
+
+
+def _by_bucket(values: Mapping[str, Value], size: int) -> dict[str, Value]:
     while len(values) > size - (size >> 2):
         size *= 2
 
@@ -94,21 +119,24 @@ def encode_change_of_topic(entity_path: str) -> bytes:
     return write(entity_path.removeprefix("topics/"))
 
 
-def decode_change(path: str, data: bytes | None) -> str:
+def decode_change(path: str, data: bytes | None, reading: Reading = LENIENT) -> str:
     """Which entity a notification of any version speaks of, as a path below `/config`.
 
     Raises:
+        NoJsonError: it is no JSON, and passed over.
         ZnodeError: it cannot be used; path, field and why.
     """
-    value = read_value(path, data)
+    value = read_value(path, data, reading)
     if isinstance(value, str):
         return f"topics/{value}"
     if not isinstance(value, dict):
-        raise ZnodeError(f"holds {value!r}", where=path, right="a JSON object or the name of a topic")
+        raise ZnodeError(f"holds {shown(value)}", where=path, right="a JSON object or the name of a topic")
     fields = JsonObject(path, value)
     match fields.integer("version"):
         case 1:
             return f"{fields.text('entity_type')}/{fields.text('entity_name')}"
         case 2:
-            return fields.text("entity_path")
+            if "/" not in (entity_path := fields.text("entity_path")):
+                raise fields.wrong("entity_path", "a type of entities and a name, with a slash between them")
+            return entity_path
     raise fields.wrong("version", "1 or 2")

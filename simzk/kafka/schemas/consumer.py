@@ -12,11 +12,12 @@ from __future__ import annotations
 from typing import Final
 
 from simzk.errors import ZnodeError
+from simzk.kafka.schemas.java_numbers import INT_MAX, parse_long
 from simzk.kafka.schemas.json_text import read_object, write
+from simzk.kafka.schemas.reading import shown
 from simzk.tuples import NamedTuple
 
 STATIC, WHITE_LIST, BLACK_LIST = "static", "white_list", "black_list"
-OFFSET_MAX = 2**63 - 1
 
 _ESCAPES: Final = {
     '"': '\\"',
@@ -113,12 +114,12 @@ def decode(path: str, data: bytes | None) -> ConsumerRegistration:
         raise fields.wrong("subscription", "an object from topic to a number of threads")
     counts: dict[str, int] = {}
     for topic, threads in subscription.items():
-        if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
+        if not isinstance(threads, int) or isinstance(threads, bool) or not 1 <= threads <= INT_MAX:
             raise fields.wrong(f"subscription.{topic}", "1 thread or more")
         counts[topic] = threads
-    timestamp = fields.text("timestamp", "0")
+    timestamp = fields.fields.get("timestamp")
     known = pattern if counts and pattern in (WHITE_LIST, BLACK_LIST) else STATIC
-    return ConsumerRegistration(known, counts, int(timestamp) if timestamp.isdecimal() else 0)
+    return ConsumerRegistration(known, counts, parse_long(timestamp) or 0 if isinstance(timestamp, str) else 0)
 
 
 def encode_offset(offset: int) -> bytes:
@@ -136,10 +137,10 @@ def decode_offset(path: str, data: bytes | None) -> int:
     17
     """
     text = (data or b"").decode(errors="replace")
-    digits = text[1:] if text[:1] in ("-", "+") else text
-    if not (digits.isascii() and digits.isdigit()) or not -OFFSET_MAX - 1 <= int(text) <= OFFSET_MAX:
-        raise ZnodeError(f"holds {text[:60]!r}", where=path, right="an offset as decimal text")
-    return int(text)
+    offset = parse_long(text)
+    if offset is None:
+        raise ZnodeError(f"holds {shown(text)}", where=path, right="an offset as decimal text")
+    return offset
 
 
 def _escaped(text: str) -> str:

@@ -12,8 +12,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from simzk.kafka.schemas.acl import is_principal
 from simzk.kafka.schemas.config import sanitize
 from simzk.kafka.schemas.json_text import read_object, write
+from simzk.kafka.schemas.reading import LENIENT, Reading
 from simzk.partitions.scala_order import immutable_order
 from simzk.tuples import NamedTuple
 
@@ -62,7 +64,7 @@ def encode_v3(token: DelegationToken, scala: Scala) -> bytes:
     return _write(_fields(token, REQUESTERS_FROM) | {"tokenRequester": sanitize(token.requester)}, scala)
 
 
-def decode(path: str, data: bytes | None) -> DelegationToken | None:
+def decode(path: str, data: bytes | None, reading: Reading = LENIENT) -> DelegationToken | None:
     """Read a token of any version; None where the znode holds no data.
 
     Raises:
@@ -70,12 +72,16 @@ def decode(path: str, data: bytes | None) -> DelegationToken | None:
     """
     if not data:
         return None
-    fields = read_object(path, data)
+    fields = read_object(path, data, reading)
     version = fields.integer("version")
-    if not 1 <= version <= REQUESTERS_FROM:
-        raise fields.wrong("version", f"1 to {REQUESTERS_FROM}")
+    last = REQUESTERS_FROM if reading.forms_of_3_3 else 1
+    if not 1 <= version <= last:
+        raise fields.wrong("version", f"1 to {last}")
     owner = fields.text("owner")
     requester = fields.text("tokenRequester") if version >= REQUESTERS_FROM else owner
+    for principal in (owner, requester, *fields.texts("renewers")):
+        if not is_principal(unquote(principal)):
+            raise fields.wrong("owner", "type:name, for requester and renewers as well")
     return DelegationToken(
         token_id=fields.text("tokenId"),
         owner=unquote(owner),

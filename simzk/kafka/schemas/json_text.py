@@ -12,20 +12,17 @@ import json
 from typing import TypeGuard
 
 from simzk.errors import ZnodeError
-
-INT_MIN, INT_MAX = -(2**31), 2**31 - 1
-LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
-
-JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]
+from simzk.kafka.schemas.java_numbers import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN
+from simzk.kafka.schemas.reading import LENIENT, JsonValue, Reading, read_value, shown
 
 
 def write(value: object) -> bytes:
-    """Compact JSON, the keys in the order of the dictionaries.
+    """Compact JSON, the keys in the order of the dictionaries; half a surrogate pair becomes a question mark.
 
     >>> write({"version": 1, "isr": [1, 2]})
     b'{"version":1,"isr":[1,2]}'
     """
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode(errors="replace")
 
 
 def write_spaced(value: object) -> bytes:
@@ -34,7 +31,7 @@ def write_spaced(value: object) -> bytes:
     >>> write_spaced({"version": 1, "isr": [1, 2]})
     b'{ "isr":[ 1, 2 ], "version":1 }'
     """
-    return _spaced(value).encode()
+    return _spaced(value).encode(errors="replace")
 
 
 def _spaced(value: object) -> str:
@@ -47,14 +44,6 @@ def _spaced(value: object) -> str:
         case str():
             return f'"{value}"'
     return str(value)
-
-
-def _refuse_constant(name: str) -> object:
-    raise ValueError(f"{name} is not JSON")
-
-
-_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
-"""One for all: `json.loads` with an option makes its own each time."""
 
 
 class JsonObject:
@@ -76,7 +65,7 @@ class JsonObject:
         value = self.fields.get(field)
         if value is None and default is not None and field not in self.fields:
             return default
-        if not _is_int(value):
+        if not is_int(value):
             raise self.wrong(field, "a whole number of 32 bits")
         return value
 
@@ -98,7 +87,7 @@ class JsonObject:
 
     def integers(self, field: str) -> tuple[int, ...]:
         """A list of whole numbers."""
-        return self._integers(field, self.fields.get(field))
+        return self.integer_list(field, self.fields.get(field))
 
     def texts(self, field: str) -> tuple[str, ...]:
         """A list of strings."""
@@ -126,59 +115,44 @@ class JsonObject:
             raise self.wrong(field, "an object of strings")
         return {key: str(item) for key, item in value.items()}
 
-    def integers_by_partition(self, field: str) -> dict[int, tuple[int, ...]]:
-        """An object from partition to a list of broker ids; an absent field is an empty one."""
+    def object(self, field: str) -> dict[str, JsonValue]:
+        """An object; an absent one is empty."""
         value = self.fields.get(field, {})
         if not isinstance(value, dict):
-            raise self.wrong(field, "an object from partition to broker ids")
-        found = {}
-        for key, ids in value.items():
-            if not key.isdigit():
-                raise self.wrong(f"{field}.{key}", "the number of a partition")
-            found[int(key)] = self._integers(f"{field}.{key}", ids)
-        return found
+            raise self.wrong(field, "an object")
+        return value
 
     def wrong(self, field: str, right: str) -> ZnodeError:
         """The error for a field that is absent or not what it should be."""
-        name = f"{self._prefix}{field}"
-        value = self.fields.get(field.partition(".")[0].partition("[")[0])
-        what = f"field {name} is missing" if value is None else f"field {name} is {json.dumps(value)}"
-        return ZnodeError(what, where=self.path, right=right)
+        head = field if field in self.fields else field.partition(".")[0].partition("[")[0]
+        what = f"is {shown(self.fields[head])}" if head in self.fields else "is missing"
+        return ZnodeError(f"field {self._prefix}{field} {what}", where=self.path, right=right)
 
-    def _integers(self, field: str, value: JsonValue) -> tuple[int, ...]:
+    def integer_list(self, field: str, value: JsonValue) -> tuple[int, ...]:
+        """A value found under `field` as a list of whole numbers."""
         if not isinstance(value, list):
             raise self.wrong(field, "a list of whole numbers of 32 bits")
         ids = []
         for item in value:
-            if not _is_int(item):
+            if not is_int(item):
                 raise self.wrong(field, "a list of whole numbers of 32 bits")
             ids.append(item)
         return tuple(ids)
 
 
-def _is_int(value: JsonValue) -> TypeGuard[int]:
-    """Whether it is a number that Kafka takes for an Int: whole, of 32 bits."""
-    return isinstance(value, int) and not isinstance(value, bool) and INT_MIN <= value <= INT_MAX
-
-
-def read_object(path: str, data: bytes | None) -> JsonObject:
+def read_object(path: str, data: bytes | None, reading: Reading = LENIENT) -> JsonObject:
     """The JSON object that a znode holds.
 
     Raises:
-        ZnodeError: no data, not UTF-8, not JSON, or JSON of another kind.
+        NoJsonError: no data, or no JSON.
+        ZnodeError: JSON of another kind.
     """
-    value = read_value(path, data)
+    value = read_value(path, data, reading)
     if not isinstance(value, dict):
-        raise ZnodeError(f"holds {json.dumps(value)[:60]}", where=path, right="a JSON object")
+        raise ZnodeError(f"holds {shown(value)}", where=path, right="a JSON object")
     return JsonObject(path, value)
 
 
-def read_value(path: str, data: bytes | None) -> JsonValue:
-    """The JSON value that a znode holds, of whatever kind."""
-    if not data:
-        raise ZnodeError("holds no data", where=path, right="JSON")
-    try:
-        value: JsonValue = _DECODER.decode(data.decode())
-    except (UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise ZnodeError(f"holds {data[:60]!r}, which is no JSON ({error})", where=path, right="JSON") from None
-    return value
+def is_int(value: JsonValue) -> TypeGuard[int]:
+    """Whether it is a number that Kafka takes for an Int: whole, of 32 bits."""
+    return isinstance(value, int) and not isinstance(value, bool) and INT_MIN <= value <= INT_MAX

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from simzk.kafka.schemas.json_text import read_object, write
+from simzk.kafka.schemas.reading import LENIENT, Reading
 
 FAILURE = 1
 """The only event there is."""
@@ -19,10 +20,11 @@ def encode(broker: int) -> bytes:
     return write({"version": 1, "broker": broker, "event": FAILURE})
 
 
-def decode(path: str, data: bytes | None) -> int:
+def decode(path: str, data: bytes | None, reading: Reading = LENIENT) -> int:
     """The broker that says so; nobody looks at which event it is.
 
     Raises:
+        NoJsonError: it is no JSON, and passed over.
         ZnodeError: it cannot be used; path, field and why.
     """
-    return read_object(path, data).integer("broker")
+    return read_object(path, data, reading).integer("broker")

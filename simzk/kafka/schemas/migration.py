@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simzk.kafka.schemas.json_text import read_object, write
+from simzk.kafka.schemas.reading import LENIENT, Reading
 from simzk.partitions.scala_order import immutable_order
 from simzk.tuples import NamedTuple
 
@@ -37,15 +38,15 @@ def encode(migration: Migration, scala: Scala) -> bytes:
     return write({field: fields[field] for field in immutable_order(fields, scala)})
 
 
-def decode(path: str, data: bytes | None) -> Migration:
+def decode(path: str, data: bytes | None, reading: Reading = LENIENT) -> Migration:
     """Read how far it has come.
 
     Raises:
         ZnodeError: it cannot be used; path, field and why.
     """
-    fields = read_object(path, data)
-    if fields.integer("version") < 0:
-        raise fields.wrong("version", "0 or more")
+    fields = read_object(path, data, reading)
+    if fields.integer("version") != 0:
+        raise fields.wrong("version", "0")
     return Migration(
         fields.integer("kraft_controller_id"),
         fields.integer("kraft_controller_epoch"),

@@ -6,9 +6,10 @@ Unchanged from 0.8.1 to 3.9, but for `leader_recovery_state`, which 3.2 and late
 from __future__ import annotations
 
 from simzk.kafka.schemas.json_text import read_object, write_spaced
+from simzk.kafka.schemas.reading import LENIENT, Reading
 from simzk.kafka.topic_partition import LeaderAndIsr
 
-RECOVERING = 1
+RECOVERED, RECOVERING = 0, 1
 
 
 def encode(state: LeaderAndIsr) -> bytes:
@@ -35,21 +36,25 @@ def encode_spaced(state: LeaderAndIsr) -> bytes:
     return write_spaced(fields | {"leader_epoch": state.leader_epoch, "isr": list(state.isr)})
 
 
-def decode(path: str, data: bytes | None, version: int = 0) -> LeaderAndIsr:
+def decode(path: str, data: bytes | None, version: int = 0, reading: Reading = LENIENT) -> LeaderAndIsr:
     """Read a partition's state; `version` is the znode's dataVersion.
 
     Raises:
+        NoJsonError: it is no JSON: the real one takes it for a state that is not there.
         ZnodeError: it cannot be used; path, field and why.
     """
-    fields = read_object(path, data)
+    fields = read_object(path, data, reading)
+    recovery = fields.integer("leader_recovery_state", RECOVERED) if reading.recovery else RECOVERED
     state = LeaderAndIsr(
         leader=fields.integer("leader"),
         leader_epoch=fields.integer("leader_epoch"),
         isr=fields.integers("isr"),
         controller_epoch=fields.integer("controller_epoch"),
         version=version,
-        recovering=fields.integer("leader_recovery_state", 0) == RECOVERING,
+        recovering=recovery == RECOVERING,
     )
+    if recovery not in (RECOVERED, RECOVERING):
+        raise fields.wrong("leader_recovery_state", f"{RECOVERED} or {RECOVERING}")
     if any(member < 0 for member in state.isr):
         raise fields.wrong("isr", "ids of brokers")
     return state

@@ -10,12 +10,13 @@ Rules of the module (ScramFormatter, ScramCredentialUtils):
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 from typing import Final
 
 from simzk.errors import ConfigError, ZnodeError
+from simzk.kafka.schemas.java_numbers import parse_int
+from simzk.kafka.schemas.reading import shown
 from simzk.tuples import NamedTuple
 
 MECHANISMS: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
@@ -99,15 +100,20 @@ def decode(path: str, mechanism: str, value: str) -> ScramCredential:
     """
     parts = dict(part.partition("=")[::2] for part in value.split(","))
     if sorted(parts) != sorted(_FIELDS):
-        raise ZnodeError(f"field {mechanism} is {value!r}", where=path, right=",".join(f"{f}=..." for f in _FIELDS))
-    if not parts["iterations"].isdecimal():
         raise ZnodeError(
-            f"field {mechanism}.iterations is {parts['iterations']!r}", where=path, right="a decimal number"
+            f"field {mechanism} is {shown(value)}", where=path, right=",".join(f"{f}=..." for f in _FIELDS)
+        )
+    iterations = parse_int(parts["iterations"])
+    if iterations is None:
+        raise ZnodeError(
+            f"field {mechanism}.iterations is {shown(parts['iterations'])}", where=path, right="a decimal number"
         )
     keys = []
     for field in _FIELDS[:3]:
         try:
             keys.append(base64.b64decode(parts[field], validate=True))
-        except binascii.Error:
-            raise ZnodeError(f"field {mechanism}.{field} is {parts[field]!r}", where=path, right="base64") from None
-    return ScramCredential(keys[0], keys[1], keys[2], int(parts["iterations"]))
+        except ValueError:  # binascii.Error is one; so is what is not ASCII
+            raise ZnodeError(
+                f"field {mechanism}.{field} is {shown(parts[field])}", where=path, right="base64"
+            ) from None
+    return ScramCredential(keys[0], keys[1], keys[2], iterations)

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simzk.kafka.schemas.json_text import read_object, write, write_spaced
+from simzk.kafka.schemas.java_numbers import parse_int
+from simzk.kafka.schemas.json_text import JsonObject, read_object, write, write_spaced
+from simzk.kafka.schemas.reading import LENIENT, JsonValue, Reading
+from simzk.kafka.schemas.uuid import canonical_uuid
 from simzk.kafka.topic_partition import ReplicaAssignment
 from simzk.partitions.scala_order import Scala, immutable_order, mutable_order
 from simzk.tuples import NamedTuple
@@ -83,23 +86,46 @@ def encode_v3(topic: TopicZnode) -> bytes:
     return write(fields)
 
 
-def decode(path: str, data: bytes | None) -> TopicZnode:
+def decode(path: str, data: bytes | None, reading: Reading = LENIENT) -> TopicZnode:
     """Read a topic of any version.
 
-    The reader takes the maps as they come: a missing one is empty, and `version` is not looked at.
+    The reader takes the maps as they come: a missing one is empty, and `version` is not looked at. Of what moves only
+    partitions that are assigned are looked at.
 
     Raises:
+        NoJsonError: it is no JSON: the real one takes it for a topic without partitions.
         ZnodeError: it cannot be used; path, field and why.
     """
-    fields = read_object(path, data)
-    adding = fields.integers_by_partition("adding_replicas")
-    removing = fields.integers_by_partition("removing_replicas")
-    replicas = fields.integers_by_partition("partitions")
-    partitions = {
-        number: ReplicaAssignment(ids, adding.get(number, ()), removing.get(number, ()))
-        for number, ids in replicas.items()
-    }
-    return TopicZnode(partitions, fields.text("topic_id", "") or None)
+    fields = read_object(path, data, reading)
+    adding = fields.object("adding_replicas") if reading.reassignments else {}
+    removing = fields.object("removing_replicas") if reading.reassignments else {}
+    partitions = {}
+    for key, ids in fields.object("partitions").items():
+        number = parse_int(key)
+        if number is None or number < 0:
+            raise fields.wrong(f"partitions.{key}", "the number of a partition")
+        partitions[number] = ReplicaAssignment(
+            _brokers(fields, f"partitions.{key}", ids),
+            _brokers(fields, f"adding_replicas.{key}", adding.get(key, [])),
+            _brokers(fields, f"removing_replicas.{key}", removing.get(key, [])),
+        )
+    return TopicZnode(partitions, _topic_id(fields) if reading.topic_ids else None)
+
+
+def _brokers(fields: JsonObject, field: str, ids: JsonValue) -> tuple[int, ...]:
+    brokers = fields.integer_list(field, ids)
+    if any(broker < 0 for broker in brokers):
+        raise fields.wrong(field, "ids of brokers")
+    return brokers
+
+
+def _topic_id(fields: JsonObject) -> str | None:
+    if "topic_id" not in fields.fields:
+        return None
+    topic_id = canonical_uuid(fields.text("topic_id"))
+    if topic_id is None:
+        raise fields.wrong("topic_id", "22 characters of base64")
+    return topic_id
 
 
 def _by_partition(partitions: Mapping[int, ReplicaAssignment], part: str, scala: Scala) -> dict[str, list[int]]:

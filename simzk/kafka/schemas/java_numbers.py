@@ -1,0 +1,67 @@
+"""Numbers written as text, and sums of them, as Java reads and makes them (Integer.parseInt, Long.parseLong).
+
+Rules of the module:
+  - a sign may stand in front, zeros too; the digits may be those of any script that Java keeps in one `char` (up to
+    U+FFFF); nothing else may: no spaces, no underscores, no superscripts;
+  - what does not fit into 32 or 64 bits is no number;
+  - a sum that overflows goes on at the other end.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+INT_MIN, INT_MAX = -(2**31), 2**31 - 1
+LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
+_LAST_CHAR: Final = "\uffff"
+_LONGEST: Final = 4000
+"""More digits than this are not looked at one by one: Python refuses to; leading zeros are taken off before."""
+
+
+def parse_int(text: str) -> int | None:
+    """A whole number of 32 bits; None where Java throws a NumberFormatException.
+
+    >>> parse_int("-05"), parse_int("٣"), parse_int("²"), parse_int("2147483648"), parse_int(" 5")
+    (-5, 3, None, None, None)
+    """
+    return _within(text, INT_MIN, INT_MAX)
+
+
+def parse_long(text: str) -> int | None:
+    """A whole number of 64 bits; None where Java throws a NumberFormatException.
+
+    >>> parse_long("9223372036854775807"), parse_long("9223372036854775808"), parse_long("--5")
+    (9223372036854775807, None, None)
+    """
+    return _within(text, LONG_MIN, LONG_MAX)
+
+
+def is_count(text: str) -> bool:
+    """Whether it is a whole number of 64 bits from 0 on, as a configuration holds it.
+
+    >>> is_count("10000"), is_count("-1"), is_count("9" * 5000)
+    (True, False, False)
+    """
+    number = parse_long(text)
+    return number is not None and number >= 0
+
+
+def next_int(number: int) -> int:
+    """The number after one of 32 bits.
+
+    >>> next_int(2147483647)
+    -2147483648
+    """
+    return INT_MIN if number == INT_MAX else number + 1
+
+
+def _within(text: str, least: int, most: int) -> int | None:
+    digits = text[1:] if text[:1] in ("-", "+") else text
+    if not digits.isdecimal() or max(digits) > _LAST_CHAR:
+        return None
+    if len(digits) > _LONGEST:
+        digits = digits.lstrip("0")[:_LONGEST] or "0"
+    number = int(digits)
+    if text[0] == "-":
+        number = -number
+    return number if least <= number <= most else None
