@@ -1,39 +1,52 @@
-"""Kafka's own tools read what simulated brokers wrote, and simulated brokers do what the tools ask in ZooKeeper."""
+"""Kafka's own tools read what simulated brokers wrote, and simulated brokers do what the tools ask in ZooKeeper.
+
+Those of every line that can be told to work there (`--zookeeper`, 0.8.1 to 2.8): two in every CI run, all of them by
+`SIMZK_KAFKA_RELEASES=all`. ConsumerOffsetChecker asks brokers for their log ends and is none of these; what it reads in
+ZooKeeper, `ExportZkOffsets` reads alone.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 from typing import TYPE_CHECKING
 
 import pytest
 
+import simzk
 from tests.cli.test_serve import serving
 from tests.conformance.real_kafka.cluster import until
-from tests.conformance.real_kafka.releases import RELEASES, jars, why_not
+from tests.conformance.real_kafka.releases import RELEASES, Release, jars, releases, why_not
 from tests.conformance.real_kafka.tools import Tools
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-# The last of the releases of CI whose tools still talk to ZooKeeper.
-RELEASE = next(release for release in RELEASES if release.version == "2.4.1")
+OLDEST, LAST = (0, 8, 1), (2, 8, 99)
+WITH_TOOLS = [
+    release
+    for release in (releases() if "SIMZK_KAFKA_RELEASES" in os.environ else RELEASES)
+    if OLDEST <= release.number <= LAST
+    and ("SIMZK_KAFKA_RELEASES" in os.environ or release.version in ("0.8.2.2", "2.4.1"))
+]
 SCENARIO = """
 title = "Three brokers for Kafka's own tools"
 why = "What they read and write in ZooKeeper is what real brokers would."
 
 [cluster]
-version = "2.4"
+version = "{version}"
 controller = 1
 brokers = 3
+config = {{ "delete.topic.enable" = true }}
 
 [[step]]
 at = "1s"
 action = "create_topic"
 topic = "orders"
 assignment = [[1, 2, 3], [2, 3, 1]]
-config = { "retention.ms" = 1000 }
+config = {{ "retention.ms" = 1000 }}
 
 [[step]]
 within = "60s"
@@ -48,9 +61,10 @@ Rows = dict[int, tuple[str, str, str]]
 class Operator(Tools):
     """An operator with Kafka's tools, at the ZooKeeper of a simulated cluster."""
 
-    def __init__(self, folder: Path, port: int) -> None:
-        super().__init__(RELEASE, jars(RELEASE), folder)
-        self.address = ("--zookeeper", f"127.0.0.1:{port}")
+    def __init__(self, release: Release, folder: Path, port: int) -> None:
+        super().__init__(release, jars(release), folder)
+        self.server = f"127.0.0.1:{port}"
+        self.address = ("--zookeeper", self.server)
 
     def topics(self, *arguments: object) -> str:
         return self.tool("kafka.admin.TopicCommand", arguments=(*self.address, *arguments))
@@ -66,29 +80,60 @@ class Operator(Tools):
         what = ("--reassignment-json-file", file, *arguments)
         return self.tool("kafka.admin.ReassignPartitionsCommand", arguments=(*self.address, *what))
 
+    def configure(self, topic: str, setting: str) -> None:
+        """Set one key: up to 0.8.2 by the tool for topics."""
+        if self.release.number < (0, 9):
+            self.topics("--alter", "--topic", topic, "--config", setting)
+            return
+        entity = ("--entity-type", "topics", "--entity-name", topic)
+        configure = (*self.address, "--alter", *entity, "--add-config", setting)
+        self.tool("kafka.admin.ConfigCommand", arguments=configure)
+        said = self.tool("kafka.admin.ConfigCommand", arguments=(*self.address, "--describe", *entity))
+        assert setting in said
+
+    def acls(self, *arguments: object) -> str:
+        """The tool for authorizations, which knows ZooKeeper alone."""
+        authorizer = ("kafka.security.authorizer.AclAuthorizer", "kafka.security.auth.SimpleAclAuthorizer")
+        chosen = next(name for name in authorizer if name in self.classes)
+        where = ("--authorizer", chosen, "--authorizer-properties", f"zookeeper.connect={self.server}")
+        return self.tool("kafka.admin.AclCommand", arguments=(*where, *arguments))
+
+    def shell(self, command: str) -> str:
+        """The ZooKeeper shell that comes with the release; one that is given its command by words may not wait."""
+        given = f"{command}\nquit\n"
+        return self.tool("org.apache.zookeeper.ZooKeeperMain", arguments=("-server", self.server), given=given)
+
 
 @pytest.fixture
-def operator(tmp_path: Path) -> Iterator[Operator]:
+def operator(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Operator]:
+    release: Release = request.param
     scenario = tmp_path / "three.toml"
-    scenario.write_text(SCENARIO)
+    scenario.write_text(
+        SCENARIO.format(version=".".join(release.version.split(".")[: 3 if release.number < (1,) else 2]))
+    )
     with serving("--kafka", str(scenario), "--port", "0") as process:
-        found = Operator(tmp_path, process.port)
+        found = Operator(release, tmp_path, process.port)
         until(lambda: "orders" in found.topics("--list").split(), lambda: "the topic is not there")
+        until(lambda: len(found.described("orders")) == 2, lambda: found.topics("--describe"))
         yield found
 
 
 @pytest.mark.java
 @pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
 @pytest.mark.xdist_group("real_kafka")
+@pytest.mark.parametrize("operator", WITH_TOOLS, indirect=True, ids=lambda release: release.version)
 def test_tools_read_what_simulated_brokers_wrote_and_are_obeyed(operator: Operator) -> None:
+    number = operator.release.number
     assert operator.described("orders") == {0: ("1", "1,2,3", "1,2,3"), 1: ("2", "2,3,1", "2,3,1")}
     assert "retention.ms=1000" in operator.topics("--describe", "--topic", "orders")
+    assert re.search(r"\[1, 2, 3\]", operator.shell("ls /brokers/ids"))
 
     operator.topics("--create", "--topic", "made", "--replica-assignment", "3:1,1:2")
     made = {0: ("3", "3,1", "3,1"), 1: ("1", "1,2", "1,2")}
     until(lambda: operator.described("made") == made, lambda: str(operator.described("made")))
-    operator.topics("--alter", "--topic", "made", "--partitions", 3, "--replica-assignment", "3:1,1:2,2:3")
-    grown = made | {2: ("2", "2,3", "2,3")}
+    operator.topics("--alter", "--topic", "made", "--partitions", 3)
+    third = ("3", "3,2", "3,2") if number < (0, 10) else ("2", "2,3", "2,3")  # from an id, and from its position
+    grown = made | {2: third}
     until(lambda: operator.described("made") == grown, lambda: str(operator.described("made")))
 
     operator.reassignment("--execute")
@@ -101,11 +146,50 @@ def test_tools_read_what_simulated_brokers_wrote_and_are_obeyed(operator: Operat
     operator.tool("kafka.admin.PreferredReplicaLeaderElectionCommand", arguments=operator.address)
     until(lambda: operator.described("orders")[0][0] == "3", lambda: str(operator.described("orders")))
 
-    entity = ("--entity-type", "topics", "--entity-name", "made")
-    configure = (*operator.address, "--alter", *entity, "--add-config", "retention.ms=5")
-    operator.tool("kafka.admin.ConfigCommand", arguments=configure)
-    said = operator.tool("kafka.admin.ConfigCommand", arguments=(*operator.address, "--describe", *entity))
-    assert "retention.ms=5" in said
+    operator.configure("made", "retention.ms=5")
+    assert "retention.ms=5" in operator.topics("--describe", "--topic", "made")
 
-    operator.topics("--delete", "--topic", "made")
-    until(lambda: "made" not in operator.topics("--list").split(), lambda: operator.topics("--list"))
+    if number >= (0, 9):
+        rule = ("--allow-principal", "User:alice", "--operation", "Read", "--topic", "made")
+        operator.acls("--add", *rule)
+        assert "User:alice has Allow permission for operations: Read from hosts: *" in operator.acls("--list").replace(
+            "(principal=User:alice, host=*, operation=READ, permissionType=ALLOW)",
+            "User:alice has Allow permission for operations: Read from hosts: *",
+        )
+        operator.acls("--remove", "--force", *rule)
+        assert "User:alice" not in operator.acls("--list")
+
+    if number >= (0, 8, 2):  # the tool of 0.8.1 deletes znodes itself
+        operator.topics("--delete", "--topic", "made")
+        until(lambda: "made" not in operator.topics("--list").split(), lambda: operator.topics("--list"))
+
+
+@pytest.mark.java
+@pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
+@pytest.mark.xdist_group("real_kafka")
+@pytest.mark.parametrize(
+    "release", [release for release in WITH_TOOLS if release.number < (0, 11)], ids=lambda release: release.version
+)
+def test_the_old_consumers_offsets_are_exported_and_imported(release: Release, tmp_path: Path) -> None:
+    line = ".".join(release.version.split(".")[:3])
+    with simzk.KafkaCluster(line, 3, seed=1) as cluster, simzk.ZooKeeperServer() as server:
+        cluster.create_topic("orders", assignment={0: [1, 2], 1: [2, 3]})
+        cluster.run_until_quiet()
+        cluster.produce("orders", 0, 7)
+        cluster.produce("orders", 1, 9)
+        cluster.consumer("billing", {"orders": 1}, consumer_id="c1", config={"auto.offset.reset": "smallest"})
+        cluster.run_for(130)  # auto.commit.interval.ms is a minute
+        client = server.client()
+        client.start()
+        for path, node in cluster.tree.walk():
+            if path != "/" and not path.startswith("/zookeeper"):
+                client.create(path, node.data or b"")
+        tools = Tools(release, jars(release), tmp_path)
+        out = tmp_path / "offsets"
+        where = ("--zkconnect", server.hosts)
+        tools.tool("kafka.tools.ExportZkOffsets", arguments=(*where, "--group", "billing", "--output-file", out))
+        exported = sorted(out.read_text().split())
+        assert exported == [f"/consumers/billing/offsets/orders/{offset}" for offset in ("0:7", "1:9")]
+        out.write_text(out.read_text().replace("/0:7", "/0:3"))
+        tools.tool("kafka.tools.ImportZkOffsets", arguments=(*where, "--input-file", out))
+        assert client.get("/consumers/billing/offsets/orders/0")[0] == b"3"

@@ -37,16 +37,16 @@ class Tools:
         self.release = release
         self.jars = jars
         self.folder = folder
-        self._classes = {
+        self.classes = {
             name.removesuffix(".class").replace("/", ".")
-            for jar in jars.glob("kafka*.jar")
+            for jar in (*jars.glob("kafka*.jar"), *jars.glob("zookeeper*.jar"))
             for name in zipfile.ZipFile(jar).namelist()
         }
         (folder / "log4j.properties").write_text(LOG4J)
 
     def tool(self, *classes: str, arguments: tuple[object, ...], given: str = "") -> str:
         """Run the first of these classes that the release has, to its end; return what it said on stdout."""
-        main = next(name for name in classes if name in self._classes)
+        main = next(name for name in classes if name in self.classes)
         return self._run([*self._java(), main], arguments, given)
 
     def source(self, file: Path, *arguments: object) -> None:
