@@ -70,7 +70,7 @@ def decode(path: str, data: bytes | None, reading: Reading = LENIENT) -> int:
     except ZnodeError as error:
         bare = parse_int((data or b"").decode(errors="replace"))
         if bare is None:
-            raise ZnodeError(error.what, where=path, right="a JSON object with brokerid, or a bare number") from None
+            raise ZnodeError(error.what, where=path, right=f"{error.right}, or a bare number") from None
         return bare
 
 

@@ -79,7 +79,9 @@ def _beans(path: str, partitions: list[JsonValue]) -> Iterator[JsonObject | None
             raise _unfit(entry, "topic", "a string")
         if replicas is not None and not isinstance(replicas, list):
             raise _unfit(entry, "replicas", "a list of whole numbers of 32 bits")
-        fitting: dict[str, JsonValue] = {"partition": _number(entry, "partition"), "replicas": replicas}
+        fitting: dict[str, JsonValue] = {"partition": _number(entry, "partition")}
+        if "replicas" in entry.fields:
+            fitting["replicas"] = replicas
         if topic is not None:
             fitting["topic"] = topic if isinstance(topic, str) else json.dumps(topic)
         yield JsonObject(path, fitting, f"partitions[{index}].")
