@@ -70,13 +70,21 @@ def _connection(connection: ConnectionReport, *, brief: bool) -> Answer:
 
 
 def _connections(report: Report) -> Answer:
-    connections = [_connection(connection, brief=False) for connection in report.connections]
-    return {"connections": connections, "secure_connections": []}
+    return _told_connections(report, brief=False)
+
+
+def _told_connections(report: Report, *, brief: bool) -> Answer:
+    plain, secure = (
+        [_connection(connection, brief=brief) for connection in report.connections if connection.is_secure == securely]
+        for securely in (False, True)
+    )
+    return {"connections": plain, "secure_connections": secure}
 
 
 def _connection_stat_reset(report: Report) -> Answer:
     for connection in report.connections:
-        connection.statistics.reset()
+        if not connection.is_secure:  # the real server's is as forgetful [V]
+            connection.statistics.reset()
     return {}
 
 
@@ -167,8 +175,7 @@ def _server_stats(report: Report) -> Answer:
 
 
 def _stats(report: Report) -> Answer:
-    connections = [_connection(connection, brief=True) for connection in report.connections]
-    return {**_server_stats(report), "connections": connections, "secure_connections": []}
+    return {**_server_stats(report), **_told_connections(report, brief=True)}
 
 
 def _stat_reset(report: Report) -> Answer:

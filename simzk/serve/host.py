@@ -66,7 +66,7 @@ class Link:
         self.subject = ""  # of the client's certificate, where it showed one
         self.sent = 0  # messages, replies and events alike
         self.last_zxid = -1  # of the last of them
-        self.wire = ServerConnection(host.server.config.max_buffer_bytes)
+        self.wire = ServerConnection(host.server.config.longest_request_bytes)
         self.connection: Connection | None = None
         self.session_id = 0  # of the session that this connection has or asks for; 0 as long as there is none
         self.paused = False

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote, urlsplit
 from zlib import crc32
 
-from simzk.serve.tcp import bind, name_of
+from simzk.serve.addresses import bind, name_of, peer_of
 from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -324,7 +324,7 @@ class _Connection(asyncio.Protocol):
             self._send(nothing(HTTPStatus.NOT_IMPLEMENTED), head)
             return
         parts = urlsplit(head.target)
-        address = self._transport.get_extra_info("peername")[0]
+        address = peer_of(self._transport)[0]
         request = Request(head.method, parts.path, parts.query, head.headers, body, address)
         self._send(self._server.answer(request), head)
 

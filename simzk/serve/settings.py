@@ -17,6 +17,7 @@ from simzk.zookeeper.config import ServerConfig
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from simzk.serve.connection_throttle import Throttle
     from simzk.serve.tls import Tls
     from simzk.serve.zoo_cfg_members import Belonging
 
@@ -44,13 +45,16 @@ class Settings(NamedTuple):
         backlog: how many connections may wait to be accepted.
         max_connections_per_address: of one client's address; 0 or less for any number (maxClientCnxns).
         max_connections: in all; 0 for any number (maxCnxns).
+        throttle: how many sessions may be asked for in how short a time; None for any number.
         silence_ms: how long a connection may ask for nothing (nio.sessionlessCnxnTimeout).
         whitelist: the four-letter words that are answered (4lw.commands.whitelist).
         data_directory: where the tree is kept; None for in memory only (dataDir).
         log_directory: where its logs are kept if not there too (dataLogDir).
         storage: how they are kept.
         secure_port: a port beside `port` that TLS secures (secureClientPort); without it `tls` secures `port` itself.
+        secure_address: the interface of that port; None for the one of `port`.
         tls: how; None for no TLS.
+        unifies_ports: whether `port` speaks both plainly and by TLS (client.portUnification).
         admin_address: the interface of the AdminServer.
         admin_port: its port, 0 for any free one; None for no AdminServer.
         admin_path: where its commands are found (admin.commandURL).
@@ -79,6 +83,7 @@ class Settings(NamedTuple):
     backlog: int = 1024
     max_connections_per_address: int = 0
     max_connections: int = 0
+    throttle: Throttle | None = None
     silence_ms: int = 10_000
     whitelist: frozenset[str] = ALL_WORDS
     data_directory: Path | None = None
@@ -100,7 +105,9 @@ class Settings(NamedTuple):
     upgrades_sessions: bool = False
     read_only: bool = False
     secure_port: int | None = None
+    secure_address: str | None = None
     tls: Tls | None = None
+    unifies_ports: bool = False
     server: ServerConfig = ServerConfig(extended_types=True)
     text: str | None = None
     belonging: Belonging | None = None

@@ -1,10 +1,10 @@
-"""A ZooKeeper on a TCP port: listener, timers, and what it tells of itself.
+"""A ZooKeeper on TCP ports: timers, the disk, and what it tells of itself.
 
 Rules of this module:
   - everything of it runs on one event loop, which somebody else runs: `simzk serve` in its main thread,
     `simzk.ZooKeeperServer` in a thread of its own;
   - nothing polls: a timer stands only where the server's next deadline is, and only on wall time;
-  - the socket is bound by `bind`, which fails at once and clearly; what connects before `start` waits in the backlog;
+  - a port is bound when the server is made, which fails at once and clearly (connection_factory.py);
   - with a data directory nothing is sent before what it acknowledges is on disk; what several connections ask in one
     turn of the loop is written together.
 
@@ -14,19 +14,18 @@ Source of the behaviour: NIOServerCnxnFactory, ZooKeeperServer.
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
 import struct
 import threading
 import time
-from collections import Counter
+from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
-from simzk.errors import ConfigError, SimzkError
+from simzk.errors import SimzkError
+from simzk.serve.addresses import bind
 from simzk.serve.alarm import Alarm
 from simzk.serve.clock import Clock, WallClock
+from simzk.serve.connection_factory import ConnectionFactory
 from simzk.serve.host import Host
-from simzk.serve.tcp_connection import TcpConnection
 from simzk.wire.statistics import Report, ServerStatistics
 from simzk.wire.words import DEFAULT_TRACE_MASK, SET_TRACE_MASK, TRACE_MASK_BYTES
 from simzk.zookeeper.server import Server
@@ -34,35 +33,13 @@ from simzk.zookeeper.server import Server
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from simzk.serve.connection_throttle import ConnectionThrottle
     from simzk.serve.data_directory import DataDirectory
     from simzk.serve.directory_reader import Loss
     from simzk.serve.ensemble_tcp import EnsembleTcp
     from simzk.serve.settings import Settings
+    from simzk.serve.tcp_connection import TcpConnection
     from simzk.wire.prometheus import Family
-
-
-def bind(address: str, port: int, backlog: int) -> socket.socket:
-    """A listening socket.
-
-    Raises:
-        ConfigError: the port is taken, or the address is none of this machine's.
-    """
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    try:
-        return socket.create_server((address, port), family=family, backlog=backlog)
-    except OverflowError as error:
-        raise ConfigError(f"cannot listen there: {error}", where=f"{address or '0.0.0.0'}:{port}") from error
-    except OSError as error:
-        # asyncio and socket add the address to the reason, which is told before it; a name that is none has no errno.
-        told = str(error.strerror or error).partition(" (while")[0]
-        reason = os.strerror(error.errno) if error.errno is not None and error.errno > 0 else told
-        raise ConfigError(f"cannot listen there: {reason}", where=f"{address or '0.0.0.0'}:{port}") from error
-
-
-def name_of(listener: socket.socket) -> str:
-    """Where a socket listens, as clients write it."""
-    address, port = listener.getsockname()[:2]
-    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
 class TcpServer:
@@ -82,36 +59,52 @@ class TcpServer:
     def __init__(self, settings: Settings, clock: Clock) -> None:
         self.settings = settings
         self.clock = clock
-        self._tls = settings.tls.context() if settings.tls is not None else None
-        self._listener = bind(settings.address, settings.port, settings.backlog)
-        self._secure: socket.socket | None = None
         self.directory: DataDirectory | None = None
+        self._factories: list[ConnectionFactory] = []
         try:
-            if settings.secure_port is not None:
-                self._secure = bind(settings.address, settings.secure_port, settings.backlog)
+            self._listen(settings)
             server = self._load(settings)
         except BaseException:
-            self._close_listeners()
+            for factory in self._factories:
+                factory.close()
             raise
         self.host = self._watched(Host(server, clock, pump=self._send_durably if self.directory is not None else None))
         self._alarm = Alarm(self.host)
-        self.hosts = name_of(self._listener)
-        self.secure_hosts = name_of(self._secure) if self._secure is not None else ""
-        self.name = ",".join(map(name_of, self._listeners))
-        self.port: int = self._listener.getsockname()[1]
-        self.secure_port: int = self._secure.getsockname()[1] if self._secure is not None else -1
+        first, *others = self._factories
+        self.hosts, self.secure_hosts = first.name, ",".join(factory.name for factory in others)
+        self.name = ",".join(factory.name for factory in self._factories)
+        self.port, self.secure_port = first.port, others[0].port if others else -1
         self.statistics = ServerStatistics()
+        self.throttle = self._new_throttle()
         self.trace_mask = DEFAULT_TRACE_MASK
         self.thread_id = 0
         self.failure: Exception | None = None
         self.on_failure: Callable[[], None] = lambda: None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._accepting: list[asyncio.Server] = []
-        self._connections: dict[TcpConnection, None] = {}
-        self._by_address: Counter[str] = Counter()
         self._after_flush: list[Callable[[], None]] = []
         self._started_ns = time.monotonic_ns()
         self._sweep_ms: int | None = None
+
+    def _listen(self, settings: Settings) -> None:
+        """Take the ports: where there is a secure one beside it, the first is open to all."""
+        tls = settings.tls.context() if settings.tls is not None else None
+        first_tls = tls if settings.secure_port is None or settings.unifies_ports else None
+        listener = bind(settings.address, settings.port, settings.backlog)
+        self._factories.append(ConnectionFactory(self, listener, first_tls, plain=settings.unifies_ports))
+        if settings.secure_port is not None:
+            address = settings.address if settings.secure_address is None else settings.secure_address
+            listener = bind(address, settings.secure_port, settings.backlog)
+            self._factories.append(ConnectionFactory(self, listener, tls))
+
+    def _new_throttle(self) -> ConnectionThrottle | None:
+        if self.settings.throttle is None:
+            return None
+        import random
+
+        from simzk.serve.connection_throttle import ConnectionThrottle
+
+        now_ms, local = self.clock.now_ms(), self.settings.local_sessions
+        return ConnectionThrottle(self.settings.throttle, now_ms, random.random, local_sessions=local)
 
     def _watched(self, host: Host) -> Host:
         """A host that tells this server's loop what faults ask of it."""
@@ -133,32 +126,18 @@ class TcpServer:
         self._loop = asyncio.get_running_loop()
         self._alarm.start(self._loop)
         self.thread_id = threading.get_ident()
-        for listener in self._listeners:
-            # Where there is a secure port beside it, the first is open to all.
-            tls = self._tls if listener is self._secure or self._secure is None else None
-            accepting = await self._loop.create_server(
-                lambda: TcpConnection(self), sock=listener, backlog=self.settings.backlog, ssl=tls
-            )
-            self._accepting.append(accepting)
+        for factory in self._factories:
+            await factory.start()
         self.arm()
-
-    @property
-    def _listeners(self) -> list[socket.socket]:
-        return [self._listener, *([self._secure] if self._secure is not None else [])]
-
-    def _close_listeners(self) -> None:
-        for listener in self._listeners:
-            listener.close()
 
     def stop(self) -> None:
         """Refuse new connections, cut those that are open, and put the last of the data on disk; on the loop."""
-        for accepting in self._accepting:
-            accepting.close()
-        self._close_listeners()
+        for factory in self._factories:
+            factory.close()
         self._alarm.cancel()
         self.host.close()
-        for connection in list(self._connections):
-            connection.abort()
+        for factory in self._factories:
+            factory.abort()
         self._close_directory()
 
     def _close_directory(self) -> None:
@@ -212,22 +191,10 @@ class TcpServer:
 
     # Connections
 
-    def admit(self, connection: TcpConnection) -> bool:
-        """Whether one more connection of its address is let in."""
-        self._connections[connection] = None
-        self._by_address[connection.peer[0]] += 1
-        of_address, in_all = self.settings.max_connections_per_address, self.settings.max_connections
-        if 0 < of_address < self._by_address[connection.peer[0]]:
-            return False
-        return in_all <= 0 or len(self._connections) <= in_all
-
-    def forget(self, connection: TcpConnection) -> None:
-        """A connection is gone."""
-        del self._connections[connection]
-        address = connection.peer[0]
-        self._by_address[address] -= 1
-        if not self._by_address[address]:
-            del self._by_address[address]
+    @property
+    def connections(self) -> list[TcpConnection]:
+        """Those of all ports."""
+        return list(chain.from_iterable(factory.connections for factory in self._factories))
 
     def when_silent(self, callback: Callable[[], None]) -> asyncio.TimerHandle | None:
         """Call back when a connection that asked for nothing has had its time; on virtual time it may wait (§1.3)."""
@@ -243,7 +210,7 @@ class TcpServer:
         self.host.resume(session_id)
 
     def _go_on(self) -> None:
-        for connection in list(self._connections):
+        for connection in self.connections:
             connection.go_on()
 
     def _send_durably(self) -> None:
@@ -283,8 +250,8 @@ class TcpServer:
         """Whether a four-letter word is whitelisted."""
         return word in self.settings.whitelist
 
-    def answer_word(self, word: str, rest: bytes) -> bytes:
-        """What a four-letter word says; `rest` is what followed it."""
+    def answer_word(self, word: str, rest: bytes, *, securely: bool) -> bytes:
+        """What a four-letter word says; `rest` is what followed it, and `securely` by which port it came."""
         self.statistics.packets_received += 1
         if not self.is_allowed(word):
             return f"{word} is not executed because it is not in the whitelist.\n".encode()
@@ -294,7 +261,7 @@ class TcpServer:
         from simzk.wire.four_letter_words import answer  # not loaded by a server that nobody asks
 
         with self.host.lock:
-            return answer(word, self.report()).encode()
+            return answer(word, self.report()._replace(is_asked_securely=securely)).encode()
 
     def report(self) -> Report:
         """Everything that monitoring commands tell; hold the host's lock while it is read."""
@@ -306,7 +273,7 @@ class TcpServer:
         return Report(
             server=self.host.server,
             statistics=self.statistics,
-            connections=[connection.report() for connection in self._connections],
+            connections=[connection.report() for connection in self.connections],
             settings=self._conf(),
             environment=environment(self.host.server.config.rules.build),
             properties=system_properties(settings.text or ""),
@@ -324,6 +291,7 @@ class TcpServer:
             provider=self._provider(),
             process=self._process(),
             open_files=open_files(),
+            drop_chance=self.throttle.drop_chance if self.throttle is not None else 0.0,
         )
 
     def _provider(self) -> Literal["default", "prometheus", "null"]:

@@ -21,7 +21,8 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING
 
-from simzk.wire.server_connection import Incoming
+from simzk.serve.addresses import peer_of, written
+from simzk.wire.server_connection import Incoming, ProtocolProblem
 from simzk.wire.statistics import ConnectionReport, ConnectionStatistics
 from simzk.wire.words import SET_TRACE_MASK, TRACE_MASK_BYTES, WORD_BYTES, is_word
 from simzk.zookeeper.requests import ConnectRequest
@@ -29,6 +30,7 @@ from simzk.zookeeper.requests import ConnectRequest
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from simzk.serve.connection_factory import ConnectionFactory
     from simzk.serve.host import Link
     from simzk.serve.tcp import TcpServer
     from simzk.wire.server_connection import Received
@@ -45,10 +47,12 @@ class TcpConnection(asyncio.Protocol):
 
     Args:
         server: whose connection it is.
+        factory: the port by which it came.
     """
 
-    def __init__(self, server: TcpServer) -> None:
+    def __init__(self, server: TcpServer, factory: ConnectionFactory) -> None:
         self._server = server
+        self._factory = factory
         self._host = server.host
         self._transport: asyncio.Transport | None = None
         self._link: Link | None = None
@@ -73,8 +77,8 @@ class TcpConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        self.peer = transport.get_extra_info("peername")[:2]
-        if not self._server.admit(self):
+        self.peer = peer_of(transport)
+        if not self._factory.admit(self):
             self._server.statistics.rejected += 1
             transport.abort()
             return
@@ -92,7 +96,7 @@ class TcpConnection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
         self._stop_waiting()
-        self._server.forget(self)
+        self._factory.forget(self)
         if self._link is not None:
             self._host.hang_up(self._link)
             self._link = None
@@ -118,8 +122,23 @@ class TcpConnection(asyncio.Protocol):
         self._heard_ms = self._server.now_ms()
         self._server.statistics.bytes_received += len(data)
         with self._host.lock:
-            self._queue.extend(link.wire.receive_data(data))
+            received = link.wire.receive_data(data)
+            if link.connection is None and not self._is_let_in(received):
+                return
+            self._queue.extend(received)
             self.go_on()
+
+    def _is_let_in(self, received: Sequence[Received]) -> bool:
+        """Whether what came first of a connection is heard: a session may be asked for too soon after others."""
+        throttle = self._server.throttle
+        if throttle is None or not received or not isinstance(received[0], ConnectRequest):
+            return True
+        if throttle.lets_in(received[0], self._server.now_ms()):
+            return True
+        self._server.statistics.rejected += 1
+        assert self._transport is not None, "asyncio hands no data to a connection that is gone"
+        self._transport.close()
+        return False
 
     def _greet(self, data: bytes) -> bytes:
         """The bytes of a session, or nothing as long as they may be a word."""
@@ -138,7 +157,7 @@ class TcpConnection(asyncio.Protocol):
             assert self._transport is not None
             self._transport.pause_reading()
             self._reading = False
-            self._transport.write(self._server.answer_word(word.decode(), rest))
+            self._transport.write(self._server.answer_word(word.decode(), rest, securely=self._factory.is_secure))
             self._transport.close()
         return b""
 
@@ -210,9 +229,12 @@ class TcpConnection(asyncio.Protocol):
         if isinstance(first, ConnectRequest):
             self._stop_waiting()
             self._server.arm()
-            total.note_connect(first, latency_ms)
+            throttle = self._server.throttle
+            total.note_connect(first, latency_ms, throttle.deficit if throttle is not None else 0)
         elif self._host.server.next_sweep_ms is not None:
             self._server.arm_for_sweep()
+        if isinstance(last, ProtocolProblem) and 0 < last.length <= self._host.server.config.max_buffer_bytes:
+            total.large_rejected += 1
         total.note_requests([one.request.__class__ for one in batch if one.__class__ is Incoming], latency_ms)
         total.packets_received += count
         total.latency.note(latency_ms, count)
@@ -277,7 +299,8 @@ class TcpConnection(asyncio.Protocol):
         interval_ms = self._server.settings.silence_ms  # the real server looks after idle ones in steps of this
         timeout_ms = connection.timeout_ms if connection is not None else interval_ms
         return ConnectionReport(
-            address=f"{self.peer[0]}:{self.peer[1]}",
+            address=written(self.peer),
+            is_secure=self._factory.is_secure,
             reading=self._reading,
             queued=len(self._queue),
             statistics=self.statistics,

@@ -29,6 +29,7 @@ from simzk.wire.words import DEFAULT_WHITELIST
 from simzk.zookeeper.config import ServerConfig
 
 if TYPE_CHECKING:
+    from simzk.serve.connection_throttle import Throttle
     from simzk.serve.zoo_cfg_members import Belonging
 
 DEFAULT_MAX_CONNECTIONS = 60
@@ -41,7 +42,8 @@ DEFAULT_PROTOCOL = "TLSv1.3"
 LEAST_SNAPSHOTS = 3
 _DYNAMIC = "dynamicConfigFile"
 _OF_MEMBERS = ("server.", "group", "weight")
-_PARTS = ("settings", "server", "storage", "tls", "file")
+_PARTS = ("settings", "server", "storage", "tls", "throttle", "file")
+_LARGE_REQUEST_BYTES = 100 * 1024 * 1024
 
 
 def read_zoo_cfg(path: Path) -> Settings:
@@ -158,6 +160,7 @@ class _File:
             "server": self._server(),
             "storage": self._storage(),
             "metrics": self._metrics(),
+            "throttle": self._throttle(),
             "counts": file.get("metrics_provider") != NO_METRICS,
             "text": self._text,
         }
@@ -169,13 +172,16 @@ class _File:
             if address in self._entries and port not in self._entries:
                 raise ConfigError(f"{address} is set, but {port} is not", where=self._where(address), right=port)
         if "secure_port" in settings:
-            settings["tls"] = self._tls()
+            settings["tls"] = self._tls("secureClientPort")
+            settings["secure_address"] = file.get("secure_address", "")
             if "port" not in settings:
-                settings["port"] = settings.pop("secure_port")
-                settings["address"] = file.get("secure_address", "")
-            elif file.get("secure_address", settings.get("address", "")) != settings.get("address", ""):
-                where = self._where("secureClientPortAddress")
-                raise ConfigError("both ports are on one interface", where=where, right="clientPortAddress, or absent")
+                settings["port"], settings["address"] = settings.pop("secure_port"), settings.pop("secure_address")
+        elif settings.get("unifies_ports", False):
+            if "certificate" in self._read["tls"]:
+                settings["tls"] = self._tls("client.portUnification")
+            else:
+                settings["unifies_ports"] = False
+                self._note("client.portUnification", "without ssl.keyStore.location it changes nothing")
         self._obey_own_line()
         if "port" not in settings:
             raise ConfigError("clientPort is not set", where=self._name, right="clientPort=PORT")
@@ -215,22 +221,21 @@ class _File:
                 )
         settings["port"], settings["address"] = port, address
 
-    def _tls(self) -> Tls:
-        where, tls = self._where("secureClientPort"), self._read["tls"]
+    def _tls(self, key: str) -> Tls:
+        """How it speaks TLS, as `key` asks for."""
+        where, tls = self._where(key), self._read["tls"]
         if "certificate" not in tls:
             raise ConfigError("a secure port needs a key", where=where, right="ssl.keyStore.location=FILE")
         if "authorities" not in tls and tls.get("client_auth", "need") != "none":
-            self._note(
-                "secureClientPort", "without ssl.trustStore.location only clients of public authorities are known"
-            )
-        for key, kind in (("ssl.keyStore", "key_store_type"), ("ssl.trustStore", "trust_store_type")):
-            location = f"{key}.location"
+            self._note(key, "without ssl.trustStore.location only clients of public authorities are known")
+        for store, kind in (("ssl.keyStore", "key_store_type"), ("ssl.trustStore", "trust_store_type")):
+            location = f"{store}.location"
             if (
                 location in self._entries
                 and kind not in tls
                 and Path(self._entries[location].value).suffix not in STORES
             ):
-                right = f"{key}.type, or a name that ends with {', '.join(STORES)}"
+                right = f"{store}.type, or a name that ends with {', '.join(STORES)}"
                 raise ConfigError("its name does not say what it is", where=self._where(location), right=right)
         scheme = self._read["file"].get("tls_scheme", "x509")
         if scheme != "x509" and f"authProvider.{scheme}" not in self._entries:
@@ -247,6 +252,7 @@ class _File:
             **{"tick_time_ms": DEFAULT_TICK_MS, **asked},
             x509=x509,
             providers=frozenset(file.get("schemes", ())),
+            large_request_bytes=self._large_request_bytes(),
             required_schemes=self._required_schemes(),
             super_users=frozenset(file.get("super_users", ())),
         )
@@ -267,6 +273,21 @@ class _File:
             raise ConfigError("nothing is enforced", where=where, right="enforce.auth.schemes=SCHEME,...")
         required: tuple[str, ...] = file["enforced"]
         return required
+
+    def _large_request_bytes(self) -> int | None:
+        """A request that is alone may be as long as all large ones together, and as one that is not large."""
+        threshold: int | None = self._read["file"].get("large_threshold")
+        return (
+            None if threshold is None else max(threshold, self._read["file"].get("large_bytes", _LARGE_REQUEST_BYTES))
+        )
+
+    def _throttle(self) -> Throttle | None:
+        asked = self._read["throttle"]
+        if not asked.get("tokens", 0):
+            return None
+        from simzk.serve.connection_throttle import Throttle
+
+        return Throttle(**asked)
 
     def _storage(self) -> Storage:
         asked = self._read["storage"]

@@ -27,8 +27,8 @@ class Key(NamedTuple):
     Attributes:
         name: the field.
         read: the value for it.
-        of: whose field: of "settings", "server" (ServerConfig), "storage" (Storage), "tls", or of the "file" only,
-            for something that zoo_cfg.py puts together.
+        of: whose field: of "settings", "server" (ServerConfig), "storage" (Storage), "tls", "throttle" (Throttle), or
+            of the "file" only, for something that zoo_cfg.py puts together.
     """
 
     name: str
@@ -46,6 +46,19 @@ KEYS = {
     # How much of whom
     "maxClientCnxns": Key("max_connections_per_address", values.integer),
     "maxCnxns": Key("max_connections", values.loose_integer),
+    "largeRequestThreshold": Key("large_threshold", values.large_threshold, "file"),
+    "largeRequestMaxBytes": Key("large_bytes", values.loose_positive, "file"),
+    "connection_throttle_tokens": Key("tokens", values.loose_integer, "throttle"),
+    "connection_throttle_fill_time": Key("fill_time_ms", values.fill_time, "throttle"),
+    "connection_throttle_fill_count": Key("fill_count", values.loose_integer, "throttle"),
+    "connection_throttle_freeze_time": Key("freeze_time_ms", values.loose_integer, "throttle"),
+    "connection_throttle_drop_increase": Key("drop_increase", values.double, "throttle"),
+    "connection_throttle_drop_decrease": Key("drop_decrease", values.double, "throttle"),
+    "connection_throttle_decrease_ratio": Key("decrease_ratio", values.double, "throttle"),
+    "connection_throttle_weight_enabled": Key("weighs", values.loose_boolean, "throttle"),
+    "connection_throttle_global_session_weight": Key("global_weight", values.loose_positive, "throttle"),
+    "connection_throttle_local_session_weight": Key("local_weight", values.loose_positive, "throttle"),
+    "connection_throttle_renew_session_weight": Key("renew_weight", values.loose_positive, "throttle"),
     "nio.sessionlessCnxnTimeout": Key("silence_ms", values.loose_positive),
     "4lw.commands.whitelist": Key("whitelist", values.words),
     # Where it keeps what
@@ -78,6 +91,7 @@ KEYS = {
     "ssl.protocol": Key("protocol", values.text, "tls"),
     "ssl.enabledProtocols": Key("protocols", values.names, "tls"),
     "ssl.ciphersuites": Key("ciphers", values.names, "tls"),
+    "client.portUnification": Key("unifies_ports", values.loose_boolean),
     "ssl.authProvider": Key("tls_scheme", values.text, "file"),
     # What is monitored
     "admin.enableServer": Key("admin_enabled", values.not_false, "file"),
@@ -128,9 +142,8 @@ KEYS = {
     "letAnySaslUserDoX": Key("", values.absent("nothing: an ACL names who may do what"), "file"),
     "admin.portUnification": Key("", values.never("false, or absent: the AdminServer speaks HTTP"), "file"),
     "admin.forceHttps": Key("", values.never("false, or absent: the AdminServer speaks HTTP"), "file"),
-    "client.portUnification": Key("", values.never("false, or absent: a port speaks TLS or it does not"), "file"),
-    "ssl.crl": Key("", values.never("false, or absent: revoked certificates are not looked up"), "file"),
-    "ssl.ocsp": Key("", values.never("false, or absent: revoked certificates are not looked up"), "file"),
+    "ssl.crl": Key("", values.never("false, or absent: lists of revoked certificates are not fetched"), "file"),
+    "ssl.ocsp": Key("", values.never("false, or absent: nobody is asked about certificates"), "file"),
     "ssl.clientHostnameVerification": Key("", values.never("false, or absent: clients are not looked up"), "file"),
 }
 

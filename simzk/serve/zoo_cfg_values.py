@@ -98,6 +98,29 @@ def loose_positive(value: str) -> int:
     return number
 
 
+def large_threshold(value: str) -> int | None:
+    """ZooKeeperServer.setLargeRequestThreshold; None for no limit."""
+    number = loose_integer(value)
+    if number == 0 or number < -1:
+        raise DoubtError("more than 0, or -1", taken_for=None)
+    return None if number == -1 else number
+
+
+def fill_time(value: str) -> int:
+    """With less than 1 ms BlueThrottle divides by nothing whenever a session is asked for."""
+    number = loose_integer(value)
+    if number <= 0:
+        raise ValueError("more than 0")
+    return number
+
+
+def double(value: str) -> float:
+    """Double.parseDouble, but that a number ends here as it does elsewhere."""
+    if re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", value) is None:
+        raise ValueError("a number")
+    return float(value)
+
+
 def loose_port(value: str) -> int:
     number = loose_integer(value)
     if not 0 <= number <= 65535:

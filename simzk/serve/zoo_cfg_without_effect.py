@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 _ENSEMBLE = "it is about servers of an ensemble that talk to each other; here they share one history in one process"
 _THREADS = "it sizes Java's threads, queues or buffers; here one thread handles each request as it is read"
-_AT_ONCE = "it holds requests back that wait; here each is handled as it is read, and none waits for another"
+_AT_ONCE = (
+    "it holds requests back while others are under way, or answers -127 to who has waited for them; here each is"
+    " handled as it is read, and none waits for another"
+)
 _CACHE = "it sizes a cache, which changes no answer"
 _WATCHES = "it chooses how watches are kept in Java; they are told the same"
 _NETTY = "it is about Java's transport and TLS library"
@@ -157,8 +160,6 @@ WITHOUT_EFFECT = {
     **dict.fromkeys(
         (
             "globalOutstandingLimit",
-            "largeRequestMaxBytes",
-            "largeRequestThreshold",
             "request_throttle_max_requests",
             "request_throttle_stall_time",
             "request_throttle_drop_stale",
@@ -166,17 +167,6 @@ WITHOUT_EFFECT = {
             "request_stale_connection_check",
             "request_stale_latency_check",
             "throttled_op_wait_time",
-            "connection_throttle_tokens",
-            "connection_throttle_fill_time",
-            "connection_throttle_fill_count",
-            "connection_throttle_freeze_time",
-            "connection_throttle_drop_increase",
-            "connection_throttle_drop_decrease",
-            "connection_throttle_decrease_ratio",
-            "connection_throttle_weight_enabled",
-            "connection_throttle_global_session_weight",
-            "connection_throttle_local_session_weight",
-            "connection_throttle_renew_session_weight",
         ),
         WithoutEffect(_AT_ONCE),
     ),

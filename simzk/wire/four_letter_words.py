@@ -62,6 +62,11 @@ def _srvr(report: Report) -> str:
     return _version_lines(report) + _server_lines(report)
 
 
+def _listed(report: Report) -> list[ConnectionReport]:
+    """The connections of the port by which a word came [V]."""
+    return [connection for connection in report.connections if connection.is_secure == report.is_asked_securely]
+
+
 def _connection(connection: ConnectionReport, details: str) -> str:
     statistics = connection.statistics
     counts = f"queued={connection.queued},recved={statistics.packets_received},sent={statistics.packets_sent}"
@@ -84,16 +89,16 @@ def _details(connection: ConnectionReport) -> str:
 
 
 def _stat(report: Report) -> str:
-    clients = "".join(_connection(connection, "") for connection in report.connections)
+    clients = "".join(_connection(connection, "") for connection in _listed(report))
     return f"{_version_lines(report)}Clients:\n{clients}\n{_server_lines(report)}"
 
 
 def _cons(report: Report) -> str:
-    return "".join(_connection(connection, _details(connection)) for connection in report.connections) + "\n"
+    return "".join(_connection(connection, _details(connection)) for connection in _listed(report)) + "\n"
 
 
 def _crst(report: Report) -> str:
-    for connection in report.connections:
+    for connection in _listed(report):
         connection.statistics.reset()
     return "Connection stats reset.\n"
 

@@ -54,6 +54,7 @@ class BadLengthError(MalformedError):
 
     def __init__(self, length: int, frames: list[bytes]) -> None:
         super().__init__(f"a frame of {length} bytes")
+        self.length = length
         self.frames = frames
 
 

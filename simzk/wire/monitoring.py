@@ -98,6 +98,7 @@ def counters(report: Report) -> dict[str, int]:
         "connection_rejected": statistics.rejected,
         "connection_request_count": statistics.connection_requests,
         "connection_revalidate_count": statistics.revalidations,
+        "large_requests_rejected": statistics.large_rejected,
         "prep_processor_request_queued": statistics.requests,
         "response_bytes": statistics.response_bytes,
         "restore_error_count": statistics.restore_errors,
@@ -122,6 +123,7 @@ def summaries(report: Report) -> dict[str, Summary]:
     known = {
         "readlatency": report.statistics.read_latency,
         "updatelatency": report.statistics.update_latency,
+        "connection_token_deficit": report.statistics.token_deficit,
         **{name: triggered[kind] for name, kind in _TRIGGERED.items() if kind in triggered},
         **report.disk,
     }
@@ -203,7 +205,7 @@ def _own_gauges(report: Report) -> dict[str, str | int | float]:
         "packets_sent": statistics.packets_sent,
         "packets_received": statistics.packets_received,
         "max_client_response_size": statistics.greatest_response_bytes,
-        "connection_drop_probability": 0.0,
+        "connection_drop_probability": report.drop_chance,
         "watch_count": watch_count(report),
         "auth_failed_count": 0,
         "min_latency": statistics.latency.minimum_ms,

@@ -79,9 +79,15 @@ class Incoming(NamedTuple):
 
 
 class ProtocolProblem(NamedTuple):
-    """Bytes after which the server closes the connection without an answer."""
+    """Bytes after which the server closes the connection without an answer.
+
+    Attributes:
+        reason: what is wrong with them.
+        length: that a frame of them has, where it is that.
+    """
 
     reason: str
+    length: int = 0
 
 
 Received = req.ConnectRequest | Incoming | ProtocolProblem
@@ -136,7 +142,7 @@ class ServerConnection:
         try:
             frames = self._frames.receive(data)
         except BadLengthError as bad:
-            frames, problem = bad.frames, ProtocolProblem(str(bad))
+            frames, problem = bad.frames, ProtocolProblem(str(bad), bad.length)
         for frame in frames:
             try:
                 received.append(self._decode(frame))

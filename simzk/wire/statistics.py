@@ -117,6 +117,8 @@ class ServerStatistics:
         dropped: connections that their clients ended.
         rejected: connections beyond maxClientCnxns.
         expired_silent: connections that asked for nothing in time.
+        large_rejected: requests too long for all large ones together (largeRequestMaxBytes).
+        token_deficit: how many tokens of the throttle of connections were gone when a session was asked for.
         snapshots_limited, restores_limited: what the AdminServer refused as too often.
         restore_errors: restores that it could not do.
     """
@@ -128,6 +130,7 @@ class ServerStatistics:
         "event_bytes",
         "expired_silent",
         "greatest_response_bytes",
+        "large_rejected",
         "last_response_bytes",
         "latency",
         "least_response_bytes",
@@ -140,12 +143,13 @@ class ServerStatistics:
         "restores_limited",
         "revalidations",
         "snapshots_limited",
+        "token_deficit",
         "update_latency",
     )
 
     def __init__(self) -> None:
         self.latency = Latency()
-        self.read_latency, self.update_latency = Summary(), Summary()
+        self.read_latency, self.update_latency, self.token_deficit = Summary(), Summary(), Summary()
         self.reset()
 
     def reset(self) -> None:
@@ -154,14 +158,15 @@ class ServerStatistics:
         self.last_response_bytes = self.least_response_bytes = self.greatest_response_bytes = _NO_RESPONSE
         self.response_bytes = self.event_bytes = self.bytes_received = 0
         self.connection_requests = self.revalidations = 0
-        self.dropped = self.rejected = self.expired_silent = 0
+        self.dropped = self.rejected = self.expired_silent = self.large_rejected = 0
         self.snapshots_limited = self.restores_limited = self.restore_errors = 0
-        for latency in (self.latency, self.read_latency, self.update_latency):
-            latency.reset()
+        for measured in (self.latency, self.read_latency, self.update_latency, self.token_deficit):
+            measured.reset()
 
-    def note_connect(self, request: req.ConnectRequest, latency_ms: int) -> None:
+    def note_connect(self, request: req.ConnectRequest, latency_ms: int, token_deficit: int) -> None:
         """A session was asked for: a new one is an update."""
         self.connection_requests += 1
+        self.token_deficit.note(token_deficit)
         if request.session_id:
             self.revalidations += 1
         else:
@@ -248,6 +253,7 @@ class ConnectionReport(NamedTuple):
 
     Attributes:
         address: the client's, as "127.0.0.1:35104".
+        is_secure: whether it came by a port that TLS secures.
         reading: whether requests of it are read at this moment.
         queued: requests read and not yet handled.
         statistics: its counters.
@@ -257,6 +263,7 @@ class ConnectionReport(NamedTuple):
     """
 
     address: str
+    is_secure: bool
     reading: bool
     queued: int
     statistics: ConnectionStatistics
@@ -289,7 +296,9 @@ class Report(NamedTuple):
         open_files: file descriptors in use, and how many there may be; -1 where the platform does not tell.
         provider: how numbers are told: "default", "prometheus", or "null" for not at all (metricsProvider.className).
         process: what is told of the process, by "prometheus" only.
+        drop_chance: of being cut off by the throttle of connections.
         place: of a server of an ensemble, its place in it.
+        is_asked_securely: whether a word came by a port that TLS secures: words list the connections of their own port.
     """
 
     server: Server
@@ -309,7 +318,9 @@ class Report(NamedTuple):
     date_of: Callable[[int], str]
     disk: Mapping[str, Summary]
     open_files: tuple[int, int]
+    drop_chance: float = 0.0
     place: Place | None = None
+    is_asked_securely: bool = False
     slow_fsync_ms: int = 1000
     provider: Literal["default", "prometheus", "null"] = "default"
     process: Sequence[Family] = ()

@@ -21,6 +21,8 @@ class ServerConfig(NamedTuple):
         max_session_timeout_ms: the longest timeout granted; twenty ticks where None.
         server_id: the first byte of session ids (myid; 1 for a standalone server).
         max_buffer_bytes: the largest request frame (jute.maxbuffer).
+        large_request_bytes: how long all large requests under way may be together, which one of them is here; None for
+            any length (largeRequestMaxBytes, where there is a largeRequestThreshold).
         extended_types: whether TTL nodes may be made (zookeeper.extendedTypesEnabled).
         super_digest: "super:" and the digest of who may do everything, or None (superDigest).
         skip_acl: whether ACLs are kept but not looked at (zookeeper.skipACL).
@@ -52,6 +54,7 @@ class ServerConfig(NamedTuple):
     max_session_timeout_ms: int | None = None
     server_id: int = 1
     max_buffer_bytes: int = 0xFFFFF
+    large_request_bytes: int | None = None
     extended_types: bool = False
     super_digest: str | None = None
     skip_acl: bool = False
@@ -92,6 +95,12 @@ class ServerConfig(NamedTuple):
             ConfigError: a version that is not simulated.
         """
         return rules_of(self.version)
+
+    @property
+    def longest_request_bytes(self) -> int:
+        """The largest request frame that is taken."""
+        large = self.large_request_bytes
+        return self.max_buffer_bytes if large is None else min(self.max_buffer_bytes, large)
 
     def clamp_timeout(self, asked_ms: int) -> int:
         """The session timeout granted to a client that asks for `asked_ms` (§1.3)."""

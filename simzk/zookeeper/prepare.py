@@ -154,7 +154,7 @@ def _check_flags(flags: int, ttl_ms: int, asker: Asker) -> Flags:
     kind = FLAGS.get(flags)
     if kind is None or flags > asker.rules.last_flags:
         raise RefusedError(Code.BAD_ARGUMENTS)
-    if kind.ttl and ttl_ms == NO_TTL and not asker.config.rules.demands_ttls:
+    if kind.ttl and ttl_ms == NO_TTL and not asker.rules.demands_ttls:
         return kind
     if kind.ttl and not asker.config.extended_types:
         raise RefusedError(Code.UNIMPLEMENTED)
@@ -281,8 +281,7 @@ def _prepare_check(request: req.Check, asker: Asker, find: Find) -> txns.CheckTx
 
 def _prepare_reconfig(request: req.Reconfig, asker: Asker, find: Find) -> txns.TreeRecord:
     # A standalone server has no members to change (§1.5).
-    config = asker.config
-    is_disabled = config.rules.enables_reconfig and not config.reconfig_enabled
+    is_disabled = asker.rules.enables_reconfig and not asker.config.reconfig_enabled
     raise RefusedError(Code.RECONFIG_DISABLED if is_disabled else Code.UNIMPLEMENTED)
 
 

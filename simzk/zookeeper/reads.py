@@ -83,7 +83,7 @@ class Reader:
         return node.stat()
 
     def get_acl(self, connection: Connection, request: req.GetACL) -> tuple[tuple[ACL, ...], Stat]:
-        if not connection.asker.config.rules.hides_secrets:
+        if not connection.asker.rules.hides_secrets:
             node = self._existing(request.path)
             return node.acl, node.stat()
         node = self._readable(connection, request.path, _TO_GET_ACL)
@@ -150,7 +150,7 @@ class Reader:
         No ACL is asked for these events, and they carry no zxid. A null among the paths ends it half-way, but where
         nothing is looked up: a persistent watch is left at it.
         """
-        since, by_kind = request.relative_zxid, connection.asker.config.rules.resumes_by_kind
+        since, by_kind = request.relative_zxid, connection.asker.rules.resumes_by_kind
         for path in map(_looked_up, _paths(request.data)):
             node = self.tree.find(path)
             if node is None:

@@ -49,7 +49,8 @@ def four_letter_word(port: int, word: bytes) -> bytes:
     return answer
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port that nobody has at this moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -110,7 +111,7 @@ class RealZooKeeper:
             shutil.copytree(self._boot_from, self.data_directory)
         log = self._log = directory / "log"
         for _ in range(5):
-            self.port = _free_port()
+            self.port = free_port()
             self._process = self._launch(directory, log)
             if self._serves():
                 self._stack.callback(self._end)

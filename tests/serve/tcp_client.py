@@ -11,16 +11,19 @@ from simzk.zookeeper.replies import Closed, ConnectResponse, Reply, WatchedEvent
 from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
+    import ssl
     from types import TracebackType
 
 Message = ConnectResponse | Reply | WatchedEvent | Closed
 
 
 class TcpClient:
-    """One connection to a port of this machine."""
+    """One connection to a port of this machine, secured where there is a context for that."""
 
-    def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), PATIENCE_S)
+    def __init__(self, port: int, host: str = "127.0.0.1", tls: ssl.SSLContext | None = None) -> None:
+        self.socket = socket.create_connection((host, port), PATIENCE_S)
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_hostname="localhost")
         self.wire = ClientConnection()
         self._xid = 0
         self._read: list[Message] = []
@@ -83,9 +86,9 @@ class TcpClient:
         self.socket.close()
 
 
-def word(port: int, text: bytes) -> str:
+def word(port: int, text: bytes, host: str = "127.0.0.1", tls: ssl.SSLContext | None = None) -> str:
     """What a four-letter word says."""
-    with TcpClient(port) as client:
+    with TcpClient(port, host, tls) as client:
         client.socket.sendall(text)
         return client.rest().decode()
 

@@ -327,7 +327,7 @@ def test_a_connection_that_is_over_is_freed_without_the_garbage_collector(server
         with TcpClient(server.port) as client:
             client.connect()
             assert isinstance(server._tcp, TcpServer)
-            (connection,) = server._tcp._connections
+            (connection,) = server._tcp.connections
             gone = weakref.ref(connection)
             del connection
             client.ask(req.GetData("/", True))

@@ -197,8 +197,9 @@ TAKEN = {
         admin.snapshot.enabled metricsProvider.exportJvmInfo sessionRequireClientSASLAuth localSessionsEnabled
         localSessionsUpgradingEnabled quorumListenOnAllIPs syncEnabled standaloneEnabled sslQuorum portUnification
         sslQuorumReloadCertFiles quorum.auth.enableSasl quorum.auth.serverRequireSasl quorum.auth.learnerRequireSasl
-        multiAddress.enabled multiAddress.reachabilityCheckEnabled jvm.pause.monitor""",
-    "false": """enforce.auth.enabled admin.portUnification admin.forceHttps client.portUnification ssl.crl ssl.ocsp
+        multiAddress.enabled multiAddress.reachabilityCheckEnabled jvm.pause.monitor client.portUnification
+        connection_throttle_weight_enabled""",
+    "false": """enforce.auth.enabled admin.portUnification admin.forceHttps ssl.crl ssl.ocsp
         ssl.clientHostnameVerification emulate353TTLNodes""",
     "no": "skipACL forceSync",
     "3": "electionAlg snapCount autopurge.snapRetainCount",

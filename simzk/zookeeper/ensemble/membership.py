@@ -189,13 +189,13 @@ def _host_and_ports(text: str) -> list[str]:
     host, bracket, rest = text[1:].partition("]")
     if not bracket or (rest and rest[0] != ":"):
         raise RefusedError(Code.BAD_ARGUMENTS)
-    return [_as_java(host), *(rest[1:].split(":") if rest else ())]
+    return [as_java(host), *(rest[1:].split(":") if rest else ())]
 
 
-def _as_java(host: str) -> str:
+def as_java(host: str) -> str:
     """An IPv6 address as Inet6Address writes it: eight groups, none left out [V]; other text as it is.
 
-    >>> _as_java("::1")
+    >>> as_java("::1")
     '0:0:0:0:0:0:0:1'
     """
     try:

@@ -1,0 +1,84 @@
+"""Addresses of listeners and of who connects to them, as Java's server has them.
+
+Rules of this module:
+  - a listener on all interfaces takes IPv4 and IPv6 alike, however that was asked for, and is called 0.0.0.0;
+  - an IPv4 client of such a listener has its IPv4 address; an IPv6 address is eight groups.
+
+Source of the behaviour: java.net's dual-stack sockets, InetAddress.getHostAddress, InetSocketAddress.toString.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import TYPE_CHECKING
+
+from simzk.errors import ConfigError
+
+if TYPE_CHECKING:
+    import asyncio
+
+ANY_HOST = "0.0.0.0"
+_ANY_HOST_6 = "::"
+_EVERYWHERE = frozenset({"", ANY_HOST, _ANY_HOST_6})
+_MAPPED = "::ffff:"
+
+
+def bind(address: str, port: int, backlog: int) -> socket.socket:
+    """A listening socket; an empty address is every interface's.
+
+    Raises:
+        ConfigError: the port is taken, or the address is none of this machine's.
+    """
+    dual = address in _EVERYWHERE and socket.has_dualstack_ipv6()
+    host = _ANY_HOST_6 if dual else address
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=backlog, dualstack_ipv6=dual)
+    except OverflowError as error:
+        raise ConfigError(f"cannot listen there: {error}", where=f"{address or ANY_HOST}:{port}") from error
+    except OSError as error:
+        # asyncio and socket add the address to the reason, which is told before it; a name that is none has no errno.
+        told = str(error.strerror or error).partition(" (while")[0]
+        reason = os.strerror(error.errno) if error.errno is not None and error.errno > 0 else told
+        raise ConfigError(f"cannot listen there: {reason}", where=f"{address or ANY_HOST}:{port}") from error
+
+
+def name_of(listener: socket.socket) -> str:
+    """Where a socket listens, as clients write it."""
+    address, port = listener.getsockname()[:2]
+    if address == _ANY_HOST_6:
+        address = ANY_HOST
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+def peer_of(transport: asyncio.BaseTransport) -> tuple[str, int]:
+    """Address and port of who has connected."""
+    address, port = transport.get_extra_info("peername")[:2]
+    return as_java(address), port
+
+
+def as_java(address: str) -> str:
+    """An address as a server in Java has it.
+
+    >>> as_java("127.0.0.1"), as_java("::ffff:127.0.0.1"), as_java("::1")
+    ('127.0.0.1', '127.0.0.1', '0:0:0:0:0:0:0:1')
+    """
+    if ":" not in address:
+        return address
+    if address.startswith(_MAPPED) and "." in address:
+        return address.removeprefix(_MAPPED)
+    # Not loaded by a server that only IPv4 clients ask.
+    from simzk.zookeeper.ensemble.membership import as_java
+
+    return as_java(address)
+
+
+def written(peer: tuple[str, int]) -> str:
+    """An address and its port as Java writes them.
+
+    >>> written(("0:0:0:0:0:0:0:1", 40)), written(("127.0.0.1", 40))
+    ('[0:0:0:0:0:0:0:1]:40', '127.0.0.1:40')
+    """
+    address, port = peer
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"

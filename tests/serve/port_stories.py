@@ -1,0 +1,147 @@
+"""What clients are told at a server's ports, plain, secure or both, of a real server and of ours alike."""
+
+from __future__ import annotations
+
+import json
+import re
+import ssl
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from simzk.zookeeper import requests as req
+from simzk.zookeeper.replies import Closed, ConnectResponse, Reply
+from tests.serve.http_client import fetch
+from tests.serve.tcp_client import TcpClient, word
+
+FILES = Path(__file__).parent / "data" / "tls"
+KEYS = {
+    "ssl.keyStore.location": str(FILES / "server-and-key.pem"),
+    "ssl.trustStore.location": str(FILES / "authority.pem"),
+}
+IPV4, IPV6 = "127.0.0.1", "::1"
+
+
+def client_tls() -> ssl.SSLContext:
+    """A client's end, with the certificate of client.pem."""
+    context = ssl.create_default_context(cafile=str(FILES / "authority.pem"))
+    context.load_cert_chain(FILES / "client.pem", FILES / "client.key")
+    return context
+
+
+def asks_for_session(client: TcpClient, session_id: int = 0) -> bool:
+    """Whether a client gets an answer to its request for a session."""
+    client.socket.sendall(client.wire.connect(req.ConnectRequest(0, 0, 20_000, session_id, bytes(16), False)))
+    answer = client.next()
+    assert isinstance(answer, ConnectResponse | Closed)
+    return isinstance(answer, ConnectResponse)
+
+
+def tell_of_limits(port: int, secure_port: int) -> dict[str, list[bool]]:
+    """Who of three at each port is let in."""
+    tls = client_tls()
+    with ExitStack() as stack:
+
+        def is_let_in(at: int, context: ssl.SSLContext | None) -> bool:
+            try:
+                return asks_for_session(stack.enter_context(TcpClient(at, IPV4, context)))
+            except ConnectionError:
+                return False
+
+        return {
+            "plain": [is_let_in(port, None) for _ in range(3)],
+            "secure": [is_let_in(secure_port, tls) for _ in range(3)],
+        }
+
+
+def tell_of_ports(port: int, secure_port: int, admin_port: int) -> dict[str, Any]:
+    """What words and commands list, of two plain clients and a secure one, and after resets."""
+    tls = client_tls()
+    told: dict[str, Any] = {}
+    with TcpClient(port) as one, TcpClient(port) as two, TcpClient(secure_port, IPV4, tls) as three:
+        clients = {"one": one, "two": two, "three": three}
+        names = {client.socket.getsockname()[1]: name for name, client in clients.items()}
+        for client in clients.values():
+            client.connect(20_000)
+            assert client.ask(req.Exists("/", False)).error == 0
+
+        def listed(text: str) -> list[tuple[str, int]]:
+            found = re.findall(r":(\d+)\[\d\]\(queued=\d+,recved=(\d+)", text)
+            return sorted((names[int(at)], int(count)) for at, count in found if int(at) in names)
+
+        def commanded(name: str) -> dict[str, list[tuple[str, int]]]:
+            body = json.loads(fetch(admin_port, f"/commands/{name}")[2])
+            return {
+                key: sorted(
+                    (names[int(one["remote_socket_address"].rpartition(":")[2])], one["packets_received"])
+                    for one in body[key]
+                )
+                for key in ("connections", "secure_connections")
+            }
+
+        told["cons"] = listed(word(port, b"cons"))
+        told["cons, securely"] = listed(word(secure_port, b"cons", IPV4, tls))
+        told["stat, securely"] = listed(word(secure_port, b"stat", IPV4, tls))
+        told["commands"] = commanded("connections"), commanded("stats")
+        told["alive"] = re.findall(r"zk_num_alive_connections\t(\d+)", word(port, b"mntr"))
+        fetch(admin_port, "/commands/connection_stat_reset")
+        told["after the command"] = commanded("connections")
+        word(secure_port, b"crst", IPV4, tls)
+        told["after the word"] = commanded("connections")
+    return told
+
+
+def tell_of_both(port: int) -> list[object]:
+    """What a port that speaks plainly and by TLS tells of who its clients are; and who does neither is cut off."""
+    told: list[object] = []
+    for context in (None, client_tls()):
+        with TcpClient(port, IPV4, context) as client:
+            client.connect(20_000)
+            told.append(client.ask(req.WhoAmI()).body)
+        told.append(word(port, b"ruok", IPV4, context))
+    for nonsense in (b"\x16\x03\x01\xff", b"\x15" * 16, b"\x00\x00\x00\x01\x00"):
+        with TcpClient(port) as client:
+            client.socket.sendall(nonsense)
+            client.socket.shutdown(1)
+            told.append(b"ZooKeeper" in client.rest())
+    return told
+
+
+def tell_of_addresses(port: int) -> list[object]:
+    """What a port that is open on every interface tells clients of both kinds of addresses."""
+    told: list[object] = []
+    for host in (IPV4, IPV6):
+        with TcpClient(port, host) as client:
+            client.connect(20_000)
+            told.append(client.ask(req.WhoAmI()).body)
+            acl = (req.ACL(31, req.Id("ip", f"{host}/{32 if host == IPV4 else 128}")),)
+            path = "/four" if host == IPV4 else "/six"
+            told.append(client.ask(req.Create(path, b"", acl, 0)).error)
+            told += [client.ask(req.GetData(name, False)).error for name in ("/four", "/six")]
+            assert client.ask(req.Delete(path, -1)).error == 0
+            address = client.socket.getsockname()[:2]
+            shown = next(line for line in word(port, b"cons").splitlines() if f":{address[1]}[" in line)
+            told.append(shown.partition(f":{address[1]}[")[0])
+    return told
+
+
+def tell_of_throttle(port: int) -> list[bool]:
+    """Who gets a session of seven who ask in a row, the last of them for one that there is not."""
+    told = []
+    for at in range(7):
+        with TcpClient(port) as client:
+            told.append(asks_for_session(client, 77 if at == 6 else 0))
+    return told
+
+
+def tell_of_large_requests(port: int) -> list[object]:
+    """What requests of growing length are answered."""
+    told: list[object] = []
+    for length in (10, 300, 600, 1200):
+        with TcpClient(port) as client:
+            client.connect(20_000)
+            client.send(req.Create("/" + "x" * length, b"", req.OPEN_ACL, 0))
+            answer = client.next()
+            told.append(answer.error if isinstance(answer, Reply) else "closed")
+    told += re.findall(r"zk_large_requests_rejected\t(\d+)", word(port, b"mntr"))
+    return told
