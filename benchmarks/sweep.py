@@ -1,11 +1,13 @@
-"""The sweep of every single-broker failure over a million partitions: Spark on one core and on two, and no Spark.
+"""Failure sets over a million partitions: Spark with one task and with two, a bare process, a bare pool of two.
 
-    python -m benchmarks.sweep [--json OUT] [--partitions N] [--brokers N] [--rounds N]
+    python -m benchmarks.sweep [--json OUT] [--partitions N] [--brokers N] [--fail KIND:N] [--rounds N]
 
-Beside the sweep stand what it is made of: drawing the layout, loading it from Parquet (columns read, every row
-checked), making it ready (its index, the settled cluster), and the failures themselves in a bare process. On Spark the
-start of the session and the first sweep, in which Java warms up and each worker loads the layout, are shown apart from
-the later sweeps; a sweep there includes writing its files and finding the ten worst. All arms must give equal tables.
+The default is all 4,950 pairs of 100 brokers. Beside the sweep stand what it is made of: drawing the layout, loading it
+from Parquet (columns read, every row checked), making it ready (its index, the settled cluster), and writing the
+columns that the workers map. A bare process, and each of a pool, maps those files and computes the same slices. On
+Spark the start of the session and the first sweep, in which Java warms up, are shown apart from the later ones; a sweep
+there includes writing all its tables. All arms must give equal tables. Of the workers the most memory of their own and
+the most that they map is told: what is mapped is there once, however many map it.
 """
 
 from __future__ import annotations
@@ -14,9 +16,13 @@ import argparse
 import json
 import statistics
 import time
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -26,15 +32,15 @@ from benchmarks.machine import machine
 from simzk.partitions.failure_sets import FailureSpec
 from simzk.partitions.layouts import brokers_in_racks, generate_layout, read_layout, write_layout
 from simzk.partitions.what_if import WhatIf
-from simzk.pipeline.outcomes import failure_batches, failures_table
+from simzk.pipeline.outcomes import slice_batches, slice_schema
 from simzk.pipeline.session import spark_session
-from simzk.pipeline.sweep import plan_sweep, run_sweep
+from simzk.pipeline.sweep import MOST_SETS_PER_TASK, plan_sweep, run_sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-SPECS = (FailureSpec("brokers", 1),)
 MASTERS = ("local[1]", "local[2]")
+POOL = 2
 
 Figures = dict[str, float]
 
@@ -51,37 +57,92 @@ def median_s(act: Callable[[], object], rounds: int) -> float:
     return round(statistics.median(seconds(act) for _ in range(rounds)), 4)
 
 
-def bare_figures(layout: Path, brokers: int, rounds: int) -> Figures:
-    """The parts of a sweep in this process, in seconds."""
+_mapped: dict[Path, WhatIf] = {}
+
+
+def compute(folder: Path, specs: tuple[FailureSpec, ...], bounds: tuple[int, int]) -> pa.Table:
+    """A slice of the sets, in whichever process is asked."""
+    if folder not in _mapped:
+        _mapped[folder] = WhatIf.load(folder)
+    return pa.Table.from_batches(slice_batches(_mapped[folder], specs, *bounds), schema=slice_schema())
+
+
+def bare_figures(layout: Path, columns: Path, specs: tuple[FailureSpec, ...], rounds: int) -> tuple[Figures, pa.Table]:
+    """The parts of a sweep, and the sweep in one process and in a pool, in seconds; and its table `failures`."""
     loaded = read_layout(layout)
     what_if = WhatIf(loaded)
-    return {
-        "columns_read_s": median_s(lambda: pq.read_table(layout), rounds),
-        "layout_loaded_s": median_s(lambda: read_layout(layout), rounds),
-        "made_ready_s": median_s(lambda: WhatIf(loaded), rounds),
-        "failures_s": median_s(lambda: list(failure_batches(what_if, SPECS, 0, brokers)), rounds),
-    }
+    columns.mkdir()
+    what_if.save(columns)
+    sets = sum(spec.size(loaded.brokers) for spec in specs)
+    slices = list(pairwise([*range(0, sets, MOST_SETS_PER_TASK), sets]))
+    act = partial(compute, columns, specs)
+    with ProcessPoolExecutor(POOL) as pool:
+        list(pool.map(act, [(0, 1)] * POOL))  # each has begun
+        figures = {
+            "columns_read_s": median_s(lambda: pq.read_table(layout), rounds),
+            "layout_loaded_s": median_s(lambda: read_layout(layout), rounds),
+            "made_ready_s": median_s(lambda: WhatIf(loaded), rounds),
+            "columns_written_s": median_s(lambda: what_if.save(columns), rounds),
+            "columns_bytes": sum(file.stat().st_size for file in columns.iterdir()),
+            "one_process_s": median_s(lambda: [act(bounds) for bounds in slices], rounds),
+            f"pool_of_{POOL}_s": median_s(lambda: list(pool.map(act, slices)), rounds),
+        }
+    told = pa.concat_tables(map(act, slices))["failure"].combine_chunks()
+    rows = pa.Table.from_batches([pa.RecordBatch.from_struct_array(told.drop_null())])
+    return figures, rows.sort_by("failure_set")
 
 
-def spark_figures(master: str, layout: Path, scratch: Path, expected: pa.Table, rounds: int) -> Figures:
-    """A session's start, its first sweep and the median of the later ones, in seconds."""
+def spark_figures(
+    master: str, layout: Path, specs: tuple[FailureSpec, ...], scratch: Path, expected: pa.Table, rounds: int
+) -> Figures:
+    """A session's start, its first sweep and the median of the later ones, in seconds; and the workers' memory."""
     begun_s = time.perf_counter()
     with spark_session(master) as spark:
         started_s = time.perf_counter() - begun_s
         sweeps_s = []
-        for number in range(rounds + 1):
-            out = scratch / f"{master}-{number}"
-            plan = plan_sweep(layout, SPECS, out)
-            sweeps_s.append(seconds(partial(run_sweep, spark, plan)))
-            assert pq.read_table(out / "failures").sort_by("failure_set").equals(expected), f"{master} differs"
+        with watched_memory() as most:
+            for number in range(rounds + 1):
+                out = scratch / f"{master}-{number}"
+                plan = plan_sweep(layout, specs, out)
+                sweeps_s.append(seconds(partial(run_sweep, spark, plan)))
+                found = pq.read_table(out / "failures").sort_by("failure_set")
+                assert found.equals(expected.cast(found.schema)), f"{master} differs"
     return {
         "session_started_s": round(started_s, 3),
         "first_sweep_s": round(sweeps_s[0], 3),
         "sweep_s": round(statistics.median(sweeps_s[1:]), 3),
+        **most,
     }
 
 
-def measure(partitions: int, brokers: int, rounds: int) -> dict[str, object]:
+@contextmanager
+def watched_memory() -> Iterator[dict[str, float]]:
+    """The most that any one of PySpark's worker processes has of its own, and maps from files, meanwhile."""
+    most = {"worker_own_bytes": 0.0, "worker_mapped_bytes": 0.0}
+    over = Event()
+
+    def watch() -> None:
+        while not over.wait(0.1):
+            for status in Path("/proc").glob("[0-9]*/status"):
+                try:
+                    if b"pyspark.daemon" not in (status.parent / "cmdline").read_bytes():
+                        continue
+                    lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
+                except OSError:
+                    continue  # it is over
+                for name, line in (("worker_own_bytes", "RssAnon"), ("worker_mapped_bytes", "RssFile")):
+                    most[name] = max(most[name], 1024.0 * int(lines.get(line, "0 kB").split()[0]))
+
+    watcher = Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield most
+    finally:
+        over.set()
+        watcher.join()
+
+
+def measure(partitions: int, brokers: int, specs: tuple[FailureSpec, ...], rounds: int) -> dict[str, object]:
     """All arms on one layout."""
     with TemporaryDirectory(prefix="simzk-bench-") as folder:
         layout = Path(folder) / "layout.parquet"
@@ -93,17 +154,22 @@ def measure(partitions: int, brokers: int, rounds: int) -> dict[str, object]:
             write_layout(drawn, layout)
 
         drawn_s = round(seconds(draw), 3)
-        expected = failures_table(read_layout(layout), SPECS)
+        bare, expected = bare_figures(layout, Path(folder) / "columns", specs, rounds)
+        sweeps = {
+            master: spark_figures(master, layout, specs, Path(folder), expected, max(rounds // 2, 1))
+            for master in MASTERS
+        }
+        one, two = (sweeps[master]["sweep_s"] for master in MASTERS)
         return {
             "machine": machine(),
             "partitions": partitions,
-            "failure_sets": brokers,
+            "failure_sets": len(expected),
             "drawn_and_written_s": drawn_s,
             "layout_file_bytes": layout.stat().st_size,
-            "bare": bare_figures(layout, brokers, rounds),
-            "spark": {
-                master: spark_figures(master, layout, Path(folder), expected, max(rounds // 2, 1)) for master in MASTERS
-            },
+            "bare": bare,
+            "spark": sweeps,
+            "two_tasks_beside_one": round(one / two, 2),
+            "spark_beside_the_pool": round(two / bare[f"pool_of_{POOL}_s"], 2),
         }
 
 
@@ -111,10 +177,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, help="write the figures here too")
     parser.add_argument("--partitions", type=int, default=1_000_000)
-    parser.add_argument("--brokers", type=int, default=300)
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--brokers", type=int, default=100)
+    parser.add_argument("--fail", default="brokers:2")
+    parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    text = json.dumps(measure(options.partitions, options.brokers, options.rounds), indent=2)
+    specs = (FailureSpec.parse(options.fail),)
+    text = json.dumps(measure(options.partitions, options.brokers, specs, options.rounds), indent=2)
     print(text)
     if options.json:
         options.json.write_text(text + "\n")

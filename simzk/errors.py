@@ -45,3 +45,7 @@ class ZnodeError(SimzkError):
 
 class ConfigError(SimzkError):
     """An option whose value cannot be, or a part of simzk whose requirements are not installed."""
+
+
+class FailureSetError(ConfigError):
+    """Failure sets that a layout does not have: more would fail than there is."""

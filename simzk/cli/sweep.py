@@ -2,66 +2,55 @@
 
 from __future__ import annotations
 
-import sys
-import time
-from contextlib import contextmanager
 from pathlib import Path  # noqa: TC003 - typer reads it at run time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from simzk.pipeline.sweep import Plan
 
 
 def sweep(
     layout: Annotated[Path, typer.Argument(help="A layout file, .parquet or .json.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Directory to write to; it gets failures/ and sweep.json.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Directory to write to; it gets failures/ and more tables.")],
     fail: Annotated[
         list[str],
-        typer.Option(help="What fails together: brokers:N or racks:N, every N of them. May be given more than once."),
+        typer.Option(
+            help="What fails together: every brokers:N, racks:N or racks:N+brokers:M; S of those sets, drawn, with ~S "
+            "behind it. May be given more than once."
+        ),
     ],
+    seed: Annotated[int, typer.Option(help="Decides which sets ~S draws.", min=0)] = 0,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Fail where the layout has no such sets, not only say so.")
+    ] = False,
     master: Annotated[
         str, typer.Option(help="Spark's master; a cluster must see LAYOUT and DIR at the same paths.")
     ] = "local[*]",
 ) -> None:
     """Fail every set of brokers or racks in turn, and tell what each leaves offline, moved or short of replicas."""
+    from simzk.cli.paper import Progress
+    from simzk.cli.sweep_table import show_sampled, show_worst
     from simzk.partitions.failure_sets import FailureSpec
     from simzk.pipeline.session import spark_session
     from simzk.pipeline.sweep import plan_sweep, run_sweep
 
-    plan = plan_sweep(layout, [FailureSpec.parse(text) for text in fail], out)
-    with _progress_line() as tell:
-        tell("starting Spark")
+    plan = plan_sweep(layout, [FailureSpec.parse(text, seed) for text in fail], out, strict=strict)
+    progress = Progress()
+    try:
+        progress.tell("starting Spark")
         with spark_session(master) as spark:
-            tell(_so_far(plan, 0.0))
-            worst = run_sweep(spark, plan, lambda share: tell(_so_far(plan, share)))
-            tell("stopping Spark")
-    from simzk.cli.sweep_table import show_worst
-
+            progress.tell(_so_far(plan, 0.0))
+            worst = run_sweep(spark, plan, lambda share: progress.tell(_so_far(plan, share)))
+            progress.tell("stopping Spark")
+    finally:
+        progress.close()
+    for _, why in plan.unfit:
+        typer.echo(f"simzk: left out: {why}", err=True)
     show_worst(plan, worst)
+    show_sampled(plan)
 
 
 def _so_far(plan: Plan, share: float) -> str:
     return f"{round(plan.sets * share):,} of {plan.sets:,} failure sets over {plan.partitions:,} partitions"
-
-
-@contextmanager
-def _progress_line() -> Iterator[Callable[[str], None]]:
-    """One line on standard error that is written over and over, and gone at the end; nothing where nobody looks."""
-    if not sys.stderr.isatty():
-        yield lambda text: None
-        return
-    started = time.monotonic()
-
-    def tell(text: str) -> None:
-        sys.stderr.write(f"\r\x1b[K{text}, {time.monotonic() - started:.0f} s")
-        sys.stderr.flush()
-
-    try:
-        yield tell
-    finally:
-        sys.stderr.write("\r\x1b[K")
-        sys.stderr.flush()

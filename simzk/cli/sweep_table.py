@@ -36,12 +36,30 @@ def show_worst(plan: Plan, worst: list[dict[str, object]]) -> None:
         table.add_row(_who(row), *(f"{row[name]:,}" for name in COLUMNS))
     screen = console()
     screen.print(table)
-    before = plan.settled
+    before = plan.what_if.settled
     screen.print(
         f"without any failure: {before.offline:,} offline, {before.under_min_isr:,} under min ISR, "
         f"{before.under_replicated:,} under-replicated, of {plan.partitions:,} partitions"
     )
     screen.print(escape(f"all of them: {plan.out / 'failures'} (Parquet)"), soft_wrap=True)
+
+
+def show_sampled(plan: Plan) -> None:
+    """Print what the drawn sets of a specification tell of all its sets."""
+    import pyarrow.parquet as pq
+
+    screen = console()
+    for row in pq.read_table(plan.out / "estimates.parquet").to_pylist():
+        if row["exact"] or row["count"] != "newly_offline":
+            continue
+        mean = f"{row['mean']:.3g}"
+        if row["mean_low"] is not None:
+            mean += f" ({row['mean_low']:.3g} to {row['mean_high']:.3g})"
+        screen.print(
+            f"{row['fail']}: {row['share']:.2%} ({row['share_low']:.2%} to {row['share_high']:.2%}) of all "
+            f"{row['population']:,.0f} sets take partitions offline, {mean} a set (95 % confidence)",
+            soft_wrap=True,
+        )
 
 
 def _who(row: dict[str, object]) -> str:

@@ -1,29 +1,39 @@
 """Failure sets: which brokers fail together, enumerated by a small language.
 
-`brokers:1` is every single live broker, `brokers:2` every pair, `racks:1` every rack with all its live brokers. The
-sets of a specification have a fixed order, that of `itertools.combinations` over ascending ids or sorted rack names, so
-that any slice of it can be computed anywhere and means the same.
+`brokers:1` is every single live broker, `brokers:2` every pair, `racks:1` every rack with all its live brokers,
+`racks:1+brokers:1` every rack and, with it, each live broker of another one. `~1000` behind it takes a thousand of
+those sets, none twice, drawn by a seed: where there are more than anybody can wait for.
+
+The sets of a specification have a fixed order, that of `itertools.combinations` over sorted rack names, then over
+ascending ids, so that any slice of it can be computed anywhere and means the same.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
-from itertools import combinations, islice
+from itertools import accumulate, combinations
 from math import comb
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from simzk.errors import ConfigError
+from simzk.errors import ConfigError, FailureSetError
+from simzk.partitions.permutation import scattered
 from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from simzk.partitions.layouts import Brokers
 
-KINDS = ("brokers", "racks")
+BROKERS, RACKS = KINDS = ("brokers", "racks")
 
 MOST_SETS = 10_000_000
 """The most failure sets of one specification: at a millisecond each, some three hours of one core."""
+
+MOST_RACK_SETS = 100_000
+"""The most sets of racks beside which brokers fail: they are listed."""
+
+RIGHT = "brokers:N, racks:N or racks:N+brokers:M, with ~S behind it for S samples"
 
 
 class FailureSet(NamedTuple):
@@ -35,51 +45,66 @@ class FailureSet(NamedTuple):
 
 @dataclass(frozen=True)
 class FailureSpec:
-    """All failure sets of one kind: every `count` of the brokers, or of the racks.
+    """All failure sets of one kind, or some of them.
 
     Args:
-        kind: `brokers` or `racks`.
-        count: how many fail together.
+        brokers: how many brokers fail together, outside the racks that do.
+        racks: how many racks fail with them.
+        samples: how many sets are looked at; None for all.
+        seed: decides which those are.
     """
 
-    kind: str
-    count: int
+    brokers: int = 0
+    racks: int = 0
+    samples: int | None = None
+    seed: int = 0
 
     @classmethod
-    def parse(cls, text: str) -> FailureSpec:
-        """Read `KIND:COUNT`.
+    def parse(cls, text: str, seed: int = 0) -> FailureSpec:
+        """Read `KIND:COUNT`, `racks:COUNT+brokers:COUNT`, each with or without `~SAMPLES`.
 
         Raises:
             ConfigError: the text is no such thing.
 
-        >>> FailureSpec.parse("racks:1")
-        FailureSpec(kind='racks', count=1)
+        >>> FailureSpec.parse("racks:1"), str(FailureSpec.parse("brokers:1+racks:2~500"))
+        (FailureSpec(brokers=0, racks=1, samples=None, seed=0), 'racks:2+brokers:1~500')
         """
-        kind, colon, count = text.strip().partition(":")
-        if kind not in KINDS or not colon or not count.isdecimal() or not count.isascii() or int(count) == 0:
-            raise ConfigError(f"{text!r} is no failure", right="brokers:N or racks:N with N of 1 or more")
-        return cls(kind, int(count))
+        sets, tilde, samples = text.strip().partition("~")
+        counts: dict[str, int | None] = {}
+        terms = sets.split("+")
+        for term in terms:
+            kind, _, count = term.partition(":")
+            counts[kind] = _count(count)
+        drawn = _count(samples)
+        if None in counts.values() or len(counts) < len(terms) or set(counts) - set(KINDS) or (tilde and not drawn):
+            raise ConfigError(f"{text!r} is no failure", right=RIGHT)
+        return cls(counts.get(BROKERS) or 0, counts.get(RACKS) or 0, drawn, seed)
 
     def __str__(self) -> str:
-        return f"{self.kind}:{self.count}"
+        terms = [f"{kind}:{count}" for kind, count in ((RACKS, self.racks), (BROKERS, self.brokers)) if count]
+        return "+".join(terms) + ("" if self.samples is None else f"~{self.samples}")
 
-    def size(self, brokers: Brokers) -> int:
-        """How many sets there are in a cluster.
+    def population(self, brokers: Brokers) -> int:
+        """How many such sets there are in a cluster, whether they are looked at or not.
 
         Raises:
-            ConfigError: more would fail than there are, or there are more sets than anybody can wait for.
+            FailureSetError: more would fail than there are.
+            ConfigError: there are too many sets of racks.
         """
-        candidates = len(self._candidates(brokers))
-        if self.count > candidates:
-            there_are = (
-                f"there are {candidates} {'live brokers' if self.kind == 'brokers' else 'racks with a live broker'}"
-            )
-            raise ConfigError(f"{self} cannot fail: {there_are}")
-        sets = comb(candidates, self.count)
+        return _Space(self, brokers).population
+
+    def size(self, brokers: Brokers) -> int:
+        """How many sets are looked at.
+
+        Raises:
+            FailureSetError: more would fail than there are.
+            ConfigError: there are more sets than anybody can wait for.
+        """
+        population = self.population(brokers)
+        sets = population if self.samples is None else min(self.samples, population)
         if sets > MOST_SETS:
-            raise ConfigError(
-                f"{self} of {candidates} {self.kind} is {sets:,} failure sets", right=f"at most {MOST_SETS:,}"
-            )
+            what = f"{self} of {len(brokers.ids)} brokers is {sets:,} failure sets"
+            raise ConfigError(what, right=f"at most {MOST_SETS:,}, or some of them: {self}~10000")
         return sets
 
     def sets(self, brokers: Brokers, start: int, stop: int) -> Iterator[FailureSet]:
@@ -87,22 +112,90 @@ class FailureSpec:
 
         >>> from simzk.partitions.layouts import Brokers
         >>> brokers = Brokers.from_racks({1: "a", 2: "a", 3: "b"})
-        >>> [chosen.brokers for chosen in FailureSpec("brokers", 2).sets(brokers, 1, 3)]
+        >>> [chosen.brokers for chosen in FailureSpec(brokers=2).sets(brokers, 1, 3)]
         [(1, 3), (2, 3)]
+        >>> [chosen.brokers for chosen in FailureSpec(racks=1, brokers=1).sets(brokers, 0, 3)]
+        [(1, 2, 3), (1, 3), (2, 3)]
         """
-        for chosen in islice(combinations(self._candidates(brokers), self.count), start, stop):
-            ids = tuple(sorted(broker for candidate in chosen for broker in candidate.brokers))
-            yield FailureSet(ids, tuple(rack for candidate in chosen for rack in candidate.racks))
+        space = _Space(self, brokers)
+        is_drawn = self.samples is not None and self.samples < space.population
+        for number in range(start, stop):
+            yield space.at(scattered(number, space.population, self.seed) if is_drawn else number)
 
-    def _candidates(self, brokers: Brokers) -> list[FailureSet]:
-        """What may fail, one by one: each live broker, or each rack's live brokers."""
-        live = [
-            (int(broker), rack) for broker, rack, up in zip(brokers.ids, brokers.racks, brokers.live, strict=True) if up
-        ]
-        if self.kind == "brokers":
-            return [FailureSet((broker,), ()) for broker, _ in live]
-        by_rack: dict[str, list[int]] = {}
-        for broker, rack in live:
-            if rack is not None:
-                by_rack.setdefault(rack, []).append(broker)
-        return [FailureSet(tuple(by_rack[rack]), (rack,)) for rack in sorted(by_rack)]
+
+class _Space:
+    """All sets of a specification in a cluster, by number."""
+
+    def __init__(self, spec: FailureSpec, brokers: Brokers) -> None:
+        self._spec = spec
+        self._racks: dict[str, list[int]] = {}
+        self._live: list[int] = []
+        for broker, rack, up in zip(brokers.ids.tolist(), brokers.racks, brokers.live.tolist(), strict=True):
+            if up:
+                self._live.append(broker)
+                if rack is not None:
+                    self._racks.setdefault(rack, []).append(broker)
+        self._names = sorted(self._racks)
+        if spec.racks > len(self._names):
+            raise FailureSetError(f"{spec} cannot fail: there are {len(self._names)} racks with a live broker")
+        if spec.brokers > len(self._live):
+            raise FailureSetError(f"{spec} cannot fail: there are {len(self._live)} live brokers")
+        self._ends: list[int] = []
+        if spec.racks and spec.brokers:
+            self._ends = list(accumulate(self._beside_racks()))
+            self.population = self._ends[-1]
+            if not self.population:
+                raise FailureSetError(f"{spec} cannot fail: so many live brokers are not left beside the racks")
+        else:
+            self.population = comb(len(self._names), spec.racks) * comb(len(self._live), spec.brokers)
+
+    def _beside_racks(self) -> Iterator[int]:
+        """How many sets of brokers there are beside each set of racks."""
+        rack_sets = comb(len(self._names), self._spec.racks)
+        if rack_sets > MOST_RACK_SETS:
+            raise ConfigError(f"{self._spec} has {rack_sets:,} sets of racks", right=f"at most {MOST_RACK_SETS:,}")
+        for names in combinations(self._names, self._spec.racks):
+            left = len(self._live) - sum(len(self._racks[name]) for name in names)
+            yield comb(left, self._spec.brokers)
+
+    def at(self, number: int) -> FailureSet:
+        """The set of that number."""
+        assert 0 <= number < self.population
+        rack_number = number if self._spec.racks else 0
+        if self._ends:
+            rack_number = bisect_right(self._ends, number)
+            number -= self._ends[rack_number - 1] if rack_number else 0
+        names = combination_at(self._names, self._spec.racks, rack_number)
+        in_racks = [broker for name in names for broker in self._racks[name]]
+        chosen: Sequence[int] = ()
+        if self._spec.brokers:
+            gone = set(in_racks)
+            left = [broker for broker in self._live if broker not in gone] if gone else self._live
+            chosen = combination_at(left, self._spec.brokers, number)
+        return FailureSet(tuple(sorted([*in_racks, *chosen])), tuple(names))
+
+
+Item = TypeVar("Item")
+
+
+def combination_at(items: Sequence[Item], count: int, number: int) -> list[Item]:
+    """One of the combinations, by its place in the order of `itertools.combinations`.
+
+    >>> combination_at("abcd", 2, 4)
+    ['b', 'd']
+    """
+    chosen: list[Item] = []
+    place, left = 0, len(items)
+    while count:
+        with_it = comb(left - 1, count - 1)
+        if number < with_it:
+            chosen.append(items[place])
+            count -= 1
+        else:
+            number -= with_it
+        place, left = place + 1, left - 1
+    return chosen
+
+
+def _count(text: str) -> int | None:
+    return int(text) if text.isdecimal() and text.isascii() and int(text) > 0 else None

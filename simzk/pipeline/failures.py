@@ -1,8 +1,9 @@
 """The Spark data source `simzk_failures`: a layout and failure sets to one row a failure set.
 
 Options, as Spark users expect them: the path of the layout (`load(path)`), `fail` (specifications separated by commas,
-`brokers:1` where not given) and `numPartitions` (tasks). The tasks are slices of the failure sets by number; the rows
-do not depend on how many there are. A worker process loads the layout at its first task and keeps it.
+`brokers:1` where not given), `seed` (of the sets that are drawn; 0) and `numPartitions` (tasks). The tasks
+are slices of the failure sets by number; the rows do not depend on how many there are. A worker process loads the
+layout at its first task and keeps it.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ class FailuresSource(DataSource):
         if path is None:
             raise ConfigError("simzk_failures reads a layout", right='load("layout.parquet")')
         tasks = number(self.options, "numPartitions", 1) if "numPartitions" in self.options else None
-        return FailuresReader(path, parse_specs(self.options.get("fail", "brokers:1")), tasks)
+        specs = parse_specs(self.options.get("fail", "brokers:1"), number(self.options, "seed", 0, least=0))
+        return FailuresReader(path, specs, tasks)
 
 
 class Slice(InputPartition):

@@ -6,12 +6,14 @@ is its number, so that any slice is the same set of rows wherever it is computed
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from simzk.partitions.failure_sets import FailureSpec
 from simzk.partitions.what_if import Outcome, WhatIf
 from simzk.pipeline.columns import batches
+from simzk.pipeline.tallies import Tally, shares_schema
 from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -33,13 +35,13 @@ class NumberedSet(NamedTuple):
     failed: FailureSet
 
 
-def parse_specs(text: str) -> tuple[FailureSpec, ...]:
-    """Specifications separated by commas.
+def parse_specs(text: str, seed: int = 0) -> tuple[FailureSpec, ...]:
+    """Specifications separated by commas; the seed decides which sets are drawn where not all are looked at.
 
     >>> [str(spec) for spec in parse_specs("brokers:1,racks:1")]
     ['brokers:1', 'racks:1']
     """
-    return tuple(FailureSpec.parse(part) for part in text.split(","))
+    return tuple(FailureSpec.parse(part, seed) for part in text.split(","))
 
 
 def count_sets(specs: Sequence[FailureSpec], brokers: Brokers) -> int:
@@ -79,16 +81,44 @@ def failures_schema() -> pa.Schema:
 def failure_batches(what_if: WhatIf, specs: Sequence[FailureSpec], start: int, stop: int) -> Iterator[pa.RecordBatch]:
     """The rows `start` to `stop` of the table `failures`, in batches."""
     rows = (
-        (
-            row.number,
-            str(row.spec),
-            row.failed.brokers,
-            row.failed.racks,
-            *what_if.fail(row.failed.brokers),
-        )
-        for row in numbered_sets(specs, what_if.layout.brokers, start, stop)
+        failure_row(row, what_if.fail(row.failed.brokers)) for row in numbered_sets(specs, what_if.brokers, start, stop)
     )
     return batches(rows, failures_schema(), ROWS_PER_BATCH)
+
+
+def failure_row(one: NumberedSet, outcome: Outcome) -> tuple[object, ...]:
+    """A row of the table `failures`."""
+    return (one.number, str(one.spec), one.failed.brokers, one.failed.racks, *outcome)
+
+
+@cache
+def slice_schema() -> pa.Schema:
+    """What a task of a sweep tells: rows of `failures`, or figures of the things that its sets befell."""
+    import pyarrow as pa
+
+    return pa.schema([("failure", pa.struct(list(failures_schema()))), ("share", pa.struct(list(shares_schema())))])
+
+
+def slice_batches(what_if: WhatIf, specs: Sequence[FailureSpec], start: int, stop: int) -> Iterator[pa.RecordBatch]:
+    """The sets `start` to `stop`: their rows, and behind them what they did to topics, brokers and racks."""
+    import pyarrow as pa
+
+    tallies: dict[str, Tally] = {}
+
+    def rows() -> Iterator[tuple[object, ...]]:
+        for one in numbered_sets(specs, what_if.brokers, start, stop):
+            found = what_if.consequences(one.failed.brokers)
+            tallies.setdefault(str(one.spec), Tally(what_if)).add(one.number, one.failed, found)
+            yield failure_row(one, found.outcome)
+
+    failure, share = slice_schema()
+    for batch in batches(rows(), failures_schema(), ROWS_PER_BATCH):
+        told = pa.StructArray.from_arrays(batch.columns, fields=list(batch.schema))
+        yield pa.RecordBatch.from_arrays([told, pa.nulls(len(batch), share.type)], schema=slice_schema())
+    shares = (row for fail, tally in tallies.items() for row in tally.rows(fail))
+    for batch in batches(shares, shares_schema()):
+        told = pa.StructArray.from_arrays(batch.columns, fields=list(batch.schema))
+        yield pa.RecordBatch.from_arrays([pa.nulls(len(batch), failure.type), told], schema=slice_schema())
 
 
 def failures_table(layout: Layout, specs: Sequence[FailureSpec]) -> pa.Table:

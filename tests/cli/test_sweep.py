@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
-import pty
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from tests.cli.commands import Simzk
 
+TABLES = ["brokers.parquet", "estimates.parquet", "failures", "racks.parquet", "sweep.json", "topics.parquet"]
 SIMZK = [sys.executable, "-c", "from simzk.cli import main; main()"]
 
 
@@ -43,6 +45,10 @@ def test_a_sweep_says_the_worst_and_nothing_else_and_litters_nowhere(layout: Pat
             "brokers:1",
             "--fail",
             "racks:1",
+            "--fail",
+            "racks:4",
+            "--fail",
+            "brokers:2~9",
             "--out",
             "out",
             "--master",
@@ -54,16 +60,22 @@ def test_a_sweep_says_the_worst_and_nothing_else_and_litters_nowhere(layout: Pat
         text=True,
         check=False,
     )
-    assert (ended.returncode, ended.stderr) == (0, "")
+    unfit = "racks:4 cannot fail: there are 3 racks with a live broker"
+    assert (ended.returncode, ended.stderr) == (0, f"simzk: left out: {unfit}\n")
     lines = ended.stdout.splitlines()
-    assert lines[0] == "the worst 10 of 12 failure sets".ljust(len(lines[0]))
+    assert lines[0] == "the worst 10 of 21 failure sets".ljust(len(lines[0]))
     assert "rack1 (3 brokers)" in ended.stdout
+    sampled = lines.pop()
+    assert re.fullmatch(
+        r"brokers:2~9: [\d.]+% \([\d.]+% to [\d.]+%\) of all 36 sets take partitions offline, .*", sampled
+    )
+    assert json.loads((desk / "out" / "sweep.json").read_text())["unfit"] == [{"fail": "racks:4", "why": unfit}]
     assert lines[-2] == "without any failure: 0 offline, 0 under min ISR, 0 under-replicated, of 90 partitions"
     assert lines[-1] == f"all of them: {desk / 'out' / 'failures'} (Parquet)"
     rows = sorted(pq.read_table(desk / "out" / "failures").to_pylist(), key=lambda row: row["failure_set"])
-    assert rows == failures_table(read_layout(layout), parse_specs("brokers:1,racks:1")).to_pylist()
+    assert rows == failures_table(read_layout(layout), parse_specs("brokers:1,racks:1,brokers:2~9")).to_pylist()
     assert sorted(path.name for path in desk.iterdir()) == ["out"]
-    assert sorted(path.name for path in (desk / "out").iterdir()) == ["failures", "sweep.json"]
+    assert sorted(path.name for path in (desk / "out").iterdir()) == TABLES
 
 
 @pytest.mark.java
@@ -84,8 +96,11 @@ def test_a_master_that_cannot_be_is_one_line(layout: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--fail", "broker"], "'broker' is no failure; expected brokers:N or racks:N"),
-        (["--fail", "brokers:1", "--fail", "racks:4"], "racks:4 cannot fail: there are 3 racks with a live broker"),
+        (["--fail", "broker"], "'broker' is no failure; expected brokers:N, racks:N or racks:N+brokers:M"),
+        (
+            ["--fail", "brokers:1", "--fail", "racks:4", "--strict"],
+            "racks:4 cannot fail: there are 3 racks with a live broker",
+        ),
         (["--fail", "brokers:10"], "brokers:10 cannot fail: there are 9 live brokers"),
     ],
 )
@@ -117,18 +132,3 @@ def test_no_java_is_one_line(simzk: Simzk, layout: Path, monkeypatch: pytest.Mon
     assert err.startswith("simzk: error: Spark needs Java 17 or newer and none is on PATH: install one")
     assert err.count("\n") == 1
     assert not (tmp_path / "out").exists()
-
-
-def test_progress_is_one_line_on_a_terminal_and_is_gone_at_the_end() -> None:
-    """The line is written by a process whose standard error is a terminal."""
-    script = (
-        "from simzk.cli.sweep import _progress_line\n"
-        "with _progress_line() as tell:\n"
-        "    tell('1 of 2'); tell('2 of 2')\n"
-    )
-    ours, theirs = pty.openpty()
-    subprocess.run([sys.executable, "-c", script], stderr=theirs, check=True)
-    os.close(theirs)
-    said = os.read(ours, 1000).decode()
-    os.close(ours)
-    assert said == "\r\x1b[K1 of 2, 0 s\r\x1b[K2 of 2, 0 s\r\x1b[K"

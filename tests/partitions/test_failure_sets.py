@@ -23,7 +23,7 @@ def test_the_sets_are_all_combinations_of_what_is_live(cluster: Cluster, kind: s
     else:
         names = sorted({rack for rack in live.values() if rack is not None})
         candidates = [({broker for broker, rack in live.items() if rack == name}, (name,)) for name in names]
-    brokers, spec = layout_of(cluster).brokers, FailureSpec(kind, count)
+    brokers, spec = layout_of(cluster).brokers, FailureSpec(**{kind: count})
     if count > len(candidates):
         with pytest.raises(ConfigError, match=f"{kind}:{count} cannot fail: there are {len(candidates)} "):
             spec.size(brokers)
@@ -41,16 +41,73 @@ def test_the_sets_are_all_combinations_of_what_is_live(cluster: Cluster, kind: s
     ]
 
 
-@pytest.mark.parametrize(
-    "text", ["", "brokers", "brokers:", ":1", "brokers:0", "brokers:-1", "brokers:1.5", "hosts:1", "brokers:²", "1"]
+NO_FAILURES = (
+    ["", "brokers", "brokers:", ":1", "brokers:0", "brokers:-1", "brokers:1.5", "hosts:1", "brokers:²", "1"],
+    ["brokers:1~", "brokers:1~0", "brokers:1~x", "brokers:1+brokers:1", "racks:1+hosts:1", "racks:1+", "+brokers:1"],
 )
+
+
+@pytest.mark.parametrize("text", [*NO_FAILURES[0], *NO_FAILURES[1], "racks:1+brokers:0"])
 def test_what_is_no_failure_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"expected brokers:N or racks:N"):
+    with pytest.raises(ConfigError, match=r"expected brokers:N, racks:N or racks:N\+brokers:M"):
         FailureSpec.parse(text)
 
 
 def test_an_absurd_number_of_sets_is_refused_with_the_number() -> None:
     brokers = brokers_in_racks(300, 3)
-    assert FailureSpec("brokers", 3).size(brokers) == 4_455_100
-    with pytest.raises(ConfigError, match=r"brokers:4 of 300 brokers is 330,791,175 failure sets; expected at most"):
-        FailureSpec("brokers", 4).size(brokers)
+    assert FailureSpec(brokers=3).size(brokers) == 4_455_100
+    told = r"brokers:4 of 300 brokers is 330,791,175 failure sets; expected at most 10,000,000, .*: brokers:4~10000"
+    with pytest.raises(ConfigError, match=told):
+        FailureSpec(brokers=4).size(brokers)
+
+
+@given(clusters(), st.integers(1, 3), st.integers(1, 3))
+def test_racks_fail_with_brokers_of_other_racks(cluster: Cluster, racks: int, count: int) -> None:
+    live = {broker: state.rack for broker, state in sorted(cluster.brokers.items()) if state.live}
+    names = sorted({rack for rack in live.values() if rack is not None})
+    expected = [
+        (sorted([broker for broker, rack in live.items() if rack in chosen] + list(beside)), list(chosen))
+        for chosen in combinations(names, racks)
+        for beside in combinations([broker for broker, rack in live.items() if rack not in chosen], count)
+    ]
+    brokers, spec = layout_of(cluster).brokers, FailureSpec(brokers=count, racks=racks)
+    if not expected:
+        with pytest.raises(ConfigError, match="cannot fail"):
+            spec.size(brokers)
+        return
+    assert spec.size(brokers) == spec.population(brokers) == len(expected)
+    found = [(list(failed.brokers), list(failed.racks)) for failed in spec.sets(brokers, 0, len(expected))]
+    assert found == expected
+    middle = len(expected) // 2
+    assert [list(failed.brokers) for failed in spec.sets(brokers, middle, middle + 1)] == [expected[middle][0]]
+
+
+@pytest.mark.parametrize("text", ["brokers:3", "racks:2", "racks:1+brokers:2"])
+def test_samples_are_some_of_the_sets_none_twice_and_the_same_wherever_they_are_drawn(text: str) -> None:
+    brokers = brokers_in_racks(12, 4)
+    every = set(FailureSpec.parse(text).sets(brokers, 0, FailureSpec.parse(text).size(brokers)))
+    few = FailureSpec.parse(f"{text}~5", seed=3)
+    assert (few.size(brokers), few.population(brokers)) == (5, len(every))
+    drawn = list(few.sets(brokers, 0, 5))
+    assert len(set(drawn)) == 5
+    assert set(drawn) <= every
+    assert [*few.sets(brokers, 0, 2), *few.sets(brokers, 2, 5)] == drawn
+    assert list(FailureSpec.parse(f"{text}~5", seed=4).sets(brokers, 0, 5)) != drawn
+    # As many as there are, or more: all of them, in their order.
+    for samples in (len(every), 10**9):
+        whole = FailureSpec.parse(f"{text}~{samples}", seed=3)
+        assert whole.size(brokers) == len(every)
+        ordered = FailureSpec.parse(text).sets(brokers, 0, len(every))
+        assert list(whole.sets(brokers, 0, len(every))) == list(ordered)
+
+
+def test_samples_are_drawn_of_more_sets_than_could_be_listed() -> None:
+    brokers = brokers_in_racks(300, 3)
+    spec = FailureSpec.parse("brokers:20~1000")
+    assert spec.size(brokers) == 1000
+    assert {len(failed.brokers) for failed in spec.sets(brokers, 990, 1000)} == {20}
+
+
+def test_too_many_sets_of_racks_beside_brokers_are_refused() -> None:
+    with pytest.raises(ConfigError, match="has 161,700 sets of racks; expected at most 100,000"):
+        FailureSpec.parse("racks:3+brokers:1~10").size(brokers_in_racks(200, 100))

@@ -66,6 +66,46 @@ def test_an_outcome_equals_brute_force(cluster: Cluster, data: st.DataObject) ->
         assert what_if.fail(sorted(failed)) == brute_force(cluster, failed)
 
 
+@given(clusters())
+def test_what_was_written_answers_as_what_wrote_it(tmp_path_factory: pytest.TempPathFactory, cluster: Cluster) -> None:
+    folder = tmp_path_factory.mktemp("columns")
+    asked = WhatIf(layout_of(cluster))
+    files = asked.save(folder)
+    assert sorted(folder.iterdir()) == sorted(files)
+    mapped = WhatIf.load(folder)
+    assert (mapped.topics, mapped.brokers.racks, mapped.settled) == (asked.topics, asked.brokers.racks, asked.settled)
+    for broker in cluster.brokers:
+        here, there = asked.consequences([broker]), mapped.consequences([broker])
+        assert here.outcome == there.outcome == brute_force(cluster, {broker})
+        assert [part.tolist() for part in here[1:]] == [part.tolist() for part in there[1:]]
+
+
+@given(clusters(), st.data())
+def test_topics_and_loads_are_those_of_the_outcome(cluster: Cluster, data: st.DataObject) -> None:
+    what_if = WhatIf(layout_of(cluster))
+    up = up_of(cluster)
+    failed = data.draw(st.sets(st.sampled_from(up))) if up else set()
+    found = what_if.consequences(sorted(failed))
+    offline, under, leaders = Counter[str](), Counter[str](), Counter[int]()
+    for row in cluster.rows:
+        before = [broker for broker in row.isr if broker in up]
+        after = [broker for broker in before if broker not in failed]
+        offline[row.topic] += bool(before) and not after
+        under[row.topic] += len(after) < row.min_insync_replicas <= len(before)
+        settled = row.leader if row.leader in before else next((one for one in row.replicas if one in before), -1)
+        leads = settled if settled in after else next((one for one in row.replicas if one in after), -1)
+        leaders[leads] += 1
+    assert Counter(what_if.topics[topic] for topic in found.offline) == +offline
+    assert Counter(what_if.topics[topic] for topic in found.under_min_isr) == +under
+    assert dict(zip(sorted(cluster.brokers), found.leaders.tolist(), strict=True)) == {
+        broker: leaders[broker] for broker in cluster.brokers
+    }
+
+
+def up_of(cluster: Cluster) -> list[int]:
+    return sorted(broker for broker, state in cluster.brokers.items() if state.live)
+
+
 @given(clusters(healthy=True, most_rows=25), st.data())
 def test_an_outcome_equals_what_the_controller_writes(cluster: Cluster, data: st.DataObject) -> None:
     layout = layout_of(cluster)

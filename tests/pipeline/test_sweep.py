@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import simzk.pipeline
 from simzk.errors import ConfigError, SimzkError
-from simzk.partitions.failure_sets import FailureSpec
 from simzk.partitions.layouts import brokers_in_racks, generate_layout, read_layout, write_layout
-from simzk.pipeline.outcomes import failures_table, parse_specs
+from simzk.pipeline.jobs import in_words
+from simzk.pipeline.outcomes import failures_table, parse_specs, slice_batches, slice_schema
 from simzk.pipeline.session import spark_session
-from simzk.pipeline.sweep import WORST_FIRST, plan_sweep, run_sweep
+from simzk.pipeline.sweep import WORST_FIRST, Plan, plan_sweep, run_sweep
+from simzk.pipeline.sweep_tables import estimates_table, things_tables
+from simzk.pipeline.tallies import merged
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,8 +51,8 @@ def test_the_source_gives_the_local_table_in_any_number_of_tasks(
 
 
 @pytest.mark.java
-def test_a_sweep_writes_the_local_table_and_finds_the_worst(spark: SparkSession, layout: Path, tmp_path: Path) -> None:
-    specs = [FailureSpec.parse(text) for text in FAIL.split(",")]
+def test_a_sweep_writes_the_local_tables_and_finds_the_worst(spark: SparkSession, layout: Path, tmp_path: Path) -> None:
+    specs = parse_specs(f"{FAIL},racks:1+brokers:1,brokers:3~40", seed=5)
     # What is a pattern, an escape or a part of a URI to Hadoop is a name here.
     out = tmp_path / "a sweep of [1] {x,y} 100% ä:b #? *"
     layout = layout.rename(tmp_path / "a layout [1] %20.parquet")
@@ -58,24 +61,39 @@ def test_a_sweep_writes_the_local_table_and_finds_the_worst(spark: SparkSession,
     shares: list[float] = []
     worst = run_sweep(spark, plan, shares.append)
 
-    written = sorted(pq.read_table(out / "failures").to_pylist(), key=lambda row: row["failure_set"])
     expected = failures_table(read_layout(layout), specs).to_pylist()
-    assert written == expected
     order = sorted(expected, key=lambda row: ([-row[name] for name in WORST_FIRST], row["failure_set"]))
+    # The files stand in their order, and the rows in them: worst first.
+    parts = [pq.read_table(part).to_pylist() for part in sorted((out / "failures").glob("part-*"))]
+    assert [row for rows in parts for row in rows] == order
     assert worst == order[:10]
+    for name, table in local_tables(plan).items():
+        written = pq.read_table(out / f"{name}.parquet")
+        assert written.equals(table), name
+        assert written.num_rows > 0
     summary = json.loads((out / "sweep.json").read_text())
-    assert (summary["brokers"], summary["partitions"], summary["failure_sets"]) == (12, 200, 12 + 3 + 66)
-    assert summary["settled"]["offline"] == 0
+    sets = 12 + 3 + 66 + 3 * 8 + 40
+    assert (summary["brokers"], summary["partitions"], summary["failure_sets"]) == (12, 200, sets)
+    assert (summary["settled"]["offline"], summary["seed"], summary["unfit"]) == (0, 5, [])
     assert shares == sorted(shares)
     assert all(0 <= share <= 1 for share in shares)
 
 
+def local_tables(plan: Plan) -> dict[str, pa.Table]:
+    """The tables beside `failures` of one slice in this process."""
+    told = pa.Table.from_batches(slice_batches(plan.what_if, plan.specs, 0, plan.sets), schema=slice_schema())
+    shares = [tuple(row.values()) for row in told["share"].to_pylist() if row is not None]
+    tables = things_tables(plan.what_if, merged(sorted(shares)))
+    failures = failures_table(read_layout(plan.layout), plan.specs)
+    return {**tables, "estimates": estimates_table(failures.to_batches(), plan.populations)}
+
+
 @pytest.mark.java
-def test_what_fails_in_a_worker_is_told_in_one_line(spark: SparkSession, layout: Path, tmp_path: Path) -> None:
-    plan = plan_sweep(layout, parse_specs("brokers:1"), tmp_path / "out")
+def test_what_fails_in_a_worker_is_told_in_one_line(spark: SparkSession, layout: Path) -> None:
+    simzk.pipeline.register(spark)
     layout.write_bytes(layout.read_bytes()[:-9])
     with pytest.raises(SimzkError) as caught:
-        run_sweep(spark, plan)
+        in_words(spark.read.format("simzk_failures").load(str(layout)).toArrow)
     assert "\n" not in str(caught.value)
     assert f"LayoutError: {layout}: cannot be read as Parquet" in str(caught.value)
 
@@ -104,6 +122,27 @@ def test_bad_options_of_the_source_are_told(
     with pytest.raises(PySparkException) as caught:
         source.load().toArrow()
     assert told in str(caught.value)
+
+
+def test_what_a_layout_does_not_have_is_left_out_and_told_or_fatal(
+    layout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    specs = parse_specs("brokers:1,racks:4,brokers:13")
+    plan = plan_sweep(layout, specs, tmp_path / "out")
+    assert (plan.sets, [str(spec) for spec in plan.specs]) == (12, ["brokers:1"])
+    assert plan.unfit == (
+        ("racks:4", "racks:4 cannot fail: there are 3 racks with a live broker"),
+        ("brokers:13", "brokers:13 cannot fail: there are 12 live brokers"),
+    )
+    with pytest.raises(ConfigError, match="racks:4 cannot fail"):
+        plan_sweep(layout, specs, tmp_path / "out", strict=True)
+    with pytest.raises(ConfigError, match="brokers:13 cannot fail"):
+        plan_sweep(layout, parse_specs("racks:4,brokers:13"), tmp_path / "out")
+    with pytest.raises(ConfigError, match="brokers:1 stands twice"):
+        plan_sweep(layout, parse_specs("brokers:1,brokers:1"), tmp_path / "out")
+    monkeypatch.setattr("simzk.partitions.failure_sets.MOST_SETS", 900)
+    with pytest.raises(ConfigError, match="brokers:6 of 12 brokers is 924"):
+        plan_sweep(layout, parse_specs("brokers:1,brokers:6"), tmp_path / "out")
 
 
 def test_a_directory_with_a_sweep_is_left_alone(layout: Path, tmp_path: Path) -> None:

@@ -1,0 +1,202 @@
+"""The tables of a sweep beside `failures`: by topic, by broker, by rack, and the estimates of each specification.
+
+docs/layout.md says what each column is.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import TYPE_CHECKING
+
+from simzk.pipeline.columns import batches
+from simzk.pipeline.tallies import BROKER, RACK, TOPIC
+from simzk.tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    import pyarrow as pa
+
+    from simzk.partitions.what_if import WhatIf
+    from simzk.pipeline.tallies import Merged
+
+Z = 1.959963984540054
+"""Of the normal distribution 95 % are within so many standard deviations."""
+
+ESTIMATED = ("newly_offline", "lost", "leaders_moved", "under_min_isr", "under_replicated")
+"""Columns of the table `failures` whose distribution over the sets is estimated."""
+
+_FAILING = (
+    "sets",
+    "offline",
+    "offline_most",
+    "offline_set",
+    "under_min_isr",
+    "under_min_isr_most",
+    "under_min_isr_set",
+)
+_LOAD = ("leaders_before", "leaders_most", "leaders_set")
+
+
+def things_tables(what_if: WhatIf, found: Merged) -> dict[str, pa.Table]:
+    """The tables `topics`, `brokers` and `racks`, worst first in each specification.
+
+    Args:
+        what_if: the cluster.
+        found: what all sets did to each.
+    """
+    import pyarrow as pa
+
+    brokers = what_if.brokers
+    rack_loads = [
+        int(sum(what_if.leaders[place] for place, rack in enumerate(brokers.racks) if rack == name))
+        for name in brokers.rack_names
+    ]
+    kinds: dict[str, tuple[str, Iterable[object], pa.DataType, list[int] | None]] = {
+        "topics": (TOPIC, what_if.topics, pa.string(), None),
+        "brokers": (BROKER, brokers.ids.tolist(), pa.int32(), what_if.leaders.tolist()),
+        "racks": (RACK, brokers.rack_names, pa.string(), rack_loads),
+    }
+    return {
+        table: _things_table(kind, list(names), key, loads, found) for table, (kind, names, key, loads) in kinds.items()
+    }
+
+
+def _things_table(kind: str, names: list[object], key: pa.DataType, loads: list[int] | None, found: Merged) -> pa.Table:
+    import pyarrow as pa
+
+    columns = [*_FAILING, *(_LOAD if loads is not None else ())]
+    schema = pa.schema([("fail", pa.string()), (kind, key), *((column, pa.int64()) for column in columns)])
+    rows: list[tuple[object, ...]] = []
+    for (fail, of_kind), things in found.items():
+        if of_kind != kind:
+            continue
+        of_spec = []
+        for thing, figures in things.items():
+            offline, under = figures.get("offline"), figures.get("under_min_isr")
+            row: list[object] = [fail, names[thing], offline[0] if offline else 0]
+            for figure in (offline, under):
+                # What is nowhere has no worst set.
+                total, most, at = (0, 0, None) if figure is None else figure[1:]
+                row += [total, max(most, 0), at if most > 0 else None]
+            if loads is not None:
+                _, _, most, at = figures.get("leaders", (0, 0, None, None))  # type: ignore[assignment]
+                row += [loads[thing], most, at]
+            of_spec.append((-int(row[3]), -int(row[6]), thing, row))  # type: ignore[call-overload]
+        rows += [tuple(row) for *_, row in sorted(of_spec)]
+    return pa.Table.from_batches(batches(rows, schema), schema=schema)
+
+
+class Sums(NamedTuple):
+    """Exact sums of a count over the failure sets that were looked at.
+
+    Args:
+        sets: how many there were.
+        total: of the counts.
+        squares: of their squares.
+        hit: how many sets had a count above zero.
+        most: the largest count.
+    """
+
+    sets: int
+    total: int
+    squares: int
+    hit: int
+    most: int
+
+
+class Estimate(NamedTuple):
+    """What a count is over all sets of a specification, from those that were looked at.
+
+    Args:
+        mean, mean_low, mean_high: partitions a set, and the bounds of 95 % confidence; no bounds where a sample has no
+            two different counts, for it tells nothing of how they differ.
+        share, share_low, share_high: of the sets that have any, and the bounds.
+        most: the largest count that was seen.
+    """
+
+    mean: float
+    mean_low: float | None
+    mean_high: float | None
+    share: float
+    share_low: float
+    share_high: float
+    most: int
+
+
+def estimate(sums: Sums, population: int) -> Estimate:
+    """From the sums over some sets to all; exact where all were looked at.
+
+    The mean's bounds are those of a normal distribution with the correction for a finite population, the share's are
+    Wilson's, which hold for rare events too: of a thousand sets without any, at most 0.4 % of all have some.
+
+    Args:
+        sums: over the sets that were looked at, one at least.
+        population: how many sets there are.
+
+    >>> estimate(Sums(sets=1000, total=0, squares=0, hit=0, most=0), population=10**6).share_high
+    0.0038267584...
+    >>> estimate(Sums(sets=4, total=8, squares=24, hit=3, most=4), population=4)
+    Estimate(mean=2.0, mean_low=2.0, mean_high=2.0, share=0.75, share_low=0.75, share_high=0.75, most=4)
+    """
+    count, mean, share = sums.sets, sums.total / sums.sets, sums.hit / sums.sets
+    if count >= population:
+        return Estimate(mean, mean, mean, share, share, share, sums.most)
+    low: float | None = None
+    high: float | None = None
+    spread = sums.squares * count - sums.total**2  # exact: count squared times the variance
+    if spread:
+        correction = (population - count) / (population - 1)
+        error = Z * sqrt(spread / (count * (count - 1)) * correction / count)
+        low, high = max(mean - error, 0.0), mean + error
+    weight = Z * Z / count
+    middle = (share + weight / 2) / (1 + weight)
+    reach = Z / (1 + weight) * sqrt(share * (1 - share) / count + weight / (4 * count))
+    # At the ends they meet but for rounding.
+    least, greatest = middle - reach if sums.hit else 0.0, middle + reach if sums.hit < count else 1.0
+    return Estimate(mean, low, high, share, least, greatest, sums.most)
+
+
+def sums_of(failures: Iterable[pa.RecordBatch]) -> dict[tuple[str, str], Sums]:
+    """The sums of each estimated column, by specification, over rows of the table `failures`."""
+    import pyarrow.compute as pc
+
+    found: dict[tuple[str, str], Sums] = {}
+    for batch in failures:
+        for fail in pc.unique(batch["fail"]).to_pylist():
+            rows = batch.filter(pc.equal(batch["fail"], fail))
+            for name in ESTIMATED:
+                counts = rows[name].to_pylist()
+                before = found.get((fail, name), Sums(0, 0, 0, 0, 0))
+                found[fail, name] = Sums(
+                    before.sets + len(counts),
+                    before.total + sum(counts),
+                    before.squares + sum(count * count for count in counts),
+                    before.hit + sum(count > 0 for count in counts),
+                    max(before.most, max(counts)),
+                )
+    return found
+
+
+def estimates_table(failures: Iterable[pa.RecordBatch], populations: Mapping[str, int]) -> pa.Table:
+    """The table `estimates`: each estimated count of each specification.
+
+    Args:
+        failures: rows of the table `failures`.
+        populations: how many sets each specification has, looked at or not.
+    """
+    import pyarrow as pa
+
+    found = sums_of(failures)
+    numbers = [(name, pa.int64() if name == "most" else pa.float64()) for name in Estimate._fields]
+    head = [("fail", pa.string()), ("count", pa.string()), ("population", pa.float64())]
+    schema = pa.schema([*head, ("sets", pa.int64()), ("exact", pa.bool_()), *numbers])
+
+    def rows() -> Iterator[tuple[object, ...]]:
+        for fail, population in populations.items():
+            for name in ESTIMATED:
+                sums = found[fail, name]
+                exact = sums.sets >= population
+                yield (fail, name, float(population), sums.sets, exact, *estimate(sums, population))
+
+    return pa.Table.from_batches(batches(rows(), schema), schema=schema)
