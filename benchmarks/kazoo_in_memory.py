@@ -7,7 +7,7 @@ each arm the median of its rounds counts. Two transports that do nothing show wh
 simzk's own with bytes made beforehand in place of a server, "socket" the same bytes over a socket pair with kazoo's own
 handler. The real server (3.9, from PySpark's jars, on local TCP, without fsync) is what tests cost without simzk;
 zake, the fake that kazoo's users have had so far, is given the same calls at several tree sizes, as its cost grows with
-the tree.
+the tree. After a figure stands what is demanded of it, and whether it holds.
 """
 
 from __future__ import annotations
@@ -26,12 +26,15 @@ from zake.fake_client import FakeClient
 import simzk
 from benchmarks.machine import machine
 from benchmarks.null_transport import null_client, null_socket_client
+from benchmarks.verdict import verdict
 from tests.conformance.real_zookeeper import RealZooKeeper
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 ZNODES = 1_000
+DEMANDED_OF_NOTHING = 0.8
+ZAKE_OUTRUN_FROM = 1_000
 LISTINGS = 200
 ZAKE_SIZES = (100, 1_000, 3_000)
 DATA = b"x" * 8
@@ -138,13 +141,15 @@ def show(kazoo: dict[str, Rates], sizes: dict[int, dict[str, Rates]]) -> None:
     for operation in OPERATIONS:
         memory, nothing, socket, real = (kazoo[name][operation] for name in names)
         rates = f"{memory:10,.0f}{nothing:10,.0f}{socket:10,.0f}{real:10,.0f}"
-        print(f"{operation:10}{rates}{memory / nothing:12.0%}{memory / socket:12.0%}{memory / real:8.1f}")
+        told = verdict(f"{DEMANDED_OF_NOTHING:.0%} of nothing", memory / nothing >= DEMANDED_OF_NOTHING)
+        print(f"{operation:10}{rates}{memory / nothing:12.0%}{memory / socket:12.0%}{memory / real:8.1f} {told}")
     print("\nthe same calls on zake, by tree size    operations/s")
     print(f"{'':10}{'znodes':>8}{'memory':>10}{'zake':>10}{'x zake':>8}")
     for size, both in sizes.items():
         for operation in OPERATIONS:
             memory, zake = both["memory"][operation], both["zake"][operation]
-            print(f"{operation:10}{size:8,}{memory:10,.0f}{zake:10,.0f}{memory / zake:8.1f}")
+            told = f" {verdict('above zake', memory > zake)}" if size >= ZAKE_OUTRUN_FROM else ""
+            print(f"{operation:10}{size:8,}{memory:10,.0f}{zake:10,.0f}{memory / zake:8.1f}{told}")
 
 
 def main() -> None:

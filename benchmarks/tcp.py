@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kazoo.client import KazooClient
 
 from benchmarks.machine import machine
+from benchmarks.verdict import verdict
 from simzk.wire.client_connection import ClientConnection
 from simzk.wire.server_connection import Incoming, ServerConnection
 from simzk.zookeeper import requests as req
@@ -171,19 +172,18 @@ def shares_us() -> Figures:
     return told
 
 
-def verdict(value: float, demanded: float) -> str:
-    return f"{value:5.2f} times (demanded {demanded:g}: {'holds' if value >= demanded else 'MISSED'})"
+def times(value: float, demanded: float) -> str:
+    return f"{value:5.2f} times {verdict(f'{demanded:g}', value >= demanded)}"
 
 
 def show_pipelined(connections: int, figures: dict[str, Figures]) -> None:
     """Print the rows of one number of connections."""
     for kind in KINDS:
         ours, real = figures["simzk"][kind], figures["real"][kind]
-        quicker = "holds" if ours["p99_ms"] < real["p99_ms"] else "MISSED"
         print(
             f"{kind:8} over {connections}: simzk {ours['per_second']:9,.0f}/s, real {real['per_second']:9,.0f}/s: "
-            f"{verdict(ours['per_second'] / real['per_second'], DEMANDED[connections])}; p99 {ours['p99_ms']:6.2f} ms, "
-            f"real {real['p99_ms']:6.2f} ms (demanded below: {quicker})"
+            f"{times(ours['per_second'] / real['per_second'], DEMANDED[connections])}; p99 {ours['p99_ms']:6.2f} ms, "
+            f"real {real['p99_ms']:6.2f} ms {verdict('below', ours['p99_ms'] < real['p99_ms'])}"
         )
 
 
@@ -193,7 +193,7 @@ def show_kazoo(figures: dict[str, Figures]) -> None:
     for kind, told in figures["simzk"].items():
         ours, real = told["per_second"], figures["real"][kind]["per_second"]
         rates = f"simzk {ours:7,.0f}/s, real {real:7,.0f}/s"
-        print(f"{kind:8} by kazoo, one by one: {rates}: {verdict(ours / real, KAZOO_DEMANDED)}")
+        print(f"{kind:8} by kazoo, one by one: {rates}: {times(ours / real, KAZOO_DEMANDED)}")
 
 
 def show_bounds(bounds: Figures) -> None:
