@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 class StillClock:
     """Virtual time from 0: it stands still while somebody debugs, and moves when it is told to.
 
+    Attributes:
+        at_ms: what `now_ms` tells; only `move_to` changes it.
+
     >>> clock = StillClock()
     >>> clock.move_to(1_500)
     >>> clock.now_ms()
@@ -24,14 +27,14 @@ class StillClock:
     """
 
     def __init__(self) -> None:
-        self._now_ms = 0
+        self.at_ms = 0
 
     def now_ms(self) -> int:
-        return self._now_ms
+        return self.at_ms
 
     def move_to(self, at_ms: int) -> None:
-        assert at_ms >= self._now_ms, "virtual time never goes back"
-        self._now_ms = at_ms
+        assert at_ms >= self.at_ms, "virtual time never goes back"
+        self.at_ms = at_ms
 
 
 class WallClock:

@@ -78,22 +78,24 @@ class Link:
     def receive(self, data: bytes) -> None:
         """Bytes from the client, in its thread. After the server has closed they go nowhere, as in TCP."""
         host, wire, connection = self._host, self.wire, self.connection
+        still = host._still
         with host.lock:
             one = wire.receive_one(data)  # what a client that waits for each reply sends: it goes without a detour
             if one is None:
                 host.process(self, wire.receive_data(data))
-            elif connection is None or self.paused or self.closed or host.faults.active or not host._is_plain:
+            elif connection is None or self.paused or self.closed or host.faults.active or still is None:
+                wire.expect(one)
                 host.process(self, (one,))
             else:
                 assert not self.unsent, "what waits, waits for a pause or a fault to end"
-                server = host.server
-                server.handle(connection, one[0], one[1], host.clock.now_ms())
-                reply = server.take_reply(connection)
+                xid, request = one
+                reply = host.server.handle(connection, xid, request, still.at_ms, True)
                 if reply is not None:
                     self.sent += 1
                     self.last_zxid = reply[1]
-                    self.transport.deliver(wire.encode_one(reply))
+                    self.transport.deliver(wire.encode_one(reply, request))
                     return
+                wire.expect(one)
             host._send()
 
     def hang_up(self) -> None:
@@ -142,7 +144,8 @@ class Host:
         self.on_deadline: Callable[[int], None] = lambda at_ms: None
         self.on_resume: Callable[[], None] = lambda: None
         self._send = pump or self._take_output
-        self._is_plain = pump is None and not self._on_wall_time
+        # Where nothing is due by itself and nobody else drives the server: a request goes straight through.
+        self._still = clock if pump is None and isinstance(clock, StillClock) else None
         self.is_open = True
         self._links: dict[Link, None] = {}  # in the order of opening
         self._paused_sessions: set[int] = set()

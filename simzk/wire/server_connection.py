@@ -119,21 +119,31 @@ class ServerConnection:
         self._unanswered: deque[Incoming] = deque()
 
     def receive_one(self, data: bytes) -> Incoming | None:
-        """The request that these bytes are where they are a whole one, nothing before and nothing behind it: what a
-        client that waits for replies sends. None, and nothing has been heard, where they are not."""
-        if self._connected and len(data) >= _PREFIX_BYTES and not self._frames.pending:
+        """The request that these bytes are where they are a whole one, and nothing before it is unanswered: what a
+        client that waits for replies sends. None, and nothing has been heard, where they are not, or where more is to
+        be said of them.
+
+        Its reply is encoded by `encode_one` with the request; one that does not come at once is to be expected.
+        """
+        if self._connected and len(data) >= _PREFIX_BYTES and not (self._frames.pending or self._unanswered):
             length, xid, opcode = _unpack_prefix(data)
-            if length == len(data) - _LENGTH_BYTES and length <= self._max_bytes:
+            read = _READERS.get(opcode)
+            if length == len(data) - _LENGTH_BYTES and length <= self._max_bytes and read is not None:
                 try:
-                    return self._request(xid, opcode, data, _PREFIX_BYTES)
+                    return tuple.__new__(Incoming, (xid, read(data, _PREFIX_BYTES)[0]))
                 except MalformedError:
                     return None
         return None
+
+    def expect(self, incoming: Incoming) -> None:
+        """What `receive_one` gave is answered later, and its reply is known by its xid."""
+        self._unanswered.append(incoming)
 
     def receive_data(self, data: bytes) -> list[Received]:
         """What arrives with these bytes, in order. After a `ProtocolProblem` nothing is heard any more."""
         one = self.receive_one(data)
         if one is not None:
+            self._unanswered.append(one)
             return [one]
         if self._broken:
             return []
@@ -184,16 +194,17 @@ class ServerConnection:
         """The bytes of what the server sends; of `Closed` there are none, the transport is simply closed."""
         return b"".join(map(self.encode_one, messages))
 
-    def encode_one(self, message: Outgoing) -> bytes:
-        """The bytes of one message."""
+    def encode_one(self, message: Outgoing, request: req.Request | None = None) -> bytes:
+        """The bytes of one message; `request` is what it answers, where that is not expected to be."""
         if message.__class__ is not Reply:
             return self._encode_other(message)
         xid, zxid, error, body = message
-        unanswered = self._unanswered
-        if unanswered and unanswered[0][0] == xid:
-            _, request = unanswered.popleft()
-        else:
-            request = self._answered(xid)
+        if request is None:
+            unanswered = self._unanswered
+            if unanswered and unanswered[0][0] == xid:
+                _, request = unanswered.popleft()
+            else:
+                request = self._answered(xid)
         # A failed login is answered with its null token (ZooKeeperServer.processSasl).
         if body is None and ((error and request.__class__ is not req.Sasl) or request.__class__ in _BODILESS):
             return _pack_reply(_REPLY_HEADER_BYTES, xid, zxid, error)

@@ -228,7 +228,7 @@ def _prepare_delete(request: req.Delete, asker: Asker, find: Find) -> txns.Delet
         asker.need(parent, _TO_DELETE)
     if node is None:
         raise RefusedError(Code.NO_NODE)
-    if expected not in (-1, node.version):
+    if expected != -1 and expected != node.version:
         raise RefusedError(Code.BAD_VERSION)
     if node.child_count:
         raise RefusedError(Code.NOT_EMPTY)
@@ -260,7 +260,7 @@ def _prepare_set_data(request: req.SetData, asker: Asker, find: Find) -> txns.Se
         if asker.quotas.would_exceed(path, 0, grows):
             raise RefusedError(Code.QUOTA_EXCEEDED)
     version = node.version
-    if expected not in (-1, version):
+    if expected != -1 and expected != version:
         raise RefusedError(Code.BAD_VERSION)
     return _new(txns.SetDataTxn, (path, data, version + 1 if version != MAX_INT32 else MIN_INT32))
 

@@ -31,6 +31,7 @@ from simzk.zookeeper.replies import PING_XID, Closed, Code, ConnectResponse, Rep
 from simzk.zookeeper.sasl import nonce_of
 from simzk.zookeeper.sessions import SessionTracker, first_session_id, password_of
 from simzk.zookeeper.sweeper import Sweeper
+from simzk.zookeeper.transactions import Transaction
 from simzk.zookeeper.tree import DataTree
 from simzk.zookeeper.watches import WatchManager
 
@@ -231,7 +232,9 @@ class Server:
 
     # Requests
 
-    def handle(self, connection: Connection, xid: int, request: req.Request, now_ms: int) -> None:
+    def handle(
+        self, connection: Connection, xid: int, request: req.Request, now_ms: int, at_once: bool = False
+    ) -> Reply | None:
         """One request of a connection: its reply, and the events that it causes, land in outboxes.
 
         Args:
@@ -239,14 +242,17 @@ class Server:
             xid: echoed in the reply.
             request: what is asked.
             now_ms: the present time.
+            at_once: whether the caller sends a reply that is returned.
+
+        Returns:
+            None, but where a reply is all that there is to send and is to be sent at once: then it is in no outbox.
         """
-        session = connection.session
-        if connection.closed or session is None:
-            return
+        if connection.closed or connection.session is None:
+            return None
         kind = request.__class__
         if self._required_schemes and kind not in (req.Auth, req.Sasl) and not self._is_known(connection):
             self._judge(connection, xid, Verdict(Code.SESSION_CLOSED_REQUIRE_SASL_AUTH, closes=True))
-            return
+            return None
         if now_ms != connection.heard_ms:
             self.hear(connection, now_ms)
         if (read := self._reads.get(kind)) is not None:
@@ -262,15 +268,19 @@ class Server:
             except RefusedError as refused:
                 error = refused.code
                 record = txns.ErrorTxn(error)
-            body = self.apply(_new(txns.Transaction, (connection.session_id, xid, zxid, now_ms, record)))
+            body = self.apply(_new(Transaction, (connection.session_id, xid, zxid, now_ms, record)))
             reply = _new(Reply, (xid, zxid, error, body))
         else:
             _SPECIAL.get(kind, Server._unimplemented)(self, connection, xid, request, now_ms)
-            return
+            return None
+        unsent = self._unsent
+        if at_once and not unsent:
+            return reply
         outgoing = connection.outgoing
-        if not outgoing or connection not in self._unsent:
-            self._unsent[connection] = None
+        if not outgoing or connection not in unsent:
+            unsent[connection] = None
         outgoing.append(reply)
+        return None
 
     def hear(self, connection: Connection, now_ms: int) -> None:
         """Something came from an open connection at this time: its session lives on."""
@@ -348,10 +358,11 @@ class Server:
         session_id, _, zxid, time_ms, record = transaction
         assert zxid > self.zxid, "history only grows"
         self.zxid = zxid
-        if record.__class__ is txns.CreateSessionTxn:
-            self.sessions.add(session_id, record.timeout_ms, time_ms)
-        elif record.__class__ is txns.CloseSessionTxn:
-            self.sessions.remove(session_id)
+        if record.__class__ in _OF_SESSIONS:
+            if isinstance(record, txns.CreateSessionTxn):
+                self.sessions.add(session_id, record.timeout_ms, time_ms)
+            else:
+                self.sessions.remove(session_id)
         tree, watches = self.tree, self.watches
         body, changes = tree.apply(transaction)
         if tree.containers or tree.ttls:
@@ -430,17 +441,6 @@ class Server:
         self._unsent.clear()
         return taken
 
-    def take_reply(self, connection: Connection) -> Reply | None:
-        """The reply to a connection where that is all there is to send, else None and nothing is taken."""
-        unsent, outgoing = self._unsent, connection.outgoing
-        if len(unsent) == 1 and len(outgoing) == 1 and connection in unsent:
-            (reply,) = outgoing
-            if reply.__class__ is Reply:
-                unsent.clear()
-                outgoing.clear()
-                return reply
-        return None
-
     def check(self) -> None:
         """Assert all invariants of the server and of its parts."""
         self.tree.check()
@@ -457,6 +457,8 @@ class Server:
 
 _new = tuple.__new__
 """Makes a tuple without the call more that a NamedTuple's own constructor is."""
+
+_OF_SESSIONS = frozenset((txns.CreateSessionTxn, txns.CloseSessionTxn))
 
 _WRITES = {kind: PREPARE[kind] for kind in of_kind(Kind.WRITE) if kind is not req.Multi}
 

@@ -247,28 +247,28 @@ class DataTree:
         node, change = self._create(transaction, record, ttl_owner(record.ttl_ms))
         return Applied((record.path, node.stat()), (change,))
 
-    def _delete(self, path: str, zxid: int) -> Change:
+    def _apply_delete(self, transaction: txns.Transaction, record: txns.DeleteTxn | txns.DeleteContainerTxn) -> Applied:
+        (path,) = record
+        _, _, zxid, _, _ = transaction
         parent_path, _, name = path.rpartition("/")
-        node = self._nodes.pop(path)
-        parent = self._nodes[parent_path]
+        nodes, quotas = self._nodes, self.quotas
+        node, parent = nodes.pop(path), nodes[parent_path]
+        siblings, acl = parent.children, node.acl
         assert not node.children, "a node with children stays"
-        assert parent.children is not None
-        parent.children.discard(name)
+        assert siblings is not None
+        siblings.discard(name)
         if zxid > parent.pzxid:
             parent.pzxid = zxid
-        acl = node.acl
         if acl is not OPEN_ACL:
             self.acls.release(acl)
         if node.ephemeral_owner:
             self._disown(path, node.ephemeral_owner)
         if parent_path.startswith("/zookeeper/"):
-            self.quotas.node_deleted(parent_path, name)
-        if self.quotas.armed:
-            self.quotas.count(path, -1, -len(node.data or b""))
-        return _new(Change, (_DELETED, path, acl, parent_path or "/", parent.acl))
-
-    def _apply_delete(self, transaction: txns.Transaction, record: txns.DeleteTxn | txns.DeleteContainerTxn) -> Applied:
-        return _new(Applied, (None, (self._delete(record.path, transaction.zxid),)))
+            quotas.node_deleted(parent_path, name)
+        if quotas.armed:
+            quotas.count(path, -1, -len(node.data or b""))
+        change = _new(Change, (_DELETED, path, acl, parent_path or "/", parent.acl))
+        return _new(Applied, (None, (change,)))
 
     def _apply_set_data(self, transaction: txns.Transaction, record: txns.SetDataTxn) -> Applied:
         path, data, version = record
@@ -293,11 +293,16 @@ class DataTree:
         return Applied(None, ())
 
     def _apply_close_session(self, transaction: txns.Transaction, record: txns.CloseSessionTxn) -> Applied:
-        changes = [self._delete(path, transaction.zxid) for path in record.paths]
+        changes = [self._end(path, transaction) for path in record.paths]
         # Old logs list no paths: what the session still owns goes all the same (DataTree.killSession).
-        changes += [self._delete(path, transaction.zxid) for path in self.ephemerals_of(transaction.session_id)]
+        changes += [self._end(path, transaction) for path in self.ephemerals_of(transaction.session_id)]
         self.ephemerals.pop(transaction.session_id, None)
         return Applied(None, tuple(changes))
+
+    def _end(self, path: str, transaction: txns.Transaction) -> Change:
+        """What the end of its session does to an ephemeral node."""
+        (change,) = self._apply_delete(transaction, txns.DeleteTxn(path)).changes
+        return change
 
     def _apply_nothing(self, transaction: txns.Transaction, record: txns.ErrorTxn | txns.CreateSessionTxn) -> Applied:
         return Applied(None, ())

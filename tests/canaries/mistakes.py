@@ -58,9 +58,9 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "closing a session forgets one ephemeral": Mistake(
         "zookeeper/tree.py",
-        "        changes = [self._delete(path, transaction.zxid) for path in record.paths]\n",
+        "        changes = [self._end(path, transaction) for path in record.paths]\n",
         "        self.ephemerals.get(transaction.session_id, set()).discard(record.paths[0] if record.paths else '')\n"
-        "        changes = [self._delete(path, transaction.zxid) for path in record.paths[1:]]\n",
+        "        changes = [self._end(path, transaction) for path in record.paths[1:]]\n",
         _STORE + "test_54_a_session_ends_in_one_transaction",
     ),
     "children in sorted order": Mistake(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simzk.zookeeper import requests as req
-from simzk.zookeeper.replies import Code
+from simzk.zookeeper.replies import Code, Reply, WatchedEvent
 from simzk.zookeeper.requests import OPEN_ACL
 from tests.zookeeper.story import Story
 
@@ -59,3 +59,32 @@ def test_a_session_asked_for_where_there_is_one_is_answered_by_what_it_is() -> N
     assert story.server.zxid == 2
     assert story.server.sessions.timeouts_ms() == [(session.session_id, 7_777)]
     story.server.check()
+
+
+def test_a_reply_that_is_sent_at_once_is_in_no_outbox() -> None:
+    story = Story()
+    client, other = story.client(), story.client()
+    server = story.server
+    reply = server.handle(client.connection, 1, req.Create("/a", b"", OPEN_ACL, 0), 0, at_once=True)
+    assert reply == Reply(1, server.zxid, 0, "/a")
+    assert server.take_output() == []
+    refused = server.handle(client.connection, 2, req.Delete("/none", -1), 0, at_once=True)
+    assert refused == Reply(2, server.zxid, Code.NO_NODE, None)
+    assert server.take_output() == []
+    # Where somebody is to be told of the change, all that there is to send goes one way.
+    other.body(req.GetData("/a", True))
+    assert server.handle(client.connection, 3, req.Delete("/a", -1), 0, at_once=True) is None
+    told = dict(server.take_output())
+    assert [event.path for event in told[other.connection] if isinstance(event, WatchedEvent)] == ["/a"]
+    assert told[client.connection] == [Reply(3, server.zxid, 0, None)]
+
+
+def test_an_event_of_ones_own_comes_before_the_reply_though_that_could_be_sent_at_once() -> None:
+    client = Story().client()
+    client.create("/a")
+    client.body(req.GetData("/a", True))
+    server = client._story.server
+    assert server.handle(client.connection, 9, req.SetData("/a", b"", -1), 9, at_once=True) is None
+    ((_, (event, reply)),) = server.take_output()
+    assert isinstance(event, WatchedEvent)
+    assert isinstance(reply, Reply)

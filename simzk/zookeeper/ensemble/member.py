@@ -113,15 +113,18 @@ class Member(Replica):
 
     # Requests
 
-    def handle(self, connection: Connection, xid: int, request: req.Request, now_ms: int) -> None:
-        """One request of a connection; as `Server.handle`, but that the reply may wait."""
+    def handle(
+        self, connection: Connection, xid: int, request: req.Request, now_ms: int, at_once: bool = False
+    ) -> Reply | None:
+        """One request of a connection; as `Server.handle`, but that the reply may wait, and is in an outbox always."""
         assert isinstance(connection, MemberConnection)
         if connection.closed or connection.leaving:
-            return
+            return None
         if connection.session_id in self.sessions.local and self.role is not Role.READ_ONLY:
             self._handle_local(connection, xid, request, now_ms)
         else:
             self._handle_global(connection, xid, request, now_ms)
+        return None
 
     def _handle_local(self, connection: MemberConnection, xid: int, request: req.Request, now_ms: int) -> None:
         """One request of a local session, which may have to become global for it."""
