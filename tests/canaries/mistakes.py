@@ -261,7 +261,7 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "a new controller takes the old epoch": Mistake(
         "kafka/zk_client.py",
-        "controller_schema.encode_epoch(epoch + 1), version)",
+        "controller_schema.encode_epoch(next_int(epoch)), version)",
         "controller_schema.encode_epoch(epoch), version)",
         _FAILURES + "test_the_controller_dies_and_another_takes_over_with_the_next_epoch",
     ),

@@ -120,9 +120,7 @@ def test_a_body_cut_short_is_answered_and_never_escapes(request: req.Request) ->
         client, server = connected()
         (incoming,) = server.receive_data(client.request_bytes(1, operation.opcode, body[:cut]))
         if isinstance(request, req.Auth | req.Sasl):
-            assert isinstance(incoming, ProtocolProblem), (
-                "read before the queue of requests, it ends the connection"
-            )
+            assert isinstance(incoming, ProtocolProblem), "read before the queue of requests, it ends the connection"
         else:
             assert isinstance(incoming, Incoming)
             assert isinstance(incoming.request, req.Undecodable), "no body is the beginning of another"

@@ -24,6 +24,8 @@ from simzk.zookeeper.server import Server
 
 if TYPE_CHECKING:
     from simzk.kafka.columnar import ColumnarTopics
+    from simzk.zookeeper.connection import Connection
+    from simzk.zookeeper.replies import Reply
     from simzk.zookeeper.transactions import Transaction
 
 TOPICS, PARTITIONS = 2, 12
@@ -218,9 +220,11 @@ def test_unwatched_rows_are_written_without_requests() -> None:
     handled: list[req.Request] = []
     handle = arm.server.handle
 
-    def noted(connection: Any, xid: int, request: req.Request, now_ms: int) -> None:
+    def noted(
+        connection: Connection, xid: int, request: req.Request, now_ms: int, at_once: bool = False
+    ) -> Reply | None:
         handled.append(request)
-        handle(connection, xid, request, now_ms)
+        return handle(connection, xid, request, now_ms, at_once)
 
     arm.server.handle = noted  # type: ignore[method-assign]
     Disturbance(3, "watched").do(arm)
