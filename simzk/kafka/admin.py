@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from simzk.errors import ConfigError, ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.acls import run as run_acls
-from simzk.kafka.protocol import AdminResponse, DeleteTopicRequest, Error
+from simzk.kafka.protocol import (
+    AdminResponse,
+    AlterConfigRequest,
+    AlterReassignmentsRequest,
+    DeleteTopicRequest,
+    Error,
+)
 from simzk.kafka.rpc import Disconnected
 from simzk.kafka.session import SessionExpiredError, ZooKeeperSession
 from simzk.kafka.tools import SESSION_TIMEOUT_MS, is_by_tool
@@ -28,10 +34,11 @@ from simzk.zookeeper.replies import Code
 from simzk.zookeeper.requests import Delete, SetData
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Sequence
 
     from simzk.kafka.broker.broker import World
     from simzk.kafka.protocol import AlterAclsRequest
+    from simzk.kafka.release_profile import KafkaVersion
     from simzk.simulation import Future
 
 T = TypeVar("T")
@@ -98,6 +105,24 @@ class Operator:
         if via == ZOOKEEPER or (via is None and is_by_tool(request, self._world.version)):
             return self._kept(self.process.spawn(self._by_tool(what, request), what))
         return self._kept(self.process.spawn(self._request(what, request, via), what))
+
+    def in_turn(self, steps: Sequence[tuple[str, object]], via: int | str | None = None) -> Task[AdminResponse]:
+        """Send requests one after another, each when the one before is served; none after one that is refused.
+
+        The configuration of a broker is asked of that broker, where no tool writes it in ZooKeeper.
+        """
+
+        async def work() -> AdminResponse:
+            response = _TIMED_OUT
+            for what, request in steps:
+                whom = _whom(request, via, self._world.version)
+                by_tool = whom == ZOOKEEPER or (whom is None and is_by_tool(request, self._world.version))
+                response = await (self._by_tool(what, request) if by_tool else self._request(what, request, whom))
+                if response.error != Error.NONE:
+                    break
+            return response
+
+        return self._kept(self.process.spawn(work(), steps[0][0]))
 
     def write_znode(self, path: str, data: bytes | None) -> Task[None]:
         """Set a znode, or create it where it is not there."""
@@ -230,6 +255,13 @@ class Operator:
         for partition, error in response.partition_errors.items():
             if error not in (Error.NONE, Error.ELECTION_NOT_NEEDED):
                 self._history.record(NAME, "refused", f"{what} {partition}", "", error.name)
+
+
+def _whom(request: object, via: int | str | None, version: KafkaVersion) -> int | str | None:
+    if via is not None or not isinstance(request, AlterConfigRequest) or not request.entity_path.startswith("brokers/"):
+        return via
+    in_zookeeper = AlterReassignmentsRequest in version.tools_in_zookeeper
+    return ZOOKEEPER if in_zookeeper else int(request.entity_path.removeprefix("brokers/"))
 
 
 def _serve_nothing(request: object, _respond: object) -> None:

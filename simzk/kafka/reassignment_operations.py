@@ -8,9 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError, LayoutError, ZnodeError
-from simzk.kafka import paths, reassign_tool
+from simzk.kafka import paths, reassign_tool, throttles
+from simzk.kafka.admin import ZOOKEEPER
 from simzk.kafka.protocol import AdminResponse, AlterConfigRequest, AlterReassignmentsRequest
 from simzk.kafka.schemas import admin as admin_schema
+from simzk.kafka.schemas import config as config_schema
 from simzk.kafka.schemas import topic as topic_schema
 from simzk.kafka.topic_partition import ReplicaAssignment, TopicPartition
 from simzk.partitions.assignment import assign_replicas
@@ -50,22 +52,46 @@ class ReassignmentOperations:
     def racks_of_live(self) -> dict[int, str | None]:
         """The racks of the brokers that are registered."""
 
-    def reassign(self, targets: Targets, *, via: int | str | None = None) -> Future[AdminResponse]:
+    def reassign(
+        self, targets: Targets, *, via: int | str | None = None, throttle: int | None = None
+    ) -> Future[AdminResponse]:
         """Move partitions to other brokers (`--execute`).
 
         Args:
             targets: the brokers wanted by (topic, partition), None to cancel; or the JSON that Kafka's tool takes.
             via: as for `create_topic`.
+            throttle: how many bytes a second may move (`--throttle`, 0.10.1 and later): it is written first, and taken
+                away by `verify_reassignment`; nothing moves slower for it here.
 
         Raises:
-            ZnodeError, ConfigError: JSON that the tool refuses.
+            ZnodeError, ConfigError: JSON that the tool refuses; a throttle that cannot be.
         """
         if isinstance(targets, str) or "partitions" in targets:
             request = AlterReassignmentsRequest(dict(reassign_tool.read_plan(_text(targets))))
         else:
             pairs = {TopicPartition(*_pair(key)): target for key, target in targets.items()}
             request = AlterReassignmentsRequest({p: _ids(target) for p, target in pairs.items()})
-        return self._operator.request("reassign", request, via)
+        if throttle is None:
+            return self._operator.request("reassign", request, via)
+        changes = self._throttles(request, throttle)
+        if not reassign_tool.asks_brokers(self._tool) and self.tree.get(paths.REASSIGN_PARTITIONS) is not None:
+            # One is under way: the tool in ZooKeeper changes how fast it may be, and does nothing else.
+            limits = [change for change in changes if change.entity_path.startswith("brokers/")]
+            return self._operator.in_turn([(f"throttle {limit.entity_path}", limit) for limit in limits], via)
+        steps = [(f"throttle {change.entity_path}", change) for change in changes]
+        return self._operator.in_turn([*steps, ("reassign", request)], via)
+
+    def _throttles(self, request: AlterReassignmentsRequest, rate: int) -> list[AlterConfigRequest]:
+        tool, plan = self._tool, {p: target for p, target in request.targets.items() if target is not None}
+        if tool.number < throttles.KNOWN_SINCE or rate < 0 or len(plan) != len(request.targets):
+            right = "0 or more, of a plan that cancels nothing, and 0.10.1 or later"
+            raise ConfigError(f"the tool of Kafka {tool.name} cannot throttle this", where="throttle", right=right)
+        present: dict[TopicPartition, ReplicaAssignment] = {}
+        for name in dict.fromkeys(partition.topic for partition in plan):
+            present |= self._assignments_of(name)
+        if unknown := [str(partition) for partition in plan if partition not in present]:
+            raise ConfigError(f"there is no {unknown[0]}", where="reassignment", right="partitions that are there")
+        return throttles.throttles(plan, present, rate, tool)
 
     def generate_reassignment(
         self, topics: Iterable[str], brokers: Sequence[int], *, rack_aware: bool = True
@@ -124,7 +150,10 @@ class ReassignmentOperations:
         names = dict.fromkeys(partition.topic for partition in wanted)
         present = {p: assignment for name in names for p, assignment in self._assignments_of(name).items()}
         text = reassign_tool.status(wanted, present, self._in_znode(), self._tool)
-        if not reassign_tool.asks_brokers(self._tool) or self._any_under_way():
+        if not reassign_tool.asks_brokers(self._tool):
+            done = all(line.endswith("completed successfully") for line in text.splitlines()[1:])
+            return f"{text}\nThrottle was removed." if done and self._clear_in_zookeeper(names) else text
+        if self._any_under_way():
             return text
         brokers = sorted({*self.live_brokers, *(broker for replicas in wanted.values() for broker in replicas)})
         for broker in brokers:
@@ -186,6 +215,31 @@ class ReassignmentOperations:
         parent = self.tree.get(paths.TOPICS)
         names = [] if parent is None else sorted(parent.child_names())
         return any(found.being_reassigned for name in names for found in self._assignments_of(name).values())
+
+    def _clear_in_zookeeper(self, names: Iterable[str]) -> bool:
+        """Up to 2.5 throttles are taken away where there are any; whether there were."""
+        entities: list[tuple[str, Sequence[str]]] = [
+            (f"brokers/{broker}", reassign_tool.BROKER_THROTTLES) for broker in self.live_brokers
+        ]
+        entities += [(f"topics/{name}", reassign_tool.TOPIC_THROTTLES) for name in names]
+        changed = []
+        for entity_path, keys in entities:
+            node = self.tree.get(paths.config(entity_path))
+            found = {} if node is None else self._configuration(paths.config(entity_path), node.data)
+            if any(key in found for key in keys):
+                changed.append(
+                    (f"clear throttles of {entity_path}", AlterConfigRequest(entity_path, dict.fromkeys(keys)))
+                )
+        if changed:
+            self._operator.in_turn(changed, ZOOKEEPER)
+        return bool(changed)
+
+    @staticmethod
+    def _configuration(path: str, data: bytes | None) -> dict[str, str]:
+        try:
+            return config_schema.decode(path, data)
+        except ZnodeError:
+            return {}
 
     def _clear(self, entity_path: str, keys: Sequence[str], via: int | None) -> None:
         request = AlterConfigRequest(entity_path, dict.fromkeys(keys))

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import statistics
+
+import pytest
+
+from benchmarks.kafka_costs import compare, ratios_of
 from simzk.kafka import paths
 from simzk.kafka.cluster import KafkaCluster
 from simzk.kafka.cost_model import MEASURED, CostModel
@@ -75,3 +80,15 @@ def test_requests_are_answered_in_the_order_in_which_they_came() -> None:
     c.restart(2)
     quiet(c)
     assert all(sorted(c.state("t", p).isr) == [1, 2, 3] for p in range(PARTITIONS))
+
+
+@pytest.mark.parametrize("release", ["1.0.2", "1.1.1", "2.8.2"])
+def test_beside_stories_that_it_was_not_fitted_to_it_is_too_quick_and_not_by_orders_of_magnitude(release: str) -> None:
+    """What its docstring says: the time of a burst of a few states is mostly not the states'."""
+    rows = [row for row in compare(release) if row["what"] == "writes"]
+    assert len(rows) >= 6
+    created = [row for row in rows if str(row["step"]).startswith("b")]
+    assert {row["states"] for row in created} == {3, 4}
+    for (_, event, _), ratios in ratios_of(rows).items():
+        assert 0.01 < statistics.median(ratios) < 2.5, event
+    assert 0.05 < statistics.median([ratio for found in ratios_of(rows).values() for ratio in found]) < 1

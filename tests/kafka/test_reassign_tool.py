@@ -141,3 +141,69 @@ def test_a_document_that_cannot_be_is_refused_before_anything_is_done(plan: str,
 def test_a_proposal_that_cannot_be_made_is_refused(topics: list[str], brokers: list[int], said: str) -> None:
     with booted("3.9") as c, pytest.raises(ConfigError, match=said):
         c.generate_reassignment(topics, brokers)
+
+
+def configs(c: KafkaCluster) -> dict[str, dict[str, str]]:
+    found = {
+        path: node.data for path, node in c.tree.walk() if path.startswith(("/config/topics/", "/config/brokers/"))
+    }
+    return {path.removeprefix("/config/"): json.loads(data or b"")["config"] for path, data in found.items()}
+
+
+def announced(c: KafkaCluster) -> list[str]:
+    """Whose configuration changed, in order."""
+    notices = [(path, node.data) for path, node in c.tree.walk() if path.startswith("/config/changes/")]
+    return [json.loads(data or b"")["entity_path"] for _, data in sorted(notices)]
+
+
+RATE = "leader.replication.throttled.rate"
+
+
+@pytest.mark.parametrize("version", ["3.9", "2.6", "2.5", "1.1", "0.11", "0.10.2", "0.10.1"])
+def test_a_throttle_stands_in_brokers_and_topics_until_it_is_verified(version: str) -> None:
+    with booted(version) as c:
+        answer = c.reassign(PLAN, throttle=5000)
+        quiet(c)
+        assert answer.result().error == Error.NONE
+        seen = configs(c)
+        assert seen["topics/t"] == {
+            "leader.replication.throttled.replicas": "0:1,0:2",
+            "follower.replication.throttled.replicas": "0:3",
+        }
+        rates = {RATE: "5000", "follower.replication.throttled.rate": "5000"}
+        assert {path: found for path, found in seen.items() if path.startswith("brokers/")} == {
+            f"brokers/{broker}": rates for broker in (1, 2, 3)
+        }
+        order = announced(c)
+        assert order.index("topics/t") == (3 if version.startswith("0.10") else 0)
+        assert sorted(order) == ["brokers/1", "brokers/2", "brokers/3", "topics/t"]
+        said = c.verify_reassignment(PLAN)
+        asks = version in ("2.6", "3.9")
+        assert said.endswith("Clearing topic-level throttles on topic t" if asks else "Throttle was removed.")
+        quiet(c)
+        assert not any("throttled" in key for found in configs(c).values() for key in found)
+        assert "Throttle was removed." not in c.verify_reassignment(PLAN)
+
+
+def test_while_one_is_under_way_the_tool_in_zookeeper_changes_how_fast_it_may_be() -> None:
+    with booted("2.3") as c:
+        c.kill(3)
+        quiet(c)
+        c.reassign(PLAN, throttle=5000)
+        c.run_for(5)
+        assert c.tree.get("/admin/reassign_partitions") is not None
+        c.reassign(PLAN.replace("[2,3]", "[2,4]"), throttle=9000)
+        c.run_for(5)
+        seen = configs(c)
+        assert {broker: seen[f"brokers/{broker}"][RATE] for broker in (1, 2, 4)} == {
+            1: "9000",
+            2: "9000",
+            4: "9000",
+        }
+        assert seen["topics/t"]["follower.replication.throttled.replicas"] == "0:3"
+
+
+@pytest.mark.parametrize(("version", "throttle"), [("0.10.0", 5000), ("3.9", -1)])
+def test_a_throttle_that_cannot_be_is_refused(version: str, throttle: int) -> None:
+    with booted(version) as c, pytest.raises(ConfigError, match="cannot throttle this"):
+        c.reassign(PLAN, throttle=throttle)

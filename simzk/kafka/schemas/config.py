@@ -56,23 +56,28 @@ def decode(path: str, data: bytes | None, reading: Reading = LENIENT) -> dict[st
 def in_properties_order(values: Mapping[str, str]) -> dict[str, str]:
     """The values in the order in which a `java.util.Properties` lists them.
 
-    From Java 9 on a Properties is a ConcurrentHashMap inside (8 buckets at first, doubled at three quarters): buckets
-    from the first to the last, in a bucket in order of insertion; a bucket that is split by growth is near enough in
-    that order for the handful of keys an entity has.
+    From Java 9 on a Properties is a ConcurrentHashMap inside, made for 8 keys, which is 16 buckets, and doubled
+    when three quarters are taken: buckets from the first to the last, in a bucket in order of insertion; a bucket
+    that is split by growth is near enough in that order for the handful of keys an entity has.
 
     >>> list(in_properties_order({"segment.bytes": "1", "cleanup.policy": "2", "compression.type": "3"}))
     ['compression.type', 'cleanup.policy', 'segment.bytes']
+    >>> rates = {"follower.replication.throttled.rate": "1", "leader.replication.throttled.rate": "1"}
+    >>> list(in_properties_order(rates))
+    ['leader.replication.throttled.rate', 'follower.replication.throttled.rate']
     """
-    return _by_bucket(values, 8)
+    return _by_bucket(values, len(values) + 1)
 
 
 def in_java_map_order(values: Mapping[str, Value]) -> dict[str, Value]:
     """The same of a `java.util.HashMap`, which has 16 buckets at first."""
-    return _by_bucket(values, 16)
+    return _by_bucket(values, len(values))
 
 
-def _by_bucket(values: Mapping[str, Value], size: int) -> dict[str, Value]:
-    while len(values) > size - (size >> 2):
+def _by_bucket(values: Mapping[str, Value], room: int) -> dict[str, Value]:
+    """By bucket, of as many as leave a quarter free beside `room` keys: at least 16."""
+    size = 16
+    while room > size - (size >> 2):
         size *= 2
 
     def bucket(key: str) -> int:

@@ -13,6 +13,7 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
+from kazoo.client import KazooClient
 
 import simzk
 from tests.cli.test_serve import serving
@@ -104,13 +105,43 @@ class Operator(Tools):
         return self.tool("org.apache.zookeeper.ZooKeeperMain", arguments=("-server", self.server), given=given)
 
 
+def throttles_of(server: str) -> dict[str, str]:
+    """The configuration that stands in ZooKeeper, by path, and the notices of its changes, in their order."""
+    client = KazooClient(server)
+    client.start()
+    try:
+        kinds = ("topics", "brokers", "changes")
+        paths = [f"/config/{kind}/{name}" for kind in kinds for name in client.get_children(f"/config/{kind}")]
+        return {path: client.get(path)[0].decode() for path in sorted(paths)}
+    finally:
+        client.stop()
+        client.close()
+
+
+def throttles_of_ours(release: Release) -> dict[str, str]:
+    """The same, as a simulated operator with the tools of that line leaves it."""
+    with simzk.KafkaCluster(line_of(release), 3, config={"delete.topic.enable": True}) as cluster:
+        config = {"retention.ms": "1000"}
+        cluster.create_topic("orders", assignment={0: [1, 2, 3], 1: [2, 3, 1]}, config=config, via="zookeeper")
+        cluster.create_topic("made", assignment={0: [3, 1], 1: [1, 2], 2: [2, 3]}, via="zookeeper")
+        cluster.run_until_quiet()
+        cluster.reassign({("orders", 0): [3, 2]}, throttle=5000, via="zookeeper")
+        cluster.run_for(5)
+        nodes = {
+            path: node.data for path, node in cluster.tree.walk() if re.match("/config/(topics|brokers|changes)/", path)
+        }
+        return {path: (nodes[path] or b"").decode() for path in sorted(nodes)}
+
+
+def line_of(release: Release) -> str:
+    return ".".join(release.version.split(".")[: 3 if release.number < (1,) else 2])
+
+
 @pytest.fixture
 def operator(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Operator]:
     release: Release = request.param
     scenario = tmp_path / "three.toml"
-    scenario.write_text(
-        SCENARIO.format(version=".".join(release.version.split(".")[: 3 if release.number < (1,) else 2]))
-    )
+    scenario.write_text(SCENARIO.format(version=line_of(release)))
     with serving("--kafka", str(scenario), "--port", "0") as process:
         found = Operator(release, tmp_path, process.port)
         until(lambda: "orders" in found.topics("--list").split(), lambda: "the topic is not there")
@@ -136,11 +167,20 @@ def test_tools_read_what_simulated_brokers_wrote_and_are_obeyed(operator: Operat
     grown = made | {2: third}
     until(lambda: operator.described("made") == grown, lambda: str(operator.described("made")))
 
-    operator.reassignment("--execute")
-    until(
-        lambda: "completed successfully" in operator.reassignment("--verify"),
-        lambda: operator.reassignment("--verify"),
-    )
+    throttled = number >= (0, 10, 1)
+    operator.reassignment("--execute", *(("--throttle", 5000) if throttled else ()))
+    if throttled:
+        assert throttles_of(operator.server) == throttles_of_ours(operator.release)
+    said = [""]
+
+    def is_done() -> bool:
+        said[0] = operator.reassignment("--verify")
+        return re.search(r"completed successfully|is complete\.", said[0]) is not None
+
+    until(is_done, lambda: said[0])
+    if throttled:
+        assert "Throttle was removed." in said[0] or "Clearing" in said[0]
+        assert not any("throttled" in data for data in throttles_of(operator.server).values())
     leader, replicas, isr = operator.described("orders")[0]
     assert (leader in ("2", "3"), replicas, sorted(isr.split(","))) == (True, "3,2", ["2", "3"])
     operator.tool("kafka.admin.PreferredReplicaLeaderElectionCommand", arguments=operator.address)
@@ -171,8 +211,7 @@ def test_tools_read_what_simulated_brokers_wrote_and_are_obeyed(operator: Operat
     "release", [release for release in WITH_TOOLS if release.number < (0, 11)], ids=lambda release: release.version
 )
 def test_the_old_consumers_offsets_are_exported_and_imported(release: Release, tmp_path: Path) -> None:
-    line = ".".join(release.version.split(".")[:3])
-    with simzk.KafkaCluster(line, 3, seed=1) as cluster, simzk.ZooKeeperServer() as server:
+    with simzk.KafkaCluster(line_of(release), 3, seed=1) as cluster, simzk.ZooKeeperServer() as server:
         cluster.create_topic("orders", assignment={0: [1, 2], 1: [2, 3]})
         cluster.run_until_quiet()
         cluster.produce("orders", 0, 7)
