@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
+from simzk.kafka.legibility import problem_with
 from simzk.kafka.schemas import controller as controller_schema
 from simzk.kafka.schemas import partition_state
 from simzk.kafka.schemas import topic as topic_schema
@@ -111,7 +112,14 @@ class Observer:
                 for path in record.paths:
                     self._tell_delete(who, path)
 
+    def _tell_problem(self, who: str, path: str, data: bytes | None) -> None:
+        """What nobody can read is told when it is written, whether anybody reads it or not."""
+        problem = problem_with(path, data)
+        if problem is not None:
+            self._history.record(who, "written wrong", path, "", str(problem))
+
     def _tell_create(self, who: str, path: str, data: bytes | None) -> None:
+        self._tell_problem(who, path, data)
         parent, _, name = path.rpartition("/")
         partition = paths.state_partition(path)
         if partition is not None:
@@ -122,9 +130,10 @@ class Observer:
         elif parent == paths.BROKER_IDS:
             self._history.record(f"broker {name}", "registered")
         elif parent == paths.TOPICS:
-            self._topics[name] = _topic(path, data) or TopicZnode({})
-            count = len(self._topics[name].partitions)
-            self._history.record(who, "topic created", name, "", f"{count} partitions")
+            found = _topic(path, data)
+            self._topics[name] = found or TopicZnode({})
+            told = f"{path}: unreadable" if found is None else f"{len(found.partitions)} partitions"
+            self._history.record(who, "topic created", name, "", told)
         elif parent == paths.DELETE_TOPICS:
             self._history.record(who, "deletion requested", name)
         elif parent == paths.CONFIG_CHANGES:
@@ -140,6 +149,7 @@ class Observer:
         return "?" if epoch is None else str(next_int(epoch))
 
     def _tell_set(self, who: str, path: str, data: bytes | None) -> None:
+        self._tell_problem(who, path, data)
         parent, _, name = path.rpartition("/")
         partition = paths.state_partition(path)
         if partition is not None:

@@ -10,13 +10,17 @@ import json
 import re
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
 from simzk.kafka import paths, recording
 from simzk.kafka.cluster import KafkaCluster
 from simzk.kafka.versions import kafka_version
-from tests.kafka.operator_mistakes import ASSIGNMENT, CLEARED, MISTAKES
+from tests.kafka.operator_mistakes import ASSIGNMENT, CLEARED, MISTAKES, Mistake
+
+if TYPE_CHECKING:
+    from simzk.simulation import Event
 
 FOLDER = Path(__file__).parent / "data" / "mistakes"
 RELEASES = tuple(sorted(path.stem for path in FOLDER.glob("*.json")))
@@ -49,11 +53,19 @@ def steps_of(release: str) -> tuple[str, ...]:
     return steps[: steps.index(UNTIL[release])] if release in UNTIL else steps
 
 
+class Story(NamedTuple):
+    """What came of a story: the differences after each step, and what the history tells of each mistake."""
+
+    differences: dict[str, list[str]]
+    events: dict[str, list[Event]]
+
+
 @cache
-def whole_story(release: str) -> dict[str, list[str]]:
-    """The differences after each step."""
+def whole_story(release: str) -> Story:
+    """Play it."""
     told = recorded(release)
     found: dict[str, list[str]] = {}
+    events: dict[str, list[Event]] = {}
 
     def compare(step: str) -> None:
         seen = [str(d) for d in recording.differences(c.server.tree, told.tree(step))]
@@ -81,8 +93,10 @@ def whole_story(release: str) -> dict[str, list[str]]:
             if mistake.name not in steps_of(release):
                 continue
             next_controller(mistake.name)
+            before = len(c.history)
             c.write_znode(mistake.path, mistake.data)
             c.run_for(4)
+            events[mistake.name] = list(c.history)[before:]
             compare(mistake.name)
             reset = f"reset-{mistake.name}"
             next_controller(reset)
@@ -90,7 +104,7 @@ def whole_story(release: str) -> dict[str, list[str]]:
                 c.delete_znode(path)
             c.run_for(4)
             compare(reset)
-    return found
+    return Story(found, events)
 
 
 UNTIL = {"0.10.2.2": "delete-unknown", "0.9.0.1": "reset-topic-no-json"}
@@ -130,4 +144,59 @@ def test_a_partition_that_moves_to_nobody_leaves_no_controller_from_2_7_on(relea
 
 @pytest.mark.parametrize(("release", "step"), STEPS)
 def test_a_mistake_leaves_the_recorded_tree(release: str, step: str) -> None:
-    assert whole_story(release)[step] == []
+    assert whole_story(release).differences[step] == []
+
+
+READ_WRONG = frozenset({"znode unusable", "failed"})
+TOLD: dict[str, tuple[frozenset[str], str]] = {
+    "reassign-no-json": (READ_WRONG, "0.8"),
+    "reassign-empty": (READ_WRONG, "0.8"),
+    "reassign-list": (READ_WRONG, "0.8"),
+    "reassign-no-partitions": (READ_WRONG, "2.0"),
+    "reassign-unknown-field": (READ_WRONG, "2.0"),
+    "reassign-log-dirs": (READ_WRONG, "2.0"),
+    "reassign-unknown-topic": (frozenset({"refused"}), "0.8"),
+    "reassign-unknown-partition": (frozenset({"refused"}), "0.8"),
+    "reassign-duplicate": (frozenset({"doubtful"}), "0.8"),
+    "elect-no-json": (READ_WRONG, "0.8"),
+    "elect-empty": (READ_WRONG, "0.8"),
+    "elect-no-partitions": (READ_WRONG, "0.8"),
+    "elect-unknown": (frozenset({"refused"}), "0.8"),
+    "delete-unknown": (frozenset({"refused"}), "0.8"),
+    "topic-no-json": (READ_WRONG, "0.8"),
+    "topic-no-partitions": (frozenset({"doubtful"}), "0.8"),
+    "topic-dead-broker": (frozenset({"doubtful"}), "0.8"),
+    "topic-duplicate": (frozenset({"doubtful"}), "0.8"),
+    "topic-no-replicas": (frozenset({"doubtful"}), "0.8"),
+    "topic-partitions-missing": (frozenset({"doubtful"}), "0.8"),
+    "isr-change-no-json": (READ_WRONG, "0.9"),
+    "log-dir-event-no-json": (READ_WRONG, "1.0"),
+    "config-change-no-json": (READ_WRONG, "0.9"),
+    "reassign-dead-broker": (frozenset({"doubtful", "refused"}), "0.8"),
+    "reassign-no-replicas": (frozenset({"doubtful"}), "0.8"),
+}
+"""What whoever reads a mistake says of it, from a release on. What is not named has no consequence, or nobody reads it
+yet (config-no-json): that it was written wrong is told all the same."""
+UNREADABLE = ("no-json", "reassign-empty", "reassign-list", "elect-empty", "elect-no-partitions")
+
+
+def number(release: str) -> tuple[int, ...]:
+    return tuple(map(int, release.split(".")))
+
+
+TELLING = [(release, mistake) for release in RELEASES for mistake in MISTAKES if mistake.name in steps_of(release)]
+
+
+@pytest.mark.parametrize(("release", "mistake"), TELLING, ids=lambda value: getattr(value, "name", value))
+def test_the_history_says_what_was_read_where_and_what_was_done(release: str, mistake: Mistake) -> None:
+    events = whole_story(release).events[mistake.name]
+    naming = [event for event in events if mistake.path in (event.subject, event.after.partition(": ")[0])]
+    by_readers = {event.what for event in naming if event.who != "admin"}
+    expected, since = TOLD.get(mistake.name, (frozenset(), "0.8"))
+    if expected and number(since) <= number(release):
+        assert by_readers & expected
+        assert all(event.after for event in naming)
+    else:
+        assert not by_readers & (READ_WRONG | {"refused", "doubtful"})
+    if mistake.name.endswith(UNREADABLE) and any(event.what != "znode not written" for event in events):
+        assert next(event.what for event in naming if event.who == "admin") in ("written wrong", "topic created")

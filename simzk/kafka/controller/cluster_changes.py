@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simzk.kafka import paths
+from simzk.kafka.controller import doubts
 from simzk.kafka.controller.context import LiveBroker
 from simzk.kafka.controller.scala_set import ScalaSet, mutable_partitions, partition_set
 from simzk.kafka.controller.states import PartitionState, ReplicaState
@@ -149,6 +150,8 @@ class ClusterChanges:
             context.remove_topic(name)
             controller.session.data_handlers.pop(paths.topic(name), None)
         await self.note_topics(found)
+        for name, topic in found.items():
+            controller.note_doubts(paths.topic(name), doubts.of_topic(topic.partitions, context.is_live))
         partitions = [TopicPartition(name, number) for name, topic in found.items() for number in topic.partitions]
         known = [partition for partition in partitions if context.knows(partition)]
         if context.collections.case_classes:

@@ -220,9 +220,14 @@ class KafkaController:
         """Tell the history of an operator's znode that cannot be used; as in Kafka it is taken for empty."""
         self.history.record(f"controller {self.broker_id}", "znode unusable", problem.where, "", str(problem))
 
-    def note_refusal(self, what: str, error: Error) -> None:
+    def note_refusal(self, path: str, what: str, error: Error) -> None:
         """Tell the history of something asked for by znode that is not done."""
-        self.history.record(f"controller {self.broker_id}", "refused", what, "", error.name)
+        self.history.record(f"controller {self.broker_id}", "refused", what, "", f"{path}: {error.name}")
+
+    def note_doubts(self, path: str, doubts: Sequence[str]) -> None:
+        """Tell the history what is odd about an assignment that somebody wrote, and that is taken all the same."""
+        for doubt in doubts:
+            self.history.record(f"controller {self.broker_id}", "doubtful", path, "", doubt)
 
     async def _guarded(self, work: Work) -> None:
         try:

@@ -47,7 +47,9 @@ class LeaderElections:
             errors = await self.elect(await self._requested(), Strategy.PREFERRED, again=again)
             unknown = [p for p, error in errors.items() if error == Error.UNKNOWN_TOPIC_OR_PARTITION]
             for partition in unknown:
-                self._controller.note_refusal(f"preferred election of {partition}", Error.UNKNOWN_TOPIC_OR_PARTITION)
+                self._controller.note_refusal(
+                    paths.PREFERRED_ELECTION, f"preferred election of {partition}", Error.UNKNOWN_TOPIC_OR_PARTITION
+                )
             if not unknown or not self._controller.client.version.stumbles_over_unknown:
                 await self._delete_znode()
 

@@ -90,12 +90,17 @@ class LegacyReassignments(Reassignments):
             target = context.being_reassigned[partition]
             known = context.knows(partition) and context.leadership(partition) is not None
             same = known and context.written(partition.topic)[partition.partition].replicas == target
-            dead = not version.moves_to_dead and not all(context.is_live(broker) for broker in target)
+            dead = any(broker < 0 for broker in target) or (
+                not version.moves_to_dead and not all(context.is_live(broker) for broker in target)
+            )
             if not known or same or dead or partition.topic in context.to_be_deleted:
                 if not same:
-                    controller.note_refusal(f"reassignment of {partition}", Error.UNKNOWN_TOPIC_OR_PARTITION)
+                    is_dead = known and dead and partition.topic not in context.to_be_deleted
+                    why = Error.BROKER_NOT_AVAILABLE if is_dead else Error.UNKNOWN_TOPIC_OR_PARTITION
+                    controller.note_refusal(paths.REASSIGN_PARTITIONS, f"reassignment of {partition}", why)
                 dropped[partition] = None
                 continue
+            self._note_doubts(partition, target)
             self._watch(partition)
             controller.deletion.mark_ineligible([partition.topic])
             await self._move(partition, target)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
+from simzk.kafka.controller import doubts
 from simzk.kafka.controller.partition_state_machine import Strategy
 from simzk.kafka.controller.scala_set import mutable_partitions
 from simzk.kafka.controller.states import PartitionState, ReplicaState
@@ -70,16 +71,23 @@ class Reassignments:
         for partition, target in (await controller.client.requested_reassignment()).items():
             moving = self._build(partition, target)
             if moving is None:
+                failed[partition] = Error.UNKNOWN_TOPIC_OR_PARTITION
+            elif any(broker < 0 for broker in target):  # the real one would wait for it for ever
                 failed[partition] = Error.INVALID_REPLICA_ASSIGNMENT
             else:
                 to_start[partition] = moving
+                self._note_doubts(partition, target)
         errors = await self._start(to_start)
         failed |= {p: error for p, error in errors.items() if error != Error.NONE}
         for partition, error in failed.items():
-            controller.note_refusal(f"reassignment of {partition}", error)
+            controller.note_refusal(paths.REASSIGN_PARTITIONS, f"reassignment of {partition}", error)
         if failed:
             await self._remove_from_znode(lambda partition, _target: partition in failed)
         return [partition for partition in to_start if partition not in failed]
+
+    def _note_doubts(self, partition: TopicPartition, target: tuple[int, ...]) -> None:
+        odd = [f"{partition}: {doubt}" for doubt in doubts.of_target(target, self._controller.context.is_live)]
+        self._controller.note_doubts(paths.REASSIGN_PARTITIONS, odd)
 
     async def process_api(
         self, targets: Mapping[TopicPartition, tuple[int, ...] | None]

@@ -52,6 +52,9 @@ class TopicDeletion:
         controller, context = self._controller, self._controller.context
         topics = await controller.client.children(paths.DELETE_TOPICS)
         unknown = [topic for topic in topics if topic not in context.topics]
+        for topic in unknown:
+            error = Error.UNKNOWN_TOPIC_OR_PARTITION
+            controller.note_refusal(paths.delete_topic(topic), f"deletion of {topic}", error)
         await controller.client.delete_children(paths.DELETE_TOPICS, unknown, context.epoch_version)
         known = [topic for topic in topics if topic in context.topics]
         if not self._enabled:

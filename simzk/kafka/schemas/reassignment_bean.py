@@ -58,12 +58,9 @@ def broker_ids(entry: JsonObject) -> tuple[int, ...]:
     """The replicas of an entry.
 
     Raises:
-        ZnodeError: they are no list of brokers' ids.
+        ZnodeError: they are no list of numbers.
     """
-    brokers = entry.integers("replicas")
-    if any(broker < 0 for broker in brokers):
-        raise entry.wrong("replicas", "ids of brokers")
-    return brokers
+    return entry.integers("replicas")
 
 
 def _beans(path: str, partitions: list[JsonValue]) -> Iterator[JsonObject | None]:
