@@ -19,6 +19,7 @@ from simzk.kafka.protocol import (
     ElectLeadersRequest,
 )
 from simzk.kafka.reassignment_operations import ReassignmentOperations
+from simzk.kafka.schemas.reading import shown
 from simzk.kafka.security_operations import SecurityOperations
 from simzk.kafka.topic_partition import TopicPartition
 
@@ -48,8 +49,8 @@ class Operations(ReassignmentOperations, SecurityOperations):
 
         Args:
             name: its name.
-            partitions: how many; the broker's default where not given.
-            replication_factor: replicas of each; the broker's default where not given.
+            partitions: how many; the broker's default where not given, or -1.
+            replication_factor: replicas of each; the broker's default where not given, or -1.
             assignment: the brokers of each partition in preference order, in place of a placement by the broker.
             config: the topic's configuration.
             topic_id: drawn where it is not given.
@@ -63,8 +64,9 @@ class Operations(ReassignmentOperations, SecurityOperations):
         Raises:
             ConfigError: no topic may be called so.
         """
-        if not is_topic_name(name):
-            raise ConfigError(f"{name!r} is no name for a topic", where="name", right="letters, digits, '.', '_', '-'")
+        if not is_topic_name(name, self._tool):
+            right = "letters, digits, '.', '_', '-', no more than the release takes"
+            raise ConfigError(f"{shown(name)} is no name for a topic", where="name", right=right)
         by_partition = None if assignment is None else {p: tuple(ids) for p, ids in assignment.items()}
         if by_partition is not None:
             partitions = len(by_partition)

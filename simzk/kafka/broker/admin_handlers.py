@@ -37,21 +37,30 @@ from simzk.zookeeper.requests import SetData
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
+    from simzk.kafka.release_profile import KafkaVersion
     from simzk.simulation import Future
 
     Racks = Mapping[int, str | None]
 
-LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+LONGEST_NAME, LONGEST_NAME_OF_0_9 = 249, 255
+"""249 leaves room for what the name of a log's directory holds besides (KAFKA-2338, 0.10.0)."""
 OK = AdminResponse(Error.NONE)
+BY_DEFAULT = -1
+"""As many partitions, or replicas, as the broker makes by default (KIP-464)."""
 
 
-def is_topic_name(name: str) -> bool:
-    """Whether Kafka takes it as the name of a topic.
+def is_topic_name(name: str, version: KafkaVersion) -> bool:
+    """Whether a release takes it as the name of a topic.
 
-    >>> is_topic_name("orders"), is_topic_name(".."), is_topic_name("a/b")
-    (True, False, False)
+    >>> from simzk.kafka.versions import kafka_version
+    >>> [is_topic_name(name, kafka_version("3.9")) for name in ("orders", "..", "a/b", "x" * 255)]
+    [True, False, False, False]
+    >>> is_topic_name("x" * 255, kafka_version("0.9"))
+    True
     """
-    return LEGAL_NAME.fullmatch(name) is not None and name not in (".", "..")
+    longest = LONGEST_NAME if version.number >= (0, 10, 0) else LONGEST_NAME_OF_0_9
+    return LEGAL_NAME.fullmatch(name) is not None and len(name) <= longest and name not in (".", "..")
 
 
 class AdminHandlers:
@@ -84,7 +93,7 @@ class AdminHandlers:
     async def create_topic(self, request: CreateTopicRequest) -> AdminResponse:
         """Create a topic."""
         name = request.name
-        if not is_topic_name(name):
+        if not is_topic_name(name, self._client.version):
             return AdminResponse(Error.INVALID_TOPIC_EXCEPTION, f"{name!r} is no name for a topic")
         if await self._client.exists(paths.delete_topic(name)):
             return AdminResponse(Error.TOPIC_ALREADY_EXISTS, f"topic {name} is being deleted")
@@ -98,6 +107,8 @@ class AdminHandlers:
         assignment = await self._assignment(request)
         if isinstance(assignment, AdminResponse):
             return assignment
+        if (refused := self._configs.refused_keys(f"topics/{name}", request.config)) is not None:
+            return refused
         if "topics" in self._client.version.configured:
             await self._configs.write(f"topics/{name}", config.in_properties_order(request.config))
         numbers = mutable_order(sorted(assignment), self._client.version.scala)
@@ -117,8 +128,12 @@ class AdminHandlers:
         if request.assignment is not None:
             return _validated(request.assignment, 0, None)
         racks = await self._racks()
-        partitions = request.partitions if request.partitions > 0 else self._defaults[0]
-        factor = request.replication_factor if request.replication_factor > 0 else self._defaults[1]
+        partitions = self._defaults[0] if request.partitions == BY_DEFAULT else request.partitions
+        factor = self._defaults[1] if request.replication_factor == BY_DEFAULT else request.replication_factor
+        if partitions <= 0:
+            return AdminResponse(Error.INVALID_PARTITIONS, f"{partitions} partitions, where 1 or more are expected")
+        if factor <= 0:
+            return AdminResponse(Error.INVALID_REPLICATION_FACTOR, f"{factor} replicas, where 1 or more are expected")
         try:
             return assign_replicas(list(racks), _known_racks(racks), partitions, factor, random=self._random)
         except LayoutError as error:

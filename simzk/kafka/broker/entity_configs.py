@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from simzk.kafka import paths
 from simzk.kafka.protocol import AdminResponse, AlterConfigRequest, Error
 from simzk.kafka.schemas import config
+from simzk.kafka.topic_keys import keys_of
 from simzk.kafka.zk_client import ANY_VERSION, PERSISTENT_SEQUENTIAL, KafkaZooKeeperClient, stat_of
 from simzk.zookeeper.replies import Code, OperationResult
 from simzk.zookeeper.requests import Check, Delete, GetData, Multi, SetData
@@ -42,6 +43,9 @@ class EntityConfigs:
         kind, _, name = path.partition("/")
         if kind == "topics" and not await self._client.exists(paths.topic(name)):
             return AdminResponse(Error.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+        wanted = {key: value for key, value in request.changes.items() if value is not None}
+        if (unknown := self.refused_keys(path, wanted)) is not None:
+            return unknown
         values = await self._client.entity_config(path)
         for key, value in request.changes.items():
             if value is None:
@@ -54,6 +58,12 @@ class EntityConfigs:
         change = self._client.version.encode_config_change(path)
         await self._client.create(paths.CONFIG_CHANGE_PREFIX, change, PERSISTENT_SEQUENTIAL)
         return OK
+
+    def refused_keys(self, path: str, values: Mapping[str, str]) -> AdminResponse | None:
+        """The answer where a topic is to have a key that the release does not know (LogConfig.validateNames)."""
+        known = keys_of(self._client.version.number)
+        unknown = [key for key in values if key not in known] if path.startswith("topics/") else []
+        return AdminResponse(Error.INVALID_CONFIG, f"Unknown topic config name: {unknown[0]}") if unknown else None
 
     def _refusal(self, path: str) -> str | None:
         """Why the release takes no configuration of such an entity."""
