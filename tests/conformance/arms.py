@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 Message = ConnectResponse | Reply | WatchedEvent | Closed
 REPLY_TIMEOUT_S = 20.0
+# What a client has not read stays with the server, but for this.
+RECEIVE_BUFFER_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -113,8 +115,11 @@ class TcpArm:
         self.late: dict[int, list[WatchedEvent]] = {}
 
     def _open(self) -> _Link:
-        opened = socket.create_connection(("127.0.0.1", self._port), self._patience_s)
+        opened = socket.socket()
+        opened.settimeout(self._patience_s)
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        opened.connect(("127.0.0.1", self._port))
         return _Link(opened)
 
     def greet(self, client: int, data: bytes) -> None:
@@ -166,7 +171,7 @@ class TcpArm:
                 for key, _ in ready:
                     client = key.data
                     link, stream = self._links[client], self.streams[client]
-                    data = link.socket.recv(1 << 18)
+                    data = self._receive(link)
                     messages = link.wire.receive_data(data)
                     stream.extend(messages)
                     awaited[client] -= sum(isinstance(message, Reply) for message in messages)
@@ -188,9 +193,9 @@ class TcpArm:
         link.socket.sendall(data)
         self._read_until_closed(link, self.streams[client])
 
-    def give_up(self, client: int) -> bool:
-        """Whether the client has asked what nobody answers; it does not wait for that any more."""
-        return client in self._links and forget_unanswered(self._links[client].wire)
+    def await_events(self, client: int, count: int) -> None:
+        """Read until so many events have come."""
+        self._read(client, WatchedEvent, count)
 
     def let_expire(self, client: int) -> None:
         """Wait until the server ends the silent client's session, and its connection with it."""
@@ -209,7 +214,7 @@ class TcpArm:
         """Read until so many messages of a kind, or the end, have come; others may come between and behind."""
         link, stream = self._links[client], self.streams[client]
         while count > 0:
-            data = link.socket.recv(65536)
+            data = self._receive(link)
             if not data:
                 self._end(link, stream)
                 del self._links[client]
@@ -219,12 +224,17 @@ class TcpArm:
             count -= sum(isinstance(message, kind) for message in messages)
 
     def _read_until_closed(self, link: _Link, stream: list[Message]) -> None:
-        try:
-            while data := link.socket.recv(65536):
-                stream.extend(link.wire.receive_data(data))
-        except ConnectionResetError:
-            pass
+        while data := self._receive(link):
+            stream.extend(link.wire.receive_data(data))
         self._end(link, stream)
+
+    @staticmethod
+    def _receive(link: _Link) -> bytes:
+        """What has come; nothing where the server ended the connection, with what we sent unread or not."""
+        try:
+            return link.socket.recv(1 << 16)
+        except ConnectionResetError:
+            return b""
 
     def _end(self, link: _Link, stream: list[Message]) -> None:
         link.socket.close()

@@ -11,6 +11,7 @@ Everything else is compared as it is: the simulated server starts with the zxid 
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from sortedcontainers import SortedDict
@@ -76,4 +77,8 @@ def differences(ours: Any, theirs: Any, place: str = "") -> list[str]:
             for index, pair in enumerate(zip(ours, theirs, strict=True))
             for line in differences(*pair, f"{place}[{index}]")
         ]
+    if isinstance(ours, tuple) and isinstance(theirs, tuple):
+        pairs = enumerate(zip_longest(ours, theirs, fillvalue="nothing"))
+        index, pair = next((index, pair) for index, pair in pairs if pair[0] != pair[1])
+        return [f"{place}: {len(ours)} | {len(theirs)}, unlike from [{index}] on: {pair[0]!r} | {pair[1]!r}"]
     return [] if type(ours) is type(theirs) and ours == theirs else [f"{place}: {ours!r} | {theirs!r}"]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.conformance.pair import PROPERTIES, TICK_MS, Pair
+from tests.conformance.pair import PROPERTIES, SETTINGS, TICK_MS, Pair
 from tests.conformance.real_zookeeper import RealZooKeeper
 
 if TYPE_CHECKING:
@@ -35,7 +35,9 @@ class Pairs:
     def sound(self) -> Pair:
         if self._present is None or self._present.failed:
             self._stack.close()
-            server = self._stack.enter_context(RealZooKeeper(tick_time_ms=TICK_MS, properties=PROPERTIES))
+            server = self._stack.enter_context(
+                RealZooKeeper(tick_time_ms=TICK_MS, settings=SETTINGS, properties=PROPERTIES)
+            )
             self._present = Pair(server.port)
             self._stack.callback(self._present.real.close)
         return self._present

@@ -13,23 +13,35 @@ a seed played again is alike, not equal.
 from __future__ import annotations
 
 import os
+import re
+from contextlib import closing
+from pathlib import Path
 from struct import pack
 from typing import TYPE_CHECKING
 
 import pytest
 
+import simzk
 from simzk.wire.operations import OPERATIONS
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
-from tests.conformance.pair import CLIENTS, TICK_MS
+from tests.conformance import traffic
+from tests.conformance.differences import DIFFERENCES
+from tests.conformance.pair import CLIENTS, SWEEPS_BY_HAND, TICK_MS, TIMEOUT_MS, Pair
+from tests.conformance.real_zookeeper import SUPER_DIGEST, RealZooKeeper
+from tests.conformance.simulated_arms import TcpSimulatedArm
 
 if TYPE_CHECKING:
-    from tests.conformance.pair import Pair
+    from tests.conformance.conftest import Pairs
+    from tests.conformance.differences import Difference
 
 ENOUGH = 200_000
 REQUESTS = int(os.environ.get("SIMZK_DIFFERENTIAL_REQUESTS", ENOUGH))
 FIRST_SEED = int(os.environ.get("SIMZK_DIFFERENTIAL_FIRST_SEED", "0"))
 ONE, TWO = CLIENTS[0], CLIENTS[1]
+
+UNLIKE = (AssertionError, pytest.fail.Exception)
+REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "zookeeper.md"
 
 pytestmark = pytest.mark.java
 
@@ -84,6 +96,34 @@ MUST_MEET: dict[str, set[int]] = {
 }
 
 
+@pytest.mark.parametrize(
+    "difference",
+    [
+        pytest.param(known, marks=pytest.mark.xfail(strict=True, raises=UNLIKE, reason=known.reason), id=known.name)
+        for known in DIFFERENCES
+    ],
+)
+def test_a_known_difference_is_no_more(pairs: Pairs, difference: Difference) -> None:
+    pair = pairs.sound()
+    try:
+        difference.show(pair)
+        pair.clean()
+    finally:
+        pair.failed = True  # so that no other test meets what it has left behind
+
+
+def test_differences_are_few_and_documented() -> None:
+    section = REFERENCE.read_text().partition("\n# 10. ")[2].partition("\n\n")[2]
+    documented = re.findall(r"^\d+\. \*\*(.+)\*\*: (.+) \(`(.+)`\)\.$", section, re.MULTILINE)
+    assert documented == [(known.name, known.reason, known.source) for known in DIFFERENCES]
+    assert len(DIFFERENCES) <= 10
+
+
+def test_traffic_keeps_apart_what_is_known_to_differ_and_nothing_else() -> None:
+    text = Path(traffic.__file__).read_text()
+    assert set(re.findall(r"«(.+?)»", text)) <= {known.name for known in DIFFERENCES}
+
+
 def test_every_request_must_be_met() -> None:
     assert {operation.request.__name__ for operation in OPERATIONS} <= MUST_MEET.keys()
 
@@ -101,9 +141,25 @@ def test_traffic_is_answered_the_same(pair: Pair) -> None:
         assert {"new", "taken up", "refused", "closed"} <= pair.connects.keys()
 
 
+@pytest.mark.timeout(600)
+def test_traffic_over_tcp_is_answered_the_same() -> None:
+    """A `ZooKeeperServer` as anybody starts it, and a real one that is set as it is."""
+    alike = {"reconfigEnabled": "false"}
+    with (
+        RealZooKeeper(tick_time_ms=TICK_MS, settings=alike, properties=SWEEPS_BY_HAND) as real,
+        simzk.ZooKeeperServer(super_digest=SUPER_DIGEST) as ours,
+        closing(TcpSimulatedArm(ours)) as arm,
+    ):
+        pair = Pair(real.port, arm)
+        with closing(pair.real):
+            pair.play(FIRST_SEED)
+        assert pair.requests > 2000
+        assert {("Reconfig", -123), ("Multi", 0), ("CreateTTL", 0)} <= pair.met.keys()
+
+
 def both_connected(pair: Pair) -> None:
     for client in (ONE, TWO):
-        pair.connect(client, 30_000)
+        pair.connect(client, TIMEOUT_MS)
 
 
 def test_lists_keep_their_order_as_they_grow_and_shrink(pair: Pair) -> None:
@@ -196,14 +252,14 @@ def test_broken_frames_end_a_connection_alike(pair: Pair, data: bytes) -> None:
     assert not pair.is_open(ONE)
     # Its session is still there.
     pair.send(TWO, [req.Exists("/held", False), req.Create("/other", b"", OPEN_ACL, 0)])
-    pair.connect(ONE, 30_000, resume=True)
+    pair.connect(ONE, TIMEOUT_MS, resume=True)
     pair.send(ONE, [req.GetEphemerals(None)])
     pair.clean()
 
 
 def test_a_silent_session_ends_alike(pair: Pair) -> None:
     pair.connect(ONE, 2 * TICK_MS)
-    pair.connect(TWO, 30_000)
+    pair.connect(TWO, TIMEOUT_MS)
     pair.send(ONE, [req.Create(path, b"", OPEN_ACL, 0) for path in ("/gone", "/stays")])
     ephemerals = [f"/gone/{name}" for name in ("x", "y", "topic-1", "lock-")]
     pair.send(ONE, [req.Create(path, b"", OPEN_ACL, 1) for path in ephemerals])
@@ -213,5 +269,5 @@ def test_a_silent_session_ends_alike(pair: Pair) -> None:
     pair.let_expire(ONE, TWO)
     pair.send(TWO, [req.GetChildren2("/gone", False), req.Ping()])
     # Its password does not bring it back.
-    pair.connect(ONE, 30_000, resume=True)
+    pair.connect(ONE, TIMEOUT_MS, resume=True)
     pair.clean()

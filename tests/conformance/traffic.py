@@ -4,8 +4,7 @@ Rules of this module:
   - a step is drawn from the generator's own `random.Random` and from what the simulated tree looks like now, so that
     most requests have something to do; if the trees differ the comparison has already failed;
   - what must come alone (because the real server answers it out of order, or closes behind it) comes alone;
-  - what a real server does by chance while other requests are under way is kept apart: docs/reference/zookeeper.md
-    §10 lists it, each with its reason.
+  - what is known to differ (differences.py) is kept apart, each where its name stands in «», and nothing else is.
 """
 
 from __future__ import annotations
@@ -233,7 +232,7 @@ class Traffic:
             req.SetWatches: lambda: req.SetWatches(self._since(zxid), *[self._paths() for _ in range(3)]),
             req.SetWatches2: lambda: req.SetWatches2(self._since(zxid), *[self._paths() for _ in range(5)]),
             req.Sasl: lambda: req.Sasl(choose((None, b"", b"x"))),
-            req.CreateSession: lambda: req.CreateSession(choose((30_000, 39_999, *NUMBERS))),
+            req.CreateSession: lambda: req.CreateSession(choose((500_000, 599_999, *NUMBERS))),
             req.GetEphemerals: lambda: req.GetEphemerals(choose((None, "", "/", " / ", "/a", path))),
             req.GetAllChildrenNumber: lambda: req.GetAllChildrenNumber(path),
             req.AddWatch: lambda: req.AddWatch(path, choose((0, 0, 0, 1, 1, 1, 2, *NUMBERS))),
@@ -249,23 +248,26 @@ class Traffic:
         self.look()
         draw = self._random.random()
         if draw < 0.012:
-            return [self._numbered(req.CloseSession())]
+            return [self._numbered(req.CloseSession())]  # alone: «requests behind closeSession»
         if draw < 0.03:
-            return [self._numbered(self.request(req.Auth, zxid))]
+            return [self._numbered(self.request(req.Auth, zxid))]  # alone: «auth ahead»
+        if draw < 0.033:
+            return [self._numbered(self.request(req.Sasl, zxid))]
         if draw < 0.035:
-            return [self._numbered(self.request(self._random.choice((req.Sasl, req.CreateSession)), zxid))]
+            asked = self.request(req.CreateSession, zxid)
+            # The ping gives the session its own timeout again, before the real server's clock ends it.
+            return [self._numbered(asked if self.chance(0.8) else self._mangled(zxid, [req.CreateSession])), req.Ping()]
         if draw < 0.04:
             opcode = self._random.choice((*BAD_OPCODES, self._random.randrange(200, 2**31)))
             return [self._numbered(Raw(opcode, self._random.randbytes(self._random.randrange(20))))]
         if draw < 0.09:
-            return [self._numbered(self._mangled(zxid, [*WEIGHTS, req.Auth, req.Sasl, req.CreateSession]))]
+            return [self._numbered(self._mangled(zxid, [*WEIGHTS, req.Auth, req.Sasl]))]
         if draw < 0.11:
             return [self._numbered(self._patched_multi(zxid))]
         kinds = [kind for kind, weight in WEIGHTS.items() for _ in range(weight)]
         count = self._random.choice((1, 1, 2, 3, 5))
         requests: list[Asked] = []
-        # What follows closely behind a SetACL is checked by the real server against the old ACL or the new one, as
-        # its threads happen to run (the ChangeRecord of a SetACL keeps the old): a race, so nothing does.
+        # «ACL under way»: nothing follows closely behind a SetACL.
         while len(requests) < count and not (requests and isinstance(requests[-1], req.SetACL)):
             requests.append(self.request(self._random.choice(kinds), zxid))
         return [self._numbered(asked) for asked in requests]
@@ -283,7 +285,7 @@ class Traffic:
 
     def timeout_ms(self) -> int:
         """As a client asks for it; none so short that the real server's clock would matter."""
-        return self._random.choice((30_000, 30_001, 39_999, 40_001, 2**31 - 1))
+        return self._random.choice((500_000, 500_001, 599_999, 600_001, 2**31 - 1))
 
     def greeting_details(self, *, resumes: bool) -> Greeting:
         """What else a client says when it connects."""
@@ -301,7 +303,7 @@ class Traffic:
     def greeting(self) -> bytes:
         """The first bytes of a connection that has no session for it: a request, a connect request cut short or for a
         session that never was, or nothing that anybody speaks."""
-        session_id = self._random.choice((1, -1, 2**63 - 1, -(2**63), 0x0100_0000_0000_0001))
+        session_id = self._random.choice((1, -1, 2**63 - 1, -(2**63), 0x0200_0000_0000_0001))
         password = self._random.choice((None, b"", bytes(16), bytes(300)))
         whole = CONNECT_REQUEST.encode(
             req.ConnectRequest(self._random.choice(NUMBERS), 0, 30_000, session_id, password, self.chance(0.5))
@@ -350,7 +352,7 @@ class Traffic:
         return calm(self.request(self._random.choice(kinds), zxid))
 
     def _acl_volley(self, clients: Sequence[int], zxid: int) -> dict[int, list[Asked]]:
-        """Reads, and changes of ACLs, of each node one: a second would be checked against the first one's old ACL."""
+        """Reads, and changes of ACLs, of each node one: «ACL under way»."""
         paths = self._random.sample(self._existing, min(len(self._existing), len(clients)))
         batches: dict[int, list[Asked]] = {}
         for client, path in zip(clients, paths, strict=False):
@@ -362,7 +364,8 @@ class Traffic:
         return batches
 
     def _closing_volley(self, clients: Sequence[int], zxid: int) -> dict[int, list[Asked]]:
-        """Some clients read and close their session while the others do all but remove nodes."""
+        """Some clients read and close their session while the others do all but remove nodes: «parent of a closing
+        session», «requests behind closeSession». Events may follow the reply: «events behind closeSession»."""
         batches: dict[int, list[Asked]] = {}
         for client in clients:
             closes = self.chance(0.3)
@@ -438,18 +441,13 @@ NOT_REMOVING: list[type] = [kind for kind in MIXED if kind not in _REMOVING]
 
 
 def kills(asked: req.CreateTTL) -> bool:
-    """Whether the real server, which does not look at a negative time to live where the flags are of another kind, ends
-    when it comes to make the node."""
+    """Whether the real server ends over it: «negative time to live»."""
     return asked.flags not in (5, 6) and asked.ttl_ms < 0
 
 
 def calm(asked: req.Request) -> req.Request:
-    """The request without what a real server does by chance while others are under way.
-
-    - A container made with the flags of an ephemeral is one to what is checked before it is applied, and none later.
-    - A multi that stumbles over a null after some of its operations were checked (-5) does not take those back: what
-      is checked before it is passed over sees their effects, sequence numbers that are never used among them.
-    """
+    """The request without what a real server does by chance while others are under way: «ephemeral container», «multi
+    that stumbles»."""
     if isinstance(asked, req.CreateContainer) and asked.flags in (1, 3):
         return asked._replace(flags=asked.flags - 1)
     if isinstance(asked, req.Multi):
@@ -458,10 +456,8 @@ def calm(asked: req.Request) -> req.Request:
 
 
 def _calm_operation(operation: MultiOperation) -> MultiOperation:
-    if operation.path is None:
-        operation = operation._replace(path="/a")
     if isinstance(operation, req.Create | req.Create2 | req.CreateContainer | req.CreateTTL):
-        nulls = operation.acl is None or any(None in entry.id for entry in operation.acl)
+        nulls = any(None in entry.id for entry in operation.acl or ())
         operation = operation._replace(acl=OPEN_ACL if nulls else operation.acl)
     calmed = calm(operation)
     assert isinstance(calmed, type(operation))

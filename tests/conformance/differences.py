@@ -1,0 +1,204 @@
+"""Where simzk and a real ZooKeeper still differ: each with its reason, and requests that show it.
+
+Rules of this module:
+  - these are all that are known (docs/reference/zookeeper.md §10 lists them by these names); the random traffic keeps
+    them apart by name (traffic.py), for each would show in all that follows it;
+  - `show` asks both sides and fails where they differ, which it is expected to: a test that no longer fails tells that
+    a difference is no more. What a real server does by chance is asked so often that chance does not decide;
+  - in none of them, but the last, does simzk what a real server could not have done: the real one checks requests
+    ahead of what it has applied, as its threads happen to run; simzk does one after the other.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from simzk.zookeeper import requests as req
+from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
+from tests.conformance.pair import CLIENTS, TICK_MS, TIMEOUT_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.conformance.pair import Pair
+
+ONE, TWO = CLIENTS[0], CLIENTS[1]
+OFTEN = 200
+READ_AND_ADMIN = (ACL(17, Id("world", "anyone")),)
+
+
+class Difference(NamedTuple):
+    """One of them.
+
+    Attributes:
+        name: what it is called in the reference and where traffic avoids it.
+        reason: what the real server does, and why.
+        source: where in the real server.
+        show: fails where both sides differ.
+    """
+
+    name: str
+    reason: str
+    source: str
+    show: Callable[[Pair], None]
+
+
+def _new(path: str, flags: int = 0, data: bytes = b"") -> req.Create:
+    return req.Create(path, data, OPEN_ACL, flags)
+
+
+def _connect(pair: Pair) -> None:
+    for client in (ONE, TWO):
+        pair.connect(client, TIMEOUT_MS)
+
+
+def _set_acl(pair: Pair) -> None:
+    _connect(pair)
+    pair.send(ONE, [_new("/a")])
+    for _ in range(OFTEN):
+        pair.send(ONE, [req.SetACL("/a", READ_AND_ADMIN, -1), req.SetData("/a", b"x", -1)])
+        pair.send(ONE, [req.SetACL("/a", OPEN_ACL, -1)])
+
+
+def _multi_that_stumbles(pair: Pair) -> None:
+    _connect(pair)
+    pair.send(ONE, [_new("/s")])
+    stumbling = req.Multi((_new("/s/n-", 2), _new("/x")._replace(acl=(ACL(31, Id("world", None)),))))
+    for _ in range(OFTEN):
+        pair.send(ONE, [stumbling, _new("/s/n-", 2)])
+
+
+def _ephemeral_container(pair: Pair) -> None:
+    _connect(pair)
+    for number in range(OFTEN):
+        container = f"/c{number}"
+        pair.send(ONE, [req.CreateContainer(container, b"", OPEN_ACL, 1), _new(f"{container}/child")])
+
+
+def _parent_of_a_closing_session(pair: Pair) -> None:
+    pair.connect(TWO, TIMEOUT_MS)
+    for number in range(OFTEN):
+        parent = f"/p{number}"
+        pair.connect(ONE, TIMEOUT_MS)
+        pair.send(ONE, [_new(parent), *[_new(f"{parent}/e{each}", 1) for each in range(30)]])
+        pair.volley({TWO: [req.Delete(parent, -1)] * 200, ONE: [req.CloseSession()]})
+
+
+def _events_of_a_closed_session(pair: Pair) -> None:
+    pair.connect(TWO, TIMEOUT_MS)
+    pair.send(TWO, [_new("/a")])
+    for _ in range(OFTEN):
+        pair.connect(ONE, TIMEOUT_MS)
+        pair.send(ONE, [req.AddWatch("/", 1)])
+        pair.volley({TWO: [req.SetData("/a", b"", -1)] * 200, ONE: [req.CloseSession()]})
+        assert not pair.late_events
+
+
+def _auth_ahead(pair: Pair) -> None:
+    _connect(pair)
+    for _ in range(OFTEN):
+        pair.send(ONE, [*[req.Delete("/none", -1)] * 20, req.Auth(0, "digest", b"bob:pw")])
+
+
+def _hard_quota(pair: Pair) -> None:
+    _connect(pair)
+    quota = "/zookeeper/quota/q"
+    pair.send(ONE, [_new("/q"), _new(quota), _new(f"{quota}/zookeeper_stats")])
+    pair.send(ONE, [_new(f"{quota}/zookeeper_limits", data=b"count=-1,bytes=-1=;countHardLimit=5")])
+    for _ in range(OFTEN):
+        pair.send(ONE, [_new(f"/q/{number}") for number in range(10)])
+        pair.send(ONE, [req.Delete(f"/q/{number}", -1) for number in range(10)])
+
+
+def _last_events(pair: Pair) -> None:
+    pair.connect(ONE, 2 * TICK_MS)
+    pair.connect(TWO, TIMEOUT_MS)
+    for client in (ONE, TWO):
+        pair.send(client, [req.AddWatch("/", 1)])
+    # More than sockets hold for a client that does not read.
+    for begin in range(0, 1500, 500):
+        pair.send(ONE, [_new(f"/{number:04000}", 1) for number in range(begin, begin + 500)])
+    pair.let_expire(ONE, TWO)
+    assert not pair.lost_events
+
+
+def _behind_a_close(pair: Pair) -> None:
+    for _ in range(OFTEN):
+        pair.connect(ONE, TIMEOUT_MS)
+        pair.send(ONE, [req.CloseSession(), *[_new("/late")] * 20])
+
+
+def _time_to_live(pair: Pair) -> None:
+    _connect(pair)
+    pair.send(ONE, [req.CreateTTL("/a", b"", OPEN_ACL, 0, -1)])
+
+
+DIFFERENCES: tuple[Difference, ...] = (
+    Difference(
+        "ACL under way",
+        "what comes right behind a setACL may be checked against the old ACL, which the record of what is under way "
+        "keeps",
+        "PrepRequestProcessor.pRequest2Txn",
+        _set_acl,
+    ),
+    Difference(
+        "multi that stumbles",
+        "a multi that stumbles over a null id in an ACL (-5) behind operations that were checked does not take those "
+        "back: until it is passed over, creates behind it get sequence numbers beyond them",
+        "PrepRequestProcessor.pRequestHelper",
+        _multi_that_stumbles,
+    ),
+    Difference(
+        "ephemeral container",
+        "a container made with the flags of an ephemeral (1, 3) is an ephemeral to checks (-108) until it is applied",
+        "PrepRequestProcessor.pRequest2TxnCreate",
+        _ephemeral_container,
+    ),
+    Difference(
+        "parent of a closing session",
+        "a closeSession under way has its ephemerals noted as gone, but not in their parents' number of children: a "
+        "delete of the parent may be -111; ephemerals made or removed right before it change the order of its "
+        "deletions",
+        "PrepRequestProcessor.pRequest2Txn",
+        _parent_of_a_closing_session,
+    ),
+    Difference(
+        "events behind closeSession",
+        "between the reply to closeSession and the end of the connection, events that others cause may still arrive",
+        "NIOServerCnxn.handleWrite",
+        _events_of_a_closed_session,
+    ),
+    Difference(
+        "requests behind closeSession",
+        "requests sent together with a closeSession, behind it, may be answered -112, and writes among them take zxids",
+        "PrepRequestProcessor.pRequestHelper",
+        _behind_a_close,
+    ),
+    Difference(
+        "auth ahead",
+        "auth and sasl are answered where they are read, ahead of what is under way, and events are filtered by them "
+        "at once",
+        "ZooKeeperServer.processPacket",
+        _auth_ahead,
+    ),
+    Difference(
+        "hard quota under way",
+        "hard quotas count what is applied: what is sent together may go beyond them",
+        "ZooKeeperServer.checkQuota",
+        _hard_quota,
+    ),
+    Difference(
+        "last events of a session",
+        "the connection of an expiring session is closed without waiting for what is still to be sent: the last of its "
+        "events may be lost",
+        "NIOServerCnxnFactory.closeSession",
+        _last_events,
+    ),
+    Difference(
+        "negative time to live",
+        "a createTTL with a negative ttl beside flags of another kind is not refused (-8), and ends the server's "
+        "process when it is applied; the log that holds it cannot be read again",
+        "EphemeralType.validateTTL",
+        _time_to_live,
+    ),
+)
