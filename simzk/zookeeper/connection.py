@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simzk.zookeeper.hash_order import java_string_hash, spread
+from simzk.zookeeper.identity_order import in_table_order
 from simzk.zookeeper.prepare import Asker
 from simzk.zookeeper.requests import Id
 
@@ -14,16 +14,6 @@ if TYPE_CHECKING:
     from simzk.zookeeper.replies import Outgoing
     from simzk.zookeeper.sasl import DigestMd5
     from simzk.zookeeper.sessions import Session
-
-_IDENTITY_BUCKETS = 16
-"""Buckets of the real connection's set of identities; its order past a dozen identities is not followed."""
-
-
-def _bucket(identity: Id) -> int:
-    """Where Java's set of identities has this one (the generated `Id.hashCode`)."""
-    hash_code = 17 * 37 + java_string_hash(identity.scheme or "")
-    hash_code = hash_code * 37 + java_string_hash(identity.id or "")
-    return spread(hash_code & 0xFFFFFFFF) & (_IDENTITY_BUCKETS - 1)
 
 
 class Connection:
@@ -44,6 +34,7 @@ class Connection:
     """
 
     __slots__ = (
+        "_shown",
         "address",
         "asker",
         "attended",
@@ -71,6 +62,7 @@ class Connection:
         self.sasl: DigestMd5 | None = None
         self.attended = False
         self.asker = Asker((Id("ip", address),), config, config.rules, quotas)
+        self._shown = self.asker.identities
 
     def __repr__(self) -> str:
         return f"Connection(0x{self.session_id:x}, {self.address}{', closed' if self.closed else ''})"
@@ -83,5 +75,5 @@ class Connection:
     def add_identity(self, identity: Id) -> None:
         """The client has shown to be this one too."""
         if identity not in self.identities:
-            ordered = sorted((*self.identities, identity), key=_bucket)
-            self.asker = self.asker._replace(identities=tuple(ordered))
+            self._shown = (*self._shown, identity)
+            self.asker = self.asker._replace(identities=in_table_order(self._shown))

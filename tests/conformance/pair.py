@@ -167,6 +167,7 @@ class Pair:
         self._forsaken: list[tuple[int, int]] = []
         self.log: list[Exchange | tuple[object, ...]] = []
         self.met: Counter[tuple[str, int]] = Counter()
+        self.met_xids: set[int] = set()
         self.connects: Counter[str] = Counter()
         # Events that the real server sent behind the reply to a closeSession, and that it kept from a session's end.
         self.late_events = self.lost_events = 0
@@ -228,6 +229,7 @@ class Pair:
     def greet(self, client: int, data: bytes) -> None:
         """A connection whose first bytes are such that both sides end it; the client has none at present."""
         self.log.append((client, "greeting", data[:80]))
+        self.connects["greeted"] += 1
         self.simulated.greet(client, data)
         self.real.greet(client, data)
         self.compare(client)
@@ -270,7 +272,8 @@ class Pair:
 
     def _note(self, asked: list[tuple[int, Asked]], replies: Sequence[Reply | ConnectResponse]) -> None:
         """Remember which kinds of request met which codes, those in multis too."""
-        for (_, request), reply in zip(asked, replies, strict=False):
+        for (xid, request), reply in zip(asked, replies, strict=False):
+            self.met_xids.add(xid)
             if isinstance(reply, ConnectResponse):
                 self.met[name_of(request), Code.OK] += 1
                 continue
@@ -289,12 +292,14 @@ class Pair:
         all was read until then."""
         self.send(client, [req.Ping()])
         self.log.append((client, "dropped behind", unfinished))
+        self.connects["dropped"] += 1
         self.simulated.drop(client, unfinished)
         self.real.drop(client, unfinished)
 
     def break_off(self, client: int, data: bytes) -> None:
         """Bytes that are no request, over which both sides must end the connection."""
         self.log.append((client, "bytes", data[:40]))
+        self.connects["broken off"] += 1
         self.simulated.break_off(client, data)
         self.real.break_off(client, data)
         self.compare(client)
