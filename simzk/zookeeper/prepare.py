@@ -19,6 +19,7 @@ from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.acl import expand_acl, is_permitted
 from simzk.zookeeper.operations import Kind, of_kind, permission_of
 from simzk.zookeeper.paths import SPECIAL_PATHS, is_valid_name, is_valid_path
+from simzk.zookeeper.quotas import UnreadableError
 from simzk.zookeeper.refused import RefusedError
 from simzk.zookeeper.replies import Code
 from simzk.zookeeper.requests import OPEN_ACL
@@ -163,6 +164,15 @@ def _check_flags(flags: int, ttl_ms: int, asker: Asker) -> Flags:
     return kind
 
 
+def _check_quota(quotas: Quotas, path: str, nodes: int, size: int) -> None:
+    try:
+        exceeded = quotas.would_exceed(path, nodes, size)
+    except UnreadableError:
+        raise RefusedError(Code.MARSHALLING_ERROR) from None
+    if exceeded:
+        raise RefusedError(Code.QUOTA_EXCEEDED)
+
+
 def _prepare_create(request: CreateRequest, asker: Asker, find: Find) -> txns.CreateRecord:
     path, data, asked_acl, flags = request[:4]
     identities, config, rules, quotas = asker
@@ -191,8 +201,8 @@ def _prepare_create(request: CreateRequest, asker: Asker, find: Find) -> txns.Cr
         raise RefusedError(Code.NODE_EXISTS)
     if parent.ephemeral_owner and is_session(parent.ephemeral_owner):
         raise RefusedError(Code.NO_CHILDREN_FOR_EPHEMERALS)
-    if config.enforce_quota and rules.enforces_quotas and quotas.would_exceed(path, 1, len(data or b"")):
-        raise RefusedError(Code.QUOTA_EXCEEDED)
+    if config.enforce_quota and rules.enforces_quotas:
+        _check_quota(quotas, path, 1, len(data or b""))
     cversion = parent.cversion + 1 if parent.cversion != MAX_INT32 else MIN_INT32
     # The kind of node comes from the request, not from its flags, for containers and TTL nodes (§1.5).
     if request.__class__ is req.Create:
@@ -256,9 +266,7 @@ def _prepare_set_data(request: req.SetData, asker: Asker, find: Find) -> txns.Se
     if node.acl is not OPEN_ACL:
         asker.need(node, _TO_SET_DATA)
     if asker.config.enforce_quota and asker.rules.enforces_quotas:
-        grows = len(data or b"") - len(node.data or b"")
-        if asker.quotas.would_exceed(path, 0, grows):
-            raise RefusedError(Code.QUOTA_EXCEEDED)
+        _check_quota(asker.quotas, path, 0, len(data or b"") - len(node.data or b""))
     version = node.version
     if expected != -1 and expected != version:
         raise RefusedError(Code.BAD_VERSION)

@@ -11,12 +11,15 @@ Source: DataTree.updateQuotaStat, ZooKeeperServer.checkQuota, org.apache.zookeep
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from simzk.zookeeper.jute import decode_text
 from simzk.zookeeper.paths import ancestors_of
+from simzk.zookeeper.znode import int64
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from simzk.zookeeper.znode import Znode
 
@@ -26,29 +29,65 @@ QUOTA_ROOT = "/zookeeper/quota"
 LIMITS_NAME = "zookeeper_limits"
 STATS_NAME = "zookeeper_stats"
 
-_PAIRS = "[,;]+"
-_NUMBER = "[+-]?[0-9]+"
+COUNT, BYTES = "count", "bytes"
+
+_PAIRS = re.compile("[,;]+")
+_EQUALS = re.compile("=")
+_NUMBER = re.compile(r"[+-]?\d+")
+_LAST_OF_JAVA = "\uffff"
+"""A number is read character by character; of those beyond there are two."""
+
+
+class UnreadableError(Exception):
+    """A text that the real server cannot read as that of a quota."""
 
 
 def read_totals(data: bytes | None) -> dict[str, int]:
     """The numbers in a limits or stats node; what is absent is left out and means -1.
 
+    Raises:
+        UnreadableError: where StatsTrack stumbles: over a null, a pair without a value, what is no 64-bit number.
+
     >>> read_totals(b"count=-1,bytes=-1=;byteHardLimit=20;countHardLimit=4")
     {'count': -1, 'bytes': -1, 'byteHardLimit': 20, 'countHardLimit': 4}
     """
-    totals: dict[str, int] = {}
-    for pair in re.split(_PAIRS, (data or b"").decode("utf-8", "replace")):
-        key, _, number = pair.partition("=")
-        # "bytes=-1=" is how the real server keeps old readers from the hard limits behind it.
-        number = number.split("=")[0]
-        if key:
-            totals[key] = int(number) if re.fullmatch(_NUMBER, number) else -1
-    return totals
+    if data is None:
+        raise UnreadableError
+    text = decode_text(data)
+    return dict(map(_read_pair, _split(_PAIRS, text))) if text else {}
 
 
-def write_totals(count: int, size: int) -> bytes:
-    """The text of a stats node."""
-    return b"count=%d,bytes=%d" % (count, size)
+def _split(separator: re.Pattern[str], text: str) -> list[str]:
+    """As Java's `split`: what is empty at the end is left out, unless nothing was split."""
+    parts = separator.split(text)
+    while len(parts) > 1 and not parts[-1]:
+        parts.pop()
+    return parts if parts[0] or len(parts) > 1 or separator.search(text) is None else []
+
+
+def _read_pair(pair: str) -> tuple[str, int]:
+    # "bytes=-1=" is how the real server keeps old readers from the hard limits behind it.
+    parts = _split(_EQUALS, pair)
+    if len(parts) < 2:
+        raise UnreadableError
+    key, number = parts[:2]
+    if number and not (_NUMBER.fullmatch(number) and max(number) <= _LAST_OF_JAVA):
+        raise UnreadableError
+    value = int(number or -1)
+    if value != int64(value):
+        raise UnreadableError
+    return key, value
+
+
+def write_totals(totals: Mapping[str, int]) -> bytes:
+    """The text of a stats node (StatsTrack.toString).
+
+    >>> write_totals({"count": 1, "x": 3})
+    b'count=1,bytes=-1=;x=3'
+    """
+    others = sorted(totals.keys() - {COUNT, BYTES}, key=lambda key: key.encode("utf-16-be"))
+    text = f"{COUNT}={totals.get(COUNT, -1)},{BYTES}={totals.get(BYTES, -1)}"
+    return (text + ("=" if others else "") + "".join(f";{key}={totals[key]}" for key in others)).encode()
 
 
 class Quotas:
@@ -73,7 +112,8 @@ class Quotas:
         if name == STATS_NAME and parent_path.startswith(QUOTA_ROOT):
             node = self.find(f"{parent_path}/{STATS_NAME}")
             assert node is not None, "the stats node was just created"
-            node.data = write_totals(*self._total(parent_path[len(QUOTA_ROOT) :]))
+            count, size = self._total(parent_path[len(QUOTA_ROOT) :])
+            node.data = write_totals({COUNT: count, BYTES: size})
 
     def node_planted(self, parent_path: str, name: str) -> None:
         """Arm a path if the node says so; totals were kept along with it."""
@@ -86,27 +126,37 @@ class Quotas:
             self.armed.pop(parent_path[len(QUOTA_ROOT) :], None)
 
     def count(self, path: str, nodes: int, size: int) -> None:
-        """Add to the totals of the quota that holds at `path`."""
+        """Add to the totals of the quota that holds at `path`; the real server ends where it cannot read them."""
         prefix = self.prefix_of(path)
         stats = None if prefix is None else self.find(f"{QUOTA_ROOT}{prefix}/{STATS_NAME}")
         if stats is not None:
-            totals = read_totals(stats.data)
-            stats.data = write_totals(totals.get("count", -1) + nodes, totals.get("bytes", -1) + size)
+            with suppress(UnreadableError):
+                totals = read_totals(stats.data)
+                for key, change in ((COUNT, nodes), (BYTES, size)):
+                    totals[key] = int64(totals.get(key, -1) + change)
+                stats.data = write_totals(totals)
 
     def would_exceed(self, path: str, nodes: int, size: int) -> bool:
-        """Whether a hard limit forbids so many more nodes and bytes at `path`."""
+        """Whether a hard limit forbids so many more nodes and bytes at `path`.
+
+        Raises:
+            UnreadableError: what is to be looked at is no text of a quota.
+        """
         prefix = self.prefix_of(path)
         if prefix is None:
             return False
         limits_node = self.find(f"{QUOTA_ROOT}{prefix}/{LIMITS_NAME}")
         stats_node = self.find(f"{QUOTA_ROOT}{prefix}/{STATS_NAME}")
-        if limits_node is None or stats_node is None:
+        limits = {} if limits_node is None else read_totals(limits_node.data)
+        looked_at = [
+            (change, limits.get(hard, -1), total)
+            for change, hard, total in ((nodes, "countHardLimit", COUNT), (size, "byteHardLimit", BYTES))
+            if change != 0 and max(limits.get(hard, -1), limits.get(total, -1)) > -1
+        ]
+        if not looked_at or stats_node is None:
             return False
-        limits, totals = read_totals(limits_node.data), read_totals(stats_node.data)
-        return any(
-            change != 0 and limits.get(limit, -1) > -1 and totals.get(total, -1) + change > limits[limit]
-            for change, limit, total in ((nodes, "countHardLimit", "count"), (size, "byteHardLimit", "bytes"))
-        )
+        totals = read_totals(stats_node.data)
+        return any(limit > -1 and int64(totals.get(total, -1) + change) > limit for change, limit, total in looked_at)
 
     def _total(self, path: str) -> tuple[int, int]:
         """The number of nodes and bytes at `path` and below, itself included."""

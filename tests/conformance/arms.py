@@ -20,6 +20,7 @@ from simzk.wire.client_connection import ClientConnection
 from simzk.wire.operations import BY_REQUEST
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.replies import Closed, Code, ConnectResponse, Reply, WatchedEvent
+from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from simzk.zookeeper.server import Server
 
 Message = ConnectResponse | Reply | WatchedEvent | Closed
-REPLY_TIMEOUT_S = 20.0
+REPLY_TIMEOUT_S = PATIENCE_S
 # What a client has not read stays with the server, but for this.
 RECEIVE_BUFFER_BYTES = 1 << 16
 
@@ -192,6 +193,10 @@ class TcpArm:
         link = self._links.pop(client)
         link.socket.sendall(data)
         self._read_until_closed(link, self.streams[client])
+
+    def give_up(self, client: int) -> bool:
+        """Whether the client has asked what nobody answers; it does not wait for that any more."""
+        return client in self._links and forget_unanswered(self._links[client].wire)
 
     def await_events(self, client: int, count: int) -> None:
         """Read until so many events have come."""

@@ -3,7 +3,7 @@
 Rules of this module:
   - these are all that are known (docs/reference/zookeeper.md §10 lists them by these names); the random traffic keeps
     them apart by name (traffic.py), for each would show in all that follows it;
-  - `show` asks both sides and fails where they differ, which it is expected to: a test that no longer fails tells that
+  - `shows` ask both sides and fails where they differ, which it is expected to: a test that no longer fails tells that
     a difference is no more. What a real server does by chance is asked so often that chance does not decide;
   - in none of them, but the last, does simzk what a real server could not have done: the real one checks requests
     ahead of what it has applied, as its threads happen to run; simzk does one after the other.
@@ -34,13 +34,13 @@ class Difference(NamedTuple):
         name: what it is called in the reference and where traffic avoids it.
         reason: what the real server does, and why.
         source: where in the real server.
-        show: fails where both sides differ.
+        shows: each fails where both sides differ.
     """
 
     name: str
     reason: str
     source: str
-    show: Callable[[Pair], None]
+    shows: tuple[Callable[[Pair], None], ...]
 
 
 def _new(path: str, flags: int = 0, data: bytes = b"") -> req.Create:
@@ -111,13 +111,13 @@ def _hard_quota(pair: Pair) -> None:
 
 
 def _last_events(pair: Pair) -> None:
-    pair.connect(ONE, 2 * TICK_MS)
-    pair.connect(TWO, TIMEOUT_MS)
+    _connect(pair)
+    # More than sockets hold for a client that does not read.
+    for begin in range(0, 1500, 250):
+        pair.send(ONE, [_new(f"/{number:04000}", 1) for number in range(begin, begin + 250)])
+    pair.connect(ONE, 2 * TICK_MS, resume=True)
     for client in (ONE, TWO):
         pair.send(client, [req.AddWatch("/", 1)])
-    # More than sockets hold for a client that does not read.
-    for begin in range(0, 1500, 500):
-        pair.send(ONE, [_new(f"/{number:04000}", 1) for number in range(begin, begin + 500)])
     pair.let_expire(ONE, TWO)
     assert not pair.lost_events
 
@@ -133,26 +133,45 @@ def _time_to_live(pair: Pair) -> None:
     pair.send(ONE, [req.CreateTTL("/a", b"", OPEN_ACL, 0, -1)])
 
 
+def _text_of_totals(pair: Pair) -> None:
+    _connect(pair)
+    quota = "/zookeeper/quota/q"
+    pair.send(ONE, [_new("/q"), _new(quota), _new(f"{quota}/zookeeper_stats"), _new(f"{quota}/zookeeper_limits")])
+    pair.send(ONE, [req.SetData(f"{quota}/zookeeper_stats", b"no totals", -1)])
+    pair.send(ONE, [req.Delete("/q", -1)])
+
+
+def _limits_of_nothing(pair: Pair) -> None:
+    _connect(pair)
+    pair.send(ONE, [_new("/zookeeper/quota/zookeeper_limits")])
+
+
+def _limits_that_were_none(pair: Pair) -> None:
+    _connect(pair)
+    pair.send(ONE, [_new("/zookeeper/zookeeper_limits")])
+    pair.send(ONE, [req.Delete("/zookeeper/zookeeper_limits", -1)])
+
+
 DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         "ACL under way",
         "what comes right behind a setACL may be checked against the old ACL, which the record of what is under way "
         "keeps",
         "PrepRequestProcessor.pRequest2Txn",
-        _set_acl,
+        (_set_acl,),
     ),
     Difference(
         "multi that stumbles",
         "a multi that stumbles over a null id in an ACL (-5) behind operations that were checked does not take those "
         "back: until it is passed over, creates behind it get sequence numbers beyond them",
         "PrepRequestProcessor.pRequestHelper",
-        _multi_that_stumbles,
+        (_multi_that_stumbles,),
     ),
     Difference(
         "ephemeral container",
         "a container made with the flags of an ephemeral (1, 3) is an ephemeral to checks (-108) until it is applied",
         "PrepRequestProcessor.pRequest2TxnCreate",
-        _ephemeral_container,
+        (_ephemeral_container,),
     ),
     Difference(
         "parent of a closing session",
@@ -160,45 +179,47 @@ DIFFERENCES: tuple[Difference, ...] = (
         "delete of the parent may be -111; ephemerals made or removed right before it change the order of its "
         "deletions",
         "PrepRequestProcessor.pRequest2Txn",
-        _parent_of_a_closing_session,
+        (_parent_of_a_closing_session,),
     ),
     Difference(
         "events behind closeSession",
         "between the reply to closeSession and the end of the connection, events that others cause may still arrive",
         "NIOServerCnxn.handleWrite",
-        _events_of_a_closed_session,
+        (_events_of_a_closed_session,),
     ),
     Difference(
         "requests behind closeSession",
         "requests sent together with a closeSession, behind it, may be answered -112, and writes among them take zxids",
         "PrepRequestProcessor.pRequestHelper",
-        _behind_a_close,
+        (_behind_a_close,),
     ),
     Difference(
         "auth ahead",
         "auth and sasl are answered where they are read, ahead of what is under way, and events are filtered by them "
         "at once",
         "ZooKeeperServer.processPacket",
-        _auth_ahead,
+        (_auth_ahead,),
     ),
     Difference(
         "hard quota under way",
         "hard quotas count what is applied: what is sent together may go beyond them",
         "ZooKeeperServer.checkQuota",
-        _hard_quota,
+        (_hard_quota,),
     ),
     Difference(
         "last events of a session",
         "the connection of an expiring session is closed without waiting for what is still to be sent: the last of its "
         "events may be lost",
         "NIOServerCnxnFactory.closeSession",
-        _last_events,
+        (_last_events,),
     ),
     Difference(
-        "negative time to live",
-        "a createTTL with a negative ttl beside flags of another kind is not refused (-8), and ends the server's "
-        "process when it is applied; the log that holds it cannot be read again",
-        "EphemeralType.validateTTL",
-        _time_to_live,
+        "deadly requests",
+        "what the real server does not refuse, and ends over when it is applied, never to read its log again: a "
+        "createTTL with a negative ttl beside flags of another kind (here -8); a change below a quota whose "
+        "zookeeper_stats hold no totals; a zookeeper_limits made right below /zookeeper/quota, or deleted elsewhere in "
+        "/zookeeper (here done)",
+        "EphemeralType.validateTTL, StatsTrack, PathTrie.addPath, Quotas.trimQuotaPath",
+        (_time_to_live, _text_of_totals, _limits_of_nothing, _limits_that_were_none),
     ),
 )

@@ -32,8 +32,9 @@ from tests.conformance.real_zookeeper import SUPER_DIGEST, RealZooKeeper
 from tests.conformance.simulated_arms import TcpSimulatedArm
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.conformance.conftest import Pairs
-    from tests.conformance.differences import Difference
 
 ENOUGH = 200_000
 REQUESTS = int(os.environ.get("SIMZK_DIFFERENTIAL_REQUESTS", ENOUGH))
@@ -99,16 +100,21 @@ MUST_MEET: dict[str, set[int]] = {
 
 
 @pytest.mark.parametrize(
-    "difference",
+    "show",
     [
-        pytest.param(known, marks=pytest.mark.xfail(strict=True, raises=UNLIKE, reason=known.reason), id=known.name)
+        pytest.param(
+            show,
+            marks=pytest.mark.xfail(strict=True, raises=UNLIKE, reason=known.reason),
+            id=f"{known.name}:{show.__name__}",
+        )
         for known in DIFFERENCES
+        for show in known.shows
     ],
 )
-def test_a_known_difference_is_no_more(pairs: Pairs, difference: Difference) -> None:
+def test_a_known_difference_is_no_more(pairs: Pairs, show: Callable[[Pair], None]) -> None:
     pair = pairs.sound()
     try:
-        difference.show(pair)
+        show(pair)
         pair.clean()
     finally:
         pair.failed = True  # so that no other test meets what it has left behind
@@ -210,6 +216,51 @@ def test_quotas_count_and_refuse_alike(pair: Pair) -> None:
         pair.send(ONE, list(read))
     pair.send(TWO, [req.Ping(), req.Exists("/q", False)])
     assert {("Create", -125), ("SetData", -125)} <= pair.met.keys()
+    pair.clean()
+
+
+QUOTA_TEXTS = (
+    b"", b",", b";;", b"=1", b"==", b"=", b"a", b"a=b", b"foo=1", b"count=", b"count==5", b"count=a", b"count=+",
+    b"count= 1", b" count=1", b"count=1;", b"count=1=2", b"count=1_0", b"count=1\n", b"COUNT=1", b"count=1,count=2",
+    b"count=-5,bytes=-7", b"bytes=1", b"\xff\xfe", b"countHardLimit", b"countHardLimit=", b",countHardLimit=1", None,
+    b"countHardLimit=1,,,", b"countHardLimit=4;byteHardLimit=0", b"byteHardLimit=9223372036854775807",
+    b"byteHardLimit=9223372036854775808", "countHardLimit=\u0663".encode(), "countHardLimit=\U0001d7d8".encode(),
+)  # fmt: skip
+
+
+def test_texts_of_quotas_are_read_alike(pair: Pair) -> None:
+    both_connected(pair)
+    quota = "/zookeeper/quota/q"
+    limits, stats = f"{quota}/zookeeper_limits", f"{quota}/zookeeper_stats"
+    for path in ("/q", quota, stats, "/q/a", limits):
+        pair.send(ONE, [req.Create(path, b"abc", OPEN_ACL, 0)])
+
+    def change_below(text: bytes | None) -> None:
+        for asked in (
+            req.Create("/q/b", b"123", OPEN_ACL, 0),
+            req.SetData("/q/a", text, 7),
+            req.SetData("/q/a", b"1234", -1),
+            req.Multi((req.Create("/q/c", b"1", OPEN_ACL, 0), req.SetData("/q/a", b"123", -1))),
+        ):
+            pair.send(ONE, [asked])
+        pair.send(ONE, [req.GetData(stats, False)])
+
+    for text in QUOTA_TEXTS:
+        pair.send(ONE, [req.SetData(limits, text, -1)])
+        change_below(text)
+        pair.send(ONE, [req.Delete("/q/b", -1), req.Delete("/q/c", -1), req.SetData(stats, b"count=2,bytes=6", -1)])
+    # What else stands in the totals is kept. Both limits, for what is not looked at is deadly: «deadly requests».
+    for text in (
+        b"bytes=9223372036854775807,zz=1,count=2,a=-4,B=7",
+        "\U0001f600=1,\ufb00=2".encode(),
+        b"",
+        b"=5;bytes=x",
+    ):
+        pair.send(ONE, [req.SetData(limits, b"countHardLimit=9;byteHardLimit=99", -1), req.SetData(stats, text, -1)])
+        change_below(text)
+        pair.send(ONE, [req.SetData(stats, b"count=2,bytes=6", -1)])
+        pair.send(ONE, [req.Delete("/q/b", -1), req.Delete("/q/c", -1)])
+    assert {("Create", -5), ("SetData", -5), ("Create", -125)} <= pair.met.keys()
     pair.clean()
 
 

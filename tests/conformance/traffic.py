@@ -253,11 +253,11 @@ class Traffic:
             return [self._numbered(self.request(req.Auth, zxid))]  # alone: «auth ahead»
         if draw < 0.033:
             return [self._numbered(self.request(req.Sasl, zxid))]
-        if draw < 0.035:
+        if draw < 0.037:
             asked = self.request(req.CreateSession, zxid)
             # The ping gives the session its own timeout again, before the real server's clock ends it.
-            return [self._numbered(asked if self.chance(0.8) else self._mangled(zxid, [req.CreateSession])), req.Ping()]
-        if draw < 0.04:
+            return [self._numbered(asked if self.chance(0.5) else self._mangled(zxid, [req.CreateSession])), req.Ping()]
+        if draw < 0.042:
             opcode = self._random.choice((*BAD_OPCODES, self._random.randrange(200, 2**31)))
             return [self._numbered(Raw(opcode, self._random.randbytes(self._random.randrange(20))))]
         if draw < 0.09:
@@ -441,7 +441,7 @@ NOT_REMOVING: list[type] = [kind for kind in MIXED if kind not in _REMOVING]
 
 
 def kills(asked: req.CreateTTL) -> bool:
-    """Whether the real server ends over it: «negative time to live»."""
+    """Whether the real server ends over it: «deadly requests»."""
     return asked.flags not in (5, 6) and asked.ttl_ms < 0
 
 
