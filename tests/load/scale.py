@@ -33,7 +33,7 @@ class Scale(NamedTuple):
     churn_s: int
 
 
-SHARE = Scale(sessions=400, processes=2, znodes=40_000, watches=5_000, unread=2_000, churn_s=200)
+SHARE = Scale(sessions=400, processes=2, znodes=80_000, watches=5_000, unread=2_000, churn_s=200)
 FULL = Scale(sessions=10_000, processes=4, znodes=1_000_000, watches=100_000, unread=20_000, churn_s=3600)
 SCALE = FULL if os.environ.get("SIMZK_LOAD") == "full" else SHARE
 
