@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from tests.conformance.real_zookeeper import SUPER_DIGEST, four_letter_word, jars
+from tests.conformance.real_zookeeper import SUPER_DIGEST, four_letter_word, free_ports, jars
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,16 +27,6 @@ PATIENCE_S = 60.0
 SERVERS = (1, 2, 3)
 OBSERVER = 4
 _SERVING = ("leader", "follower", "observer")
-
-
-def _free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        ports = []
-        for _ in range(count):
-            probe = stack.enter_context(socket.socket())
-            probe.bind(("127.0.0.1", 0))
-            ports.append(probe.getsockname()[1])
-        return ports
 
 
 class RealEnsemble:
@@ -76,7 +65,7 @@ class RealEnsemble:
             if self._boot_from is not None:
                 shutil.copytree(self._boot_from, self._directory, dirs_exist_ok=True)
             count = len(self.servers)
-            ports = _free_ports(4 * count)
+            ports = free_ports(4 * count)
             self.ports = dict(zip(self.servers, ports[:count], strict=True))
             self.admin_ports = dict(zip(self.servers, ports[3 * count :], strict=True))
             self.members = "".join(

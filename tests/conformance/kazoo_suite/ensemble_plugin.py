@@ -3,73 +3,139 @@
     python -m pytest -p tests.conformance.kazoo_suite.ensemble_plugin --pyargs kazoo.tests
 
 Rules of this module:
-  - the cluster of kazoo's harness is a `ZooKeeperServer(servers=3, read_only=True)` of this process, on wall time;
+  - the cluster of kazoo's harness is a `simzk serve` of three zoo.cfg files, a process of its own as kazoo's servers
+    are, and helped by nothing; its servers are stopped and started by an AdminServer;
   - nothing is skipped: a quorum is lost, clients go on to other servers, members come and go, each server has a secure
     port and kazoo's user of SASL;
-  - as with kazoo's own, another cluster takes its place where a test's environment asks for local sessions;
-  - a test that races with the server is given time by a fault.
+  - as with kazoo's own, another cluster takes its place where a test's environment asks for local sessions.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
+import tempfile
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
-from simzk import ZooKeeperServer
-from simzk.serve.tls import Tls
 from tests.conformance.kazoo_suite import plugin
-from tests.conformance.real_zookeeper import SUPER_DIGEST
+from tests.conformance.real_zookeeper import SUPER_DIGEST, free_ports
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
-
-    from simzk.serve.client_faults import ClientFaults
+    import pytest
 
 SERVERS = (1, 2, 3)
+PATIENCE_S = 60
 TLS = Path(__file__).resolve().parents[2] / "serve" / "data" / "tls"
-# Tests that race with a server as quick as ours, and how it is slowed for them.
-SLOWED: dict[str, Callable[[ClientFaults], object]] = {
-    # It cuts the connection, and expects the answer not to have come before.
-    "test_connection_dropped": lambda faults: faults.hold("set"),
-    # They wait, it may be for ever, for the instant between one owner of the lock and the next.
-    "test_lock": lambda faults: faults.delay("delete", seconds=0.2, times=None),
-    "test_rw_lock": lambda faults: faults.delay("delete", seconds=0.2, times=None),
+# The users that kazoo's harness has.
+JAAS = """Server {
+  org.apache.zookeeper.server.auth.DigestLoginModule required
+  user_super="super_secret"
+  user_jaasuser="jaas_password";
+};
+"""
+COMMON = {
+    "tickTime": "2000",
+    "initLimit": "10",
+    "syncLimit": "5",
+    "maxClientCnxns": "0",
+    "forceSync": "no",
+    "4lw.commands.whitelist": "*",
+    "reconfigEnabled": "true",
+    "readonlymode.enabled": "true",
+    "extendedTypesEnabled": "true",
+    "DigestAuthenticationProvider.superDigest": SUPER_DIGEST,
+    "authProvider.1": "org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
+    "ssl.keyStore.location": str(TLS / "server-and-key.pem"),
+    "ssl.trustStore.location": str(TLS / "authority.pem"),
+    "clientPortAddress": "127.0.0.1",
+    "secureClientPortAddress": "127.0.0.1",
+    "admin.serverAddress": "127.0.0.1",
 }
-SASL_USERS = {"super": "super_secret", "jaasuser": "jaas_password"}  # as kazoo's harness has them
+
+
+class Ensemble:
+    """Three servers in a process of their own, kept in a folder that goes with them."""
+
+    def __init__(self, *, local_sessions: bool) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="kazoo-ensemble-")
+        ports = free_ports(5 * len(SERVERS))
+        self.ports, self.secure_ports, self.admin_ports = (
+            dict(zip(SERVERS, ports[at : at + len(SERVERS)], strict=True)) for at in (0, 3, 6)
+        )
+        peers = zip(SERVERS, ports[9:12], ports[12:15], strict=True)
+        members = {f"server.{server}": f"127.0.0.1:{one}:{other}" for server, one, other in peers}
+        common = {**COMMON, **members, "localSessionsEnabled": str(local_sessions).lower()}
+        if local_sessions:
+            common["localSessionsUpgradingEnabled"] = "true"
+        jaas = Path(self._folder.name) / "jaas.conf"
+        jaas.write_text(JAAS)
+        files = [argument for server in SERVERS for argument in ("--config", str(self._file(server, common)))]
+        command = [sys.executable, "-m", "simzk", "serve", *files, "--jaas", str(jaas)]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline().startswith(b"listening on "), "its AdminServers' ports were taken"
+
+    def _file(self, server: int, common: dict[str, str]) -> Path:
+        folder = Path(self._folder.name) / str(server)
+        folder.mkdir()
+        (folder / "myid").write_text(f"{server}\n")
+        own = {
+            "dataDir": str(folder),
+            "clientPort": str(self.ports[server]),
+            "secureClientPort": str(self.secure_ports[server]),
+            "admin.serverPort": str(self.admin_ports[server]),
+        }
+        file = folder / "zoo.cfg"
+        file.write_text("".join(f"{key}={value}\n" for key, value in {**common, **own}.items()))
+        return file
+
+    def tell(self, server: int, what: str) -> None:
+        """Have a server stopped or started."""
+        connection = HTTPConnection("127.0.0.1", self.admin_ports[server], timeout=PATIENCE_S)
+        connection.request("POST", f"/faults/{what}?server={server}")
+        response = connection.getresponse()
+        told = response.read()
+        connection.close()
+        assert (response.status, json.loads(told)["error"]) == (200, None), told
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+        self._folder.cleanup()
 
 
 class EnsembleMember(plugin.Member):
     """One server of the ensemble, as kazoo's harness knows it."""
 
-    def __init__(self, ensemble: ZooKeeperServer, server: int) -> None:
-        self._ensemble = ensemble.ensemble
-        self._secure_address = ensemble.secure_hosts.split(",")[server - 1]
+    def __init__(self, ensemble: Ensemble, server: int) -> None:
+        self._ensemble = ensemble
         self._server = server
         self.running = True
 
     @property
     def address(self) -> str:
-        return self._ensemble.hosts(self._server)
+        return f"127.0.0.1:{self.client_port}"
 
     @property
     def secure_address(self) -> str:
-        return self._secure_address
+        return f"127.0.0.1:{self._ensemble.secure_ports[self._server]}"
 
     @property
     def client_port(self) -> int:
-        return int(self.address.rpartition(":")[2])
+        return self._ensemble.ports[self._server]
 
     def run(self) -> None:
         if not self.running:
-            self._ensemble.start(self._server)
+            self._ensemble.tell(self._server, "start")
             self.running = True
 
     def stop(self) -> None:
         if self.running:
-            self._ensemble.stop(self._server)
+            self._ensemble.tell(self._server, "stop")
             self.running = False
 
 
@@ -80,7 +146,7 @@ class EnsembleSuite(plugin.Suite):
 
     def __init__(self) -> None:
         super().__init__("")
-        self._server: ZooKeeperServer | None = None
+        self._ensemble: Ensemble | None = None
         self._local_sessions = False
 
     def cluster(self) -> plugin.Cluster:
@@ -92,34 +158,13 @@ class EnsembleSuite(plugin.Suite):
         return super().cluster()
 
     def _close(self) -> None:
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        if self._ensemble is not None:
+            self._ensemble.close()
+            self._ensemble = None
 
     def make_cluster(self) -> plugin.Cluster:
-        self._server = ZooKeeperServer(
-            servers=len(SERVERS),
-            read_only=True,
-            clock="wall",
-            local_sessions=self._local_sessions,
-            super_digest=SUPER_DIGEST,
-            sasl_users=SASL_USERS,
-            tls=Tls(TLS / "server.pem", TLS / "server.key", TLS / "authority.pem"),
-            secure_port=0,
-        )
-        return plugin.Cluster(EnsembleMember(self._server, server) for server in SERVERS)
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
-        if item.name not in SLOWED:
-            return (yield)
-        self.cluster()
-        assert self._server is not None
-        SLOWED[item.name](self._server.faults)
-        try:
-            return (yield)
-        finally:
-            self._server.faults.clear()
+        self._ensemble = Ensemble(local_sessions=self._local_sessions)
+        return plugin.Cluster(EnsembleMember(self._ensemble, server) for server in SERVERS)
 
     def pytest_unconfigure(self) -> None:
         super().pytest_unconfigure()

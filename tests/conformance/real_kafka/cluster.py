@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import json
 import signal
-import socket
 import subprocess
 import time
 import urllib.parse
@@ -23,6 +22,7 @@ from kazoo.exceptions import NoNodeError
 from simzk.kafka.recording import RecordedZnode
 from tests.cli.test_serve import Process
 from tests.conformance.real_kafka.tools import Tools
+from tests.conformance.real_zookeeper import free_ports
 from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class RealCluster(Tools):
 
     def __init__(self, release: Release, jars: Path, folder: Path) -> None:
         super().__init__(release, jars, folder)
-        self.ports = dict(zip(BROKERS, _free_ports(len(BROKERS)), strict=True))
+        self.ports = dict(zip(BROKERS, free_ports(len(BROKERS)), strict=True))
         self._stack = contextlib.ExitStack()
         self._brokers: dict[int, subprocess.Popen[bytes]] = {}
 
@@ -212,11 +212,3 @@ class RealCluster(Tools):
                 )
                 waiting.extend(f"{path.rstrip('/')}/{child}" for child in children)
         return dict(sorted(found.items()))
-
-
-def _free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
