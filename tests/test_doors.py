@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kazoo.client import KazooClient
+
+ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture
@@ -138,3 +143,12 @@ def test_a_name_that_is_no_door_is_an_attribute_error() -> None:
         simzk.Zookeeper  # type: ignore[attr-defined]  # noqa: B018
     assert set(simzk.__all__) <= set(dir(simzk))
     assert all(getattr(simzk, name) for name in simzk.__all__)
+
+
+def test_the_package_itself_loads_next_to_nothing() -> None:
+    program = "import sys; before = set(sys.modules); import simzk; print(*set(sys.modules) - before)"
+    # Without `site`, which loads what it likes.
+    command = [sys.executable, "-S", "-c", program]
+    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    assert "simzk.loading" in done.stdout.split()
+    assert not {"typing", "re", "asyncio", "simzk.errors"} & set(done.stdout.split())
