@@ -32,8 +32,10 @@ def show_worst(plan: Plan, worst: list[dict[str, object]]) -> None:
     table.add_column("fails", no_wrap=True)
     for heading in COLUMNS.values():
         table.add_column(heading, justify="right")
+    cluster = plan.what_if.brokers
+    rack_of = dict(zip(cluster.ids.tolist(), cluster.racks, strict=True))
     for row in worst:
-        table.add_row(_who(row), *(f"{row[name]:,}" for name in COLUMNS))
+        table.add_row(_who(row, rack_of), *(f"{row[name]:,}" for name in COLUMNS))
     screen = console()
     screen.print(table)
     before = plan.what_if.settled
@@ -62,11 +64,17 @@ def show_sampled(plan: Plan) -> None:
         )
 
 
-def _who(row: dict[str, object]) -> str:
+def _who(row: dict[str, object], rack_of: dict[int, str | None]) -> str:
     racks, brokers = row["racks"], row["brokers"]
     assert isinstance(racks, list)
     assert isinstance(brokers, list)
-    if racks:
-        return escape(f"{', '.join(racks)} ({len(brokers)} brokers)")
+    if not racks:
+        return _brokers(brokers)
+    beside = [broker for broker in brokers if rack_of[broker] not in racks]
+    told = f"{', '.join(racks)} ({len(brokers) - len(beside)} brokers)"
+    return escape(f"{told}, {_brokers(beside)}" if beside else told)
+
+
+def _brokers(brokers: list[int]) -> str:
     shown = ", ".join(map(str, brokers[:MOST_IDS])) + (", ..." if len(brokers) > MOST_IDS else "")
     return f"{'broker' if len(brokers) == 1 else 'brokers'} {shown}"

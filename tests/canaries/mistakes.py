@@ -28,6 +28,8 @@ _ELECTIONS = "partitions/test_elections.py::"
 _FAILURES = "kafka/test_failures.py::"
 _TRACES = "kafka/test_traces.py::"
 _COLUMNS = "kafka/columnar/"
+_STREAM = "pipeline/test_log_follower.py::"
+_SWEEP = "pipeline/test_sweep_tables.py::"
 
 MISTAKES: dict[str, Mistake] = {
     # The store
@@ -364,5 +366,42 @@ MISTAKES: dict[str, Mistake] = {
         'if summary.count else float("nan")',
         "if summary.count else 0.0",
         "serve/test_metrics.py::test_numbers_are_the_servers",
+    ),
+    # The pipeline
+    "a batch of a stream takes its first transaction again": Mistake(
+        "pipeline/log_follower.py",
+        "    return stretch.after < zxid <= stretch.until\n",
+        "    return stretch.after <= zxid <= stretch.until\n",
+        _STREAM + "test_however_a_log_grows_each_transaction_is_told_once",
+    ),
+    "what is damaged behind a cut is nobody's": Mistake(
+        "zookeeper/persistence/log_scan.py",
+        "        yield damage.offset, damage\n",
+        "        if stop is None or damage.offset < stop:\n            yield damage.offset, damage\n",
+        "zookeeper/persistence/test_log_scan.py::test_stretches_tell_each_damage_once",
+    ),
+    "of equals the last worst set is told": Mistake(
+        "pipeline/tallies.py",
+        "        more = self.most[things] < values\n",
+        "        more = self.most[things] <= values\n",
+        _SWEEP + "test_the_tables_equal_brute_force_however_the_sets_are_sliced",
+    ),
+    "bounds of a sample as wide as one deviation": Mistake(
+        "pipeline/sweep_tables.py",
+        "Z = 1.959963984540054\n",
+        "Z = 1.0\n",
+        _SWEEP + "test_the_bounds_hold_the_truth_as_often_as_they_say",
+    ),
+    "a broker fails twice, with its rack and beside it": Mistake(
+        "partitions/failure_sets.py",
+        "            gone = set(in_racks)\n",
+        "            gone = set(in_racks[:1])\n",
+        "partitions/test_failure_sets.py::test_racks_fail_with_brokers_of_other_racks",
+    ),
+    "a guest asks for more than was agreed": Mistake(
+        "pipeline/live_tree.py",
+        "        for lot in _lots(paths, self.in_flight):\n",
+        "        for lot in _lots(paths, self.in_flight + 1):\n",
+        "pipeline/test_live_tree.py::test_no_more_is_under_way_than_was_agreed_and_pauses_are_made",
     ),
 }
