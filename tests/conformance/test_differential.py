@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 import simzk
-from simzk.wire.operations import OPERATIONS
+from simzk.wire.operations import BY_REQUEST, OPERATIONS
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
 from tests.conformance import traffic
 from tests.conformance.differences import DIFFERENCES
-from tests.conformance.pair import CLIENTS, SWEEPS_BY_HAND, TICK_MS, TIMEOUT_MS, Pair
+from tests.conformance.pair import CLIENTS, CONFIG, SWEEPS_BY_HAND, TICK_MS, TIMEOUT_MS, Pair
 from tests.conformance.real_zookeeper import SUPER_DIGEST, RealZooKeeper
 from tests.conformance.simulated_arms import TcpSimulatedArm
 
@@ -312,6 +312,18 @@ def test_broken_frames_end_a_connection_alike(pair: Pair, data: bytes) -> None:
     pair.send(TWO, [req.Exists("/held", False), req.Create("/other", b"", OPEN_ACL, 0)])
     pair.connect(ONE, TIMEOUT_MS, resume=True)
     pair.send(ONE, [req.GetEphemerals(None)])
+    pair.clean()
+
+
+def test_the_longest_request_is_taken_alike(pair: Pair) -> None:
+    both_connected(pair)
+    pair.send(ONE, [req.Create("/big", b"", OPEN_ACL, 0)])
+    around = len(pack(">ii", 0, 0)) + len(BY_REQUEST[req.SetData].codec.encode(req.SetData("/big", b"", -1)))
+    longest = req.SetData("/big", bytes(CONFIG.max_buffer_bytes - around), -1)
+    pair.send(ONE, [longest, req.Exists("/big", False), longest])
+    pair.send(TWO, [req.GetData("/big", True)])
+    pair.break_off(ONE, pack(">i", CONFIG.max_buffer_bytes + 1) + pack(">ii", 9, 5))
+    pair.send(TWO, [req.GetData("/big", False)])
     pair.clean()
 
 

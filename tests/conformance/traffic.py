@@ -250,9 +250,9 @@ class Traffic:
         if draw < 0.012:
             return [self._numbered(req.CloseSession())]  # alone: «requests behind closeSession»
         if draw < 0.03:
-            return [self._numbered(self.request(req.Auth, zxid))]  # alone: «auth ahead»
+            return self._first(self.request(req.Auth, zxid), zxid)
         if draw < 0.033:
-            return [self._numbered(self.request(req.Sasl, zxid))]
+            return self._first(self.request(req.Sasl, zxid), zxid)
         if draw < 0.037:
             asked = self.request(req.CreateSession, zxid)
             # The ping gives the session its own timeout again, before the real server's clock ends it.
@@ -271,6 +271,14 @@ class Traffic:
         while len(requests) < count and not (requests and isinstance(requests[-1], req.SetACL)):
             requests.append(self.request(self._random.choice(kinds), zxid))
         return [self._numbered(asked) for asked in requests]
+
+    def _first(self, shown: req.Request, zxid: int) -> list[Step]:
+        """Something that shows who one is, and requests behind it if it does not end the connection: «auth ahead»."""
+        stays = isinstance(shown, req.Sasl) and shown.token is not None
+        if isinstance(shown, req.Auth):
+            stays = shown.scheme == "ip" or (shown.scheme == "digest" and shown.auth is not None)
+        behind = [self._any_of(READ_KINDS, zxid) for _ in range(self._random.randrange(4))] if stays else []
+        return [self._numbered(asked) for asked in (shown, *behind)]
 
     def _numbered(self, asked: Asked) -> Step:
         """Now and then a request with an xid that means something to somebody, or that was there before."""
