@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import socket
-import ssl
 from contextlib import suppress
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.cli.test_main import simzk
 from tests.cli.test_serve import refused, serving
 from tests.serve.tcp_client import word
+from tests.serve.tls_files import FILES, client_tls
 
-FILES = Path(__file__).parents[1] / "serve" / "data" / "tls"
+if TYPE_CHECKING:
+    from pathlib import Path
+
 CERTIFICATE, KEY = str(FILES / "server.pem"), str(FILES / "server.key")
 AUTHORITY = str(FILES / "authority.pem")
 
 
 def asked(port: int, *, certificate: bool) -> str:
     """What the word srvr is answered over TLS."""
-    context = ssl.create_default_context(cafile=AUTHORITY)
-    if certificate:
-        context.load_cert_chain(FILES / "client.pem", FILES / "client.key")
     with (
         socket.create_connection(("127.0.0.1", port), 30) as raw,
-        context.wrap_socket(raw, server_hostname="localhost") as connection,
+        client_tls(certificate=certificate).wrap_socket(raw, server_hostname="localhost") as connection,
     ):
         connection.sendall(b"srvr")
         return connection.recv(100).decode()

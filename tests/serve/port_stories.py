@@ -4,29 +4,23 @@ from __future__ import annotations
 
 import json
 import re
-import ssl
 from contextlib import ExitStack
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.replies import Closed, ConnectResponse, Reply
 from tests.serve.http_client import fetch
 from tests.serve.tcp_client import TcpClient, word
+from tests.serve.tls_files import FILES, client_tls
 
-FILES = Path(__file__).parent / "data" / "tls"
+if TYPE_CHECKING:
+    import ssl
+
 KEYS = {
     "ssl.keyStore.location": str(FILES / "server-and-key.pem"),
     "ssl.trustStore.location": str(FILES / "authority.pem"),
 }
 IPV4, IPV6 = "127.0.0.1", "::1"
-
-
-def client_tls() -> ssl.SSLContext:
-    """A client's end, with the certificate of client.pem."""
-    context = ssl.create_default_context(cafile=str(FILES / "authority.pem"))
-    context.load_cert_chain(FILES / "client.pem", FILES / "client.key")
-    return context
 
 
 def asks_for_session(client: TcpClient, session_id: int = 0) -> bool:

@@ -12,7 +12,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 import simzk
 from simzk.serve.key_store import Contents, StoreError, read_jks, read_pkcs12
 from simzk.serve.tls import Tls
-from tests.serve.test_tls import CLIENT, FILES
+from tests.serve.test_tls import CLIENT
+from tests.serve.tls_files import FILES
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,9 +17,10 @@ from simzk.zookeeper import requests as req
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.replies import ClientInfo
 from tests.serve import port_stories
-from tests.serve.port_stories import FILES, IPV4, IPV6
+from tests.serve.port_stories import IPV4, IPV6
 from tests.serve.served import served
 from tests.serve.tcp_client import TcpClient, word
+from tests.serve.tls_files import FILES, client_tls
 
 TLS = Tls(FILES / "server-and-key.pem", None, FILES / "authority.pem")
 SECURED = ServerConfig(x509=True)
@@ -167,7 +168,7 @@ def test_requests_of_both_kinds_of_clients_reach_one_tree() -> None:
     with (
         served(Settings(tls=TLS, unifies_ports=True, server=SECURED)) as server,
         TcpClient(server.port) as plain,
-        TcpClient(server.port, IPV4, port_stories.client_tls()) as secure,
+        TcpClient(server.port, IPV4, client_tls()) as secure,
     ):
         plain.connect()
         secure.connect()

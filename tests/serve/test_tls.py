@@ -17,8 +17,8 @@ from simzk.serve.zoo_cfg import parse_zoo_cfg
 from simzk.zookeeper.acl import SCHEMES
 from tests.cli.test_serve import refused, serving
 from tests.serve.tcp_client import word
+from tests.serve.tls_files import FILES, client_tls
 
-FILES = Path(__file__).parent / "data" / "tls"
 SUBJECT = r"1.2.840.113549.1.9.1=#160d63406578616d706c652e6f7267,OU=a,O=simzk\, tests,C=NL"
 """Of client.pem, as Java's X500Principal.getName() gives it."""
 
@@ -154,14 +154,10 @@ def test_a_zoo_cfg_opens_a_secure_port_beside_the_other(tmp_path: Path) -> None:
     with serving("--config", str(zoo_cfg(tmp_path, *lines))) as process:
         plain, secure = process.line.removeprefix("listening on ").strip().split(",")
         assert word(int(plain.rpartition(":")[2]), b"srvr").startswith("Zookeeper version: 3.9.5")
-        # Not the default context: from Python 3.13 on it wants extensions of an authority that Java does not ask for.
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.load_verify_locations(FILES / "authority.pem")
-        context.load_cert_chain(FILES / "client.pem", FILES / "client.key")
         address = ("127.0.0.1", int(secure.rpartition(":")[2]))
         with (
             socket.create_connection(address, 30) as raw,
-            context.wrap_socket(raw, server_hostname="localhost") as connection,
+            client_tls().wrap_socket(raw, server_hostname="localhost") as connection,
         ):
             connection.sendall(b"srvr")
             assert connection.recv(100).startswith(b"Zookeeper version: 3.9.5")
