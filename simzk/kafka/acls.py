@@ -22,11 +22,13 @@ from simzk.zookeeper.replies import Code
 from simzk.zookeeper.requests import Delete, SetData
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from simzk.kafka.release_profile import KafkaVersion
     from simzk.kafka.session import ZooKeeperSession
 
+UNKNOWN_VERSION: Final = -2
+"""Of a znode that is not there (`ZkVersion.UnknownVersion`)."""
 MAX_TRIES = 5
 """How often a write is tried whose znode changed meanwhile (AclAuthorizer.maxUpdateRetries)."""
 
@@ -40,14 +42,17 @@ class AclRules:
     Args:
         kinds: the types of resources, in the order in which their paths are made at a start; none before 1.1. From 2.5
             on it is that of a set of Java enums, whose hashes are the virtual machine's: one of each release as
-            recorded (2.5.1, 2.6.3, 2.7.2, 2.8.2, 3.0.2, 3.2.3, 3.3.2, 3.4.1, 3.6.2, 3.8.1, 3.9.1), the same in every
-            run.
+            recorded (2.5.1, 2.6.3, 2.7.2, 2.8.2, 3.0.2, 3.2.3, 3.3.2, 3.4.1, 3.6.2, 3.8.1, 3.9.1); another recording
+            of 3.9.1 had another.
         prefixed: there are resources that name the beginning of a name (KIP-290).
         changes_first: the parent of notices is made before those of the types.
         conditional: a write asks for the version that was read; 0.9 overwrites whatever is there.
         tries_set: a znode that should not be there is set first, with this version, and created when it is not; None
             where it is created at once.
         conditional_delete: the znode is deleted on condition of its version.
+        deletes_nothing: where all rules of a resource are removed that has none, it is deleted all the same, in vain,
+            with this version; None where that is not tried.
+        announces_nothing: and that is announced (`SimpleAclAuthorizer`, 0.10 to 2.3).
         shows: the tool lists the rules afterwards, in a second session.
         encode: writes the rules of a resource.
         capitals: notices name the type in capitals.
@@ -59,6 +64,8 @@ class AclRules:
     conditional: bool
     tries_set: int | None
     conditional_delete: bool
+    deletes_nothing: int | None
+    announces_nothing: bool
     shows: bool
     encode: Callable[[Iterable[AclEntry]], bytes]
     capitals: bool
@@ -71,6 +78,8 @@ _3_9: Final = AclRules(
     conditional=True,
     tries_set=None,
     conditional_delete=True,
+    deletes_nothing=UNKNOWN_VERSION,
+    announces_nothing=False,
     shows=False,
     encode=acl_schema.encode_in_java_order,
     capitals=True,
@@ -91,11 +100,16 @@ _2_8: Final = replace(_3_0, kinds=("Topic", "Cluster", "Group", "TransactionalId
 _2_7: Final = replace(_2_8, kinds=("DelegationToken", "Topic", "Group", "Cluster", "TransactionalId"))
 _2_6: Final = replace(_2_7, kinds=("Topic", "TransactionalId", "Cluster", "DelegationToken", "Group"))
 _2_5: Final = replace(_2_6, kinds=("Topic", "Group", "TransactionalId", "Cluster", "DelegationToken"))
-_2_4: Final = replace(_2_5, kinds=("Topic", "Group", "Cluster", "TransactionalId", "DelegationToken"), capitals=False)
-_2_0: Final = replace(_2_4, conditional_delete=False)
+_2_4: Final = replace(
+    _2_5,
+    kinds=("Topic", "Group", "Cluster", "TransactionalId", "DelegationToken"),
+    capitals=False,
+    deletes_nothing=None,
+)
+_2_0: Final = replace(_2_4, conditional_delete=False, announces_nothing=True)
 _1_1: Final = replace(_2_0, prefixed=False, changes_first=True, tries_set=ANY_VERSION)
-_0_10: Final = replace(_1_1, kinds=(), tries_set=0)
-_0_9: Final = replace(_0_10, conditional=False, tries_set=None)
+_0_10: Final = replace(_1_1, kinds=(), tries_set=0, deletes_nothing=ANY_VERSION)
+_0_9: Final = replace(_0_10, conditional=False, tries_set=None, deletes_nothing=None, announces_nothing=False)
 
 _SINCE: Final = (
     ((3, 9, 0), _3_9),
@@ -127,27 +141,31 @@ def acl_rules_of(number: tuple[int, int, int]) -> AclRules | None:
 
 
 async def run(
-    request: AlterAclsRequest, open_session: Callable[[], ZooKeeperSession], version: KafkaVersion
+    requests: Sequence[AlterAclsRequest], open_session: Callable[[], ZooKeeperSession], version: KafkaVersion
 ) -> AdminResponse:
     """Carry out a command: a session for the change, a second one within it for what is shown.
 
     Args:
-        request: what is added and removed.
+        requests: what is added and removed, resource by resource.
         open_session: makes a session that is not started yet.
         version: of the tool.
     """
     rules = acl_rules_of(version.number)
-    if rules is None or (request.resource.pattern != LITERAL and not rules.prefixed):
+    prefixed = any(request.resource.pattern != LITERAL for request in requests)
+    if rules is None or (prefixed and not rules.prefixed):
         return AdminResponse(Error.UNSUPPORTED_VERSION, f"Kafka {version.name} has no such authorizations")
     session = open_session()
     await session.start()
     authorizer = Authorizer(KafkaZooKeeperClient(session, version), rules)
     try:
         await authorizer.start()
-        response = await authorizer.alter(request)
+        for request in requests:
+            response = await authorizer.alter(request)
+            if response.error != Error.NONE:
+                return response
         if rules.shows:
             await _show(open_session(), version, rules)
-        return response
+        return AdminResponse(Error.NONE)
     finally:
         if session.connected:
             await session.close()
@@ -193,20 +211,35 @@ class Authorizer:
         return [*literal, *prefixed, paths.ACL_CHANGES, paths.EXTENDED_ACL_CHANGES]
 
     async def alter(self, request: AlterAclsRequest) -> AdminResponse:
-        """Add and remove rules of a resource, and announce it; nothing is written where nothing changes."""
+        """Add and remove rules of a resource, and announce it.
+
+        What stays as it is is written again all the same, and is announced by 0.9 alone (`updateResourceAcls`); but 0.9
+        writes nothing where nothing is removed.
+        """
         path = paths.acl(request.resource)
         for _ in range(MAX_TRIES):
             found = await self._client.read(path)
             present = () if found is None else acl_schema.decode(path, found[0], self._client.version.reading)
             kept = () if request.removed is None else (acl for acl in present if acl not in request.removed)
             wanted = tuple(dict.fromkeys((*kept, *request.added)))
-            if wanted == present:
+            changes = wanted != present or not (self._rules.conditional or request.removed)
+            if not request.added and found is None:
+                return await self._remove_nothing(request, path)
+            if not changes and (found is None or not self._rules.conditional):
                 return AdminResponse(Error.NONE)
             version = None if found is None else found[1].version
             if await self._write(path, wanted, version) == Code.OK:
-                await self._announce(request.resource)
+                if changes:
+                    await self._announce(request.resource)
                 return AdminResponse(Error.NONE)
         return AdminResponse(Error.UNKNOWN_SERVER_ERROR, f"{path} changed {MAX_TRIES} times meanwhile")
+
+    async def _remove_nothing(self, request: AlterAclsRequest, path: str) -> AdminResponse:
+        if self._rules.deletes_nothing is not None:
+            await self._client.session.call(Delete(path, self._rules.deletes_nothing))
+        if self._rules.announces_nothing and request.removed is None:
+            await self._announce(request.resource)
+        return AdminResponse(Error.NONE)
 
     async def _write(self, path: str, wanted: tuple[AclEntry, ...], version: int | None) -> Code:
         call = self._client.session.call

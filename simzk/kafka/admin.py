@@ -207,7 +207,7 @@ class Operator:
         self._tell(what, response)
         return response
 
-    def alter_acls(self, what: str, request: AlterAclsRequest) -> Task[AdminResponse]:
+    def alter_acls(self, what: str, *requests: AlterAclsRequest) -> Task[AdminResponse]:
         """Let the release's tool for authorizations change those of a resource."""
 
         def open_session() -> ZooKeeperSession:
@@ -218,7 +218,7 @@ class Operator:
 
         async def alter() -> AdminResponse:
             try:
-                response = await run_acls(request, open_session, self._world.version)
+                response = await run_acls(requests, open_session, self._world.version)
             except SessionExpiredError:
                 response = AdminResponse(Error.UNKNOWN_SERVER_ERROR, "the tool's session expired")
             except ZnodeError as error:

@@ -86,6 +86,7 @@ class KafkaCluster(Operations, Clients, Failures):
         config: Kafka's configuration keys where they differ from the defaults, such as
             `{"unclean.leader.election.enable": True}`.
         tick_time_ms: ZooKeeper's tick.
+        max_session_timeout_ms: the longest session that ZooKeeper grants; twenty ticks where not given.
         base_port: broker N listens on this port plus N.
         inter_broker_protocol: `inter.broker.protocol.version`, of all brokers or of some; else that of the release.
         cluster_id: drawn where it is not given.
@@ -120,6 +121,7 @@ class KafkaCluster(Operations, Clients, Failures):
         *,
         config: Mapping[str, str | int | bool] | None = None,
         tick_time_ms: int = 2000,
+        max_session_timeout_ms: int | None = None,
         base_port: int = BASE_PORT,
         inter_broker_protocol: str | Mapping[int, str] | None = None,
         cluster_id: str | None = None,
@@ -140,7 +142,8 @@ class KafkaCluster(Operations, Clients, Failures):
         access = access_of(zookeeper_chroot, secure=zookeeper_set_acl, oldest=releases.oldest.version)
         generation = generation_of(ids, releases.oldest) if generated_ids else None
         nothing = restoring.Restored.nothing()
-        given = (releases, registrations, seed, tick_time_ms, cluster_id, log_dirs, nothing, start_ms)
+        timeouts = ServerConfig(tick_time_ms=tick_time_ms, max_session_timeout_ms=max_session_timeout_ms)
+        given = (releases, registrations, seed, timeouts, cluster_id, log_dirs, nothing, start_ms)
         self._build(*given, cost_model, access, generation)
         if boot:
             for broker in self.brokers.values():
@@ -185,7 +188,8 @@ class KafkaCluster(Operations, Clients, Failures):
         cluster = cls.__new__(cls)
         releases = Releases(sorted(registrations), version, None, config)
         registered = dict(sorted(registrations.items()))
-        cluster._build(releases, registered, seed, tick_time_ms, None, log_dirs, restored, start_ms, cost_model)
+        timeouts = ServerConfig(tick_time_ms=tick_time_ms)
+        cluster._build(releases, registered, seed, timeouts, None, log_dirs, restored, start_ms, cost_model)
         for broker, live in restored.live.items():
             cluster.brokers[broker].attach(live.session_id, live.epoch)
         cluster.run_until_quiet(_BOOT_LIMIT_SECONDS)
@@ -196,7 +200,7 @@ class KafkaCluster(Operations, Clients, Failures):
         releases: Releases,
         registrations: Mapping[int, BrokerRegistration],
         seed: int,
-        tick_time_ms: int,
+        timeouts: ServerConfig,
         cluster_id: str | None,
         log_dirs: int,
         restored: restoring.Restored,
@@ -214,7 +218,7 @@ class KafkaCluster(Operations, Clients, Failures):
         self.network = Network(self.scheduler, latency_us=LATENCY_US)
         self.history = History(self.scheduler)
         self.server = Server(
-            ServerConfig(tick_time_ms=tick_time_ms, sasl_users={USER: PASSWORD} if access.secure else None),
+            timeouts._replace(sasl_users={USER: PASSWORD} if access.secure else None),
             now_ms=start_ms,
             tree=restored.tree,
             sessions=[(live.session_id, timeout_ms) for live in restored.live.values()],

@@ -35,13 +35,22 @@ class Failures:
         """
         self._running(broker).kill()
 
-    def restart(self, broker: int, *, version: str | None = None, inter_broker_protocol: str | None = None) -> None:
+    def restart(
+        self,
+        broker: int,
+        *,
+        version: str | None = None,
+        inter_broker_protocol: str | None = None,
+        port: int | None = None,
+        rack: str | None = None,
+    ) -> None:
         """Start a broker that is not running; while its old session stands it cannot register, and tries again.
 
         Args:
             broker: its id.
             version: the release that it runs from now on, as in a rolling upgrade; as before where not given.
             inter_broker_protocol: its `inter.broker.protocol.version` from now on; as before where not given.
+            port, rack: where it listens and stands from now on; as before where not given.
 
         Raises:
             ConfigError: it runs, or cannot run so.
@@ -50,6 +59,7 @@ class Failures:
         if found.alive:
             raise ConfigError(f"broker {broker} is running", right="a broker that is not")
         self._releases.change(broker, version, inter_broker_protocol)
+        found.move(port, rack)
         found.start()
 
     def pause(self, broker: int, seconds: float | None = None) -> None:

@@ -9,6 +9,7 @@ What a comparison leaves out stands in `EXEMPTIONS`, each with why: it is the li
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from typing import TYPE_CHECKING
@@ -151,14 +152,15 @@ class Recording:
 
 
 def load(path: Path) -> Recording:
-    """Read a recording.
+    """Read a recording, packed by gzip where the file is called so.
 
     Raises:
         OSError: the file cannot be read.
         ZnodeError: it is no JSON, or no recording.
     """
+    packed = path.read_bytes()
     try:
-        document = json.loads(path.read_bytes())
+        document = json.loads(gzip.decompress(packed) if path.suffix == ".gz" else packed)
     except ValueError as error:
         raise ZnodeError(f"it is no JSON ({error})", where=str(path), right="a recorded dumps.json") from None
     if not isinstance(document, list) or not document:

@@ -16,6 +16,7 @@ from simzk.partitions.scala_order import json_partition_hash, scala_map_hash, st
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from simzk.kafka.broker.fetch_order import FetchNaming
     from simzk.kafka.schemas import broker_registration, feature, topic
     from simzk.kafka.schemas.delegation_token import DelegationToken
     from simzk.kafka.schemas.reading import Reading
@@ -62,6 +63,8 @@ class KafkaVersion:
         isr_by_controller: leaders ask the controller for another ISR (KIP-497); before, they write it, and announce it.
         announces_isr_changes: leaders that write ISRs themselves tell of it (0.9 and later).
         unclean_by_request: leaders from outside the ISR can be elected by request (KIP-460).
+        elects_when_allowed: where unclean election is turned on for a topic, the controller tries it at once (2.1 and
+            later); before, at the next event that brings partitions online.
         reassigns_in_topic: a reassignment stands in the topic's znode (KIP-455); before, in memory and in
             `/admin/reassign_partitions` alone.
         leaves_list_together: partitions leave `/admin/reassign_partitions` together, not one by one (2.0 and later).
@@ -76,15 +79,22 @@ class KafkaVersion:
             later), and fails where there is no preferred one, since nobody holds the partition.
         moves_to_dead: a reassignment to a broker that is dead waits for it (KAFKA-4214, 0.10.1); before, it is dropped.
         reads_reassignments_mutably: a reassignment's znode is read into a mutable map (up to 0.8.1); it decides orders.
+        reassigns_by_topic: the tool looks at the partitions of a reassignment topic by topic (2.1 and later); it
+            decides the order in which it writes them.
+        reassign_tool_looks: what the tool makes sure of before it asks for a reassignment in ZooKeeper: that the
+            partitions are there and none is under way (0.10.1 and later), that the brokers live (0.11 and later).
         widens_assignment: a reassignment that waits names its new replicas in the topic's znode (0.8.1 and later).
         broker_epochs: a registration has an epoch, and a broker that comes back at once is noticed (KIP-380).
         fenced: each write of a controller is fenced by its epoch, and its election is one multi (KAFKA-6082).
         idle_in_sync: a follower that has all there is stays in sync, dead or alive (KAFKA-7152).
+        deletes_topics_together: topics that wait for their deletion go on in one batch, not one by one (2.5 and later).
         restores_assignment: partitions added to a topic that is being deleted are taken out again (KAFKA-6612).
         isr_checks_per_lag: how often a leader looks for late followers in the time in which they are late.
+        checks_set_of_led: it looks in the order of a set of what it leads (up to 0.8.1).
         rereads_refused_isr: an ISR whose write was refused, though it stands, is written (KAFKA-1382, 0.8.2 and later).
         refreshes_isr: whether a replica that goes offline is in the ISR is read; 0.8.0 goes by what it knows.
         shutdown_by_topic: a controlled shutdown goes by the topics' znodes (0.8.0).
+        waits_in_map: partitions that wait for a leader are taken in the order of a mutable map (1.1 and 2.0).
         waits_hashed: partitions that wait for a leader are taken in the order of an immutable hash map of all.
         byteswapped_maps: JSON maps hash as Scala before 2.12.8 does it; it decides the order of partitions in lists.
         flat_assignments: the controller keeps one map of partitions, not one for each topic; it decides orders.
@@ -102,6 +112,7 @@ class KafkaVersion:
         one_at_a_time: the controller takes partitions and replicas one after another, not in batches (up to 1.0).
         case_classes: its key is the case class TopicAndPartition (up to 1.0); it decides orders.
         elections_as_texts: a request of preferred elections is a set of texts (0.8.1 to 1.0); it decides orders.
+        names_fetched: how a follower's fetch comes to the order in which it names partitions.
         case_classes_in_brokers: so is that of what a leader is to announce (up to 0.10.1).
         clears_isr_changes: a new controller takes the announcements away that it finds (1.1 and later).
         deletion: who asks for the deletion of a topic: the tool; 0.8.1 has none, and an operator makes the znode; the
@@ -163,6 +174,7 @@ class KafkaVersion:
     isr_by_controller: bool
     announces_isr_changes: bool
     unclean_by_request: bool
+    elects_when_allowed: bool
     reassigns_in_topic: bool
     leaves_list_together: bool
     deletes_after_look: bool
@@ -173,15 +185,20 @@ class KafkaVersion:
     counts_imbalance: bool
     moves_to_dead: bool
     reads_reassignments_mutably: bool
+    reassigns_by_topic: bool
+    reassign_tool_looks: frozenset[str]
     widens_assignment: bool
     broker_epochs: bool
     fenced: bool
     idle_in_sync: bool
+    deletes_topics_together: bool
     restores_assignment: bool
     isr_checks_per_lag: int
+    checks_set_of_led: bool
     rereads_refused_isr: bool
     refreshes_isr: bool
     shutdown_by_topic: bool
+    waits_in_map: bool
     waits_hashed: bool
     byteswapped_maps: bool
     flat_assignments: bool
@@ -196,6 +213,7 @@ class KafkaVersion:
     one_at_a_time: bool
     case_classes: bool
     elections_as_texts: bool
+    names_fetched: FetchNaming
     case_classes_in_brokers: bool
     clears_isr_changes: bool
     deletion: Literal["asked", "by hand", "by the tool"]

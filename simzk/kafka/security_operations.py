@@ -64,6 +64,22 @@ class SecurityOperations:
             raise ConfigError("no rule is given", where="entries", right="one or more")
         return self._operator.alter_acls(f"authorize {kind} {name}", AlterAclsRequest(resource, added, ()))
 
+    def authorize_consumer(
+        self, topic: str, group: str, *, to_topic: Iterable[AclEntry], to_group: Iterable[AclEntry]
+    ) -> Future[AdminResponse]:
+        """Let somebody consume a topic in a group, as one command with `--consumer` does: two resources, one session.
+
+        Args:
+            topic, group: their names.
+            to_topic: the rules that are added to the topic: Read and Describe of each principal.
+            to_group: those that are added to the group: Read of each principal.
+        """
+        requests = [
+            AlterAclsRequest(_resource(kind, name, prefixed=False), tuple(entries), ())
+            for kind, name, entries in (("topic", topic, to_topic), ("group", group, to_group))
+        ]
+        return self._operator.alter_acls(f"authorize consumers of {topic} in {group}", *requests)
+
     def remove_acls(
         self, kind: str, name: str, entries: Iterable[AclEntry] | None = None, *, prefixed: bool = False
     ) -> Future[AdminResponse]:

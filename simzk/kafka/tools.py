@@ -28,7 +28,7 @@ from simzk.kafka.protocol import (
 from simzk.kafka.schemas import scram
 from simzk.kafka.topic_partition import TopicPartition
 from simzk.kafka.zk_client import ANY_VERSION, KafkaZooKeeperClient
-from simzk.partitions.scala_order import immutable_order
+from simzk.partitions.scala_order import immutable_order, mutable_order
 from simzk.zookeeper.replies import Code
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from simzk.kafka.release_profile import KafkaVersion
     from simzk.kafka.session import ZooKeeperSession
+    from simzk.kafka.topic_partition import Collections
     from simzk.partitions.assignment import Random
 
 SESSION_TIMEOUT_MS = 30_000
@@ -126,12 +127,56 @@ async def _reassign(request: AlterReassignmentsRequest, client: KafkaZooKeeperCl
     targets = {partition: target for partition, target in request.targets.items() if target is not None}
     if len(targets) != len(request.targets):
         return AdminResponse(Error.UNSUPPORTED_VERSION, "a reassignment cannot be cancelled")
+    refused = await _look_before_reassigning(targets, client)
+    if refused is not None:
+        return refused
     collections = client.version.collections
     ordered = list(partition_set(targets, collections))
     if client.version.reads_reassignments_mutably:  # a map that is read, then filtered
         ordered = mutable_partitions(mutable_partitions(targets, collections), collections)
+    if client.version.reassigns_by_topic:
+        ordered = _looked_at_by_topic(ordered, collections)
     listed = {partition: targets[partition] for partition in ordered}
     return await _ask(client, paths.REASSIGN_PARTITIONS, client.version.encode_reassignment(listed))
+
+
+def _looked_at_by_topic(partitions: list[TopicPartition], collections: Collections) -> list[TopicPartition]:
+    """A map of partitions, grouped by topic and put together again."""
+    groups: dict[str, list[TopicPartition]] = {}
+    for partition in partitions:
+        groups.setdefault(partition.topic, []).append(partition)
+    topics = immutable_order(mutable_order(groups, collections.scala), collections.scala)
+    return list(
+        partition_set([of for topic in topics for of in partition_set(groups[topic], collections)], collections)
+    )
+
+
+async def _look_before_reassigning(
+    targets: dict[TopicPartition, tuple[int, ...]], client: KafkaZooKeeperClient
+) -> AdminResponse | None:
+    """Why the tool asks for nothing, or None; up to 0.10.0 it leaves out what is not there, and asks for the rest."""
+    looks = client.version.reassign_tool_looks
+    found = await client.topics(list(dict.fromkeys(partition.topic for partition in targets)))
+    known = {TopicPartition(name, number) for name, topic in found.items() for number in topic.partitions}
+    unknown = [partition for partition in targets if partition not in known]
+    if unknown and "partitions" in looks:
+        told = ", ".join(map(str, unknown))
+        return AdminResponse(Error.INVALID_REQUEST, f"The proposed assignment contains non-existent partitions: {told}")
+    for partition in unknown:
+        del targets[partition]
+    if not targets:
+        return AdminResponse(Error.INVALID_REQUEST, "Failed to reassign partitions")
+    if "brokers" in looks:
+        live = await client.brokers()
+        dead = dict.fromkeys(broker for target in targets.values() for broker in target if broker not in live)
+        if dead:
+            told = ",".join(map(str, dead))
+            return AdminResponse(
+                Error.INVALID_REQUEST, f"The proposed assignment contains non-existent brokerIDs: {told}"
+            )
+    if "partitions" in looks and await client.exists(paths.REASSIGN_PARTITIONS):
+        return AdminResponse(Error.INVALID_REQUEST, "There is an existing assignment running.")
+    return None
 
 
 async def _ask(client: KafkaZooKeeperClient, path: str, data: bytes) -> AdminResponse:

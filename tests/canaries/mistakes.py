@@ -27,6 +27,7 @@ _STREAMS = "simulation/test_streams.py::"
 _ELECTIONS = "partitions/test_elections.py::"
 _FAILURES = "kafka/test_failures.py::"
 _TRACES = "kafka/test_traces.py::"
+_STORIES = "kafka/test_stories.py::test_a_step_leaves_and_writes_what_was_recorded"
 _COLUMNS = "kafka/columnar/"
 _STREAM = "pipeline/test_log_follower.py::"
 _SWEEP = "pipeline/test_sweep_tables.py::"
@@ -292,6 +293,24 @@ MISTAKES: dict[str, Mistake] = {
         "                if state is not None and state.controller_epoch <= self._context.epoch\n",
         "                if state is not None\n",
         "kafka/test_transitions.py::test_the_state_of_a_later_controller_is_not_overwritten[1.1]",
+    ),
+    "a broker that stops begins to follow": Mistake(
+        "kafka/broker/fetching.py",
+        "follows = leader not in (-1, self._broker_id) and not self._is_stopping()",
+        "follows = leader not in (-1, self._broker_id)",
+        _STORIES + "[first-0.8.0-i-sigterm-controller-broker3]",
+    ),
+    "followers are fetched in the order in which they were told of": Mistake(
+        "kafka/broker/fetching.py",
+        "ordered = self._changed if len(self._changed) < 2 else self._in_order(list(self.following))",
+        "ordered = self._changed",
+        _STORIES + "[first-2.4.1-j-restart-broker2]",
+    ),
+    "topics that wait for their deletion go on together in every release": Mistake(
+        "kafka/controller/topic_deletion.py",
+        "together = self._controller.client.version.deletes_topics_together",
+        "together = True",
+        _STORIES + "[administration-2.4.1-m5-restart-broker2]",
     ),
     "a reassignment in both znodes is taken up twice": Mistake(
         "kafka/controller/reassignment.py",

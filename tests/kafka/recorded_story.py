@@ -6,24 +6,28 @@ where a topic without a given assignment was placed, ids. Everything else is com
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simzk.kafka import paths, recording
+from simzk.kafka.broker.replica_manager import ReplicaManager
 from simzk.kafka.cluster import KafkaCluster
 from simzk.kafka.schemas import config, scram
 from simzk.kafka.schemas.acl import AclEntry
 from simzk.kafka.versions import kafka_version
-from simzk.zookeeper.transactions import SetDataTxn, Transaction
+from simzk.zookeeper.transactions import MultiTxn, SetDataTxn, Transaction
 from tests.kafka import recorded_console, recorded_transactions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
+    from simzk.kafka.broker.replica_manager import FollowerProgress, Replica
     from simzk.kafka.recording import RecordedZnode, Recording
+    from simzk.kafka.topic_partition import TopicPartition
 
     Act = Callable[[KafkaCluster], object]
     Step = tuple[str, Act]
@@ -58,6 +62,8 @@ CONFIG = {
     "controlled.shutdown.enable": True,
 }
 TICK_TIME_MS = 500
+MAX_SESSION_TIMEOUT_MS = 60_000
+TOPIC_DEPTH = 3
 BOOT_MS = 500
 KILLED_BEFORE_S = 4.5
 """How long before the end of its session a broker was killed."""
@@ -109,6 +115,15 @@ class Story:
         return [(name, self._act(name)) for name in names]
 
     @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of the steps in order."""
+        return tuple(name for name, _ in self.steps)
+
+    def play(self, c: KafkaCluster, step: str) -> None:
+        """Do a step at the pace of the recorded story."""
+        play(c, dict(self.steps)[step], self.paces_s[step])
+
+    @cached_property
     def _base_port(self) -> int:
         """Broker N listened on this port plus N."""
         port = _json(self.recorded.tree("a1-boot-broker1")["/brokers/ids/1"])["port"]
@@ -124,6 +139,7 @@ class Story:
             seed=seed,
             config=CONFIG,
             tick_time_ms=TICK_TIME_MS,
+            max_session_timeout_ms=MAX_SESSION_TIMEOUT_MS,
             base_port=self._base_port,
             cluster_id=str(_json(last["/cluster/id"])["id"]) if "/cluster/id" in last else None,
             boot=False,
@@ -158,7 +174,8 @@ class Story:
             case "b1":
                 return self._topic(step, "t1")
             case "b2":
-                return self._topic(step, "t2", {"max.message.bytes": "65536"})
+                given = {"max.message.bytes": "65536"} if "topics" in kafka_version(self.release).configured else None
+                return self._topic(step, "t2", given)
             case "b3":
                 return self._topic(step, "t3", via="zookeeper")
             case "f":
@@ -251,10 +268,9 @@ class Story:
 
         def shutdown(c: KafkaCluster) -> None:
             c.prefer_controller(next_controller())
-            for path in self._let_in_again(step, broker):
-                late_fetch(c, path, broker)
+            if late := let_in_again(self.transactions[step], broker):
+                late_fetch(c, late, broker)
             c.shutdown(broker)
-            follow_nobody_more(c, broker)
 
         if what.startswith(("boot", "restart")):
             return lambda c: c.restart(broker)
@@ -266,7 +282,7 @@ class Story:
         The leaders announce that, and take the broker out again, half a minute later at most; the recorded story went
         on before.
         """
-        if "sigterm" not in step or not self._let_in_again(step, int(step[-1])):
+        if "sigterm" not in step or not let_in_again(self.transactions[step], int(step[-1])):
             return None
         names = list(self.transactions)
         first, last = (self.transactions[step][index]["t"] for index in (0, -1))
@@ -298,18 +314,6 @@ class Story:
         if "boot" in step or "restart" in step:
             first_ms = min(first_ms, *(e["t"] - BOOT_MS for e in entries if e["op"] == "createSession"))
         return first_ms / 1000 - (KILLED_BEFORE_S if "kill9" in step else 0)
-
-    def _let_in_again(self, step: str, broker: int) -> list[str]:
-        """The states whose leader took the broker that stops back into the ISR: a fetch of its was on the way."""
-        removed: dict[str, None] = {}
-        found: dict[str, None] = {}
-        for entry in self.transactions[step]:
-            if entry["op"] == "setData" and entry["path"].endswith("/state"):
-                if broker not in json.loads(entry["data"])["isr"]:
-                    removed[entry["path"]] = None
-                elif entry["path"] in removed:
-                    found[entry["path"]] = None
-        return list(found)
 
     def _produce(self, step: str) -> Act:
         """The first idempotent producer makes its broker take a block of ids, from 3.0 on by the controller.
@@ -344,37 +348,105 @@ def _json(znode: RecordedZnode) -> dict[str, object]:
     return fields
 
 
-def follow_nobody_more(c: KafkaCluster, broker: int) -> None:
-    """A broker that stops does not come to fetch from those that lead now: whether it does is a race.
+def let_in_again(entries: list[dict[str, Any]], broker: int) -> list[str]:
+    """The states whose leader took the broker that stops back into the ISR: a fetch of its was on the way."""
+    removed: dict[str, None] = {}
+    found: dict[str, None] = {}
+    for entry in entries:
+        if entry["op"] == "setData" and entry["path"].endswith("/state"):
+            if broker not in json.loads(entry["data"])["isr"]:
+                removed[entry["path"]] = None
+            elif entry["path"] in removed:
+                found[entry["path"]] = None
+    return list(found)
 
-    Where it did it is a `late_fetch`.
+
+def late_fetch(c: KafkaCluster, states: list[str], broker: int) -> None:
+    """Once a broker is out of the ISRs in these states, let their leaders see one more fetch of it, in this order.
+
+    It has all there is; a leader that has not yet heard of the removal sees it a little later.
     """
-    c.brokers[broker].replicas._follows_changed = lambda _replicas: None
+    waiting = dict.fromkeys(states)
 
-
-def late_fetch(c: KafkaCluster, path: str, broker: int) -> None:
-    """Once a broker is out of the ISR in a state, let its leader see one more fetch of it, which has all there is."""
-    partition = paths.state_partition(path)
-    assert partition is not None
-    pending = [True]
-
-    def fetch() -> None:
-        leader = c.brokers[c.state(*partition).leader]
-        replica = leader.replicas.replicas[partition]
-        if broker in replica.state.isr:  # it has not yet heard of the removal
-            c.scheduler.call_later(100, "late fetch", fetch)
-        else:
-            leader.replicas.note_fetch(partition, broker, replica.state.leader_epoch, replica.log_end)
+    def fetch(left: list[str]) -> None:
+        for at, state in enumerate(left):
+            partition = paths.state_partition(state)
+            assert partition is not None
+            replicas = c.brokers[c.state(*partition).leader].replicas
+            replica = replicas.replicas[partition]
+            if broker in replica.state.isr:
+                c.scheduler.call_later(100, "late fetch", partial(fetch, left[at:]))
+                return
+            replicas.note_fetch(partition, broker, replica.state.leader_epoch, replica.log_end)
 
     def note(transaction: Transaction) -> None:
         record = transaction.record
-        if not pending or not isinstance(record, SetDataTxn) or record.path != path:
+        if not isinstance(record, SetDataTxn) or record.path not in waiting:
             return
         if broker not in json.loads(record.data or b"")["isr"]:
-            pending.clear()
-            c.scheduler.call_later(100, "late fetch", fetch)
+            del waiting[record.path]
+            if not waiting:
+                c.scheduler.call_later(100, "late fetch", partial(fetch, states))
 
     c.server.on_transaction.append(note)
+
+
+@contextlib.contextmanager
+def in_sync_in_order(
+    c: KafkaCluster, entries: list[dict[str, Any]], before: Mapping[str, RecordedZnode]
+) -> Iterator[None]:
+    """Meanwhile let the followers of a partition join its ISR in the recorded order; of all, where they are reassigned.
+
+    A leader passes over a follower whose turn has not come, and looks at it again when it fetches again.
+    """
+    moved = any(str(entry.get("path")) == paths.REASSIGN_PARTITIONS for entry in entries) or any(
+        "_replicas" in str(part.get("data"))
+        for entry in entries
+        for part in entry.get("ops", ())
+        if str(part.get("path", "")).count("/") == TOPIC_DEPTH
+    )
+    waiting = _joins(entries, before)
+
+    def note(transaction: Transaction) -> None:
+        parts = transaction.record.records if isinstance(transaction.record, MultiTxn) else (transaction.record,)
+        for part in parts:
+            if isinstance(part, SetDataTxn) and part.path.endswith("/state"):
+                isr = json.loads(part.data or b"")["isr"]
+                waiting[:] = [join for join in waiting if join[0] != part.path or join[1] not in isr]
+
+    def is_early(partition: TopicPartition, follower: int) -> bool:
+        join = (paths.state(partition), follower)
+        before_it = waiting[: waiting.index(join)] if join in waiting else []
+        return bool(before_it) if moved else any(path == join[0] for path, _ in before_it)
+
+    maybe_expand = ReplicaManager._maybe_expand
+
+    def expand_in_turn(self: ReplicaManager, replica: Replica, follower: int, progress: FollowerProgress) -> None:
+        if is_early(replica.partition, follower):
+            self._left_out[replica.partition, follower] = None
+        else:
+            maybe_expand(self, replica, follower, progress)
+
+    c.server.on_transaction.append(note)
+    ReplicaManager._maybe_expand = expand_in_turn  # type: ignore[method-assign]  # where all joinings pass
+    yield
+    ReplicaManager._maybe_expand = maybe_expand  # type: ignore[method-assign]
+    c.server.on_transaction.remove(note)
+
+
+def _joins(entries: list[dict[str, Any]], before: Mapping[str, RecordedZnode]) -> list[tuple[str, int]]:
+    """Which follower joined which ISR, in order."""
+    found: list[tuple[str, int]] = []
+    seen: dict[str, Any] = {path: _json(znode)["isr"] for path, znode in before.items() if path.endswith("/state")}
+    for entry in entries:
+        for part in (entry, *entry.get("ops", ())):
+            if part.get("op") != "setData" or not str(part.get("path")).endswith("/state"):
+                continue
+            isr = json.loads(part["data"])["isr"]
+            known = set(seen.get(part["path"], isr))
+            found += [(part["path"], broker) for broker in isr if broker not in known]
+            seen[part["path"]] = isr
+    return found
 
 
 def play(c: KafkaCluster, act: Act, lasts_s: float | None = None) -> None:

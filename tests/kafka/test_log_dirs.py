@@ -14,13 +14,36 @@ from simzk.kafka.cluster import KafkaCluster
 from simzk.kafka.controller.states import ReplicaState
 from simzk.kafka.topic_partition import PartitionAndReplica, TopicPartition
 from simzk.kafka.versions import VERSIONS
+from simzk.zookeeper import transactions as txns
+from simzk.zookeeper.replies import Code
 from tests.kafka.clusters import QUICK, happened, quiet, told, topic
-from tests.kafka.recorded_transactions import told as said
 
 DATA = Path(__file__).parent / "data"
 T1 = [(1, 2, 3), (2, 3, 1), (3, 1, 2), (1, 2, 3), (2, 3, 1), (1, 3, 2)]
 # What comes when is chance: a block of producer ids, and whether the loser of an election was quick enough to try.
 CHANCE = ("setData /latest_producer_id_block", "multi [error NodeExists", "createSession", "closeSession []")
+
+
+def said(record: txns.Record) -> str:
+    """A transaction in the words of the recording."""
+    match record:
+        case txns.MultiTxn():
+            return f"multi [{'; '.join(said(part) for part in record.records)}]"
+        case txns.CheckTxn() | txns.DeleteTxn():
+            return f"{'check' if isinstance(record, txns.CheckTxn) else 'delete'} {record.path}"
+        case txns.ErrorTxn():
+            return f"error {Code(record.error).name.title().replace('_', '')}"
+        case txns.CreateTxn():
+            return f"create {record.path} {untimed(record.data)}{' ephemeral' * record.ephemeral}"
+        case txns.SetDataTxn():
+            return f"setData {record.path} {untimed(record.data)} version {record.version}"
+        case txns.CloseSessionTxn():
+            return f"closeSession {list(record.paths)}"
+    return "createSession"
+
+
+def untimed(data: bytes | None) -> str | None:
+    return None if data is None else re.sub(r'"timestamp":"\d+"', '"timestamp":"?"', data.decode())
 
 
 def cluster(version: str = "3.9", *, log_dirs: int = 2) -> KafkaCluster:

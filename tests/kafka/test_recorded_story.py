@@ -1,10 +1,8 @@
-"""The whole story of a real cluster of each release, simulated: after each step every znode is the recorded one."""
+"""The recorded stories, taken up at any step, and which releases are recorded (each whole one: `test_stories.py`)."""
 
 from __future__ import annotations
 
 import json
-import re
-from functools import cache
 
 import pytest
 
@@ -12,108 +10,10 @@ from simzk.errors import ConfigError
 from simzk.kafka import recording
 from simzk.kafka.cluster import KafkaCluster
 from simzk.kafka.versions import VERSIONS, kafka_version
-from simzk.zookeeper.transactions import CreateSessionTxn, Transaction
-from tests.kafka import recorded_transactions
+from tests.kafka import comparison, races
 from tests.kafka.recorded_story import RELEASES, Story, play
 
 STORIES = {release: Story(release) for release in RELEASES}
-STEPS = [(release, step) for release in RELEASES for step, _ in STORIES[release].steps]
-
-CHANCE_IN_TREES = {
-    ("2.8.2", "/brokers/topics/t3: topic_id"): "the tool makes the topic without an id, and the controller draws one",
-}
-"""Fields of the trees that are chance and no input, by release, and why."""
-
-EVERY = frozenset(RELEASES)
-LATE_FETCHES = frozenset({"0.11.0.3", "0.10.2.2", "0.10.0.1", "0.9.0.1", "0.8.2.2", "0.8.1.1"})
-UNORDERED = {
-    "a1": (
-        EVERY - {"3.9.1", "3.4.1", "3.0.2"},
-        "a broker takes producer ids while its controller takes over: two threads",
-    ),
-    "b3": (EVERY, "the tool ends its session while the controller makes the partitions"),
-    "h": (frozenset({"0.10.2.2"}), "as b3"),
-    "f2": (frozenset({"2.2.2", "2.3.1", "2.6.3"}), "the tool ends its session while the controller elects"),
-    "e": (EVERY, "which follower's fetch comes first, and which leader's timer, is a matter of microseconds"),
-    "i": (LATE_FETCHES, "when a late fetch of the broker that stops lets it into an ISR again"),
-    "n": (LATE_FETCHES | {"1.0.2"}, "as i"),
-    "j": (EVERY, "as e"),
-    "j3": (EVERY, "as e"),
-}
-"""Steps, by their code, whose transactions are compared without their order: in which releases, and why."""
-
-# Which losers of an election were quick enough to try is a race as well; these are the tries that came too late.
-LATE_TRIES = ("multi [error NodeExists; error RuntimeInconsistency]", "error NodeExists")
-# A session that a tool leaves open ends half a minute later: in which step that falls is a matter of the pace.
-LEFT = "closeSession []"
-STEPS_WITH_ELECTIONS = ("d", "i")
-
-
-@cache
-def whole_story(release: str, seed: int) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Play a story from the empty tree: the differences, and the transactions, of each step."""
-    story = STORIES[release]
-    differences: dict[str, list[str]] = {}
-    written: dict[str, list[str]] = {}
-    with story.empty_cluster(seed) as c:
-        log: list[str] = []
-        begun: set[int] = set()
-
-        def note(transaction: Transaction) -> None:
-            if isinstance(transaction.record, CreateSessionTxn):
-                begun.add(transaction.session_id)
-            told = recorded_transactions.told(transaction.record)
-            if told != LEFT or transaction.session_id in begun:
-                log.append(told)
-
-        c.server.on_transaction.append(note)
-        for name, act in story.steps:
-            log.clear()
-            begun.clear()
-            play(c, act, story.paces_s[name])
-            found = [str(d) for d in recording.differences(c.server.tree, story.recorded.tree(name))]
-            differences[name] = [d for d in found if not is_chance(release, d)]
-            written[name] = list(log)
-        c.check()
-    return differences, written
-
-
-def is_chance(release: str, difference: str) -> bool:
-    return any(of == release and difference.startswith(start) for of, start in CHANCE_IN_TREES)
-
-
-def comparable(transactions: list[str], code: str) -> list[str]:
-    """The transactions without what is chance."""
-    if code in STEPS_WITH_ELECTIONS:
-        transactions = [told for told in transactions if told not in LATE_TRIES]
-    # Which leader is the first to announce ISR changes is a race; its number is then another.
-    transactions = [re.sub(r"(isr_change_)\d+", r"\1?", told) for told in transactions]
-    return [re.sub(r'("topic_id":)"[^"]+"', r"\1?", told) if "topics/t3 " in told else told for told in transactions]
-
-
-@pytest.mark.parametrize(("release", "step"), STEPS)
-def test_each_step_from_the_empty_tree_leaves_the_recorded_tree(release: str, step: str) -> None:
-    assert whole_story(release, 0)[0][step] == []
-
-
-@pytest.mark.parametrize("release", RELEASES)
-@pytest.mark.parametrize("seed", [1, 2])
-def test_the_story_does_not_depend_on_chance(release: str, seed: int) -> None:
-    assert not any(whole_story(release, seed)[0].values())
-
-
-@pytest.mark.parametrize(("release", "step"), STEPS)
-def test_each_step_writes_the_recorded_transactions(release: str, step: str) -> None:
-    code = step.partition("-")[0]
-    entries = STORIES[release].transactions.get(step, [])
-    begun = {entry["who"] for entry in entries if entry["op"] == "createSession"}
-    told = [(entry["who"], recorded_transactions.recorded(entry)) for entry in entries]
-    expected = comparable([text for who, text in told if text != LEFT or who in begun], code)
-    written = comparable(whole_story(release, 0)[1][step], code)
-    if release in UNORDERED.get(code, (frozenset(), ""))[0]:
-        assert sorted(written) == sorted(expected)
-    else:
-        assert written == expected
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -122,8 +22,12 @@ def test_every_recorded_step_is_played(release: str) -> None:
     assert story.recorded.steps == ("a0-empty", *(name for name, _ in story.steps))
 
 
-IN_MEMORY_ALONE = {("0.8.0", "j-restart-broker3"), ("0.8.0", "k-delete-t2")}
-"""Steps after which it matters what the controller knows otherwise than the znodes: 0.8.0 hears of no leader's ISRs."""
+IN_MEMORY = [row for row in races.TABLE if isinstance(row, races.InMemory)]
+ALONE = frozenset().union(*(row.starts for row in IN_MEMORY))
+
+
+def number(release: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in release.split("."))
 
 
 @pytest.mark.parametrize(
@@ -132,7 +36,7 @@ IN_MEMORY_ALONE = {("0.8.0", "j-restart-broker3"), ("0.8.0", "k-delete-t2")}
         (release, step)
         for release in RELEASES
         for step, _ in STORIES[release].steps[2:-1]
-        if (release, step) not in IN_MEMORY_ALONE
+        if (release, step) not in ALONE
     ],
 )
 def test_a_cluster_goes_on_from_any_recorded_tree(release: str, start: str) -> None:
@@ -144,10 +48,12 @@ def test_a_cluster_goes_on_from_any_recorded_tree(release: str, start: str) -> N
         if start == "h1-produce" and start not in story.transactions:  # what was produced stands in no tree
             play(c, story.steps[names.index(start)][1])
         play(c, act, story.lasts_s(after))
-        found = [str(d) for d in recording.differences(c.server.tree, story.recorded.tree(after))]
-        if story.lasts_s(start) is not None:  # what leaders had still to announce stands in no znode
-            found = [d for d in found if not d.startswith("/isr_change_notification: cversion")]
-        assert [d for d in found if not is_chance(release, d)] == []
+        seen = recording.differences(c.server.tree, story.recorded.tree(after))
+        found = comparison.tree_differences(seen, number(release), after)
+        if story.lasts_s(start) is not None:
+            left = {(row.path, row.field) for row in IN_MEMORY if row.holds(number(release), start)}
+            found = [d for d in found if (d.path, d.field) not in left]
+        assert [str(d) for d in found] == []
 
 
 def test_one_leader_epoch_changed_by_hand_is_reported_with_znode_and_field() -> None:

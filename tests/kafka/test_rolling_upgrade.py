@@ -39,12 +39,14 @@ def mixed(versions: dict[int, str], protocol: str | dict[int, str] | None = None
     return cluster
 
 
-def roll(cluster: KafkaCluster, broker: int, **files: str) -> None:
+def roll(
+    cluster: KafkaCluster, broker: int, version: str | None = None, inter_broker_protocol: str | None = None
+) -> None:
     """Stop one broker cleanly and start it with other files."""
     cluster.shutdown(broker)
     cluster.run_for(20)
     assert not cluster.brokers[broker].alive
-    cluster.restart(broker, **files)
+    cluster.restart(broker, version=version, inter_broker_protocol=inter_broker_protocol)
     assert cluster.run_until_quiet()
 
 

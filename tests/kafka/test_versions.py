@@ -119,6 +119,34 @@ def test_a_legacy_reassignment_waits_with_all_replicas_named_in_the_topic(line: 
         c.check()
 
 
+def ask_by_hand(c: KafkaCluster, target: list[int]) -> None:
+    """Move t-0 without the tool, which from 0.11 on asks for nothing that concerns dead brokers."""
+    move = {"topic": "t", "partition": 0, "replicas": target}
+    c.write_znode("/admin/reassign_partitions", json.dumps({"version": 1, "partitions": [move]}))
+
+
+@pytest.mark.parametrize("line", LEGACY)
+def test_the_tool_moves_nothing_to_a_dead_broker_from_0_11_on(line: str) -> None:
+    with cluster(line) as c:
+        topic(c, "t", {0: [1, 2]})
+        c.kill(3)
+        quiet(c)
+        answer = c.reassign({("t", 0): [3, 2]})
+        c.run_for(5)
+        assert (answer.result().error == Error.INVALID_REQUEST) == ("brokers" in VERSIONS[line].reassign_tool_looks)
+
+
+@pytest.mark.parametrize("line", LEGACY)
+def test_the_tool_leaves_out_what_is_not_there_and_from_0_10_1_on_moves_nothing_then(line: str) -> None:
+    with cluster(line) as c:
+        topic(c, "t", {0: [1, 2]})
+        answer = c.reassign({("t", 0): [2, 3], ("t", 7): [1], ("nope", 0): [1]})
+        quiet(c)
+        refuses = "partitions" in VERSIONS[line].reassign_tool_looks
+        assert (answer.result().error == Error.INVALID_REQUEST) == refuses
+        assert partitions_of(c, "t") == {"0": [1, 2] if refuses else [2, 3]}
+
+
 @pytest.mark.parametrize("line", LEGACY)
 def test_a_reassignment_to_a_dead_broker_waits_for_it_from_0_10_1_on(line: str) -> None:
     """KAFKA-4214: before, it is dropped."""
@@ -126,7 +154,7 @@ def test_a_reassignment_to_a_dead_broker_waits_for_it_from_0_10_1_on(line: str) 
         topic(c, "t", {0: [1, 2]})
         c.kill(3)
         quiet(c)
-        c.reassign({("t", 0): [3, 2]})
+        ask_by_hand(c, [3, 2])
         c.run_for(5)
         waits = c.server.tree.get("/admin/reassign_partitions") is not None
         assert waits == VERSIONS[line].moves_to_dead
@@ -142,7 +170,7 @@ def test_the_next_controller_goes_on_with_a_legacy_reassignment(line: str) -> No
         topic(c, "t", {0: [1, 2]})
         c.kill(3)
         quiet(c)
-        c.reassign({("t", 0): [2, 3]})
+        ask_by_hand(c, [2, 3])
         c.run_for(5)
         c.kill(4)
         quiet(c)

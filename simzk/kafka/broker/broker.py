@@ -28,6 +28,7 @@ from simzk.kafka.broker.services import Services
 from simzk.kafka.broker.topic_configs import TopicConfigs
 from simzk.kafka.controller.controller import KafkaController
 from simzk.kafka.protocol import ControlledShutdownRequest, ControlledShutdownResponse, Error
+from simzk.kafka.releases import local_registration
 from simzk.kafka.rpc import Connections, Disconnected
 from simzk.kafka.schemas import log_dir_event
 from simzk.kafka.schemas.cluster import decode_cluster_id, encode_cluster_id
@@ -137,6 +138,14 @@ class Broker:
         self._begin()
         self.process.spawn(self._boot(), "boot")
 
+    def move(self, port: int | None, rack: str | None) -> None:
+        """Listen on another port and stand in another rack from the next start on; where None, as before."""
+        if port is not None:
+            self._registration = local_registration(port, self.rack)
+        if rack is not None:
+            self._registration = self._registration._replace(rack=rack)
+            self.rack = rack
+
     def attach(self, session_id: int, epoch: int) -> None:
         """Take up a life that began before the simulation did: a registered broker with its session."""
         self._begin()
@@ -201,7 +210,7 @@ class Broker:
         )
         self.client = KafkaZooKeeperClient(self.session, version, self._note_unusable)
         self.metadata = MetadataCache(forgets=version.forgets_dead_brokers)
-        self.fetchers = Fetchers(process, world.connections, self.id)
+        self.fetchers = Fetchers(process, world.connections, self.id, version, lambda: self.stopping)
         self.proposals = self._isr_proposals()
         self.topic_configs = TopicConfigs(process, self.client, config, lambda topic: self.replicas.look_again(topic))
         self.replicas = self._replica_manager()
@@ -461,11 +470,11 @@ class Broker:
         self.process.call_later(period_us, self._check_isrs)
 
     def _on_config(self, entity_path: str, values: dict[str, str]) -> None:
-        """Unclean election that is turned on for a topic is tried at once (1.1 and later)."""
+        """Unclean election that is turned on for a topic is tried at once, where the release does so."""
         kind, _, name = entity_path.partition("/")
         if kind == "topics":
             self.topic_configs.update(name, values)
-        if kind == "topics" and values.get(UNCLEAN_KEY) == "true":
+        if self.version.elects_when_allowed and kind == "topics" and values.get(UNCLEAN_KEY) == "true":
             partitions = self.controller.partitions
             self.controller.put_event(f"unclean election for {name}", lambda: partitions.trigger_online(name))
 

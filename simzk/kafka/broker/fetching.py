@@ -2,7 +2,7 @@
 
 Rules of the module:
   - a request names only what changed since the last one: partitions newly followed, log ends that grew, partitions
-    let go;
+    let go; in the order of the release (`fetch_order`);
   - the leader answers at once where it has something new for the follower, else after `replica.fetch.wait.max.ms`;
   - each answer tells the high watermarks that rose since the last one; they alone do not wake a request that waits;
   - a connection that breaks, or a leader that started anew, ends the session: all is named again.
@@ -12,26 +12,38 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from simzk.kafka.broker.fetch_order import order_named, order_told
 from simzk.kafka.protocol import Error, FetchedPartition, FetchRequest, FetchResponse
 from simzk.kafka.rpc import Connections, Disconnected, Respond
 from simzk.simulation import Future, Process, Task, Timer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from simzk.kafka.broker.replica_manager import Replica, ReplicaManager
+    from simzk.kafka.release_profile import KafkaVersion
     from simzk.kafka.topic_partition import TopicPartition
 
 BACKOFF_US = 1_000_000
 """`replica.fetch.backoff.ms`: 1 s by default."""
+STARTS_US = 100_000
+"""How long a fetcher's thread takes to start and connect: from a broker's registration to what its first fetch does it
+took real ones of all releases 0.11 s or longer (recorded), and what controllers write at its start comes before."""
 
 
 class Fetcher:
     """Fetches from one leader, as long as there is something to follow there."""
 
     def __init__(
-        self, process: Process, connections: Connections, replica_id: int, leader: int, replicas: ReplicaManager
+        self,
+        process: Process,
+        connections: Connections,
+        replica_id: int,
+        leader: int,
+        replicas: ReplicaManager,
+        in_order: Callable[[Sequence[TopicPartition]], Sequence[TopicPartition]],
     ) -> None:
+        self._in_order = in_order
         self._process = process
         self._connections = connections
         self._replica_id = replica_id
@@ -63,6 +75,7 @@ class Fetcher:
             self._wake.set_result(None)
 
     async def _run(self) -> None:
+        await self._process.sleep(STARTS_US)
         while True:
             while not self.following and not self._forgotten:
                 self._wake = Future()
@@ -91,7 +104,10 @@ class Fetcher:
 
     def _request(self) -> FetchRequest:
         changed = []
-        for partition in self._changed:
+        ordered = self._changed if len(self._changed) < 2 else self._in_order(list(self.following))
+        for partition in ordered:
+            if partition not in self._changed:
+                continue
             replica = self._replicas.replicas.get(partition)
             if replica is not None:
                 changed.append(FetchedPartition(partition, self.following[partition], replica.log_end))
@@ -155,7 +171,7 @@ class FetchSessions:
             return
         for partition in request.forgotten:
             session.partitions.pop(partition, None)
-        self._replicas.note_follower(request.replica_id)
+        self._replicas.note_follower(request.replica_id, names_all=request.full)
         log_ends: dict[TopicPartition, int] = {}
         errors: dict[TopicPartition, Error] = {}
         grown, session.grown = session.grown, {}
@@ -237,29 +253,48 @@ class FetchSessions:
 
 
 class Fetchers:
-    """The follower's side: one fetcher for each leader."""
+    """The follower's side: one fetcher for each leader.
 
-    def __init__(self, process: Process, connections: Connections, broker_id: int) -> None:
+    A broker that stops follows nobody anew: what it is told to follow in a new leader epoch it lets go
+    (ReplicaManager.makeFollowers asks `isShuttingDown`, in all releases); what it follows already it goes on to fetch.
+    """
+
+    def __init__(
+        self,
+        process: Process,
+        connections: Connections,
+        broker_id: int,
+        version: KafkaVersion,
+        is_stopping: Callable[[], bool],
+    ) -> None:
+        self._version = version
         self._process = process
         self._connections = connections
         self._broker_id = broker_id
+        self._is_stopping = is_stopping
         self._fetchers: dict[int, Fetcher] = {}
         self.replicas: ReplicaManager | None = None
 
     def update(self, changed: Iterable[Replica]) -> None:
         """Partitions changed leader or epoch: follow each at its leader, and nowhere else."""
-        for replica in changed:
+        by_partition = {replica.partition: replica for replica in changed}
+        for partition in order_told(by_partition, self._version.names_fetched, self._version.scala):
+            replica = by_partition[partition]
             leader = replica.state.leader
+            follows = leader not in (-1, self._broker_id) and not self._is_stopping()
             for broker, fetcher in self._fetchers.items():
-                if broker != leader:
+                if broker != leader or not follows:
                     fetcher.forget(replica.partition)
-            if leader >= 0 and leader != self._broker_id:
+            if follows:
                 self._fetcher(leader).follow(replica.partition, replica.state.leader_epoch)
+
+    def _in_order(self, followed: Sequence[TopicPartition]) -> list[TopicPartition]:
+        return order_named(followed, self._version.names_fetched, self._version.scala)
 
     def _fetcher(self, leader: int) -> Fetcher:
         fetcher = self._fetchers.get(leader)
         if fetcher is None:
             assert self.replicas is not None
-            fetcher = Fetcher(self._process, self._connections, self._broker_id, leader, self.replicas)
+            fetcher = Fetcher(self._process, self._connections, self._broker_id, leader, self.replicas, self._in_order)
             self._fetchers[leader] = fetcher
         return fetcher

@@ -11,6 +11,7 @@ Rules of the module (docs/reference/kafka.md §2.8):
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from simzk.kafka import paths
@@ -106,13 +107,15 @@ class IsrWrites:
     async def _announce(self) -> None:
         while True:
             await self._process.sleep(PERIOD_US)
-            now_us = self._process.scheduler.now_us
-            is_due = now_us - self._last_change_us > QUIET_US or now_us - self._last_announcement_us > INTERVAL_US
-            if not self._changed or not is_due:
-                continue
-            changed, self._changed = self._in_set_order(), {}
-            self._last_announcement_us = now_us
-            try:
-                await self._client.create(paths.ISR_CHANGE_PREFIX, encode_isr_change(changed), PERSISTENT_SEQUENTIAL)
-            except SessionExpiredError:
-                continue
+            await self.announce_what_is_due()
+
+    async def announce_what_is_due(self) -> None:
+        """Announce the changes, if they are old enough or nothing was announced for long."""
+        now_us = self._process.scheduler.now_us
+        is_due = now_us - self._last_change_us > QUIET_US or now_us - self._last_announcement_us > INTERVAL_US
+        if not self._changed or not is_due:
+            return
+        changed, self._changed = self._in_set_order(), {}
+        self._last_announcement_us = now_us
+        with contextlib.suppress(SessionExpiredError):
+            await self._client.create(paths.ISR_CHANGE_PREFIX, encode_isr_change(changed), PERSISTENT_SEQUENTIAL)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simzk.kafka.broker import watermarks
+from simzk.kafka.broker.fetch_order import order_checked
 from simzk.kafka.protocol import (
     ControlResponse,
     Error,
@@ -234,7 +235,6 @@ class ReplicaManager:
                     caught_up_us = now_us if broker in update.state.isr else NEVER_US
                     replica.followers[broker] = FollowerProgress(-1, caught_up_us)
             self._advance(replica)
-            self._finish_recovery(replica)
         elif self._version.truncates_to_watermark and update.state.leader not in (before, -1):
             replica.log_end = replica.high_watermark
         return replica
@@ -286,11 +286,14 @@ class ReplicaManager:
             if replica.partition.topic == topic and replica.state.leader == self.broker_id:
                 self._advance(replica)
 
-    def note_follower(self, follower: int) -> None:
-        """A follower fetches; whoever could not join an ISR when it had caught up may try again."""
+    def note_follower(self, follower: int, *, names_all: bool) -> None:
+        """A follower fetches, and is about to name all that it follows, or what changed.
+
+        Whoever could not join an ISR when it had caught up may try again.
+        """
         silent_us = self._now_us() - self._last_fetch_us.get(follower, 0)
         self._last_fetch_us[follower] = self._now_us()
-        if not self._idle_in_sync and silent_us > self._lag_max_us:
+        if not self._idle_in_sync and silent_us > self._lag_max_us and not names_all:
             self._expand_all(follower)
         waiting = [key for key in self._left_out if key[1] == follower]
         for key in waiting:
@@ -365,7 +368,8 @@ class ReplicaManager:
 
     def shrink_isrs(self) -> None:
         """Drop followers that have been behind for too long; called twice in that time."""
-        for replica in list(self.replicas.values()):
+        late: dict[TopicPartition, list[int]] = {}
+        for partition, replica in self.replicas.items():
             if replica.state.leader != self.broker_id or replica.proposed is not None:
                 continue
             behind = [
@@ -375,7 +379,12 @@ class ReplicaManager:
                 and self._is_behind(member, progress, replica)
             ]
             if behind:
-                left = shrink_isr(pack([replica.state.isr]), pack([behind]), self._scala)
+                late[partition] = behind
+        ordered = list(late) if len(late) < 2 else order_checked(self.replicas, self.leads, self._version)
+        for partition in ordered:
+            if partition in late:
+                replica = self.replicas[partition]
+                left = shrink_isr(pack([replica.state.isr]), pack([late[partition]]), self._scala)
                 self._ask(replica, unpack(left)[0])
 
     def _is_behind(self, member: int, progress: FollowerProgress, replica: Replica) -> bool:
@@ -414,11 +423,6 @@ class ReplicaManager:
             progress = replica.followers.get(follower)
             if progress is not None and progress.log_end >= replica.log_end:
                 self._maybe_expand(replica, follower, progress)
-
-    def _finish_recovery(self, replica: Replica) -> None:
-        """An unclean leader says that it has recovered; the log is a number here, so at once (KIP-704)."""
-        if replica.state.recovering:
-            self._ask(replica, replica.state.isr)
 
     def _ask(self, replica: Replica, isr: Sequence[int]) -> None:
         replica.proposed = tuple(isr)

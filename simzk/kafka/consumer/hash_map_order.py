@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from simzk.partitions.scala_order import java_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
-Key = TypeVar("Key", int, str)
+Key = TypeVar("Key")
 
 _BINS_AT_FIRST: Final = 16
 _MASK: Final = 0xFFFF_FFFF
 _HASH_BITS: Final = 0x7FFF_FFFF
 
 
-def concurrent_order(keys: Iterable[Key]) -> list[Key]:
+def concurrent_order(keys: Iterable[Key], hash_of: Callable[[Key], int] = java_hash) -> list[Key]:
     """Distinct keys, given in the order in which they were put in, as the map iterates over them.
 
     >>> concurrent_order([2, 0, 1])
@@ -34,7 +34,7 @@ def concurrent_order(keys: Iterable[Key]) -> list[Key]:
     """
     bins: list[list[tuple[int, Key]]] = [[] for _ in range(_BINS_AT_FIRST)]
     for count, key in enumerate(dict.fromkeys(keys), start=1):
-        spread = _spread(java_hash(key))
+        spread = _spread(hash_of(key))
         bins[spread & (len(bins) - 1)].append((spread, key))
         if count >= len(bins) * 3 // 4:
             bins = _doubled(bins)

@@ -90,12 +90,16 @@ class PartitionStateMachine:
 
     async def trigger_online(self, topic: str | None = None) -> None:
         """Try to elect a leader for every partition that has none (of one topic only, where it is named)."""
-        hashed = self._client.version.waits_hashed
-        waiting = self._context.partitions_in(PartitionState.OFFLINE, PartitionState.NEW, hashed=hashed)
+        wanted = (PartitionState.OFFLINE, PartitionState.NEW)
+        if topic is None:
+            waiting = self._context.partitions_in(*wanted, hashed=self._client.version.waits_hashed)
+        else:
+            states = self._context.partition_states
+            waiting = self._context.partitions_of(topic).filter(lambda partition: states.get(partition) in wanted)
         chosen = waiting.filter(lambda partition: partition.topic not in self._context.to_be_deleted)
-        if topic is not None:
-            chosen = chosen.filter(lambda partition: partition.topic == topic)
         ordered = list(chosen)
+        if self._client.version.waits_in_map:
+            ordered = mutable_partitions(chosen, self._context.collections)
         if self._client.version.one_at_a_time:
             every = mutable_partitions(self._context.partition_states, self._context.collections)
             ordered = [partition for partition in every if partition in chosen]

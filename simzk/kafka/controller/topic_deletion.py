@@ -15,7 +15,7 @@ from simzk.kafka import paths
 from simzk.kafka.controller.states import PartitionState, ReplicaState, transitions_of
 from simzk.kafka.protocol import ControlResponse, Error
 from simzk.kafka.topic_partition import PartitionAndReplica, TopicPartition
-from simzk.partitions.scala_order import mutable_order
+from simzk.partitions.scala_order import immutable_order, mutable_set_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -107,23 +107,34 @@ class TopicDeletion:
             await self.resume()
 
     async def resume(self) -> None:
-        """Go on with every topic that can go on."""
+        """Go on with every topic that can go on: topic by topic, from 2.5 on all together (KAFKA-8904)."""
         context = self._controller.context
-        to_retry, to_start = [], []
-        for topic in mutable_order(context.to_be_deleted, context.scala):
+        together = self._controller.client.version.deletes_topics_together
+        to_retry: list[str] = []
+        to_start: list[str] = []
+        for topic in immutable_order(mutable_set_order(context.to_be_deleted, context.scala), context.scala):
             replicas = list(context.replicas_of_topic(topic))
             states = {context.replica_states.get(replica) for replica in replicas}
             if states <= {ReplicaState.DELETION_SUCCESSFUL}:
                 await self._complete(topic)
             elif ReplicaState.DELETION_STARTED not in states and ReplicaState.DELETION_INELIGIBLE in states:
                 to_retry.append(topic)
+                if not together:
+                    await self._controller.replicas.handle(self._ineligible_of(topic), ReplicaState.OFFLINE)
             if self._is_eligible(topic):
                 to_start.append(topic)
-        for topic in to_retry:
-            ineligible = context.replicas_in(topic, ReplicaState.DELETION_INELIGIBLE)
-            await self._controller.replicas.handle(list(ineligible), ReplicaState.OFFLINE)
-        if to_start:
-            await self._start(to_start)
+                if not together:
+                    await self._start([topic])
+        if together and to_retry:
+            of_topics = mutable_set_order(to_retry, context.scala)
+            ineligible = [replica for topic in of_topics for replica in self._ineligible_of(topic)]
+            ordered = mutable_set_order(ineligible, context.scala, context.collections.replica_hash)
+            await self._controller.replicas.handle(ordered, ReplicaState.OFFLINE)
+        if together and to_start:
+            await self._start(mutable_set_order(to_start, context.scala))
+
+    def _ineligible_of(self, topic: str) -> list[PartitionAndReplica]:
+        return list(self._controller.context.replicas_in(topic, ReplicaState.DELETION_INELIGIBLE))
 
     def _is_eligible(self, topic: str) -> bool:
         context = self._controller.context

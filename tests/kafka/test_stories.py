@@ -1,0 +1,133 @@
+"""What simulated clusters leave and write in each step of each recorded story: all that races do not decide."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from simzk.kafka import recording
+from tests.kafka import comparison, lab_stories, races, recorded_story, recorded_transactions, second_story
+from tests.kafka.lab_stories import LabStory
+from tests.kafka.recorded_story import Story
+from tests.kafka.second_story import SecondStory
+
+if TYPE_CHECKING:
+    from simzk.kafka.recording import Difference, RecordedZnode
+    from tests.kafka.recorded_transactions import Told
+
+STORIES: dict[tuple[str, str], Story | SecondStory | LabStory] = {
+    **{("first", release): Story(release) for release in recorded_story.RELEASES},
+    **{("second", release): SecondStory(release) for release in second_story.RELEASES},
+    **{(name, release): LabStory(name, release) for name, release in lab_stories.recorded()},
+}
+STEPS = [
+    pytest.param(name, release, step, marks=pytest.mark.xdist_group(f"{name} {release}"))
+    for (name, release), story in STORIES.items()
+    for step in story.names
+]
+MANY = ["3.9.1", "2.8.2", "2.4.1", "1.1.1", "0.10.2.2", "0.8.2.2"]
+
+
+class Played(NamedTuple):
+    """A step: the trees' differences, what was written and recorded, and the recorded tree before."""
+
+    differences: list[Difference]
+    ours: list[Told]
+    theirs: list[Told]
+    before: dict[str, RecordedZnode]
+
+
+def number(release: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in release.split("."))
+
+
+@cache
+def played(name: str, release: str, seed: int = 0) -> dict[str, Played]:
+    """Play a whole story from the empty tree."""
+    story = STORIES[name, release]
+    steps = {}
+    before = story.recorded.tree(story.recorded.steps[0])
+    with story.empty_cluster(seed) as c:
+        log = recorded_transactions.Log(c)
+        for step in story.names:
+            log.take()
+            story.play(c, step)
+            tree = story.recorded.tree(step)
+            found = recording.differences(c.server.tree, tree)
+            theirs = recorded_transactions.recorded(story.transactions.get(step, []))
+            steps[step] = Played(found, log.take(), theirs, before)
+            before = tree
+        c.check()
+    return steps
+
+
+def unequal(name: str, release: str, step: str, table: tuple[races.Row, ...] = races.TABLE) -> list[str]:
+    """What differs in a step beyond a table."""
+    of = played(name, release)[step]
+    trees = comparison.tree_differences(of.differences, number(release), step, table)
+    return [*map(str, trees), *comparison.differences(of.ours, of.theirs, of.before, number(release), step, table)]
+
+
+@pytest.mark.parametrize(("name", "release", "step"), STEPS)
+def test_a_step_leaves_and_writes_what_was_recorded(name: str, release: str, step: str) -> None:
+    assert unequal(name, release, step) == []
+
+
+@pytest.mark.parametrize("release", [*recorded_story.RELEASES])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_first_story_does_not_depend_on_chance(release: str, seed: int) -> None:
+    for step, of in played("first", release, seed).items():
+        assert comparison.tree_differences(of.differences, number(release), step) == []
+
+
+@pytest.mark.xdist_group("rows")
+@pytest.mark.parametrize(
+    "row", [row for row in races.TABLE if not isinstance(row, (races.Chosen, races.InMemory))], ids=lambda row: row.name
+)
+def test_no_row_is_idle_and_none_is_wider_than_needed(row: races.Row) -> None:
+    """Without it some story differs; so it is at both ends of the releases that it names."""
+    rest = tuple(other for other in races.TABLE if other is not row)
+    concerned = {
+        release
+        for (name, release), story in STORIES.items()
+        for step in story.names
+        if row.holds(number(release), step) and unequal(name, release, step, rest)
+    }
+    assert concerned, "no story needs it"
+    known = [number(release) for release in recorded_story.RELEASES if row.since <= number(release) <= row.until]
+    needed = [number(release) for release in concerned]
+    assert (min(needed), max(needed)) == (min(known), max(known))
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["who", "path", "data", "asked version", "made version", "acl", "parent's cversion", "timeout", "order"],
+)
+def test_every_part_of_a_transaction_is_compared(change: str) -> None:
+    of = played("first", "2.4.1")["b1-create-t1"]
+    edited = list(of.ours)
+    if change == "order":
+        edited[0], edited[1] = edited[1], edited[0]
+    else:
+        edits = {
+            "path": ("/brokers/topics/t1 ", "/brokers/topics/t9 "),
+            "data": ('"version":2', '"version": 2'),
+            "asked version": ("version 1; create", "version 2; create"),
+            "made version": ("P', 'create'", "E', 'create'"),
+            "acl": ("[31, 'world', 'anyone']", "[1, 'world', 'anyone']"),
+            "parent's cversion": ("parent's cversion 1", "parent's cversion 7"),
+        }
+        at = 0
+        if change in edits:
+            at = next((i for i, told in enumerate(edited) if edits[change][0] in told.text), -1)
+        if change == "who":
+            edited[at] = edited[at]._replace(who="b3")
+        elif change in edits and at >= 0:
+            edited[at] = edited[at]._replace(text=edited[at].text.replace(*edits[change], 1))
+        else:
+            edited[at] = edited[at]._replace(text=f"{edited[at].text} 7")
+    step = "b1-create-t1"
+    assert comparison.differences(of.ours, of.theirs, of.before, (2, 4, 1), step) == []
+    assert comparison.differences(edited, of.theirs, of.before, (2, 4, 1), step) != []
