@@ -70,6 +70,7 @@ ZOOKEEPER = Jars(
         Artifact("org.xerial.snappy", "snappy-java", "1.1.10.5"),
         Artifact("io.dropwizard.metrics", "metrics-core", "4.1.12.1"),
         Artifact("commons-collections", "commons-collections", "3.2.2"),
+        Artifact("commons-cli", "commons-cli", "1.5.0"),  # of its command line, and no dependency of it
     ),
     ("ServersCnxnFactory.java", "JMXEnv.java"),
 )
