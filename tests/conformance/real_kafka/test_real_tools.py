@@ -92,12 +92,12 @@ class Operator(Tools):
         said = self.tool("kafka.admin.ConfigCommand", arguments=(*self.address, "--describe", *entity))
         assert setting in said
 
-    def acls(self, *arguments: object) -> str:
+    def acls(self, *arguments: object, given: str = "") -> str:
         """The tool for authorizations, which knows ZooKeeper alone."""
         authorizer = ("kafka.security.authorizer.AclAuthorizer", "kafka.security.auth.SimpleAclAuthorizer")
         chosen = next(name for name in authorizer if name in self.classes)
         where = ("--authorizer", chosen, "--authorizer-properties", f"zookeeper.connect={self.server}")
-        return self.tool("kafka.admin.AclCommand", arguments=(*where, *arguments))
+        return self.tool("kafka.admin.AclCommand", arguments=(*where, *arguments), given=given)
 
     def shell(self, command: str) -> str:
         """The ZooKeeper shell that comes with the release; one that is given its command by words may not wait."""
@@ -196,7 +196,7 @@ def test_tools_read_what_simulated_brokers_wrote_and_are_obeyed(operator: Operat
             "(principal=User:alice, host=*, operation=READ, permissionType=ALLOW)",
             "User:alice has Allow permission for operations: Read from hosts: *",
         )
-        operator.acls("--remove", "--force", *rule)
+        operator.acls("--remove", *(("--force",) if number >= (0, 10) else ()), *rule, given="y\n")
         assert "User:alice" not in operator.acls("--list")
 
     if number >= (0, 8, 2):  # the tool of 0.8.1 deletes znodes itself
