@@ -126,9 +126,9 @@ class Operations(ReassignmentOperations, SecurityOperations):
         """
         return self._operator.request(f"configure {entity_path}", AlterConfigRequest(entity_path, dict(changes)), via)
 
-    def write_znode(self, path: str, data: str | None) -> Future[None]:
+    def write_znode(self, path: str, data: str | bytes | None) -> Future[None]:
         """Write a znode by hand, in a session of the operator's own: set it, or create it where it is not there."""
-        return self._operator.write_znode(path, None if data is None else data.encode())
+        return self._operator.write_znode(path, data.encode() if isinstance(data, str) else data)
 
     def delete_znode(self, path: str) -> Future[None]:
         """Delete a znode by hand."""

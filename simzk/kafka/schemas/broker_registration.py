@@ -120,6 +120,29 @@ def encode_v4_of_2_12(registration: BrokerRegistration) -> bytes:
     return write(fields)
 
 
+def encode_v2_of_2_12(registration: BrokerRegistration) -> bytes:
+    """What Kafka 0.10.2 to 2.5 writes at an inter-broker protocol before 0.10.0-IV1, built with Scala 2.12 or older.
+
+    >>> encode_v2_of_2_12(BrokerRegistration("h", 1, "r", ("PLAINTEXT://h:1",), timestamp_ms=7)).decode()
+    '{"endpoints":["PLAINTEXT://h:1"],"jmx_port":-1,"host":"h","timestamp":"7","port":1,"version":2}'
+    """
+    return _in_order(registration, ("endpoints", "jmx_port", "host", "timestamp", "port", "version"))
+
+
+def encode_v2_of_2_13(registration: BrokerRegistration) -> bytes:
+    """The same of 2.6 and later, built with Scala 2.13.
+
+    >>> encode_v2_of_2_13(BrokerRegistration("h", 1, "r", ("PLAINTEXT://h:1",), timestamp_ms=7)).decode()
+    '{"endpoints":["PLAINTEXT://h:1"],"jmx_port":-1,"port":1,"host":"h","version":2,"timestamp":"7"}'
+    """
+    return _in_order(registration, ("endpoints", "jmx_port", "port", "host", "version", "timestamp"))
+
+
+def _in_order(registration: BrokerRegistration, order: tuple[str, ...]) -> bytes:
+    fields = _of_0_9(registration, 2)
+    return write({field: fields[field] for field in order})
+
+
 def encode_v4(registration: BrokerRegistration) -> bytes:
     """What Kafka 2.6, and later at an inter-broker protocol before 2.7, built with Scala 2.13, writes.
 

@@ -1,0 +1,55 @@
+"""Which inter-broker protocols a release takes, and what it writes at old ones (MetadataVersion, ApiVersion)."""
+
+from __future__ import annotations
+
+import pytest
+
+from simzk.errors import ConfigError
+from simzk.kafka import paths
+from simzk.kafka.cluster import KafkaCluster
+from simzk.kafka.inter_broker_protocol import at_protocol
+from simzk.kafka.versions import kafka_version
+from tests.kafka.clusters import quiet, told
+
+V2_KEYS = {
+    "0.10.0": ["jmx_port", "timestamp", "endpoints", "host", "version", "port"],
+    "1.1": ["endpoints", "jmx_port", "host", "timestamp", "port", "version"],
+    "2.4": ["endpoints", "jmx_port", "host", "timestamp", "port", "version"],
+    "2.7": ["endpoints", "jmx_port", "port", "host", "version", "timestamp"],
+    "3.9": ["endpoints", "jmx_port", "port", "host", "version", "timestamp"],
+}
+"""As `BrokerIdZNode.encode` of 1.1.1, 2.4.1, 2.7.2 and 3.9.1 orders them."""
+
+
+@pytest.mark.parametrize("release", V2_KEYS)
+@pytest.mark.parametrize("protocol", ["0.8.2", "0.9.0", "0.10.0-IV0"])
+def test_registrations_at_an_old_protocol_are_of_version_2(release: str, protocol: str) -> None:
+    with KafkaCluster(release, brokers=2, racks=2, inter_broker_protocol=protocol) as c:
+        node = c.tree.get(paths.broker(1))
+        assert node is not None
+        text = (node.data or b"").decode()
+        assert b'"version":2' in (node.data or b"")
+        keys = sorted(V2_KEYS[release], key=lambda key: text.index(f'"{key}":'))
+        assert keys == V2_KEYS[release]
+        assert "rack" not in text
+        assert "listener_security_protocol_map" not in text
+        c.create_topic("t", assignment={0: (1, 2)})
+        quiet(c)
+        assert told(c, "t") == (1, (1, 2), 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("release", "protocol", "why"),
+    [
+        ("0.8.2", "0.8.1", "knows no other protocol"),
+        ("0.9", "0.10.0", "does not speak .*; expected 0.8.0 to 0.9"),
+        ("2.8", "3.0", "does not speak .*; expected 0.8.0 to 2.8"),
+        ("3.9", "2.7-IV3", "there is no .*; expected 2.7-IV2 at most"),
+        ("3.9", "0.7", "there is no"),
+        ("3.9", "0.8.2-IV1", "there is no"),
+        ("3.9", "new", "is no inter-broker protocol"),
+    ],
+)
+def test_a_protocol_that_never_was_or_comes_later_is_refused(release: str, protocol: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        at_protocol(kafka_version(release), protocol)
