@@ -29,7 +29,7 @@ from benchmarks.machine import machine
 from benchmarks.store import resident_bytes
 from simzk.kafka import paths
 from simzk.kafka.columnar import load_layout
-from simzk.kafka.columnar.batches import Batches, StateWrites
+from simzk.kafka.columnar.batches import ReadStates, StatesRead, WriteStates
 from simzk.kafka.schemas import partition_state
 from simzk.kafka.topic_partition import TopicPartition
 from simzk.kafka.versions import kafka_version
@@ -39,7 +39,7 @@ from simzk.partitions.failures import Failure, controller_failover, fail_brokers
 from simzk.partitions.isr import expand_isr, remove_from_isr
 from simzk.partitions.layouts import brokers_in_racks, generate_layout
 from simzk.partitions.layouts.files import read_layout, write_layout
-from simzk.partitions.states import written
+from simzk.partitions.states import States, written
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.requests import OPEN_ACL
 from simzk.zookeeper.server import Server
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
     from simzk.partitions.arrays import BoolArray, IntArray
     from simzk.partitions.layouts import Layout
-    from simzk.partitions.states import States
+    from simzk.zookeeper.batches import Batch
 
 BROKERS, RACKS, PARTITIONS_PER_TOPIC, FAILED = 300, 3, 100, 5
 VERSION = kafka_version("3.9")
@@ -96,18 +96,17 @@ class Cluster:
         self.brokers = len(layout.brokers.ids)
         self.controller = self.server.connect(req.ConnectRequest(0, 0, 40_000, 0, None, False), NOW_MS)
         self.ask(req.Create(paths.CONTROLLER_EPOCH, b"1", OPEN_ACL, 0))
-        self.batches = Batches(self.server, self.topics)
 
-    def ask(self, request: req.Request) -> None:
+    def ask(self, request: req.Request | Batch) -> object:
         self.server.handle(self.controller, 1, request, NOW_MS)
-        self.server.take_output()
+        ((_, said),) = self.server.take_output()
+        return said[-1].body  # type: ignore[union-attr]
 
     def decided(self) -> Failure:
         return fail_brokers(self.topics.table, [FAILED], self.live_but(FAILED), controller_epoch=2)
 
     def write(self, failure: Failure) -> None:
-        writes = StateWrites(failure.rows, failure.after._replace(version=failure.before.version), 0)
-        assert not self.batches.write(self.controller, 1, writes, NOW_MS).any()
+        self.put(failure.rows, failure.before, failure.after)
 
     def write_singly(self, failure: Failure) -> None:
         """As a controller does it: read, decode, encode, write on condition, a request each."""
@@ -123,14 +122,22 @@ class Cluster:
 
     def put(self, rows: IntArray, before: States, after: States) -> int:
         """Write states, each on condition of its version, and as often as the rules count writes; how many."""
-        writes = after._replace(version=before.version)
-        assert not self.batches.write(self.controller, 1, StateWrites(rows, writes, 0), NOW_MS).any()
+        written = after._replace(version=before.version)
+        errors = self.ask(WriteStates(self.topics.table.partitions(rows), written, 0))
+        assert isinstance(errors, np.ndarray)
+        assert not errors.any()
         return len(rows)
+
+    def read(self, rows: IntArray) -> States:
+        read = self.ask(ReadStates(self.topics.table.partitions(rows)))
+        assert isinstance(read, StatesRead)
+        assert not read.replies
+        return read.states
 
     def fail_over(self) -> int:
         """A new controller: it reads all states, elects where a broker is found dead, and writes what changed."""
         table, rows = self.topics.table, self.topics.table.rows()
-        before = self.batches.read(self.controller, 1, rows, NOW_MS)
+        before = self.read(rows)
         after, _ = controller_failover(
             table.replicas[rows], before, [FAILED], self.live_but(FAILED), controller_epoch=2
         )
@@ -217,9 +224,7 @@ def failure_figures(partitions: int, brokers: int, rounds: int) -> dict[str, obj
         "decided": timed(cluster.decided, rounds),
         "written_by_batch": timed(lambda: cluster.write(failure), rounds, lambda: cluster.undo(failure)),
         "decided_and_written": timed(lambda: cluster.write(cluster.decided()), rounds, lambda: cluster.undo(failure)),
-        "all_states_read_by_batch": timed(
-            lambda: cluster.batches.read(cluster.controller, 1, rows, NOW_MS), max(1, rounds // 3)
-        ),
+        "all_states_read_by_batch": timed(lambda: cluster.read(rows), max(1, rounds // 3)),
         "controller_fails_over": timed(cluster.fail_over, max(1, rounds // 3), lambda: cluster.undo(failure)),
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, Self
 
@@ -10,8 +11,12 @@ from simzk.kafka import paths, restoring
 from simzk.kafka.admin import Operator
 from simzk.kafka.broker.broker import Broker, World
 from simzk.kafka.broker.id_generation import IdGeneration, generation_of
+from simzk.kafka.broker.light_replicas import ADDRESS as LIGHT_REPLICAS
+from simzk.kafka.broker.light_replicas import LightReplicas
 from simzk.kafka.clients import Clients
+from simzk.kafka.columnar import load_layout
 from simzk.kafka.failures import Failures
+from simzk.kafka.from_layout import FromLayout, LayoutStart
 from simzk.kafka.in_sync import all_in_sync
 from simzk.kafka.invariants import invariants_of
 from simzk.kafka.observer import Observer
@@ -71,7 +76,7 @@ class Participant(Protocol):
         """End it at once."""
 
 
-class KafkaCluster(Operations, Clients, Failures):
+class KafkaCluster(FromLayout, Operations, Clients, Failures):
     """A simulated Kafka cluster, in virtual time.
 
     Time stands still but for `run_for` and `run_until_quiet`: what is asked of the cluster (a topic, a failure)
@@ -208,6 +213,7 @@ class KafkaCluster(Operations, Clients, Failures):
         cost_model: CostModel | None = None,
         access: Access = AT_THE_ROOT,
         ids: IdGeneration | None = None,
+        start: LayoutStart | None = None,
     ) -> None:
         self._releases = releases
         oldest = releases.oldest
@@ -224,6 +230,7 @@ class KafkaCluster(Operations, Clients, Failures):
             sessions=[(live.session_id, timeout_ms) for live in restored.live.values()],
             zxid=restored.zxid,
         )
+        topics = None if start is None else load_layout(self.server, start.layout, oldest.version, start_ms)
         self._watched: Watched = Below(self.server, access) if access.chroot else self.server
         self.zookeeper_host = ZooKeeperHost(
             self.scheduler, self.network, self.server, start_ms=start_ms, access=access, cost_model=cost_model
@@ -232,16 +239,24 @@ class KafkaCluster(Operations, Clients, Failures):
         self.participants: list[Participant] = []
         self._preferred_controller: int | None = None
         self._last_transaction_us = 0
+        self._seen_in_sync: object = None
         world = self._world(releases, ids or IdGeneration((), 0), log_dirs, cost_model, cluster_id)
+        self._light: LightReplicas | None = None
+        if start is not None:
+            process = Process(self.scheduler, LIGHT_REPLICAS)
+            self._light = LightReplicas(process, self.network, world.connections, self.history)
+            world = replace(world, light=self._light, sends_batches=start.sends_batches)
         self.brokers: dict[int, Broker] = {
             broker: Broker(broker, registration, Process(self.scheduler, f"broker {broker}"), world)
             for broker, registration in registrations.items()
         }
         self._operator = Operator(self.scheduler, world, lambda: self.controller)
         self.producer = Producer(self.scheduler, world.connections, self.history)
-        observer = Observer(self.history, self.tree, self._who_is, self._on_its_own)
-        self._watched.on_transaction.append(observer.observe)
-        self.server.on_transaction.append(lambda _: self._note_transaction())
+        if self._light is not None:
+            self._light.serve_for(self.brokers)
+        observer = Observer(self.history, self.tree, self._who_is, self._on_its_own, topics)
+        self._watched.on_transaction.add(observer.observe, observer.observe_batch)
+        self.server.on_transaction.add(self._note_transaction, self._note_transaction)
 
     def _world(
         self,
@@ -317,16 +332,21 @@ class KafkaCluster(Operations, Clients, Failures):
         controller = self.controller
         if controller not in running or self.brokers[controller].paused:
             return False
-        live = broker_mask(broker.id for broker in self.brokers.values() if broker.alive and not broker.paused)
         lost = {broker.id: broker.log_dirs.offline for broker in self.brokers.values() if broker.alive}
-        return all_in_sync(self.table, self.tree, live, lost)
+        running = {broker.id for broker in self.brokers.values() if broker.alive and not broker.paused}
+        seen = self.server.zxid, controller, running, {broker: dict(found) for broker, found in lost.items() if found}
+        if seen != self._seen_in_sync:
+            if not all_in_sync(self.table, self.tree, broker_mask(running), lost):
+                return False
+            self._seen_in_sync = seen
+        return True
 
     def _registered(self) -> list[int]:
         node = self.tree.get(paths.BROKER_IDS)
         ids = [paths.number_of(name) for name in (() if node is None else node.child_names())]
         return sorted(broker for broker in ids if broker is not None)
 
-    def _note_transaction(self) -> None:
+    def _note_transaction(self, _: object) -> None:
         self._last_transaction_us = self.scheduler.now_us
 
     def pump(self) -> None:
@@ -448,6 +468,8 @@ class KafkaCluster(Operations, Clients, Failures):
             broker.log_dirs.check()
             if broker.alive and broker.controller.is_active:
                 broker.controller.context.check()
+        if self._light is not None:
+            self._light.check()
 
     # -- help
 

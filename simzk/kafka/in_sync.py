@@ -40,8 +40,10 @@ def all_in_sync(
     """
     lost = {broker: partitions for broker, partitions in lost.items() if partitions}
     rows = table.rows()
-    deleted = [index for index, topic in enumerate(table.topics) if paths.delete_topic(topic) in tree]
-    rows = rows[~np.isin(table.topic[rows], deleted) & (table.version[rows] >= 0)]
+    requests = tree.get(paths.DELETE_TOPICS)
+    deleted = [] if requests is None else [table.topic_number(topic) for topic in requests.child_names()]
+    rows = rows[~np.isin(table.topic[rows], deleted)] if deleted else rows
+    rows = rows[table.version[rows] >= 0]
     stuck = rows[_stuck(table.replicas[rows], table.isr[rows], table.leader[rows], live, _of(table, rows, lost))]
     for row in stuck.tolist():
         path = paths.state(TopicPartition(*table.name(row)))

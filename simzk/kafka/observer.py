@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Literal
 
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
+from simzk.kafka.known_states import KnownStates, KnownTopics
 from simzk.kafka.legibility import problem_with
 from simzk.kafka.schemas import controller as controller_schema
 from simzk.kafka.schemas import partition_state
 from simzk.kafka.schemas import topic as topic_schema
 from simzk.kafka.schemas.java_numbers import next_int, parse_int
 from simzk.kafka.schemas.topic import TopicZnode
+from simzk.kafka.topic_partition import TopicPartition
+from simzk.simulation.history import Event
 from simzk.tuples import NamedTuple
 from simzk.zookeeper.transactions import (
     CloseSessionTxn,
@@ -32,9 +35,11 @@ from simzk.zookeeper.transactions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
+    from simzk.kafka.columnar import ColumnarTopics
+    from simzk.kafka.columnar.batches import Written
+    from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment
     from simzk.kafka.zookeeper_access import KafkaTree
     from simzk.simulation import History
 
@@ -56,6 +61,7 @@ class Observer:
         who_is: the name of whom a session belongs to.
         on_its_own: the same where a broker writes something itself, an ISR that it leads or a block of producer ids, in
             the releases in which no controller does that for it; else None.
+        topics: the columns in which the tree keeps its topics, where it does.
     """
 
     def __init__(
@@ -64,16 +70,34 @@ class Observer:
         tree: KafkaTree,
         who_is: Callable[[int], str],
         on_its_own: Callable[[int, OwnAccount], str | None] = lambda _session, _what: None,
+        topics: ColumnarTopics | None = None,
     ) -> None:
         self._history = history
         self._who_is = who_is
         self._on_its_own = on_its_own
         self._session_id = 0
-        self._states: dict[TopicPartition, LeaderAndIsr] = {}
-        self._topics: dict[str, TopicZnode] = {}
+        self._states = KnownStates()
+        self._topics = KnownTopics()
         self._epoch = "0"
+        if topics is not None:
+            self._states.load(topics)
+            self._topics.load(topics)
+            return
         for path, node in tree.walk():
             self._learn(path, node.data)
+
+    def observe_batch(self, written: Written) -> None:
+        """Many transactions have been applied, each a write of one state; they are told when somebody looks."""
+        who = self._who_is(written.session_id)
+        partitions = written.topics.table.partitions(written.rows)
+        self._states.put_batch(written)
+        before, after = written.before, written.after
+
+        def tell(at_us: int) -> Iterator[Event]:
+            for place, name in enumerate(partitions.names()):
+                yield Event(at_us, who, *_change(TopicPartition(*name), before.one(place), after.one(place)))
+
+        self._history.record_later(tell)
 
     def observe(self, transaction: Transaction) -> None:
         """A transaction has been applied."""
@@ -92,11 +116,11 @@ class Observer:
         if partition is not None:
             state = _state(path, data)
             if state is not None:
-                self._states[partition] = state
+                self._states.put(partition, state)
         elif path.startswith(f"{paths.TOPICS}/") and path.count("/") == 3:
             topic = _topic(path, data)
             if topic is not None:
-                self._topics[path.rpartition("/")[2]] = topic
+                self._topics.put(path.rpartition("/")[2], topic)
         elif path == paths.CONTROLLER_EPOCH:
             self._epoch = (data or b"").decode(errors="replace")
 
@@ -131,7 +155,7 @@ class Observer:
             self._history.record(f"broker {name}", "registered")
         elif parent == paths.TOPICS:
             found = _topic(path, data)
-            self._topics[name] = found or TopicZnode({})
+            self._topics.put(name, found or TopicZnode({}))
             told = f"{path}: unreadable" if found is None else f"{len(found.partitions)} partitions"
             self._history.record(who, "topic created", name, "", told)
         elif parent == paths.DELETE_TOPICS:
@@ -167,13 +191,13 @@ class Observer:
         parent, _, name = path.rpartition("/")
         partition = paths.state_partition(path)
         if partition is not None:
-            self._states.pop(partition, None)
+            self._states.pop(partition)
         elif path == paths.CONTROLLER:
             self._history.record("zookeeper", "controller gone", "", f"epoch {self._epoch}", "")
         elif parent == paths.BROKER_IDS:
             self._history.record(f"broker {name}", "registration gone")
         elif parent == paths.TOPICS:
-            self._topics.pop(name, None)
+            self._topics.pop(name)
             self._history.record(who, "topic deleted", name)
         elif path in _NOTED:
             self._history.record(who, f"{_NOTED[path]}: done")
@@ -183,25 +207,17 @@ class Observer:
         if state is None:
             self._history.record(who, "state unreadable", str(partition), _told(before), "")
             return
-        self._states[partition] = state
+        self._states.put(partition, state)
         if before is not None and (before.leader, before.leader_epoch) == (state.leader, state.leader_epoch):
             who = self._on_its_own(self._session_id, "isr") or who  # a controller's write raises the leader epoch
-        if before is None:
-            what = "leader elected"
-        elif before.leader != state.leader:
-            what = "leader lost" if state.leader < 0 else "leader moved" if before.leader >= 0 else "leader elected"
-        elif before.isr != state.isr:
-            what = "ISR shrunk" if len(state.isr) < len(before.isr) else "ISR expanded"
-        else:
-            what = "epoch raised"
-        self._history.record(who, what, str(partition), _told(before), _told(state))
+        self._history.record(who, *_change(partition, before, state))
 
     def _tell_topic(self, who: str, name: str, topic: TopicZnode | None) -> None:
-        before = self._topics.get(name, TopicZnode({}))
+        before = self._topics.get(name) or TopicZnode({})
         if topic is None:
             self._history.record(who, "assignment unreadable", name)
             return
-        self._topics[name] = topic
+        self._topics.put(name, topic)
         for number, assignment in topic.partitions.items():
             old = before.partitions.get(number)
             if old is None:
@@ -210,6 +226,19 @@ class Observer:
                 what = "reassignment" if assignment.being_reassigned else "reassigned"
                 subject = f"{name}-{number}"
                 self._history.record(who, what, subject, _told_assignment(old), _told_assignment(assignment))
+
+
+def _change(partition: TopicPartition, before: LeaderAndIsr | None, state: LeaderAndIsr) -> tuple[str, str, str, str]:
+    """What a write of a state is, of which partition, from what to what."""
+    if before is None:
+        what = "leader elected"
+    elif before.leader != state.leader:
+        what = "leader lost" if state.leader < 0 else "leader moved" if before.leader >= 0 else "leader elected"
+    elif before.isr != state.isr:
+        what = "ISR shrunk" if len(state.isr) < len(before.isr) else "ISR expanded"
+    else:
+        what = "epoch raised"
+    return what, str(partition), _told(before), _told(state)
 
 
 def _told(state: LeaderAndIsr | None) -> str:

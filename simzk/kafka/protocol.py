@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from simzk.kafka.schemas.acl import AclEntry, AclResource
     from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
@@ -75,7 +75,7 @@ class LeaderAndIsrRequest(NamedTuple):
     controller_id: int
     controller_epoch: int
     broker_epoch: int
-    updates: tuple[PartitionUpdate, ...]
+    updates: Sequence[PartitionUpdate]
 
 
 class UpdateMetadataRequest(NamedTuple):
@@ -84,7 +84,7 @@ class UpdateMetadataRequest(NamedTuple):
     controller_id: int
     controller_epoch: int
     broker_epoch: int
-    updates: tuple[PartitionUpdate, ...]
+    updates: Sequence[PartitionUpdate]
     live_brokers: Mapping[int, str | None]
 
 
@@ -102,7 +102,7 @@ class StopReplicaRequest(NamedTuple):
     controller_id: int
     controller_epoch: int
     broker_epoch: int
-    stops: tuple[ReplicaStop, ...]
+    stops: Sequence[ReplicaStop]
 
 
 class ControlResponse(NamedTuple):

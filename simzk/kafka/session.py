@@ -7,6 +7,7 @@ Rules of the module (docs/reference/kafka.md §1.10, §2.15; the ZooKeeper clien
   - a watch is set only where a handler is registered for the path; handlers stay, watches are one-shot;
   - an idle client pings; one that hears nothing for two thirds of the timeout gives the connection up, and tries again
     after a pause of up to a second, with the session it has; it sets its watches again;
+  - a batch is one message; where it cannot go as one (`ZooKeeperHost.takes_batches`) its requests go pipelined;
   - an expired session is replaced at once: first `before_new_session` runs, then the new session is opened, then
     `after_new_session` runs.
 """
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from simzk.kafka.zookeeper_host import Link, ZooKeeperHost
 from simzk.simulation import Future, Process, gather
 from simzk.tuples import NamedTuple
+from simzk.zookeeper.batches import Batch, Requests
 from simzk.zookeeper.replies import Closed, Code, ConnectResponse, EventType, Outgoing, Reply, WatchedEvent
 from simzk.zookeeper.requests import (
     CloseSession,
@@ -55,8 +57,13 @@ class SessionExpiredError(Exception):
 
 class _Sent(NamedTuple):
     xid: int
-    request: Request
+    request: Request | Batch
     reply: Future[Reply]
+
+    @property
+    def answered_by(self) -> int:
+        """The xid of the reply: of a batch that of its last request."""
+        return self.xid + len(self.request) - 1 if isinstance(self.request, Batch) else self.xid
 
 
 def _nothing_to_say(_token: bytes) -> None:
@@ -72,6 +79,7 @@ class ZooKeeperSession:
         timeout_ms: session timeout to ask for.
         max_in_flight: most requests that wait for their replies at a time.
         access: the chroot that all paths are below, and how to log in; the host's where not given.
+        sends_batches: whether many requests may go as one (a form of our own, for clusters of millions).
     """
 
     def __init__(
@@ -82,7 +90,9 @@ class ZooKeeperSession:
         timeout_ms: int,
         max_in_flight: int = 10,
         access: Access | None = None,
+        sends_batches: bool = False,
     ) -> None:
+        self.sends_batches = sends_batches
         self.process = process
         self.host = host
         self.access = host.access if access is None else access
@@ -123,14 +133,15 @@ class ZooKeeperSession:
         self.session_id = session_id
         self._password = password_of(session_id)
 
-    def submit(self, request: Request) -> Future[Reply]:
+    def submit(self, request: Request | Batch) -> Future[Reply]:
         """Send a request in its turn; the reply may be the error CONNECTION_LOSS or SESSION_EXPIRED."""
         reply: Future[Reply] = Future()
-        self._xid += 1
+        xid = self._xid + 1
+        self._xid += len(request) if isinstance(request, Batch) else 1
         if self._between_sessions:  # what must end before the new session begins must not wait for it
-            reply.set_result(Reply(self._xid, 0, Code.SESSION_EXPIRED, None))
+            reply.set_result(Reply(xid, 0, Code.SESSION_EXPIRED, None))
             return reply
-        self._waiting.append(_Sent(self._xid, request, reply))
+        self._waiting.append(_Sent(xid, request, reply))
         if self.connected:
             self._send_waiting()
         return reply
@@ -154,6 +165,12 @@ class ZooKeeperSession:
         Raises:
             SessionExpiredError: the session ended before all were answered.
         """
+        if len(requests) > 1 and self.sends_batches and self.host.takes_batches:
+            done: list[Reply] = await self.call_batch(Requests(requests))
+            return done
+        return await self._call_each(requests)
+
+    async def _call_each(self, requests: Sequence[Request]) -> list[Reply]:
         replies: list[Reply | None] = [None] * len(requests)
         missing = list(range(len(requests)))
         while missing:
@@ -166,6 +183,20 @@ class ZooKeeperSession:
                 index for index, answer in zip(missing, answers, strict=True) if answer.error == Code.CONNECTION_LOSS
             ]
         return [reply for reply in replies if reply is not None]
+
+    async def call_batch(self, batch: Batch) -> Any:
+        """Send many requests, as one where nothing stands in the way of that, else pipelined; the body of the reply.
+
+        Raises:
+            SessionExpiredError: the session ended before all were answered.
+        """
+        while len(batch) and self.sends_batches and self.host.takes_batches:
+            reply = await self.submit(batch)
+            if reply.error == Code.SESSION_EXPIRED:
+                raise SessionExpiredError
+            if reply.error != Code.CONNECTION_LOSS:
+                return reply.body
+        return batch.assemble(await self._call_each(list(batch.requests())))
 
     async def exists(self, path: str) -> Reply:
         """Ask for a znode's Stat, with a watch where a handler of its data is registered."""
@@ -325,10 +356,10 @@ class ZooKeeperSession:
             self._in_flight.append(sent)
             self._send(sent.xid, sent.request)
 
-    def _send(self, xid: int, request: Request) -> None:
+    def _send(self, xid: int, request: Request | Batch) -> None:
         assert self._link is not None
         self._last_sent_us = self.process.scheduler.now_us
-        self.host.send(self._link, xid, self.access.send(request))
+        self.host.send(self._link, xid, request if isinstance(request, Batch) else self.access.send(request))
 
     def _arm_timer(self) -> None:
         """One timer for both: the next ping, and the moment at which silence has lasted too long."""
@@ -371,9 +402,15 @@ class ZooKeeperSession:
                 self._on_token(reply.body)
             return
         sent = self._in_flight.popleft()
-        assert sent.xid == reply.xid, f"{self.process.name}: reply to {reply.xid}, expected one to {sent.xid}"
-        self._note_watch(sent.request, reply.error)
-        sent.reply.set_result(self.access.receive(reply))
+        expected = sent.answered_by
+        assert expected == reply.xid, f"{self.process.name}: reply to {reply.xid}, expected one to {expected}"
+        if isinstance(sent.request, Batch):
+            for request, error in sent.request.watches(reply.body):
+                self._note_watch(request, error)
+            sent.reply.set_result(reply)
+        else:
+            self._note_watch(sent.request, reply.error)
+            sent.reply.set_result(self.access.receive(reply))
         if self.connected:
             self._send_waiting()
 

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simzk.partitions.names import Partitions
 from simzk.partitions.scala_order import Scala, product_hash, string_hash, topic_partition_hash
 from simzk.partitions.states import LeaderAndIsr
 from simzk.tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 NO_LEADER = -1
 
@@ -17,6 +25,7 @@ __all__ = [
     "TopicPartition",
     "hash_of_partition",
     "hash_of_replica",
+    "named",
 ]
 
 
@@ -65,6 +74,18 @@ class ReplicaAssignment(NamedTuple):
     def being_reassigned(self) -> bool:
         """Whether a reassignment is under way."""
         return bool(self.adding or self.removing)
+
+
+def named(partitions: Sequence[tuple[str, int]]) -> Partitions:
+    """Partitions as columns.
+
+    >>> named([TopicPartition("b", 1), TopicPartition("a", 0)]).name(1)
+    ('a', 0)
+    """
+    topics = {topic: place for place, topic in enumerate(dict.fromkeys(topic for topic, _ in partitions))}
+    columns = [(topics[topic], number) for topic, number in partitions]
+    topic, partition = np.array(columns, dtype=np.int32).reshape(len(columns), 2).T
+    return Partitions(list(topics), topic, partition)
 
 
 def hash_of_partition(partition: TopicPartition) -> int:

@@ -9,13 +9,21 @@ Rules of the module (docs/reference/kafka.md §1.10, §2.2; KafkaZkClient):
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
-from simzk.kafka.schemas import admin, broker_registration, config, partition_state
+from simzk.kafka.many_znodes import (
+    ControllerMovedError,
+    ManyZnodes,
+    ZooKeeperRefused,
+    check_fence,
+    data_of,
+    stat_of,
+)
+from simzk.kafka.schemas import admin, broker_registration, config
 from simzk.kafka.schemas import controller as controller_schema
-from simzk.kafka.schemas import topic as topic_schema
 from simzk.kafka.schemas.cluster import (
     PRODUCER_ID_BLOCK_SIZE,
     ProducerIdBlock,
@@ -24,8 +32,6 @@ from simzk.kafka.schemas.cluster import (
 )
 from simzk.kafka.schemas.java_numbers import LONG_MAX, next_int
 from simzk.kafka.schemas.reading import NoJsonError
-from simzk.kafka.schemas.topic import TopicZnode
-from simzk.tuples import NamedTuple
 from simzk.zookeeper.replies import Code, OperationResult, Reply, Stat
 from simzk.zookeeper.requests import OPEN_ACL, Check, Create, Delete, Exists, GetChildren2, GetData, Multi, SetData
 
@@ -34,6 +40,7 @@ if TYPE_CHECKING:
 
     from simzk.kafka.release_profile import KafkaVersion
     from simzk.kafka.schemas.broker_registration import BrokerRegistration
+    from simzk.kafka.schemas.topic import TopicZnode
     from simzk.kafka.session import ZooKeeperSession
     from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
 
@@ -44,44 +51,8 @@ NO_EPOCH = -1
 """The broker epoch of releases that have none: such a request is never stale."""
 
 
-class ControllerMovedError(Exception):
-    """Another broker is controller: the epoch that a write was fenced with is no longer the one in ZooKeeper."""
-
-
-class ZooKeeperRefused(Exception):  # noqa: N818 - the server's word, not a mistake of ours
-    """ZooKeeper answered a request with an error that its sender has no use for."""
-
-    def __init__(self, code: int, path: str) -> None:
-        self.code = Code(code)
-        self.path = path
-        super().__init__(f"{self.code.name} for {path}")
-
-
-class StateWrites(NamedTuple):
-    """What came of conditional writes of partition states.
-
-    `written`: the states as they stand now; `retry`: where the znode had another version; `failed`: by error code.
-    """
-
-    written: dict[TopicPartition, LeaderAndIsr]
-    retry: list[TopicPartition]
-    failed: dict[TopicPartition, Code]
-
-
-def stat_of(reply: Reply) -> Stat:
-    """The Stat in a reply to exists, getData or setData."""
-    body = reply.body
-    stat = body if isinstance(body, Stat) else body[1]  # type: ignore[index]
-    assert isinstance(stat, Stat)
-    return stat
-
-
-def data_of(reply: Reply) -> bytes | None:
-    """The data in a reply to getData."""
-    assert isinstance(reply.body, tuple)
-    data = reply.body[0]
-    assert data is None or isinstance(data, bytes)
-    return data
+_registration = lru_cache(maxsize=4096)(broker_registration.decode)
+"""Hundreds of brokers are read whenever one comes or goes, and say what they said before."""
 
 
 def children_of(reply: Reply) -> list[str]:
@@ -97,7 +68,7 @@ def create_request(path: str, data: bytes | None, mode: int = PERSISTENT) -> Cre
     return Create(path, data, OPEN_ACL, mode)
 
 
-class KafkaZooKeeperClient:
+class KafkaZooKeeperClient(ManyZnodes):
     """A broker's use of its session.
 
     Args:
@@ -155,11 +126,6 @@ class KafkaZooKeeperClient:
         reply = await self.session.get_data(path)
         return None if reply.error else (data_of(reply), stat_of(reply))
 
-    async def read_all(self, wanted: Sequence[str]) -> list[Reply]:
-        """Read znodes pipelined."""
-        handlers = self.session.data_handlers
-        return await self.session.call_all([GetData(path, path in handlers) for path in wanted])
-
     async def brokers(self) -> dict[int, tuple[BrokerRegistration, int]]:
         """The live brokers by id: registration, and broker epoch, the czxid of the znode (before 2.2 there is none).
 
@@ -170,7 +136,7 @@ class KafkaZooKeeperClient:
         found = {}
         for broker_id, reply in zip(ids, await self.read_all([paths.broker(i) for i in ids]), strict=True):
             if not reply.error:
-                registration = broker_registration.decode(paths.broker(broker_id), data_of(reply), self.version.reading)
+                registration = _registration(paths.broker(broker_id), data_of(reply), self.version.reading)
                 found[broker_id] = (registration, self._epoch_of(stat_of(reply)))
         return found
 
@@ -181,15 +147,7 @@ class KafkaZooKeeperClient:
             ZnodeError: JSON that cannot be used.
         """
         replies = await self.read_all([paths.topic(name) for name in names])
-        found = {}
-        for name, reply in zip(names, replies, strict=True):
-            if not reply.error:
-                try:
-                    found[name] = topic_schema.decode(paths.topic(name), data_of(reply), self.version.reading)
-                except NoJsonError as problem:
-                    self.unusable(problem)
-                    found[name] = TopicZnode({}, None)
-        return found
+        return self._topics({name: reply for name, reply in zip(names, replies, strict=True) if not reply.error})
 
     async def entity_config(self, entity_path: str) -> dict[str, str]:
         """An entity's configuration, empty where it has none.
@@ -227,24 +185,6 @@ class KafkaZooKeeperClient:
         except NoJsonError as problem:
             self.unusable(problem)
             return None
-
-    async def states(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, LeaderAndIsr | None]:
-        """The states of partitions in the order asked for; None where there is no znode, or none that is JSON.
-
-        Raises:
-            ZnodeError: JSON that cannot be used.
-        """
-        replies = await self.read_all([paths.state(partition) for partition in partitions])
-        found: dict[TopicPartition, LeaderAndIsr | None] = {}
-        for partition, reply in zip(partitions, replies, strict=True):
-            found[partition] = None
-            if not reply.error:
-                path, version = paths.state(partition), stat_of(reply).version
-                try:
-                    found[partition] = partition_state.decode(path, data_of(reply), version, self.version.reading)
-                except NoJsonError as problem:
-                    self.unusable(problem)
-        return found
 
     # -- a broker's registration and the election of a controller
 
@@ -379,28 +319,9 @@ class KafkaZooKeeperClient:
         results = []
         for reply in replies:
             checked, written = _results(reply)
-            if checked.error == Code.BAD_VERSION:
-                raise ControllerMovedError
-            if checked.error not in (Code.OK, Code.RUNTIME_INCONSISTENCY):
-                raise ZooKeeperRefused(checked.error, paths.CONTROLLER_EPOCH)
+            check_fence(checked.error)
             results.append(written)
         return results
-
-    async def write_states(self, states: Mapping[TopicPartition, LeaderAndIsr], epoch_version: int) -> StateWrites:
-        """Write states on condition that the znodes have the versions one below, in the order given."""
-        writes = [
-            SetData(paths.state(partition), self.version.encode_state(state), state.version - 1)
-            for partition, state in states.items()
-        ]
-        outcome = StateWrites({}, [], {})
-        for (partition, state), result in zip(states.items(), await self.fenced(writes, epoch_version), strict=True):
-            if not result.error:
-                outcome.written[partition] = state
-            elif result.error == Code.BAD_VERSION:
-                outcome.retry.append(partition)
-            else:
-                outcome.failed[partition] = Code(result.error)
-        return outcome
 
     async def create_states(
         self, states: Mapping[TopicPartition, LeaderAndIsr], epoch_version: int

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Final, Protocol
 from simzk.errors import ConfigError
 from simzk.tuples import NamedTuple
 from simzk.zookeeper import transactions as txns
+from simzk.zookeeper.observers import Observers
 from simzk.zookeeper.replies import OperationResult, Reply
 from simzk.zookeeper.requests import ACL, OPEN_ACL, Id, Multi, Request, SetWatches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from simzk.kafka.release_profile import KafkaVersion
     from simzk.zookeeper.server import Server
@@ -146,7 +147,7 @@ class Watched(Protocol):
         """What stands now."""
 
     @property
-    def on_transaction(self) -> list[Callable[[txns.Transaction], None]]:
+    def on_transaction(self) -> Observers:
         """Who is told."""
 
 
@@ -156,7 +157,7 @@ class Below:
     def __init__(self, server: Server, access: Access) -> None:
         self._server = server
         self._access = access
-        self.on_transaction: list[Callable[[txns.Transaction], None]] = []
+        self.on_transaction = Observers()
         server.on_transaction.append(self._see)
 
     @property

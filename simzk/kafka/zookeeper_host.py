@@ -17,6 +17,7 @@ from simzk.kafka.cost_model import ServiceQueue
 from simzk.kafka.zookeeper_access import AT_THE_ROOT, Access
 from simzk.simulation.fault_point import FaultPoint
 from simzk.simulation.fault_rules import FaultRules
+from simzk.zookeeper.batches import Batch
 from simzk.zookeeper.fault_replies import FaultReplies
 from simzk.zookeeper.operation_names import VOCABULARY, operation_and_paths
 from simzk.zookeeper.replies import Closed, Outgoing
@@ -163,7 +164,13 @@ class ZooKeeperHost:
         """The virtual time at which the server's clock shows `at_ms`, now where that is past."""
         return max((at_ms - self.start_ms) * 1000, self.scheduler.now_us)
 
-    def send(self, link: Link, xid: int, request: ConnectRequest | Request) -> None:
+    @property
+    def takes_batches(self) -> bool:
+        """Whether many requests may come as one now: no fault plan and no cost looks at each, and no path is below a
+        chroot. One that is under way when a rule of faults is made was sent before it."""
+        return not self.faults.active and self._cost_model is None and not self.access.chroot
+
+    def send(self, link: Link, xid: int, request: ConnectRequest | Request | Batch) -> None:
         """Send a request from the client's end; it arrives later, or never."""
         if not link.open:
             return
@@ -194,7 +201,7 @@ class ZooKeeperHost:
                 self.on_foreign_output(connection, outgoing)
         self._arm_tick()
 
-    def _arrive(self, link: Link, number: int, xid: int, request: ConnectRequest | Request) -> None:
+    def _arrive(self, link: Link, number: int, xid: int, request: ConnectRequest | Request | Batch) -> None:
         if link.connection is None:
             if isinstance(request, ConnectRequest):
                 link.received_by_server = number
@@ -209,14 +216,17 @@ class ZooKeeperHost:
             return
         link.received_by_server = number
         assert not isinstance(request, ConnectRequest)
-        cost_us = 0 if self._cost_model is None else self._cost_model.of_request(request)
+        cost_us = 0
+        if self._cost_model is not None:
+            assert not isinstance(request, Batch), "where requests cost, each comes alone"
+            cost_us = self._cost_model.of_request(request)
         self._in_turn(cost_us, lambda: self._handle(link, xid, request))
 
-    def _handle(self, link: Link, xid: int, request: Request) -> None:
+    def _handle(self, link: Link, xid: int, request: Request | Batch) -> None:
         if link.connection not in self._links:  # closed while it waited
             return
         assert link.connection is not None
-        if self.faults.active:
+        if self.faults.active and not isinstance(request, Batch):
             self.faults.admit(link, xid, request)
         else:
             self.server.handle(link.connection, xid, request, self.now_ms)

@@ -31,6 +31,7 @@ from simzk.partitions.arrays import (
     widen,
 )
 from simzk.partitions.broker_index import BrokerIndex
+from simzk.partitions.names import Partitions
 from simzk.partitions.states import LeaderAndIsr, States, no_states
 from simzk.partitions.topic_rows import FREE_TOPIC, TopicRows
 from simzk.partitions.validation import in_topic_order, validate_moves, validate_replicas
@@ -167,6 +168,14 @@ class PartitionTable:
         """The row of a partition, None where there is no such partition."""
         return self._topic_rows.find(topic, partition)
 
+    def find_all(self, partitions: Partitions) -> IntArray:
+        """The rows of many partitions, -1 where there is no such partition; int32[k]."""
+        return self._topic_rows.find_all(partitions)
+
+    def partitions(self, rows: IntArray) -> Partitions:
+        """The names of some rows."""
+        return Partitions(self.topics, self._topic.take(rows), self._partition.take(rows))
+
     def name(self, row: int) -> tuple[str, int]:
         """Topic and partition id of a row."""
         self._assert_in_use(row)
@@ -183,6 +192,15 @@ class PartitionTable:
     def rows_of(self, topic: str) -> IntArray:
         """The rows of a topic in the order of its partition ids; none where the topic is unknown."""
         return self._topic_rows.rows(topic)
+
+    @property
+    def changes(self) -> int:
+        """How often partitions came or went: what was worked out of all their names holds while it is the same."""
+        return self._topic_rows.changes
+
+    def run_of(self, topic: str) -> range | None:
+        """The rows of a topic whose partitions are 0, 1, ... in consecutive rows; None of any other."""
+        return self._topic_rows.run_of(topic)
 
     def rows_with_replica(self, *brokers: int) -> IntArray:
         """The rows with a replica on at least one of the brokers, ascending. Costs what they hold."""

@@ -4,6 +4,9 @@ Rules of the module:
 
 1. A topic whose partitions are 0, 1, ... in consecutive rows costs one range; any other a dictionary.
 2. The number of a forgotten topic is used again.
+3. The list of names is handed out: it only grows at its end; where a name goes or another takes its number, a new list
+   takes its place.
+4. Many partitions are found by arrays of where the topics begin, made anew when topics have changed.
 """
 
 from __future__ import annotations
@@ -15,10 +18,14 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from numpy.typing import NDArray
+
     from simzk.partitions.arrays import IntArray
+    from simzk.partitions.names import Partitions
 
 FREE_TOPIC = -1
 """The topic number of a row that holds no partition."""
+_SCATTERED = -2
 
 
 class TopicRows:
@@ -35,6 +42,9 @@ class TopicRows:
         self._numbers: dict[str, int] = {}
         self._free_numbers: list[int] = []
         self._rows: dict[str, range | dict[int, int]] = {}
+        self._changes = 0
+        self._begins: tuple[int, NDArray[np.int64], NDArray[np.int64]] | None = None
+        self._known: tuple[int, Sequence[str], IntArray] | None = None
 
     def __iter__(self) -> Iterator[str]:
         """The topics, in the order in which they were added."""
@@ -59,12 +69,57 @@ class TopicRows:
             return rows[partition] if 0 <= partition < len(rows) else None
         return None if rows is None else rows.get(partition)
 
+    def find_all(self, partitions: Partitions) -> IntArray:
+        """The rows of many partitions, -1 where there is none; int32[k]."""
+        if not partitions.size:
+            return np.empty(0, dtype=np.int32)
+        numbers = self._numbers_of(partitions.topics)[partitions.topic]
+        first, length = self._ranges()
+        begins, partition = first[numbers], partitions.partition
+        found = np.where((begins >= 0) & (partition >= 0) & (partition < length[numbers]), begins + partition, -1)
+        for place in np.flatnonzero(begins == _SCATTERED).tolist():
+            row = self.find(*partitions.name(place))
+            found[place] = -1 if row is None else row
+        return found.astype(np.int32)
+
+    def _numbers_of(self, topics: Sequence[str]) -> IntArray:
+        """The numbers here of somebody's topics; of an unknown one that of the last place of `_ranges`."""
+        known = self._known
+        if known is None or known[0] != self._changes or known[1] is not topics or len(known[2]) != len(topics):
+            mine = self._numbers
+            numbers = np.array([mine.get(name, FREE_TOPIC) for name in topics], dtype=np.int32)
+            known = self._known = self._changes, topics, numbers
+        return known[2]
+
+    def _ranges(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """First row and length by number, no rows in the last place; the first row says where rows are scattered."""
+        begins = self._begins
+        if begins is None or begins[0] != self._changes:
+            first = np.full(len(self.names) + 1, -1, dtype=np.int64)
+            length = np.zeros(len(self.names) + 1, dtype=np.int64)
+            for name, number in self._numbers.items():
+                rows = self._rows[name]
+                first[number] = rows.start if isinstance(rows, range) else _SCATTERED
+                length[number] = len(rows)
+            begins = self._begins = self._changes, first, length
+        return begins[1], begins[2]
+
     def rows(self, topic: str) -> IntArray:
         """The rows of a topic in the order of its partition ids; none where it is unknown."""
         rows = self._rows.get(topic, {})
         if isinstance(rows, range):
             return np.arange(rows.start, rows.stop, dtype=np.int32)
         return np.array([rows[partition] for partition in sorted(rows)], dtype=np.int32)
+
+    @property
+    def changes(self) -> int:
+        """How often partitions came or went."""
+        return self._changes
+
+    def run_of(self, topic: str) -> range | None:
+        """The rows of a topic whose partitions are 0, 1, ... in consecutive rows; None of any other."""
+        rows = self._rows.get(topic)
+        return rows if isinstance(rows, range) else None
 
     def pairs(self, topic: str) -> list[tuple[int, int]]:
         """Partition id and row of a topic's partitions."""
@@ -90,6 +145,7 @@ class TopicRows:
         """
         if len(topic) == 0:
             return
+        self._changes += 1
         starts = np.concatenate([[0], np.flatnonzero(np.diff(topic)) + 1])
         ends = np.append(starts[1:], len(topic))
         lengths = ends - starts
@@ -110,7 +166,8 @@ class TopicRows:
         number = self._free_numbers.pop() if self._free_numbers else len(self.names)
         if number == len(self.names):
             self.names.append(topic)
-        self.names[number] = topic
+        else:
+            self.names = [*self.names[:number], topic, *self.names[number + 1 :]]
         self._numbers[topic] = number
         self._rows[topic] = rows
 
@@ -127,6 +184,7 @@ class TopicRows:
 
     def delist(self, topic: str, partitions: Sequence[int]) -> None:
         """Forget partitions, and a topic with its last one."""
+        self._changes += 1
         left = dict(self.pairs(topic))
         for partition in partitions:
             del left[partition]
@@ -135,7 +193,7 @@ class TopicRows:
             return
         del self._rows[topic]
         number = self._numbers.pop(topic)
-        self.names[number] = ""
+        self.names = [*self.names[:number], "", *self.names[number + 1 :]]
         self._free_numbers.append(number)
 
     def check(self, topic: IntArray, partition: IntArray) -> None:

@@ -68,7 +68,9 @@ class History:
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
-        self._events: list[Event] = []
+        self._told: list[Event] = []
+        # How many events are before them, when they happened, and who tells them.
+        self._untold: list[tuple[int, int, Callable[[int], Iterable[Event]]]] = []
         self.observers: list[Callable[[Event], None]] = []
 
     def record(self, who: str, what: str, subject: str = "", before: str = "", after: str = "") -> None:
@@ -76,9 +78,36 @@ class History:
         assert who, "an event without an actor"
         assert what, f"an event of {who} in which nothing happens"
         event = Event(self._scheduler.now_us, who, what, subject, before, after)
-        self._events.append(event)
+        self._told.append(event)
         for observer in self.observers:
             observer(event)
+
+    def record_later(self, tell: Callable[[int], Iterable[Event]]) -> None:
+        """Add events that happen now, and are told when somebody looks: at once where somebody observes.
+
+        Args:
+            tell: gives them when asked, for the time that it is handed; what they say must not change by then.
+        """
+        if not self.observers:
+            self._untold.append((len(self._told), self._scheduler.now_us, tell))
+            return
+        for event in tell(self._scheduler.now_us):
+            self._told.append(event)
+            for observer in self.observers:
+                observer(event)
+
+    @property
+    def _events(self) -> list[Event]:
+        """All events, told by now."""
+        if self._untold:
+            untold, self._untold = self._untold, []
+            told, self._told, begin = self._told, [], 0
+            for place, at_us, tell in untold:
+                self._told += told[begin:place]
+                self._told += tell(at_us)
+                begin = place
+            self._told += told[begin:]
+        return self._told
 
     def __len__(self) -> int:
         return len(self._events)

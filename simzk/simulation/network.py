@@ -50,6 +50,7 @@ class Network:
         self._scheduler = scheduler
         self._latency_us = latency_us
         self._links: dict[tuple[str, str], _Link] = {}
+        self._disturbed = False
 
     def send(self, source: str, target: str, deliver: Callable[[], None]) -> None:
         """Call `deliver` at the far end once the message arrives there, after all that was sent on this link before."""
@@ -66,6 +67,7 @@ class Network:
 
     def cut(self, source: str, target: str, *, both: bool = True) -> None:
         """Lose what is under way and what will be sent, until `heal`; in one direction only if `both` is false."""
+        self._disturbed = True
         for link in self._directions(source, target, both):
             link.cut = True
             for _, arrival in link.under_way:
@@ -82,6 +84,7 @@ class Network:
 
     def hold(self, source: str, target: str) -> None:
         """Keep back what is sent from now on, in order, until `release`."""
+        self._disturbed = True
         self._link(source, target).held = True
 
     def release(self, source: str, target: str) -> None:
@@ -91,17 +94,31 @@ class Network:
     def drop_next(self, source: str, target: str, count: int = 1) -> None:
         """Lose the next messages."""
         assert count > 0
+        self._disturbed = True
         self._link(source, target).drop_count = count
 
     def heal_all(self) -> None:
         """End every fault."""
         for source, target in list(self._links):
             self.heal(source, target, both=False)
+        self._disturbed = False
 
     def is_cut(self, source: str, target: str) -> bool:
         """Return whether a message sent now on that link would be lost to a cut."""
         link = self._links.get((source, target))
         return link is not None and link.cut
+
+    def is_clear(self, source: str, target: str) -> bool:
+        """Return whether a message sent now on that link would be under way at once."""
+        if not self._disturbed:
+            return True
+        link = self._links.get((source, target))
+        return link is None or not (link.cut or link.held or link.drop_count)
+
+    @property
+    def is_undisturbed(self) -> bool:
+        """Return whether no fault was ever put on any link, or all were ended at once."""
+        return not self._disturbed
 
     def check(self) -> None:
         """Assert that a cut link carries nothing and that only a held one keeps back."""

@@ -65,18 +65,18 @@ class BackedNodes(dict[str, "Znode"]):
 
     def __init__(self, nodes: dict[str, Znode], backing: Backing) -> None:
         super().__init__(nodes)
-        self._backing = backing
+        self.backing = backing
         self._prefix = backing.prefix
         self._taken: list[str] = []
 
     def get(self, path: str, default: None = None) -> Znode | None:  # type: ignore[override]  # nobody gives a default
         node = super().get(path)
         if node is None and path and path.startswith(self._prefix):  # the wire knows a null path too
-            return self._backing.look(path)
+            return self.backing.look(path)
         return node
 
     def __missing__(self, path: str) -> Znode:
-        node = self._backing.take(path) if path.startswith(self._prefix) else None
+        node = self.backing.take(path) if path.startswith(self._prefix) else None
         if node is None:
             raise KeyError(path)
         self._taken.append(path)
@@ -92,10 +92,10 @@ class BackedNodes(dict[str, "Znode"]):
         return super().__contains__(path) or (isinstance(path, str) and self._is_held(path))
 
     def _is_held(self, path: str) -> bool:
-        return path.startswith(self._prefix) and self._backing.holds(path)
+        return path.startswith(self._prefix) and self.backing.holds(path)
 
     def __len__(self) -> int:
-        return super().__len__() + len(self._backing)
+        return super().__len__() + len(self.backing)
 
     def settle(self, paths: Iterable[str]) -> None:
         """A transaction is applied: what it touched goes to the backing where it fits.
@@ -109,9 +109,9 @@ class BackedNodes(dict[str, "Znode"]):
                 continue
             node = super().get(path)
             if node is None:
-                if not self._backing.holds(path):
-                    self._backing.forget(path)
-            elif self._backing.settle(path, node):
+                if not self.backing.holds(path):
+                    self.backing.forget(path)
+            elif self.backing.settle(path, node):
                 del self[path]
 
     def settle_all(self) -> None:
@@ -123,10 +123,10 @@ class BackedNodes(dict[str, "Znode"]):
         if path not in self:
             return 0
         start = f"{path}/"
-        return sum(at.startswith(start) for at in self) + self._backing.count_below(path)
+        return sum(at.startswith(start) for at in self) + self.backing.count_below(path)
 
     def check(self) -> None:
         """Assert that no node stands twice, and nothing is left undecided."""
         assert not self._taken
         assert not any(map(self._is_held, self))
-        self._backing.check()
+        self.backing.check()

@@ -18,9 +18,11 @@ from simzk.zookeeper import requests as req
 from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.acl import READ
 from simzk.zookeeper.authentication import Verdict, authenticate, log_in
+from simzk.zookeeper.batches import Batch
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.connection import Connection
 from simzk.zookeeper.multi_results import multi_results, without_stats
+from simzk.zookeeper.observers import Observers
 from simzk.zookeeper.old_watches import OldWatchManager
 from simzk.zookeeper.operations import Kind, of_kind
 from simzk.zookeeper.prepare import PREPARE
@@ -68,8 +70,6 @@ class Server:
     >>> server.handle(connection, 1, req.Create("/a", b"x", req.OPEN_ACL, 0), now_ms=5)
     >>> server.handle(connection, 2, req.GetData("/a", False), now_ms=6)
     >>> [(_, (connected, created, read))] = server.take_output()
-    >>> created
-    Reply(xid=1, zxid=2, error=0, body='/a')
     >>> read.body[0], read.body[1].ctime_ms
     (b'x', 5)
     """
@@ -96,7 +96,7 @@ class Server:
         self.watches: WatchManager[Connection] = WatchManager() if rules.watches_have_modes else OldWatchManager()
         self.zxid = zxid
         self.expired = 0
-        self.on_transaction: list[Callable[[txns.Transaction], None]] = []
+        self.on_transaction = Observers()
         self._reader = Reader(self.tree, self.watches)
         self._reads = {kind: read for kind, read in READS.items() if kind not in rules.unknown}
         self._checks = {kind: check for kind, check in _WRITES.items() if kind not in rules.unknown}
@@ -233,14 +233,14 @@ class Server:
     # Requests
 
     def handle(
-        self, connection: Connection, xid: int, request: req.Request, now_ms: int, at_once: bool = False
+        self, connection: Connection, xid: int, request: req.Request | Batch, now_ms: int, at_once: bool = False
     ) -> Reply | None:
         """One request of a connection: its reply, and the events that it causes, land in outboxes.
 
         Args:
             connection: whose request it is; of a closed one nothing is heard.
             xid: echoed in the reply.
-            request: what is asked.
+            request: what is asked; of a batch xid is that of the first.
             now_ms: the present time.
             at_once: whether the caller sends a reply that is returned.
 
@@ -270,6 +270,8 @@ class Server:
                 record = txns.ErrorTxn(error)
             body = self.apply(_new(Transaction, (connection.session_id, xid, zxid, now_ms, record)))
             reply = _new(Reply, (xid, zxid, error, body))
+        elif isinstance(request, Batch):
+            reply = request.answer(self, connection, xid, now_ms)
         else:
             _SPECIAL.get(kind, Server._unimplemented)(self, connection, xid, request, now_ms)
             return None

@@ -149,6 +149,11 @@ class DataTree:
         self.find = self.quotas.find = self._backed.get
         self._backed.settle_all()
 
+    @property
+    def backing(self) -> Backing | None:
+        """What is mounted."""
+        return None if self._backed is None else self._backed.backing
+
     def descendant_count(self, path: str) -> int:
         """How many nodes are below `path` (DataTree.getAllChildrenNumber)."""
         if path in ("/", ""):

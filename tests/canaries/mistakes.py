@@ -257,9 +257,9 @@ MISTAKES: dict[str, Mistake] = {
     ),
     # Brokers and controller
     "a controller writes without the check of its epoch": Mistake(
-        "kafka/zk_client.py",
-        "        check = Check(paths.CONTROLLER_EPOCH, epoch_version)\n",
-        "        check = Check(paths.CONTROLLER_EPOCH, ANY_VERSION)\n",
+        "kafka/columnar/batches.py",
+        "req.Check(paths.CONTROLLER_EPOCH, self._epoch_version)",
+        "req.Check(paths.CONTROLLER_EPOCH, -1)",
         _FAILURES + "test_writes_of_a_zombie_controller_fail_on_the_epoch_check",
     ),
     "a new controller takes the old epoch": Mistake(
@@ -290,8 +290,8 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "the state of a later controller is overwritten": Mistake(
         "kafka/controller/replica_state_machine.py",
-        "                if state is not None and state.controller_epoch <= self._context.epoch\n",
-        "                if state is not None\n",
+        "            present = np.flatnonzero((found.version >= 0) & (found.controller_epoch <= context.epoch))\n",
+        "            present = np.flatnonzero(found.version >= 0)\n",
         "kafka/test_transitions.py::test_the_state_of_a_later_controller_is_not_overwritten[1.1]",
     ),
     "a broker that stops begins to follow": Mistake(

@@ -128,7 +128,7 @@ class Log:
             self._asked[connection.session_id, xid] = request
             return handle(connection, xid, request, now_ms, at_once)
 
-        c.server.handle = listen  # type: ignore[method-assign]  # the one place where all requests pass
+        c.server.handle = listen  # type: ignore[method-assign, assignment]  # the one place where all requests pass
         c.server.on_transaction.append(self._transactions.append)
 
     def take(self) -> list[Told]:

@@ -348,7 +348,8 @@ class Reference:
         del self.deleted[topic]
         self.ineligible.discard(topic)
         for partition in [p for p in self.assignment if p[0] == topic]:
-            del self.assignment[partition], self.states[partition], self.partitions[partition]
+            del self.assignment[partition], self.partitions[partition]
+            self.states.pop(partition, None)  # one that never had a leader has none
         self.replicas = {replica: state for replica, state in self.replicas.items() if replica[0] != topic}
 
     # -- leaders (§2.8)

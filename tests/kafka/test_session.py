@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from simzk.kafka.many_znodes import data_of
 from simzk.kafka.session import SessionExpiredError, ZooKeeperSession
-from simzk.kafka.zk_client import create_request, data_of
+from simzk.kafka.zk_client import create_request
 from simzk.kafka.zookeeper_host import ADDRESS, ZooKeeperHost
 from simzk.simulation import Network, Process, Scheduler
 from simzk.zookeeper.config import ServerConfig

@@ -14,7 +14,7 @@ import pytest
 from simzk.kafka import paths
 from simzk.kafka.cluster import KafkaCluster
 from simzk.kafka.controller.states import PartitionState, ReplicaState, transitions_of
-from simzk.kafka.topic_partition import PartitionAndReplica, TopicPartition
+from simzk.kafka.topic_partition import PartitionAndReplica, ReplicaAssignment, TopicPartition
 from simzk.kafka.versions import VERSIONS, kafka_version
 from tests.kafka.clusters import QUICK, quiet, topic
 
@@ -125,6 +125,7 @@ def test_a_replica_of_a_partition_that_never_had_a_leader(version: str, state: R
     """Up to 1.0 its transition fails: "the leader and isr path in zookeeper is empty"."""
     c, controller = ruled(version, 1)
     replica = PartitionAndReplica(TopicPartition("unborn", 0), 2)
+    controller.context.set_assignment(replica.topic_partition, ReplicaAssignment((1, 2)))
     controller.context.replica_states[replica] = ReplicaState.ONLINE
 
     async def work() -> None:

@@ -27,13 +27,14 @@ from simzk.kafka.broker.replica_manager import LogOnDisk, ReplicaManager
 from simzk.kafka.broker.services import Services
 from simzk.kafka.broker.topic_configs import TopicConfigs
 from simzk.kafka.controller.controller import KafkaController
+from simzk.kafka.many_znodes import ZooKeeperRefused
 from simzk.kafka.protocol import ControlledShutdownRequest, ControlledShutdownResponse, Error
 from simzk.kafka.releases import local_registration
 from simzk.kafka.rpc import Connections, Disconnected
 from simzk.kafka.schemas import log_dir_event
 from simzk.kafka.schemas.cluster import decode_cluster_id, encode_cluster_id
 from simzk.kafka.session import SessionExpiredError, ZooKeeperSession
-from simzk.kafka.zk_client import NO_EPOCH, PERSISTENT_SEQUENTIAL, UNCLEAN_KEY, KafkaZooKeeperClient, ZooKeeperRefused
+from simzk.kafka.zk_client import NO_EPOCH, PERSISTENT_SEQUENTIAL, UNCLEAN_KEY, KafkaZooKeeperClient
 from simzk.partitions.java_random import JavaRandom
 from simzk.partitions.scala_long_map import long_map_order
 from simzk.partitions.scala_order import mutable_order
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simzk.kafka.broker.id_generation import IdGeneration
+    from simzk.kafka.broker.light_replicas import LightReplicas
     from simzk.kafka.broker_config import BrokerConfig
     from simzk.kafka.cost_model import CostModel
     from simzk.kafka.release_profile import KafkaVersion
@@ -68,7 +70,8 @@ class World:
     """What all brokers share: the clock, the network, ZooKeeper, the history, and the chances of the run.
 
     `version` and `config` are those of the operator's tools, `release_of` tells what each broker runs; `log_dirs` is
-    how many log directories each broker has.
+    how many log directories each broker has; `light` are the replicas of all brokers where they stand in one table;
+    `sends_batches` is whether many requests to ZooKeeper go as one.
     """
 
     network: Network
@@ -86,6 +89,8 @@ class World:
     election_delay_us: Callable[[int], int]
     log_dirs: int
     cost_model: CostModel | None
+    light: LightReplicas | None = None
+    sends_batches: bool = False
 
 
 class Broker:
@@ -207,9 +212,11 @@ class Broker:
             world.host,
             timeout_ms=config.integer("zookeeper.session.timeout.ms"),
             max_in_flight=config.integer("zookeeper.max.in.flight.requests"),
+            sends_batches=world.sends_batches,
         )
         self.client = KafkaZooKeeperClient(self.session, version, self._note_unusable)
-        self.metadata = MetadataCache(forgets=version.forgets_dead_brokers)
+        light = world.light
+        self.metadata = MetadataCache(forgets=version.forgets_dead_brokers) if light is None else light.metadata
         self.fetchers = Fetchers(process, world.connections, self.id, version, lambda: self.stopping)
         self.proposals = self._isr_proposals()
         self.topic_configs = TopicConfigs(process, self.client, config, lambda topic: self.replicas.look_again(topic))
@@ -232,6 +239,7 @@ class Broker:
             new_topic_id=world.new_topic_id,
             election_delay_us=lambda: world.election_delay_us(self.id),
             cost_model=world.cost_model,
+            light=world.light,
         )
         self.controller.on_registered = self._register
         self.session.before_new_session = self._before_new_session
@@ -250,7 +258,7 @@ class Broker:
             new_topic_id=world.new_topic_id if version.topic_ids else None,
             defaults=(config.integer("num.partitions"), config.integer("default.replication.factor")),
         )
-        self._services = Services(self, admin)
+        self._services = Services(self, admin, light)
 
     def _replica_manager(self) -> ReplicaManager:
         version, config = self.version, self.config
@@ -360,6 +368,8 @@ class Broker:
     def _end(self) -> None:
         self.registered = False
         self.logs = self.replicas.on_disk() | self.logs
+        if self._world.light is not None:
+            self._world.light.forget(self.id)
         self.session.drop_connection()
         self.process.kill()
         self._world.connections.break_all(self._name)

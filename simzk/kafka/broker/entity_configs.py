@@ -14,10 +14,11 @@ import ipaddress
 from typing import TYPE_CHECKING
 
 from simzk.kafka import paths
+from simzk.kafka.many_znodes import stat_of
 from simzk.kafka.protocol import AdminResponse, AlterConfigRequest, Error
 from simzk.kafka.schemas import config
 from simzk.kafka.topic_keys import keys_of
-from simzk.kafka.zk_client import ANY_VERSION, PERSISTENT_SEQUENTIAL, KafkaZooKeeperClient, stat_of
+from simzk.kafka.zk_client import ANY_VERSION, PERSISTENT_SEQUENTIAL, KafkaZooKeeperClient
 from simzk.zookeeper.replies import Code, OperationResult
 from simzk.zookeeper.requests import Check, Delete, GetData, Multi, SetData
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from simzk.errors import ConfigError, ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.broker_config import RESERVED
-from simzk.kafka.zk_client import ANY_VERSION, stat_of
+from simzk.kafka.many_znodes import stat_of
+from simzk.kafka.zk_client import ANY_VERSION
 from simzk.zookeeper.requests import SetData
 
 if TYPE_CHECKING:

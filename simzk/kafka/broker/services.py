@@ -9,8 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from simzk.errors import ZnodeError
 from simzk.kafka.controller.partition_state_machine import Strategy
+from simzk.kafka.isr_columns import AlteredPartitions, AlterPartitions
+from simzk.kafka.many_znodes import ZooKeeperRefused
 from simzk.kafka.protocol import (
     AdminResponse,
     AllocateProducerIdsRequest,
@@ -36,13 +40,14 @@ from simzk.kafka.protocol import (
     UpdateMetadataRequest,
 )
 from simzk.kafka.session import SessionExpiredError
-from simzk.kafka.zk_client import ZooKeeperRefused
+from simzk.partitions.states import no_states
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from simzk.kafka.broker.admin_handlers import AdminHandlers
     from simzk.kafka.broker.broker import Broker
+    from simzk.kafka.broker.light_replicas import LightReplicas
     from simzk.kafka.rpc import Respond
     from simzk.simulation import Future
 
@@ -56,7 +61,8 @@ INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 class Services:
     """Serves requests on one broker."""
 
-    def __init__(self, broker: Broker, admin: AdminHandlers) -> None:
+    def __init__(self, broker: Broker, admin: AdminHandlers, light: LightReplicas | None = None) -> None:
+        self._light = light
         self._broker = broker
         self._admin = admin
         self._version = broker.client.version
@@ -70,6 +76,8 @@ class Services:
                 self._broker.producing.serve(request, respond)
             case LeaderAndIsrRequest() | UpdateMetadataRequest() | StopReplicaRequest():
                 respond(self._serve_controller(request))
+            case AlterPartitions():
+                self._serve_alter_partitions(request, respond)
             case AlterPartitionRequest() if not self._version.takes_isr_changes:
                 respond(AlterPartitionResponse(Error.UNSUPPORTED_VERSION, {}))
             case AlterPartitionRequest():
@@ -111,6 +119,8 @@ class Services:
         broker = self._broker
         if request.broker_epoch < broker.epoch:
             return ControlResponse(Error.STALE_BROKER_EPOCH, {})
+        if self._light is not None and not isinstance(request, UpdateMetadataRequest):
+            return ControlResponse(self._light.serve(broker.id, request), {})
         match request:
             case LeaderAndIsrRequest():
                 response = broker.replicas.lead_and_follow(request, broker.logs)
@@ -146,6 +156,19 @@ class Services:
                     await controller.reassignments.maybe_complete(partition)
 
         refusal = AlterPartitionResponse(Error.NOT_CONTROLLER, {})
+        controller.put_event("ISR change", work, preempt=lambda: respond(refusal))
+
+    def _serve_alter_partitions(self, request: AlterPartitions, respond: Respond) -> None:
+        controller, proposals = self._broker.controller, request.proposals
+
+        async def work() -> None:
+            altered = await controller.isr_changes.process_many(proposals)
+            respond(altered)
+            for partition in list(controller.context.being_reassigned):
+                await controller.reassignments.maybe_complete(partition)
+
+        count = proposals.partitions.size
+        refusal = AlteredPartitions(Error.NOT_CONTROLLER, np.zeros(count, dtype=np.int8), no_states(count, 1))
         controller.put_event("ISR change", work, preempt=lambda: respond(refusal))
 
     def _serve_controlled_shutdown(self, request: ControlledShutdownRequest, respond: Respond) -> None:

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from simzk.kafka import paths
 from simzk.kafka.columnar.partition_columns import STATE, PartitionColumns
 from simzk.kafka.columnar.topic_columns import PARTITIONS, TopicColumns
@@ -19,6 +21,7 @@ from simzk.partitions.table import PartitionTable
 from simzk.zookeeper.numbered_names import number_of
 
 if TYPE_CHECKING:
+    from simzk.partitions.arrays import BoolArray, IntArray
     from simzk.zookeeper.znode import Znode
 
 PREFIX = f"{paths.TOPICS}/"
@@ -59,6 +62,15 @@ class ColumnarTopics:
     def nbytes(self) -> int:
         """Bytes of all columns, and of the table's index where it is built."""
         return self.table.nbytes + self.partitions.records.nbytes + self.topics.nbytes
+
+    def are_plain(self, rows: IntArray) -> BoolArray:
+        """Which of the rows can be read and written as columns; -1, no row at all, cannot."""
+        known = rows >= 0
+        if known.all():
+            return self.partitions.are_plain(rows)
+        plain: BoolArray = np.zeros(len(rows), dtype=np.bool_)
+        plain[known] = self.partitions.are_plain(rows[known])
+        return plain
 
     def __len__(self) -> int:
         return self.topics.held + self.partitions.held

@@ -1,11 +1,13 @@
-"""Many states read or written in one call: a batch means as many pipelined requests, and is taken for them.
+"""Many states read or written, many topics read, in one request: a batch means as many pipelined requests.
 
 Rules of this module:
   - a batch of k conditional writes *is* k requests, each a multi of a check of `/controller_epoch` and of a write of
-    one state at its version, one after the other: each takes the next zxid, fails alone, tells its watchers;
+    one state at its version (without an epoch the write alone), one after the other: each takes the next zxid, fails
+    alone, tells its watchers;
   - it is done column by column only as far as nobody could tell: a row that somebody watches, that is not in the
-    columns, or that the columns cannot take, and all rows while transactions are listened to (a log, a history), go
+    columns, or that the columns cannot take, and all rows while transactions are listened to one by one (a log), go
     the way of single requests, in their place among the others;
+  - who listens to transactions and can take a batch as a whole (`zookeeper.observers`) is told of the columns at once;
   - reads mean as many `GetData`.
 
 Both ways are held equal by tests/kafka/columnar/test_batches.py.
@@ -17,136 +19,229 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simzk.errors import ZnodeError
 from simzk.kafka import paths
-from simzk.kafka.columnar.partition_columns import NO_STATE
+from simzk.kafka.columnar.backing import ColumnarTopics
 from simzk.kafka.schemas import partition_state
 from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
 from simzk.partitions.arrays import NONE, any_of, contained, widen
+from simzk.partitions.states import States, no_states
 from simzk.tuples import NamedTuple
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.acl import READ
+from simzk.zookeeper.batches import Batch, ask
 from simzk.zookeeper.replies import Code, Reply
 from simzk.zookeeper.znode import MAX_INT32
 
 if TYPE_CHECKING:
-    from simzk.kafka.columnar.backing import ColumnarTopics
+    from collections.abc import Callable, Iterator, Sequence
+
     from simzk.partitions.arrays import BoolArray, IntArray
-    from simzk.partitions.states import States
+    from simzk.partitions.names import Partitions
     from simzk.zookeeper.connection import Connection
     from simzk.zookeeper.server import Server
 
 
-class StateWrites(NamedTuple):
-    """k conditional writes of states.
+_MANY_WATCHES = 20
+"""To look at a watched path costs so much less than to name a row."""
+
+
+def columns_of(server: Server) -> ColumnarTopics | None:
+    """The columns in which a server keeps its topics, if it does."""
+    backing = server.tree.backing
+    return backing if isinstance(backing, ColumnarTopics) else None
+
+
+def _path(partitions: Partitions, place: int) -> str:
+    return paths.state(TopicPartition(*partitions.name(place)))
+
+
+class StatesRead(NamedTuple):
+    """What was read of k partitions.
 
     Args:
-        rows: int32[k], distinct rows of the table.
-        states: k states to write; their `version` is the one that the znode must have now.
-        epoch_version: the version that `/controller_epoch` must have.
+        states: k states, `version` -1 where the columns have none.
+        replies: by place, what `GetData` said of a znode that the columns do not have.
     """
 
-    rows: IntArray
     states: States
-    epoch_version: int
+    replies: dict[int, Reply]
 
 
-class Batches:
-    """Reads and writes of many states at a server.
+class ReadStates(Batch):
+    """The states of many partitions; the reply is `StatesRead`.
 
     Args:
-        server: whose tree has the backing.
-        topics: the backing.
+        partitions: k of them.
     """
 
-    def __init__(self, server: Server, topics: ColumnarTopics) -> None:
-        assert not server.config.required_schemes, "a request may end no connection here"
-        self._server = server
-        self._topics = topics
+    def __init__(self, partitions: Partitions) -> None:
+        self._partitions = partitions
 
-    def read(self, connection: Connection, xid: int, rows: IntArray, now_ms: int) -> States:
-        """The states of some rows, as `GetData` of each would say them.
+    def __len__(self) -> int:
+        return self._partitions.size
 
-        Args:
-            connection: who asks; open.
-            xid: of the first request; each has the next.
-            rows: int32[k], of the table.
-            now_ms: the present time.
+    def requests(self) -> Iterator[req.Request]:
+        for place in range(len(self)):
+            yield req.GetData(_path(self._partitions, place), False)
 
-        Returns:
-            k states, `version` -1 where there is none that can be read.
-        """
-        assert not connection.closed
-        self._server.hear(connection, now_ms)
-        states = self._topics.table.states(rows)
-        for place in np.flatnonzero(~self._topics.partitions.are_plain(rows)).tolist():
-            path = self._path(int(rows[place]))
-            state = _state_in(path, self._ask(connection, xid + place, req.GetData(path, False), now_ms))
-            states = states._replace(isr=widen(states.isr, len(state.isr)))
-            states.put_one(place, state)
-        return states
+    def assemble(self, replies: Sequence[Reply]) -> StatesRead:
+        there = {place: reply for place, reply in enumerate(replies) if not reply.error}
+        return StatesRead(no_states(len(replies), 1), there)
 
-    def write(self, connection: Connection, xid: int, writes: StateWrites, now_ms: int) -> IntArray:
-        """Write states, each on its conditions.
+    def serve(self, server: Server, connection: Connection, xid: int, now_ms: int) -> StatesRead:
+        topics = columns_of(server)
+        if topics is None:
+            return self.assemble(
+                [ask(server, connection, xid + place, one, now_ms) for place, one in enumerate(self.requests())]
+            )
+        rows = topics.table.find_all(self._partitions)
+        states = topics.table.states(rows)
+        apart = np.flatnonzero(~topics.are_plain(rows))
+        states.version[apart] = -1
+        replies = {}
+        for place in apart.tolist():
+            request = req.GetData(_path(self._partitions, place), False)
+            reply = ask(server, connection, xid + place, request, now_ms)
+            if not reply.error:
+                replies[place] = reply
+        return StatesRead(states, replies)
 
-        Args:
-            connection: who asks; open.
-            xid: of the first request; each has the next.
-            writes: what is asked.
-            now_ms: the present time.
 
-        Returns:
-            int32[k, 2], the errors of each request: of its check, and of its write.
-        """
-        assert not connection.closed
-        self._server.hear(connection, now_ms)
-        count = len(writes.rows)
-        errors = np.zeros((count, 2), dtype=np.int32)
+class Written(NamedTuple):
+    """Consecutive transactions, told as columns: those of a batch that nobody could tell from single requests.
+
+    Args:
+        session_id: whose.
+        rows: int32[k], of the table of `topics`.
+        before: k states.
+        after: k states.
+        topics: the columns.
+    """
+
+    session_id: int
+    rows: IntArray
+    before: States
+    after: States
+    topics: ColumnarTopics
+
+
+class WriteStates(Batch):
+    """Conditional writes of states; the reply is int32[k, 2]: the error of each check, and of each write.
+
+    Args:
+        partitions: k distinct ones.
+        states: k states to write; their `version` is the one that the znode must have now.
+        epoch_version: the version that `/controller_epoch` must have; None where it is not asked (before Kafka 2.1).
+        encode: writes a state's text.
+    """
+
+    def __init__(
+        self,
+        partitions: Partitions,
+        states: States,
+        epoch_version: int | None,
+        encode: Callable[[LeaderAndIsr], bytes] = partition_state.encode,
+    ) -> None:
+        assert all(len(column) == partitions.size for column in states)
+        self._partitions = partitions
+        self._states = states
+        self._epoch_version = epoch_version
+        self._encode = encode
+
+    def __len__(self) -> int:
+        return self._partitions.size
+
+    def requests(self) -> Iterator[req.Request]:
+        return map(self._request, range(len(self)))
+
+    def _request(self, place: int) -> req.Request:
+        state = self._states.one(place)
+        change = req.SetData(_path(self._partitions, place), self._encode(state), state.version)
+        if self._epoch_version is None:
+            return change
+        return req.Multi((req.Check(paths.CONTROLLER_EPOCH, self._epoch_version), change))
+
+    def assemble(self, replies: Sequence[Reply]) -> IntArray:
+        errors = np.array([self._errors(reply) for reply in replies], dtype=np.int32)
+        return errors.reshape(len(replies), 2)
+
+    def _errors(self, reply: Reply) -> tuple[int, int]:
+        if self._epoch_version is None:
+            return 0, reply.error
+        assert isinstance(reply.body, (list, tuple)), "a multi of well-formed requests is answered one by one"
+        checked, changed = reply.body
+        return checked.error, changed.error
+
+    def serve(self, server: Server, connection: Connection, xid: int, now_ms: int) -> IntArray:
+        topics = columns_of(server)
+        rows = np.full(len(self), NONE, dtype=np.int32)
+        if topics is not None and self._may_be_columns(server, connection):
+            rows = topics.table.find_all(self._partitions)
+            singly = self._singly(server, topics, rows)
+        else:
+            singly = np.ones(len(self), dtype=np.bool_)
+        errors = np.zeros((len(self), 2), dtype=np.int32)
         begin = 0
-        for place in (*np.flatnonzero(self._singly(connection, writes)).tolist(), count):
+        for place in (*np.flatnonzero(singly).tolist(), len(self)):
             if begin < place:
-                self._write_columns(writes, slice(begin, place), now_ms, errors[begin:place])
-            if place < count:
-                errors[place] = self._write_one(connection, xid + place, writes, place, now_ms)
+                assert topics is not None
+                places = slice(begin, place)
+                self._write_columns(server, connection, topics, rows[places], places, now_ms, errors[places])
+            if place < len(self):
+                reply = ask(server, connection, xid + place, self._request(place), now_ms)
+                errors[place] = self._errors(reply)
             begin = place + 1
         return errors
 
-    def _singly(self, connection: Connection, writes: StateWrites) -> BoolArray:
-        """Which rows are to be written by a request of their own: bool[k]."""
-        server, topics, (rows, states, _) = self._server, self._topics, writes
+    def _may_be_columns(self, server: Server, connection: Connection) -> bool:
         epoch = server.tree.find(paths.CONTROLLER_EPOCH)
-        if (
-            server.on_transaction
+        return not (
+            server.on_transaction.batch_forms is None
             or server.tree.quotas.armed
             or server.watches.data.has_recursive
             or epoch is None
             or not connection.asker.may(epoch.acl, READ)
-        ):
-            return np.ones(len(rows), dtype=np.bool_)
-        width = topics.table.width
-        singly = ~topics.partitions.are_plain(rows)
+            or self._encode is not partition_state.encode
+        )
+
+    def _singly(self, server: Server, topics: ColumnarTopics, rows: IntArray) -> BoolArray:
+        """Which rows are to be written by a request of their own: bool[k]."""
+        states, width = self._states, topics.table.width
+        singly = ~topics.are_plain(rows)
         singly |= any_of(states.isr[:, width:] != NONE) if states.isr.shape[1] > width else np.False_
         singly |= (states.leader != NONE) & ~contained(states.leader[:, None], states.isr)[:, 0]
         singly |= topics.table.version[rows] == MAX_INT32
-        return singly | np.isin(rows, self._watched(rows))
+        watched = self._watched(server, topics, rows)
+        return singly | np.isin(rows, watched) if watched else singly
 
-    def _watched(self, rows: IntArray) -> list[int]:
+    def _watched(self, server: Server, topics: ColumnarTopics, rows: IntArray) -> list[int]:
         """Those of the rows whose states somebody watches; others may be among them."""
-        by_path, table = self._server.watches.data.by_path, self._topics.table
-        if len(by_path) > len(rows):
-            return [row for row in rows.tolist() if self._path(row) in by_path]
-        named = [paths.state_partition(path) for path in by_path if path is not None]
+        by_path, table = server.watches.data.by_path, topics.table
+        if len(by_path) > _MANY_WATCHES * len(rows):
+            return [row for place, row in enumerate(rows.tolist()) if _path(self._partitions, place) in by_path]
+        # One search through one text tells sooner than a look at each path that, as a rule, none is of a state.
+        if "/state\n" not in "\n".join([path or "" for path in by_path] + [""]):
+            return []
+        named = [paths.state_partition(path) for path in by_path if path is not None and path.endswith("/state")]
         return [table.row(*partition) for partition in named if partition is not None and partition in table]
 
-    def _write_columns(self, writes: StateWrites, places: slice, now_ms: int, errors: IntArray) -> None:
+    def _write_columns(
+        self,
+        server: Server,
+        connection: Connection,
+        topics: ColumnarTopics,
+        rows: IntArray,
+        places: slice,
+        now_ms: int,
+        errors: IntArray,
+    ) -> None:
         """The writes of rows that nobody looks at, told from one another by nothing but their zxids."""
-        server, table = self._server, self._topics.table
-        rows, states = writes.rows[places], writes.states.map(lambda column: column[places])
+        table, states = topics.table, self._states.map(lambda column: column[places])
         zxids = server.zxid + 1 + np.arange(len(rows), dtype=np.int64)
         server.zxid += len(rows)
         epoch = server.tree.find(paths.CONTROLLER_EPOCH)
         assert epoch is not None
-        if writes.epoch_version not in (-1, epoch.version):
+        if self._epoch_version not in (None, -1, epoch.version):
             errors[:] = Code.BAD_VERSION, Code.RUNTIME_INCONSISTENCY
             return
         present = table.version[rows]
@@ -154,38 +249,7 @@ class Batches:
         errors[~fits, 1] = Code.BAD_VERSION
         done, isr = rows[fits], widen(states.isr, table.width)[:, : table.width]
         written = states._replace(version=present + np.int32(1), isr=isr).where(fits)
-        table.apply(done, written)
-        self._topics.partitions.note_written(done, zxids[fits], now_ms)
-
-    def _write_one(
-        self, connection: Connection, xid: int, writes: StateWrites, place: int, now_ms: int
-    ) -> tuple[int, int]:
-        state = writes.states.one(place)
-        path = self._path(int(writes.rows[place]))
-        check = req.Check(paths.CONTROLLER_EPOCH, writes.epoch_version)
-        change = req.SetData(path, partition_state.encode(state), state.version)
-        reply = self._ask(connection, xid, req.Multi((check, change)), now_ms)
-        assert isinstance(reply.body, list), "a multi of well-formed requests is answered one by one"
-        checked, changed = reply.body
-        return checked.error, changed.error
-
-    def _ask(self, connection: Connection, xid: int, request: req.Request, now_ms: int) -> Reply:
-        self._server.handle(connection, xid, request, now_ms)
-        reply = connection.outgoing.pop()
-        assert isinstance(reply, Reply)
-        return reply
-
-    def _path(self, row: int) -> str:
-        return paths.state(TopicPartition(*self._topics.table.name(row)))
-
-
-def _state_in(path: str, reply: Reply) -> LeaderAndIsr:
-    """The state that a reply to `GetData` says; none where it says none that can be used."""
-    if reply.error:
-        return NO_STATE
-    assert isinstance(reply.body, tuple)
-    data, stat = reply.body
-    try:
-        return partition_state.decode(path, data, stat.version)
-    except ZnodeError:
-        return NO_STATE
+        before = table.apply(done, written)
+        topics.partitions.note_written(done, zxids[fits], now_ms)
+        for observe in server.on_transaction.batch_forms or ():
+            observe(Written(connection.session_id, done, before, written, topics))

@@ -132,6 +132,10 @@ class TopicColumns:
         number = self._table.topic_number(name)
         return (self._records.form(number) if number >= 0 else None) or _NOTHING[1]
 
+    def id_of(self, name: str) -> str | None:
+        """The id of a topic whose own node is held; None where it has none."""
+        return self._ids[self._table.topic_number(name)].decode() or None
+
     def _write(self, number: int, numbers: Sequence[int], before: BothForm, after: BothForm) -> None:
         self._records.put(number, numbers, after)
         self.held += after.nodes - before.nodes

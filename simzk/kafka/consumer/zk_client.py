@@ -19,8 +19,9 @@ from simzk.errors import SimzkError
 from simzk.kafka import paths
 from simzk.kafka.consumer.errors import ConsumerError, NoNodeError
 from simzk.kafka.consumer.hash_map_order import concurrent_order
+from simzk.kafka.many_znodes import data_of, stat_of
 from simzk.kafka.session import ZooKeeperSession
-from simzk.kafka.zk_client import ANY_VERSION, EPHEMERAL, PERSISTENT, create_request, data_of, stat_of
+from simzk.kafka.zk_client import ANY_VERSION, EPHEMERAL, PERSISTENT, create_request
 from simzk.simulation import Future, Queue
 from simzk.zookeeper.replies import Code, EventType, Reply
 from simzk.zookeeper.requests import Delete, Exists, GetChildren, GetData, Request, SetData

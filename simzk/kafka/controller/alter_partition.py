@@ -13,16 +13,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from simzk.kafka import paths
-from simzk.kafka.controller.scala_set import mutable_partitions, partition_set
-from simzk.kafka.protocol import AlterPartitionRequest, AlterPartitionResponse, Error, IsrProposal
+from simzk.kafka.isr_columns import CODE_OF, AlteredPartitions, Proposals
+from simzk.kafka.many_znodes import data_of
+from simzk.kafka.protocol import AlterPartitionRequest, AlterPartitionResponse, Error
 from simzk.kafka.schemas.admin import decode_isr_change
 from simzk.kafka.schemas.reading import NoJsonError
-from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
-from simzk.kafka.zk_client import data_of
+from simzk.partitions.arrays import NONE, among, any_of, sizes, widen
+from simzk.partitions.scala_orders import map_order
+from simzk.partitions.states import States, no_states
+from simzk.zookeeper.replies import Code
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from simzk.kafka.controller.controller import KafkaController
+    from simzk.kafka.topic_partition import TopicPartition
+    from simzk.partitions.arrays import BoolArray, IntArray
+
+_OUTRUN, _FAILED = CODE_OF[Error.INVALID_UPDATE_VERSION], CODE_OF[Error.UNKNOWN_SERVER_ERROR]
+"""What becomes of a proposal whose znode was written meanwhile, or could not be written."""
 
 
 class IsrChanges:
@@ -33,27 +45,39 @@ class IsrChanges:
 
     async def process(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
         """Write the ISRs that can be written; the state that stands now, or an error, by partition."""
-        controller, context = self._controller, self._controller.context
-        broker = context.brokers.get(request.broker_id)
+        broker = self._controller.context.brokers.get(request.broker_id)
         if broker is None or broker.epoch != request.broker_epoch:
             return AlterPartitionResponse(Error.STALE_BROKER_EPOCH, {})
-        results: dict[TopicPartition, LeaderAndIsr | Error] = {}
-        accepted: dict[TopicPartition, LeaderAndIsr] = {}
-        proposals = {proposal.partition: proposal for proposal in request.proposals}
-        for partition in mutable_partitions(proposals, context.collections):
-            verdict = self._judge(request.broker_id, proposals[partition])
-            if isinstance(verdict, Error) or verdict == context.leadership(partition):
-                results[partition] = verdict
-            else:
-                accepted[partition] = verdict
-        ordered = {p: accepted[p] for p in mutable_partitions(accepted, context.collections)}
-        outcome = await controller.client.write_states(ordered, context.epoch_version)
-        results |= outcome.written
-        results |= dict.fromkeys(outcome.retry, Error.INVALID_UPDATE_VERSION)
-        results |= dict.fromkeys(outcome.failed, Error.UNKNOWN_SERVER_ERROR)
-        await controller.refresh_leadership(list(partition_set(outcome.written, context.collections)))
-        controller.send_metadata(list(proposals))
-        return AlterPartitionResponse(Error.NONE, results)
+        asked = list({proposal.partition: proposal for proposal in request.proposals}.values())
+        proposals = Proposals.of_one(request.broker_id, request.broker_epoch, asked)
+        altered = await self.process_many(proposals)
+        return AlterPartitionResponse(Error.NONE, altered.by_partition(proposals.partitions))
+
+    async def process_many(self, proposals: Proposals) -> AlteredPartitions:
+        """As `process`, of many leaders."""
+        controller, context = self._controller, self._controller.context
+        rows = context.table.find_all(proposals.partitions)
+        errors, stands = self._judge(rows, proposals)
+        states = context.table.states(np.maximum(rows, 0)) if len(context.table) else no_states(len(rows), 1)
+        accepted = np.flatnonzero((errors == 0) & ~stands)
+        for _ in range(2):  # the maps of what is asked, and of what is accepted
+            accepted = accepted[map_order(context.orders.hashes(rows[accepted]), context.scala)]
+        after = States(
+            leader=proposals.leader[accepted],
+            leader_epoch=proposals.leader_epoch[accepted],
+            isr=proposals.isr[accepted],
+            controller_epoch=np.full(len(accepted), context.epoch, dtype=np.int32),
+            version=proposals.version[accepted] + np.int32(1),
+            recovering=proposals.recovering[accepted],
+        )
+        codes = await controller.client.write_states(context.partitions(rows[accepted]), after, context.epoch_version)
+        errors[accepted] = np.where(codes == Code.BAD_VERSION, _OUTRUN, np.where(codes == Code.OK, 0, _FAILED))
+        width = max(states.isr.shape[1], after.isr.shape[1])
+        states = states._replace(isr=widen(states.isr, width))
+        states.put(accepted, after._replace(isr=widen(after.isr, width)))
+        await controller.refresh_leadership(context.orders.in_set(rows[accepted[codes == Code.OK]]))
+        controller.send_metadata_of_rows(rows[rows >= 0])
+        return AlteredPartitions(Error.NONE, errors, states)
 
     async def process_notifications(self) -> None:
         """The children of `/isr_change_notification` changed; they go, also where one cannot be used."""
@@ -80,37 +104,35 @@ class IsrChanges:
     async def _take_up(self, changed: list[TopicPartition]) -> None:
         controller, client = self._controller, self._controller.client
         if changed:
-            await controller.refresh_leadership(changed)
+            await controller.refresh_leadership(controller.context.rows_of(changed))
             controller.send_metadata(changed)
         if client.version.isr_by_controller:  # else a watch on the state completes them (§2.11)
             for partition in [p for p in changed if p in controller.context.being_reassigned]:
                 await controller.reassignments.maybe_complete(partition)
 
-    def _judge(self, broker: int, proposal: IsrProposal) -> LeaderAndIsr | Error:
-        """An error, the present state where it is what is asked for, or the state to write."""
-        context = self._controller.context
-        present = context.leadership(proposal.partition)
-        if present is None:
-            return Error.UNKNOWN_TOPIC_OR_PARTITION
-        strict = self._controller.client.version.judges_isr
-        if strict and (proposal.version > present.version or proposal.leader_epoch > present.leader_epoch):
-            return Error.NOT_CONTROLLER
-        if proposal.leader_epoch < present.leader_epoch:
-            return Error.FENCED_LEADER_EPOCH
-        wanted = (broker, proposal.isr, proposal.recovering)
-        if wanted == (present.leader, present.isr, present.recovering):
-            return present
-        if strict and proposal.version < present.version:
-            return Error.INVALID_UPDATE_VERSION
-        if proposal.recovering and (len(proposal.isr) > 1 or not present.recovering):
-            return Error.INVALID_REQUEST
-        if strict and not all(context.is_live(member) for member in proposal.isr):
-            return Error.INELIGIBLE_REPLICA
-        return LeaderAndIsr(
-            leader=broker,
-            leader_epoch=proposal.leader_epoch,
-            isr=proposal.isr,
-            controller_epoch=context.epoch,
-            version=proposal.version + 1,
-            recovering=proposal.recovering,
+    def _judge(self, rows: IntArray, asked: Proposals) -> tuple[NDArray[np.int8], BoolArray]:
+        """An error of each, 0 for none, and whether what is asked for is the state that stands."""
+        context, strict = self._controller.context, self._controller.client.version.judges_isr
+        present = context.table.states(np.maximum(rows, 0)) if len(context.table) else no_states(len(rows), 1)
+        known = (rows >= 0) & (present.version >= 0)
+        width = max(asked.isr.shape[1], present.isr.shape[1])
+        same_isr = ~any_of(widen(asked.isr, width) != widen(present.isr, width))
+        stands = same_isr & (asked.leader == present.leader) & (asked.recovering == present.recovering)
+        stands &= known
+        ahead = (asked.version > present.version) | (asked.leader_epoch > present.leader_epoch)
+        registered = np.full(len(rows), -1, dtype=np.int64)
+        for broker in np.unique(asked.leader).tolist():
+            live = context.brokers.get(broker)
+            registered[asked.leader == broker] = np.iinfo(np.int64).min if live is None else live.epoch
+        checks = (
+            (registered != asked.broker_epoch, Error.STALE_BROKER_EPOCH),
+            (~known, Error.UNKNOWN_TOPIC_OR_PARTITION),
+            (ahead & strict, Error.NOT_CONTROLLER),
+            (asked.leader_epoch < present.leader_epoch, Error.FENCED_LEADER_EPOCH),
+            (stands, Error.NONE),
+            ((asked.version < present.version) & strict, Error.INVALID_UPDATE_VERSION),
+            (asked.recovering & ((sizes(asked.isr) > 1) | ~present.recovering), Error.INVALID_REQUEST),
+            (any_of((asked.isr != NONE) & ~among(asked.isr, context.live_mask())) & strict, Error.INELIGIBLE_REPLICA),
         )
+        errors = np.select([check for check, _ in checks], [np.int8(CODE_OF[error]) for _, error in checks], np.int8(0))
+        return errors.astype(np.int8), stands

@@ -10,23 +10,23 @@ Rules of the module (ControllerChannelManager, ControllerBrokerRequestBatch):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from simzk.kafka.protocol import (
-    ControlResponse,
-    LeaderAndIsrRequest,
-    PartitionUpdate,
-    ReplicaStop,
-    StopReplicaRequest,
-    UpdateMetadataRequest,
-)
+import numpy as np
+
+from simzk.kafka.controller.state_columns import grouped
+from simzk.kafka.partition_updates import Orders, PartitionUpdates, ReplicaStops
+from simzk.kafka.protocol import ControlResponse, LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from simzk.kafka.rpc import Connections, Disconnected
-from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
+from simzk.partitions.arrays import any_of, contained, count_of
 from simzk.simulation import Process, Queue, Task
 
 if TYPE_CHECKING:
+    from simzk.kafka.broker.light_replicas import LightReplicas
     from simzk.kafka.controller.context import ControllerContext
+    from simzk.kafka.topic_partition import TopicPartition
+    from simzk.partitions.arrays import BoolArray, IntArray
 
 RETRY_PAUSE_US = 100_000
 DELETED = -2
@@ -80,6 +80,7 @@ class BrokerRequests:
         connections: the way to the brokers.
         context: what the controller knows.
         order_us: what it costs the controller to name a partition to a broker.
+        light: the brokers' replicas, where all brokers are told as one.
     """
 
     def __init__(
@@ -90,7 +91,9 @@ class BrokerRequests:
         context: ControllerContext,
         *,
         order_us: int = 0,
+        light: LightReplicas | None = None,
     ) -> None:
+        self._light = light
         self._order_us = order_us
         self._orders = 0
         self._controller_id = controller_id
@@ -98,9 +101,9 @@ class BrokerRequests:
         self._connections = connections
         self._context = context
         self._channels: dict[int, Channel] = {}
-        self._leaders: dict[int, dict[TopicPartition, bool]] = {}
-        self._metadata: dict[int, dict[TopicPartition, None]] = {}
-        self._stops: dict[int, dict[TopicPartition, bool]] = {}
+        self._leaders: list[tuple[IntArray, IntArray, bool]] = []
+        self._metadata: list[tuple[Sequence[int], IntArray]] = []
+        self._stops: dict[int, list[tuple[IntArray, bool]]] = {}
         self.on_deletion_response: Callable[[int, Sequence[TopicPartition], ControlResponse], None] | None = None
         self.on_leaders_response: Callable[[int, ControlResponse], None] | None = None
 
@@ -123,6 +126,11 @@ class BrokerRequests:
             self.remove_broker(broker)
         self.new_batch()
 
+    @property
+    def tells_as_one(self) -> bool:
+        """Whether all brokers are told in one message, so that the order in it is of no consequence."""
+        return self._light is not None
+
     # -- a batch
 
     def new_batch(self) -> None:
@@ -131,31 +139,61 @@ class BrokerRequests:
         self._metadata.clear()
         self._stops.clear()
 
-    def add_leader_and_isr(self, brokers: Iterable[int], partition: TopicPartition, *, is_new: bool = False) -> None:
-        """Tell replicas who leads; and everybody, too."""
-        for broker in brokers:
-            if broker >= 0:
-                told = self._leaders.setdefault(broker, {})
-                told[partition] = is_new or told.get(partition, False)
-        self.add_metadata(sorted(self._context.brokers), [partition])
+    def add_leaders(self, rows: IntArray, recipients: IntArray, *, is_new: bool = False) -> None:
+        """Tell replicas who leads partitions; and everybody, too.
 
-    def add_metadata(self, brokers: Iterable[int], partitions: Iterable[TopicPartition]) -> None:
+        Args:
+            rows: int32[k] of the controller's table.
+            recipients: int32[k, v], the brokers to tell of each, padded.
+            is_new: whether the replicas are new.
+        """
+        if len(rows):
+            self._leaders.append((rows, recipients, is_new))
+            self.add_metadata(sorted(self._context.brokers), rows)
+
+    def add_leaders_on(self, broker: int, rows: IntArray, *, is_new: bool = False) -> None:
+        """Tell one broker who leads partitions; and everybody, too."""
+        self.add_leaders(rows, np.full((len(rows), 1), broker, dtype=np.int32), is_new=is_new)
+
+    def add_metadata(self, brokers: Sequence[int], rows: IntArray) -> None:
         """Tell brokers of some partitions; of none to tell them of the live brokers only."""
-        named = list(partitions)
-        for broker in brokers:
-            self._metadata.setdefault(broker, {}).update(dict.fromkeys(named))
+        self._metadata.append((brokers, rows))
 
-    def add_stop(self, broker: int, partition: TopicPartition, *, delete: bool) -> None:
-        """Stop a replica; a later call for the same one may add that its log goes."""
-        stops = self._stops.setdefault(broker, {})
-        stops[partition] = delete or stops.get(partition, False)
+    def add_stops(self, broker: int, rows: IntArray, *, delete: bool) -> None:
+        """Stop replicas; a later call for the same ones may add that their logs go."""
+        if len(rows):
+            self._stops.setdefault(broker, []).append((rows, delete))
+
+    def add_metadata_of_all(self, brokers: Sequence[int]) -> None:
+        """Tell brokers of all partitions that have a state."""
+        if self._light is None:  # else nobody keeps more than who lives
+            rows = self._context.all_rows()
+            self.add_metadata(brokers, rows[self._context.table.version[rows] >= 0])
+        else:
+            self.add_metadata(brokers, np.empty(0, dtype=np.int32))
 
     def send(self) -> None:
         """Send the batch to those that can be reached."""
-        self._send_leaders()
-        self._send_metadata()
-        self._send_stops()
+        if self._light is None:
+            self._send_leaders()
+            self._send_metadata()
+            self._send_stops()
+        else:
+            self._send_as_one(self._light)
         self.new_batch()
+
+    def _send_as_one(self, light: LightReplicas) -> None:
+        """All that can be told as one; others, and who is to delete logs, by themselves."""
+        context, source = self._context, self._process.name
+        apart = light.deaf(source, context.brokers)
+        parts = [self._part(rows, recipients, apart) for rows, recipients, _ in self._leaders]
+        stops = {broker: self._stops_of(parts) for broker, parts in self._stops.items() if broker in context.brokers}
+        epochs = {broker: live.epoch for broker, live in context.brokers.items() if broker not in apart}
+        orders = Orders(self._controller_id, context.epoch, epochs, context.racks(), parts, stops)
+        light.send(source, orders)
+        for broker, told_to_stop in stops.items():
+            if broker in apart or told_to_stop.delete.any():
+                self._put_stops(broker, told_to_stop)
 
     async def spend(self) -> None:
         """Take the time that the orders given since the last call cost."""
@@ -164,16 +202,34 @@ class BrokerRequests:
             await self._process.sleep(orders * self._order_us)
 
     def _send_leaders(self) -> None:
-        for broker, partitions in self._leaders.items():
-            updates = tuple(
-                update
-                for partition, is_new in partitions.items()
-                if (update := self._update(partition, is_new)) is not None
-            )
+        if not self._leaders:
+            return
+        rows, brokers, is_new = map(np.concatenate, zip(*map(_flat, self._leaders), strict=True))
+        for broker, places in grouped(np.arange(len(rows), dtype=np.int32), brokers):
             if broker in self._context.brokers:
-                self._orders += len(updates)
-                request = LeaderAndIsrRequest(*self._header(broker), updates)
-                self._put(broker, request, self._leaders_callback(broker))
+                self._orders += self._put_leaders(broker, *_once(rows[places], is_new[places]))
+
+    def _part(self, rows: IntArray, recipients: IntArray, apart: set[int]) -> tuple[PartitionUpdates, BoolArray]:
+        """Updates of distinct partitions, and which assigned replicas are told; who is apart is told by itself."""
+        self._orders += len(rows)
+        updates = self._updates(rows, np.zeros(len(rows), dtype=np.bool_))
+        recipients = recipients[self._context.table.version[rows] >= 0]
+        told = contained(updates.replicas, recipients)
+        if apart:
+            away = np.isin(updates.replicas, list(apart))
+            for broker in sorted(apart):
+                named = np.flatnonzero(any_of(told & (updates.replicas == broker)))
+                if len(named):
+                    self._put_leaders(broker, rows[named], np.zeros(len(named), dtype=np.bool_))
+            told &= ~away
+        return updates, told
+
+    def _put_leaders(self, broker: int, rows: IntArray, is_new: BoolArray) -> int:
+        """A LeaderAndIsr of distinct partitions to one broker; of how many it tells."""
+        updates = self._updates(rows, is_new)
+        request = LeaderAndIsrRequest(*self._header(broker), updates)
+        self._put(broker, request, self._leaders_callback(broker))
+        return len(updates)
 
     def _leaders_callback(self, broker: int) -> OnResponse:
         def on_response(response: ControlResponse) -> None:
@@ -184,25 +240,34 @@ class BrokerRequests:
 
     def _send_metadata(self) -> None:
         live = self._context.racks()
-        for broker, partitions in self._metadata.items():
+        told: dict[int, list[int]] = {}
+        for place, (brokers, _) in enumerate(self._metadata):
+            for broker in brokers:
+                told.setdefault(broker, []).append(place)
+        made: dict[tuple[int, ...], PartitionUpdates] = {}
+        for broker, places in told.items():
             if broker not in self._context.brokers:
                 continue
-            updates = tuple(
-                update for partition in partitions if (update := self._update(partition, False)) is not None
-            )
+            updates = made.get(tuple(places))
+            if updates is None:
+                rows = np.concatenate([self._metadata[place][1] for place in places])
+                updates = made[tuple(places)] = self._updates(*_once(rows, np.zeros(len(rows), dtype=np.bool_)))
             self._put(broker, UpdateMetadataRequest(*self._header(broker), updates, live), None)
 
     def _send_stops(self) -> None:
-        for broker, partitions in self._stops.items():
-            if broker not in self._context.brokers:
-                continue
-            stops = tuple(
-                ReplicaStop(partition, delete, self._epoch_to_stop_with(partition))
-                for partition, delete in partitions.items()
-            )
-            deleted = [stop.partition for stop in stops if stop.delete]
-            request = StopReplicaRequest(*self._header(broker), stops)
-            self._put(broker, request, self._deletion_callback(broker, deleted) if deleted else None)
+        for broker, parts in self._stops.items():
+            if broker in self._context.brokers:
+                self._put_stops(broker, self._stops_of(parts))
+
+    def _stops_of(self, parts: list[tuple[IntArray, bool]]) -> ReplicaStops:
+        deletes = np.concatenate([np.full(len(rows), delete) for rows, delete in parts])
+        rows, delete = _once(np.concatenate([rows for rows, _ in parts]), deletes)
+        return ReplicaStops(self._context.partitions(rows), delete, self._epochs_to_stop_with(rows))
+
+    def _put_stops(self, broker: int, stops: ReplicaStops) -> None:
+        request = StopReplicaRequest(*self._header(broker), stops)
+        deleted = [stop.partition for stop in stops if stop.delete] if stops.delete.any() else []
+        self._put(broker, request, self._deletion_callback(broker, deleted) if deleted else None)
 
     def _deletion_callback(self, broker: int, deleted: Sequence[TopicPartition]) -> OnResponse:
         def on_response(response: ControlResponse) -> None:
@@ -219,16 +284,36 @@ class BrokerRequests:
     def _header(self, broker: int) -> tuple[int, int, int]:
         return self._controller_id, self._context.epoch, self._context.brokers[broker].epoch
 
-    def _update(self, partition: TopicPartition, is_new: bool) -> PartitionUpdate | None:
-        state = self._context.leadership(partition)
-        if state is None:
-            return None
-        if partition.topic in self._context.to_be_deleted:
-            state = LeaderAndIsr(DELETED, state.leader_epoch, state.isr, state.controller_epoch, state.version)
-        return PartitionUpdate(partition, state, self._context.assignment(partition), is_new)
+    def _updates(self, rows: IntArray, is_new: BoolArray) -> PartitionUpdates:
+        """What is told of partitions: nothing of one that has no state, of one that is being deleted just that."""
+        context = self._context
+        known = context.table.version[rows] >= 0
+        rows = rows[known]
+        updates = PartitionUpdates.of_table(context.table, rows, is_new[known])
+        if context.to_be_deleted:
+            updates.states.leader[context.of_topics(rows, context.to_be_deleted)] = DELETED
+        return updates
 
-    def _epoch_to_stop_with(self, partition: TopicPartition) -> int:
-        if partition.topic in self._context.to_be_deleted:
-            return DELETED
-        state = self._context.leadership(partition)
-        return DELETED if state is None else state.leader_epoch
+    def _epochs_to_stop_with(self, rows: IntArray) -> IntArray:
+        context = self._context
+        deleted = context.of_topics(rows, context.to_be_deleted) | (context.table.version[rows] < 0)
+        return np.where(deleted, np.int32(DELETED), context.table.leader_epoch[rows])
+
+
+def _flat(told: tuple[IntArray, IntArray, bool]) -> tuple[IntArray, IntArray, BoolArray]:
+    """One replica a place: rows, brokers, whether they are new."""
+    rows, recipients, is_new = told
+    named = recipients >= 0
+    flat_rows = np.repeat(rows, count_of(named))
+    return flat_rows, recipients[named], np.full(len(flat_rows), is_new)
+
+
+def _once(rows: IntArray, marked: BoolArray) -> tuple[IntArray, BoolArray]:
+    """Each row once, in the order in which it first comes, marked where any of the same is."""
+    distinct, first, inverse = np.unique(rows, return_index=True, return_inverse=True)
+    if len(distinct) == len(rows):
+        return rows, marked
+    either = np.zeros(len(distinct), dtype=np.bool_)
+    np.logical_or.at(either, inverse, marked)
+    order = np.argsort(first)
+    return distinct[order], either[order]

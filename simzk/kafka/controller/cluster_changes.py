@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from simzk.kafka.controller.controller import KafkaController
+    from simzk.partitions.arrays import IntArray
 
 
 class ClusterChanges:
@@ -85,7 +86,7 @@ class ClusterChanges:
         known = context.brokers.get(broker)
         if found is not None and known is not None and found[0] != known.registration:
             context.brokers[broker] = LiveBroker(found[0], known.epoch)
-            controller.send_metadata([])
+            controller.send_metadata()
 
     async def _start_brokers(self, brokers: list[int]) -> None:
         controller, context = self._controller, self._controller.context
@@ -96,16 +97,14 @@ class ClusterChanges:
         for broker in brokers:
             context.on_failed_dirs.pop(broker, None)
         existing = [broker for broker in sorted(context.brokers) if broker not in brokers]
-        controller.send_metadata([], existing)
-        with_leaders = [p for p in context.all_partitions() if context.leadership(p) is not None]
-        controller.send_metadata(with_leaders, brokers)
-        replicas = context.replicas_on(brokers)
-        await controller.replicas.handle(list(replicas), ReplicaState.ONLINE)
+        controller.send_metadata_to(existing)
+        controller.send_metadata_to(brokers, of_all=True)
+        rows, holders = context.replicas_on(brokers)
+        await controller.replicas.handle_rows(rows, holders, ReplicaState.ONLINE)
         await controller.partitions.trigger_online()
         await controller.reassignments.resume(lambda target: any(broker in target for broker in brokers))
-        to_delete = dict.fromkeys(
-            r.topic_partition.topic for r in replicas if r.topic_partition.topic in context.to_be_deleted
-        )
+        deleted = rows[context.of_topics(rows, context.to_be_deleted)]
+        to_delete = dict.fromkeys(partition.topic for partition in context.names(deleted))
         if to_delete:
             await controller.deletion.resume_topics(to_delete)
         for path in self.watch_brokers(brokers):
@@ -116,23 +115,34 @@ class ClusterChanges:
         for broker in brokers:
             context.shutting_down.pop(broker, None)
             context.on_failed_dirs.pop(broker, None)
-        await self.replicas_offline(context.replicas_on(brokers))
+        await self.replicas_offline(*context.replicas_on(brokers))
         for broker in brokers:
             if broker not in context.brokers:
                 controller.session.data_handlers.pop(paths.broker(broker), None)
 
-    async def replicas_offline(self, replicas: ScalaSet[PartitionAndReplica]) -> None:
-        """Replicas went offline, with their brokers or their log directories: leaders first, then the ISRs."""
+    async def replicas_offline(self, rows: IntArray, brokers: IntArray) -> None:
+        """Replicas went offline, with their brokers or their log directories: leaders first, then the ISRs.
+
+        Args:
+            rows: int32[k], in the order of a set of replicas.
+            brokers: int32[k], whose replica of each.
+        """
         controller, context = self._controller, self._controller.context
-        to_delete = replicas.filter(lambda replica: replica.topic_partition.topic in context.to_be_deleted)
-        others = replicas.filter(lambda replica: replica.topic_partition.topic not in context.to_be_deleted)
-        leaderless = context.partitions_with_offline_leader()
-        await controller.partitions.handle(leaderless, PartitionState.OFFLINE)
+        deleted = context.of_topics(rows, context.to_be_deleted)
+        to_delete = [
+            PartitionAndReplica(partition, broker)
+            for partition, broker in zip(context.names(rows[deleted]), brokers[deleted].tolist(), strict=True)
+        ]
+        # What was filtered is still a hash set, if it was one.
+        others, holders = rows[~deleted], brokers[~deleted]
+        order = context.orders.of_replicas(others, holders, hashed=len(rows) > SMALL)
+        leaderless = context.rows_with_offline_leader()
+        await controller.partitions.handle_rows(leaderless, PartitionState.OFFLINE)
         await controller.partitions.trigger_online()
-        await controller.replicas.handle(list(others), ReplicaState.OFFLINE)
-        await controller.deletion.fail_replicas(list(to_delete))
-        if not leaderless:
-            controller.send_metadata([])
+        await controller.replicas.handle_rows(others[order], holders[order], ReplicaState.OFFLINE)
+        await controller.deletion.fail_replicas(to_delete)
+        if not len(leaderless):
+            controller.send_metadata()
 
     # -- topics
 
@@ -179,6 +189,8 @@ class ClusterChanges:
                 topic_id = controller.new_topic_id()
                 await controller.client.write_topic(name, topic._replace(topic_id=topic_id), context.epoch_version)
             context.topic_ids[name] = topic_id
+            if context.add_topic(name, topic.partitions):
+                continue
             for number, assignment in topic.partitions.items():
                 partition = TopicPartition(name, number)
                 if context.set_assignment(partition, assignment) and assignment.being_reassigned:

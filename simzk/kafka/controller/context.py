@@ -1,23 +1,22 @@
 """What a controller knows of the cluster: live brokers, assignments, leaders, states; a cache of ZooKeeper.
 
 Rules of the module (ControllerContext; docs/reference/kafka.md §2.3):
-  - assignments and leaders stand in a `PartitionTable`; states of partitions and replicas in dictionaries beside it;
+  - assignments and leaders stand in a `PartitionTable`, states of partitions and replicas in columns beside it; many
+    partitions are rows of it, int32[k], one is a `TopicPartition`;
   - a broker that is shutting down is not live, though registered;
-  - sets of partitions are handed out in the order in which Kafka's collections iterate.
+  - partitions are handed out in the order in which Kafka's collections iterate.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from simzk.errors import LayoutError
-from simzk.kafka.controller.scala_set import (
-    ScalaSet,
-    mutable_partitions,
-    mutable_replicas,
-    partition_set,
-    replica_set,
-)
+from simzk.kafka.controller.map_order import MapOrder
+from simzk.kafka.controller.scala_set import ScalaSet, partition_set, replica_set
+from simzk.kafka.controller.state_columns import PartitionStates, ReplicaStates
 from simzk.kafka.topic_partition import (
     Collections,
     LeaderAndIsr,
@@ -25,16 +24,19 @@ from simzk.kafka.topic_partition import (
     ReplicaAssignment,
     TopicPartition,
 )
-from simzk.partitions.arrays import BoolArray, IntArray, broker_mask, pack
-from simzk.partitions.scala_order import SMALL, Scala, mutable_order
+from simzk.partitions.arrays import BoolArray, IntArray, among, broker_mask, pack
+from simzk.partitions.elections import live_members
+from simzk.partitions.scala_order import SMALL, Scala
 from simzk.partitions.table import PartitionTable
 from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from simzk.kafka.columnar.topic_batches import Assigned
     from simzk.kafka.controller.states import PartitionState, ReplicaState
     from simzk.kafka.schemas.broker_registration import BrokerRegistration
+    from simzk.partitions.names import Partitions
 
 
 class LiveBroker(NamedTuple):
@@ -67,8 +69,9 @@ class ControllerContext:
         self.on_failed_dirs: dict[int, dict[TopicPartition, None]] = {}
         self.topic_ids: dict[str, str | None] = {}
         self.table = PartitionTable()
-        self.partition_states: dict[TopicPartition, PartitionState] = {}
-        self.replica_states: dict[PartitionAndReplica, ReplicaState] = {}
+        self.orders = MapOrder(self.table, self.collections, flat=self._flat)
+        self.partition_states = PartitionStates(self.table)
+        self.replica_states = ReplicaStates(self.table)
         self.odd: dict[TopicPartition, tuple[int, ...]] = {}
         self.being_reassigned: dict[TopicPartition, tuple[int, ...]] = {}
         self.to_be_deleted: dict[str, None] = {}
@@ -86,11 +89,11 @@ class ControllerContext:
         """Whether a broker is live and its replica of a partition not in a log directory that failed."""
         return self.is_live(broker) and partition not in self.on_failed_dirs.get(broker, {})
 
-    def on_offline_dirs(self, partitions: Sequence[TopicPartition]) -> IntArray | None:
+    def on_offline_dirs(self, rows: IntArray) -> IntArray | None:
         """The replicas of partitions in log directories that failed, int32[k, v]; None where there are none."""
-        if not self.on_failed_dirs:
+        if not any(self.on_failed_dirs.values()):
             return None
-        return pack([[b for b, offline in self.on_failed_dirs.items() if p in offline] for p in partitions])
+        return pack([[b for b, offline in self.on_failed_dirs.items() if p in offline] for p in self.names(rows)])
 
     def live_ids(self) -> list[int]:
         """The live brokers, ascending."""
@@ -111,6 +114,27 @@ class ControllerContext:
     def racks(self) -> dict[int, str | None]:
         """The registered brokers and their racks."""
         return {broker: live.registration.rack for broker, live in sorted(self.brokers.items())}
+
+    # -- rows
+
+    def names(self, rows: IntArray) -> list[TopicPartition]:
+        """The partitions of some rows."""
+        return [TopicPartition(*name) for name in self.table.partitions(rows).names()]
+
+    def rows_of(self, partitions: Iterable[TopicPartition]) -> IntArray:
+        """The rows of partitions, those that are not known left out."""
+        found = [self.table.find(*partition) for partition in partitions]
+        return np.array([row for row in found if row is not None], dtype=np.int32)
+
+    def partitions(self, rows: IntArray) -> Partitions:
+        """The partitions of some rows as requests name them."""
+        return self.table.partitions(rows)
+
+    def of_topics(self, rows: IntArray, topics: Iterable[str]) -> BoolArray:
+        """Which of the rows are of some topics."""
+        numbers = [self.table.topic_number(topic) for topic in topics]
+        found: BoolArray = np.isin(self.table.topic.take(rows), numbers) if numbers else np.zeros(len(rows), np.bool_)
+        return found
 
     # -- topics and partitions
 
@@ -148,10 +172,36 @@ class ControllerContext:
             if partition not in self.table:
                 self.table.add(partition.topic, {partition.partition: assignment.replicas})
             if partition in self.table and self.assignment(partition) != assignment:
-                self.table.set_assignment(self.table.row(*partition), *assignment)
+                row = self.table.row(*partition)
+                states = self.replica_states.taken_of(row)
+                try:
+                    self.table.set_assignment(row, *assignment)
+                finally:
+                    self.replica_states.put_back(row, states)
         except LayoutError:
             return False
         return True
+
+    def add_topic(self, topic: str, assignments: Mapping[int, ReplicaAssignment]) -> bool:
+        """Note who holds the partitions of a topic that has none yet; false, and nothing noted, where one cannot be."""
+        if topic in self.table.topics or any(one.being_reassigned for one in assignments.values()):
+            return False
+        if self.scala == "2.13":  # no order depends on that of a text, and rows in turn are found at once
+            assignments = dict(sorted(assignments.items()))
+        lists = [one.replicas for one in assignments.values()]
+        if not lists or not all(lists) or any(len(set(replicas)) < len(replicas) for replicas in lists):
+            return False
+        try:
+            self.table.add(topic, {number: one.replicas for number, one in assignments.items()})
+        except LayoutError:
+            return False
+        return True
+
+    def add_topics(self, assigned: Assigned) -> None:
+        """Note who holds the partitions of topics that are new here and are not being reassigned."""
+        self.topic_ids.update(assigned.ids)
+        partitions = assigned.partitions
+        self.table.extend(partitions.topics, partitions.topic, partitions.partition, assigned.replicas)
 
     def written(self, topic: str) -> dict[int, ReplicaAssignment]:
         """A topic's assignment as it stands in the znode."""
@@ -163,11 +213,11 @@ class ControllerContext:
 
     def _forget(self, partition: TopicPartition) -> None:
         self.being_reassigned.pop(partition, None)
-        self.partition_states.pop(partition, None)
-        for broker in self.assignment(partition).replicas:
-            self.replica_states.pop(PartitionAndReplica(partition, broker), None)
-        if partition in self.table:
-            self.table.remove([self.table.row(*partition)])
+        row = self.table.find(*partition)
+        if row is not None:
+            self.partition_states.forget(row)
+            self.replica_states.taken_of(row)
+            self.table.remove([row])
 
     def leadership(self, partition: TopicPartition) -> LeaderAndIsr | None:
         """The state of a partition as last read or written; None where it has none."""
@@ -184,22 +234,25 @@ class ControllerContext:
         """The partitions of a topic."""
         return partition_set(self.mutable_partitions_of(topic), self.collections)
 
-    def all_partitions(self) -> ScalaSet[TopicPartition]:
+    def all_partitions(self) -> list[TopicPartition]:
         """All partitions."""
-        return partition_set(self.in_map_order(), self.collections)
+        return self.names(self.all_rows())
 
-    def partitions_on(self, broker: int) -> ScalaSet[TopicPartition]:
-        """The partitions with a replica on a broker."""
-        return partition_set(self.in_map_order(only_on=broker), self.collections)
+    def all_rows(self) -> IntArray:
+        """All partitions, as an immutable set of them."""
+        return self.orders.everything_in_set()
 
-    def replicas_on(self, brokers: Iterable[int]) -> ScalaSet[PartitionAndReplica]:
-        """The replicas on some brokers."""
-        found = [
-            PartitionAndReplica(partition, broker)
-            for broker in brokers
-            for partition in self.in_map_order(only_on=broker)
-        ]
-        return replica_set(found, self.collections)
+    def rows_on(self, broker: int) -> IntArray:
+        """The partitions with a replica on a broker, as an immutable set of them."""
+        return self.orders.in_set(self.orders.on(broker))
+
+    def replicas_on(self, brokers: Iterable[int]) -> tuple[IntArray, IntArray]:
+        """The replicas on some brokers, as an immutable set of them: rows, and brokers."""
+        found = [(self.orders.on(broker), broker) for broker in brokers]
+        rows = np.concatenate([np.empty(0, dtype=np.int32), *(rows for rows, _ in found)])
+        held = np.repeat(np.array([b for _, b in found], dtype=np.int32), [len(rows) for rows, _ in found])
+        order = self.orders.of_replicas(rows, held)
+        return rows[order], held[order]
 
     def replicas_of(self, partitions: Iterable[TopicPartition]) -> list[PartitionAndReplica]:
         """The replicas of some partitions, partition by partition."""
@@ -212,29 +265,30 @@ class ControllerContext:
         found = [PartitionAndReplica(p, broker) for p in partitions for broker in self.assignment(p).replicas]
         return replica_set(found, self.collections)
 
-    def online_and_offline_replicas(self) -> tuple[list[PartitionAndReplica], list[PartitionAndReplica]]:
-        """All replicas, those that are online and the others."""
-        found: tuple[list[PartitionAndReplica], list[PartitionAndReplica]] = ([], [])
-        for partition in self.in_map_order():
-            for broker in self.assignment(partition).replicas:
-                found[0 if self.is_online(broker, partition) else 1].append(PartitionAndReplica(partition, broker))
-        return mutable_replicas(found[0], self.collections), mutable_replicas(found[1], self.collections)
+    def online_replicas(self) -> BoolArray:
+        """Which replicas are online: bool[n, w], by row and place."""
+        online = live_members(self.table.replicas, self.live_mask())
+        for broker, partitions in self.on_failed_dirs.items():
+            rows = self.rows_of(partitions)
+            online[rows] &= self.table.replicas[rows] != broker
+        return online
 
-    def partitions_with_offline_leader(self) -> list[TopicPartition]:
-        """The partitions whose leader is not online, topics that are to be deleted left out."""
-        return [
-            partition
-            for partition in self.in_map_order()
-            if partition.topic not in self.to_be_deleted
-            and (state := self.leadership(partition)) is not None
-            and not self.is_online(state.leader, partition)
-        ]
+    def rows_with_offline_leader(self, *, deleted_too: bool = False) -> IntArray:
+        """The partitions whose leader is not online, as the map of all; without topics that are to be deleted."""
+        table = self.table
+        led: BoolArray = among(table.leader, self.live_mask())
+        for broker, partitions in self.on_failed_dirs.items():
+            rows = self.rows_of(partitions)
+            led[rows] &= table.leader[rows] != broker
+        rows = np.flatnonzero(~led & (table.version >= 0)).astype(np.int32)
+        if self.to_be_deleted and not deleted_too:
+            rows = rows[~self.of_topics(rows, self.to_be_deleted)]
+        return self.orders.some_of_everything(rows)
 
-    def partitions_in(self, *wanted: PartitionState, hashed: bool = False) -> ScalaSet[TopicPartition]:
+    def rows_in(self, *wanted: PartitionState, hashed: bool = False) -> IntArray:
         """The partitions in some states; `hashed` where they come from an immutable map of all (of more than four)."""
-        found = [partition for partition, state in self.partition_states.items() if state in wanted]
         hashed = hashed and len(self.partition_states) > SMALL
-        return partition_set(mutable_partitions(found, self.collections), self.collections, hashed=hashed)
+        return self.orders.in_set(self.orders.in_map(self.partition_states.rows_in(*wanted)), hashed=hashed)
 
     def replicas_in(self, topic: str, state: ReplicaState) -> ScalaSet[PartitionAndReplica]:
         """The replicas of a topic that are in a state."""
@@ -254,6 +308,7 @@ class ControllerContext:
     def check(self) -> None:
         """Assert that what belongs together agrees."""
         self.table.check()
+        self.partition_states.check()
         assert self.shutting_down.keys() <= self.brokers.keys() or not self.brokers
         assert all(partition in self.table for partition in self.being_reassigned)
 
@@ -264,24 +319,4 @@ class ControllerContext:
 
     def mutable_partitions_of(self, topic: str) -> list[TopicPartition]:
         """The partitions of a topic as the map of them iterates."""
-        numbers = self.numbers_of(topic)
-        if self._flat:
-            return mutable_partitions([TopicPartition(topic, number) for number in numbers], self.collections)
-        return [TopicPartition(topic, number) for number in mutable_order(numbers, self.scala)]
-
-    def in_map_order(self, only_on: int | None = None) -> list[TopicPartition]:
-        """All partitions, or those with a replica on a broker, as Kafka's map of them iterates."""
-        rows = self.table.rows() if only_on is None else self.table.rows_with_replica(only_on)
-        if self._flat:
-            return mutable_partitions(
-                [TopicPartition(*self.table.name(row)) for row in rows.tolist()], self.collections
-            )
-        by_topic: dict[str, list[int]] = {}
-        for row in rows.tolist():
-            topic, number = self.table.name(row)
-            by_topic.setdefault(topic, []).append(number)
-        return [
-            TopicPartition(topic, number)
-            for topic in mutable_order(by_topic, self.scala)
-            for number in mutable_order(by_topic[topic], self.scala)
-        ]
+        return self.names(self.orders.of_topic(self.table.rows_of(topic)))

@@ -12,6 +12,8 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.controller.alter_partition import IsrChanges
@@ -25,20 +27,25 @@ from simzk.kafka.controller.partition_state_machine import PartitionStateMachine
 from simzk.kafka.controller.reassignment import Reassignments
 from simzk.kafka.controller.replica_state_machine import ReplicaStateMachine
 from simzk.kafka.controller.topic_deletion import TopicDeletion
+from simzk.kafka.many_znodes import ControllerMovedError, ZooKeeperRefused
 from simzk.kafka.schemas import feature
 from simzk.kafka.session import SessionExpiredError, ZooKeeperSession
-from simzk.kafka.zk_client import ANY_VERSION, UNCLEAN_KEY, ControllerMovedError, KafkaZooKeeperClient, ZooKeeperRefused
+from simzk.kafka.zk_client import ANY_VERSION, UNCLEAN_KEY, KafkaZooKeeperClient
 from simzk.simulation import Future, History, Process, Queue, Task, Timer
 from simzk.tuples import NamedTuple
 from simzk.zookeeper.replies import EventType
 from simzk.zookeeper.requests import Delete, SetData
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from simzk.kafka.broker.light_replicas import LightReplicas
     from simzk.kafka.broker_config import BrokerConfig
     from simzk.kafka.cost_model import CostModel
     from simzk.kafka.protocol import Error
     from simzk.kafka.rpc import Connections
     from simzk.kafka.topic_partition import TopicPartition
+    from simzk.partitions.arrays import IntArray
 
 Work = Callable[[], Coroutine[Future[Any], None, None]]
 
@@ -71,6 +78,7 @@ class KafkaController:
         asked at
             each election (which broker wins is chance in the real world, and an input here).
         cost_model: how long its work takes; None where it costs nothing.
+        light: the replicas of all brokers, where they stand in one table.
     """
 
     def __init__(
@@ -87,6 +95,7 @@ class KafkaController:
         new_topic_id: Callable[[], str],
         election_delay_us: Callable[[], int],
         cost_model: CostModel | None = None,
+        light: LightReplicas | None = None,
     ) -> None:
         self.broker_id = broker_id
         self.process = process
@@ -98,7 +107,7 @@ class KafkaController:
         self.active_id: int | None = None
         self.context = ControllerContext(client.version.collections, flat=client.version.flat_assignments)
         order_us = 0 if cost_model is None else cost_model.order_us
-        self.requests = BrokerRequests(broker_id, process, connections, self.context, order_us=order_us)
+        self.requests = BrokerRequests(broker_id, process, connections, self.context, order_us=order_us, light=light)
         self.requests.on_deletion_response = self._on_deletion_response
         self.log_dirs = LogDirFailures(self)
         self.requests.on_leaders_response = self.log_dirs.on_response
@@ -180,17 +189,30 @@ class KafkaController:
 
     # -- what the parts use
 
-    def send_metadata(self, partitions: Sequence[TopicPartition], brokers: Sequence[int] | None = None) -> None:
-        """Tell brokers, all where none are named, who lives, and of some partitions."""
+    def send_metadata(self, partitions: Iterable[TopicPartition] = ()) -> None:
+        """Tell all brokers who lives, and of some partitions."""
+        self.send_metadata_of_rows(self.context.rows_of(partitions))
+
+    def send_metadata_of_rows(self, rows: IntArray) -> None:
+        """Tell all brokers who lives, and of some partitions."""
         self.requests.new_batch()
-        self.requests.add_metadata(sorted(self.context.brokers) if brokers is None else brokers, partitions)
+        self.requests.add_metadata(sorted(self.context.brokers), rows)
         self.requests.send()
 
-    async def refresh_leadership(self, partitions: Sequence[TopicPartition]) -> None:
+    def send_metadata_to(self, brokers: Sequence[int], *, of_all: bool = False) -> None:
+        """Tell some brokers who lives, and of all partitions or of none."""
+        self.requests.new_batch()
+        if of_all:
+            self.requests.add_metadata_of_all(brokers)
+        else:
+            self.requests.add_metadata(brokers, np.empty(0, dtype=np.int32))
+        self.requests.send()
+
+    async def refresh_leadership(self, rows: IntArray) -> None:
         """Read the states of partitions into the cache."""
-        for partition, state in (await self.client.states(partitions)).items():
-            if state is not None:
-                self.context.put_leadership(partition, state)
+        states = await self.client.states(self.context.partitions(rows))
+        there = np.flatnonzero(states.version >= 0)
+        self.context.table.apply(rows[there], states.at(there))
 
     # -- events
 
@@ -319,7 +341,7 @@ class KafkaController:
                 await client.delete_children(path, found, context.epoch_version)
         await self._initialise_context()
         await self.deletion.init()
-        self.send_metadata([])
+        self.send_metadata()
         await self.replicas.start()
         await self.partitions.start()
         await self.reassignments.initialise()
@@ -356,10 +378,13 @@ class KafkaController:
         context.brokers = {broker: LiveBroker(*found) for broker, found in (await client.brokers()).items()}
         names = await client.children(paths.TOPICS)
         self.cluster.watch_topics(names)
-        await self.cluster.note_topics(await client.topics(names))
+        texts, columns = await client.all_topics(names)
+        if columns is not None:
+            context.add_topics(columns)
+        await self.cluster.note_topics(texts)
         for path in self.cluster.watch_brokers(sorted(context.brokers)):
             await client.exists(path)
-        await self.refresh_leadership(list(context.all_partitions()))
+        await self.refresh_leadership(context.all_rows())
         await self.reassignments.load()
         for broker in sorted(context.brokers):
             self.requests.add_broker(broker)

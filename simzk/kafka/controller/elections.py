@@ -11,22 +11,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from simzk.kafka import paths
 from simzk.kafka.controller.partition_state_machine import Strategy
-from simzk.kafka.controller.scala_set import ScalaSet, partition_set, replicas_on
+from simzk.kafka.controller.scala_set import ScalaSet, partition_set
 from simzk.kafka.controller.states import PartitionState, ReplicaState
 from simzk.kafka.protocol import ControlledShutdownRequest, ControlledShutdownResponse, Error
 from simzk.kafka.schemas import admin
 from simzk.kafka.schemas.reading import NoJsonError
 from simzk.kafka.topic_partition import PartitionAndReplica, TopicPartition
 from simzk.kafka.zk_client import ANY_VERSION
-from simzk.partitions.scala_order import immutable_order, mutable_order, product_hash
+from simzk.partitions.arrays import any_of, count_of
+from simzk.partitions.scala_order import SMALL, immutable_order, mutable_order, product_hash
 from simzk.zookeeper.requests import Delete
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from simzk.kafka.controller.controller import KafkaController
+    from simzk.partitions.arrays import IntArray
 
 _FAILURE = {
     Strategy.PREFERRED: Error.PREFERRED_LEADER_NOT_AVAILABLE,
@@ -70,20 +74,21 @@ class LeaderElections:
         With `again` also of those that are led already as they should be.
         """
         context = self._controller.context
-        everything = context.all_partitions()
-        asked: ScalaSet[TopicPartition] = (
-            everything if partitions is None else partition_set(partitions, context.collections)
+        asked: ScalaSet[TopicPartition] = partition_set(
+            context.all_partitions() if partitions is None else partitions, context.collections
         )
         errors: dict[TopicPartition, Error] = {}
         for partition in asked:
-            if partition not in everything:
+            if not context.knows(partition):
                 errors[partition] = Error.UNKNOWN_TOPIC_OR_PARTITION
             elif partition.topic in context.to_be_deleted:
                 errors[partition] = Error.INVALID_TOPIC_EXCEPTION
             elif not again and not self._is_needed(partition, strategy):
                 errors[partition] = Error.ELECTION_NOT_NEEDED
         electable = list(asked.filter(lambda partition: partition not in errors))
-        elected = await self._controller.partitions.handle(electable, PartitionState.ONLINE, strategy)
+        elected = set(
+            context.names(await self._controller.partitions.handle(electable, PartitionState.ONLINE, strategy))
+        )
         for partition in electable:
             errors[partition] = Error.NONE if partition in elected else _FAILURE[strategy]
         return errors
@@ -91,20 +96,20 @@ class LeaderElections:
     async def rebalance(self) -> None:
         """The automatic rebalance of leaders."""
         controller, context = self._controller, self._controller.context
-        by_head: dict[int, list[TopicPartition]] = {}
-        for partition in context.all_partitions():
-            if partition.topic not in context.to_be_deleted:
-                by_head.setdefault(context.assignment(partition).replicas[0], []).append(partition)
-        version = controller.client.version
+        table, version = context.table, controller.client.version
         percentage = controller.config.integer("leader.imbalance.per.broker.percentage")
-        for broker, partitions in sorted(by_head.items()):
-            led = {p: s.leader for p in partitions if (s := context.leadership(p)) is not None}
-            astray = [partition for partition, leader in led.items() if leader != broker]
-            if len(astray) * 100 > percentage * len(partitions):
-                if context.being_reassigned and not version.rebalances_while_reassigning:
-                    continue
-                able = [partition for partition in astray if self._can_lead(broker, partition)]
-                await self.elect(able, Strategy.PREFERRED)
+        rows = context.all_rows()
+        rows = rows[~context.of_topics(rows, context.to_be_deleted)]
+        heads = table.replicas[rows, 0]
+        astray = (table.version[rows] >= 0) & (table.leader[rows] != heads)
+        held, strayed = np.bincount(heads), np.bincount(heads, astray).astype(np.int64)
+        for broker in np.flatnonzero(strayed * 100 > percentage * held).tolist():
+            if context.being_reassigned and not version.rebalances_while_reassigning:
+                continue
+            able = self._those_it_can_lead(broker, rows[astray & (heads == broker)])
+            await controller.partitions.handle_rows(
+                context.orders.in_set(able), PartitionState.ONLINE, Strategy.PREFERRED
+            )
 
     async def shut_down(self, request: ControlledShutdownRequest) -> ControlledShutdownResponse:
         """Move leaders away from a broker that is about to stop, and take it out of ISRs."""
@@ -116,28 +121,40 @@ class LeaderElections:
         if request.broker_epoch < live.epoch:
             return ControlledShutdownResponse(Error.STALE_BROKER_EPOCH, ())
         context.shutting_down[broker] = None
-        concerned = context.partitions_on(broker).filter(
-            lambda p: (
-                len(context.assignment(p).replicas) > 1
-                and context.leadership(p) is not None
-                and p.topic not in context.to_be_deleted
-            )
-        )
+        rows, table = context.rows_on(broker), context.table
+        hashed = len(rows) > SMALL
+        concerned = (count_of(table.replicas[rows] >= 0) > 1) & (table.version[rows] >= 0)
+        concerned &= ~context.of_topics(rows, context.to_be_deleted)
         if controller.client.version.one_at_a_time:
-            for partition in self._in_turn(context.partitions_on(broker)):
-                if partition in concerned:
+            moved = set(context.names(rows[concerned]))
+            for partition in self._in_turn(context.names(rows)):
+                if partition in moved:
                     await self._take_from(broker, partition)
-            return ControlledShutdownResponse(Error.NONE, tuple(concerned.filter(lambda p: self._leader(p) == broker)))
-        led = concerned.filter(lambda p: self._leader(p) == broker)
-        followed = concerned.filter(lambda p: self._leader(p) != broker)
-        await controller.partitions.handle(list(led), PartitionState.ONLINE, Strategy.CONTROLLED_SHUTDOWN)
+            rows = rows[concerned]
+        else:
+            rows = context.orders.in_set(rows[concerned], hashed=hashed)
+            await self._take_all_from(broker, rows, hashed=hashed)
+        rows = rows[table.leader[rows] == broker]
+        return ControlledShutdownResponse(Error.NONE, tuple(context.names(context.orders.in_set(rows, hashed=hashed))))
+
+    async def _take_all_from(self, broker: int, rows: IntArray, *, hashed: bool) -> None:
+        """Move the lead of partitions from a broker that stops, and take the broker out of the ISRs of others.
+
+        Args:
+            broker: who stops.
+            rows: int32[k], in the order of a set.
+            hashed: whether that is a hash set whatever its size.
+        """
+        controller, context = self._controller, self._controller.context
+        leads = context.table.leader[rows] == broker
+        led, followed = (context.orders.in_set(some, hashed=hashed) for some in (rows[leads], rows[~leads]))
+        await controller.partitions.handle_rows(led, PartitionState.ONLINE, Strategy.CONTROLLED_SHUTDOWN)
         controller.requests.new_batch()
-        for partition in followed:
-            controller.requests.add_stop(broker, partition, delete=False)
+        controller.requests.add_stops(broker, followed, delete=False)
         controller.requests.send()
-        await controller.replicas.handle(list(replicas_on(followed, broker, context.collections)), ReplicaState.OFFLINE)
-        still_led = concerned.filter(lambda p: self._leader(p) == broker)
-        return ControlledShutdownResponse(Error.NONE, tuple(still_led))
+        brokers = np.full(len(followed), broker, dtype=np.int32)
+        order = context.orders.of_replicas(followed, brokers, hashed=hashed)
+        await controller.replicas.handle_rows(followed[order], brokers, ReplicaState.OFFLINE)
 
     async def _take_from(self, broker: int, partition: TopicPartition) -> None:
         """Move the lead of one partition from a broker that stops, or take the broker out of its ISR (up to 1.0)."""
@@ -146,11 +163,11 @@ class LeaderElections:
             await controller.partitions.handle([partition], PartitionState.ONLINE, Strategy.CONTROLLED_SHUTDOWN)
             return
         controller.requests.new_batch()
-        controller.requests.add_stop(broker, partition, delete=False)
+        controller.requests.add_stops(broker, controller.context.rows_of([partition]), delete=False)
         controller.requests.send()
         await controller.replicas.handle([PartitionAndReplica(partition, broker)], ReplicaState.OFFLINE)
 
-    def _in_turn(self, partitions: ScalaSet[TopicPartition]) -> list[TopicPartition]:
+    def _in_turn(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
         """The order of a set of pairs of a partition and its replication factor (up to 1.0).
 
         In 0.8.0 that of a map of the topics, and in each of the map of partitions that its znode is read into.
@@ -162,7 +179,8 @@ class LeaderElections:
                 for topic in mutable_order(context.topics, context.scala)
                 for number in immutable_order(sorted(context.numbers_of(topic), key=str), context.scala)
             ]
-            return [partition for partition in read if partition in partitions]
+            held = set(partitions)
+            return [partition for partition in read if partition in held]
         pairs = [(partition, len(context.assignment(partition).replicas)) for partition in partitions]
 
         def hash_of(pair: tuple[TopicPartition, int]) -> int:
@@ -181,13 +199,15 @@ class LeaderElections:
             return leader != context.assignment(partition).replicas[0]
         return leader is None or not context.is_online(leader, partition)
 
-    def _can_lead(self, broker: int, partition: TopicPartition) -> bool:
+    def _those_it_can_lead(self, broker: int, rows: IntArray) -> IntArray:
+        """The partitions that a broker could lead now; before 2.6 all, while it lives."""
         context = self._controller.context
-        state = context.leadership(partition)
-        in_sync = not self._controller.client.version.rebalances_only_able or (
-            state is not None and broker in state.isr
-        )
-        return context.is_online(broker, partition) and in_sync
+        rows = rows[~np.isin(rows, context.rows_of(context.on_failed_dirs.get(broker, {})))]
+        if not context.is_live(broker):
+            return rows[:0]
+        if self._controller.client.version.rebalances_only_able:
+            rows = rows[any_of(context.table.isr[rows] == broker)]
+        return rows
 
     async def _requested(self) -> list[TopicPartition]:
         found = await self._controller.client.read(paths.PREFERRED_ELECTION)

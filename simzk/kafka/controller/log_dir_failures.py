@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from simzk.kafka import paths
-from simzk.kafka.controller.scala_set import mutable_partitions, replica_set
+from simzk.kafka.controller.scala_set import mutable_partitions
 from simzk.kafka.controller.states import ReplicaState
+from simzk.kafka.many_znodes import data_of
 from simzk.kafka.protocol import ControlResponse, Error
 from simzk.kafka.schemas import log_dir_event
 from simzk.kafka.schemas.reading import NoJsonError
-from simzk.kafka.topic_partition import PartitionAndReplica
-from simzk.kafka.zk_client import data_of
 
 if TYPE_CHECKING:
     from simzk.kafka.controller.controller import KafkaController
@@ -35,7 +36,7 @@ class LogDirFailures:
         names = await controller.client.children(paths.LOG_DIR_EVENTS)
         try:
             brokers = await self._brokers(names)
-            await controller.replicas.handle(list(context.replicas_on(brokers)), ReplicaState.ONLINE)
+            await controller.replicas.handle_rows(*context.replicas_on(brokers), ReplicaState.ONLINE)
         finally:
             await controller.client.delete_children(paths.LOG_DIR_EVENTS, names, context.epoch_version)
 
@@ -52,8 +53,10 @@ class LogDirFailures:
         new = mutable_partitions([p for p in offline if p not in known], context.collections)
         known.update(dict.fromkeys(new))
         if new:
-            replicas = [PartitionAndReplica(partition, broker) for partition in new]
-            await controller.cluster.replicas_offline(replica_set(replicas, context.collections))
+            rows = context.rows_of(new)
+            brokers = np.full(len(rows), broker, dtype=np.int32)
+            order = context.orders.of_replicas(rows, brokers)
+            await controller.cluster.replicas_offline(rows[order], brokers)
 
     async def _brokers(self, names: list[str]) -> dict[int, None]:
         """The brokers that notifications are of."""

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simzk.errors import ZnodeError
-from simzk.kafka.controller.scala_set import mutable_partitions, partition_set
 from simzk.kafka.controller.states import PartitionState, transitions_of
-from simzk.partitions.arrays import BoolArray, IntArray, pack
+from simzk.partitions.arrays import BoolArray, IntArray, any_of, keep, pack
 from simzk.partitions.elections import (
     Election,
     elect_for_controlled_shutdown,
@@ -27,11 +26,15 @@ from simzk.partitions.elections import (
     initial_leader_and_isr,
     live_members,
 )
-from simzk.partitions.states import States, states_of, written
+from simzk.partitions.scala_order import SMALL
+from simzk.partitions.scala_orders import set_order
+from simzk.partitions.states import States, written
 from simzk.zookeeper.replies import Code
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
 
     from simzk.kafka.controller.channels import BrokerRequests
     from simzk.kafka.controller.context import ControllerContext
@@ -76,181 +79,188 @@ class PartitionStateMachine:
     async def start(self) -> None:
         """Give each partition its first state, and try to bring all of them online."""
         context = self._context
-        context.partition_states = {}
-        one_at_a_time = self._client.version.one_at_a_time
-        for partition in context.in_map_order() if one_at_a_time else context.all_partitions():
-            state = context.leadership(partition)
-            if state is None:
-                context.partition_states[partition] = PartitionState.NEW
-            elif context.is_online(state.leader, partition):
-                context.partition_states[partition] = PartitionState.ONLINE
-            else:
-                context.partition_states[partition] = PartitionState.OFFLINE
+        states, table = context.partition_states, context.table
+        states.clear()
+        rows = context.orders.everything() if self._client.version.one_at_a_time else context.all_rows()
+        # Their order is that of the states; those without a leader are found among them, not the other way round.
+        states.put(rows, PartitionState.ONLINE)
+        states.put(rows[table.version[rows] < 0], PartitionState.NEW)
+        states.put(context.rows_with_offline_leader(deleted_too=True), PartitionState.OFFLINE)
         await self.trigger_online()
 
     async def trigger_online(self, topic: str | None = None) -> None:
         """Try to elect a leader for every partition that has none (of one topic only, where it is named)."""
+        context, version, states = self._context, self._client.version, self._context.partition_states
         wanted = (PartitionState.OFFLINE, PartitionState.NEW)
         if topic is None:
-            waiting = self._context.partitions_in(*wanted, hashed=self._client.version.waits_hashed)
+            waiting = context.rows_in(*wanted, hashed=version.waits_hashed)
         else:
-            states = self._context.partition_states
-            waiting = self._context.partitions_of(topic).filter(lambda partition: states.get(partition) in wanted)
-        chosen = waiting.filter(lambda partition: partition.topic not in self._context.to_be_deleted)
-        ordered = list(chosen)
-        if self._client.version.waits_in_map:
-            ordered = mutable_partitions(chosen, self._context.collections)
-        if self._client.version.one_at_a_time:
-            every = mutable_partitions(self._context.partition_states, self._context.collections)
-            ordered = [partition for partition in every if partition in chosen]
-        await self.handle(ordered, PartitionState.ONLINE, Strategy.OFFLINE)
+            rows = context.rows_of(context.partitions_of(topic))
+            waiting = context.orders.in_set(rows[states.are_in(rows, wanted)], hashed=len(rows) > SMALL)
+        waiting = waiting[~context.of_topics(waiting, context.to_be_deleted)]
+        if version.waits_in_map:
+            waiting = context.orders.in_map(waiting)
+        if version.one_at_a_time:
+            every = context.orders.in_map(states.rows_in(*PartitionState))
+            waiting = every[np.isin(every, waiting)]
+        await self.handle_rows(waiting, PartitionState.ONLINE)
 
     async def handle(
-        self, partitions: Sequence[TopicPartition], target: PartitionState, strategy: Strategy = Strategy.OFFLINE
-    ) -> dict[TopicPartition, LeaderAndIsr]:
+        self, partitions: Iterable[TopicPartition], target: PartitionState, strategy: Strategy = Strategy.OFFLINE
+    ) -> IntArray:
+        """As `handle_rows`, of partitions by name, those that are not known left out."""
+        return await self.handle_rows(self._context.rows_of(dict.fromkeys(partitions)), target, strategy)
+
+    async def handle_rows(
+        self, rows: IntArray, target: PartitionState, strategy: Strategy = Strategy.OFFLINE
+    ) -> IntArray:
         """Move partitions to a state, then tell the brokers.
 
+        Args:
+            rows: int32[k] of the controller's table, in the order in which they are handled.
+            target: the state.
+            strategy: how a leader is elected.
+
         Returns:
-            the states of those that got a leader.
+            int32[j], those that got a leader.
         """
-        if not partitions:
-            return {}
+        if not len(rows):
+            return rows
         states = self._context.partition_states
-        allowed = self._transitions.partitions[target]
-        valid = [p for p in partitions if states.get(p, PartitionState.NON_EXISTENT) in allowed]
+        valid = rows[states.are_in(rows, self._transitions.partitions[target])]
         if target != PartitionState.ONLINE:
-            states.update(dict.fromkeys(valid, target))
-            return {}
+            states.put(valid, target)
+            return valid[:0]
         self._requests.new_batch()
-        elected: dict[TopicPartition, LeaderAndIsr] = {}
-        for batch in [[p] for p in valid] if self._client.version.one_at_a_time else [valid]:
+        elected = [valid[:0]]
+        one_at_a_time = self._client.version.one_at_a_time
+        for batch in np.split(valid, len(valid)) if one_at_a_time and len(valid) else [valid]:
             try:
-                elected |= await self._bring_online(batch, strategy)
+                elected += await self._bring_online(batch, strategy)
             except ZnodeError as problem:  # the real one logs it, and the batch stays where it was
                 self._client.unusable(problem)
         self._requests.send()
         await self._requests.spend()
-        return elected
+        return np.concatenate(elected)
 
-    async def _bring_online(
-        self, partitions: list[TopicPartition], strategy: Strategy
-    ) -> dict[TopicPartition, LeaderAndIsr]:
+    async def _bring_online(self, rows: IntArray, strategy: Strategy) -> list[IntArray]:
         states = self._context.partition_states
-        new = [partition for partition in partitions if states[partition] == PartitionState.NEW]
-        elected = await self._initialise(new) if new else {}
-        others = [p for p in partitions if states[p] != PartitionState.NEW and p not in elected]
-        if others:
-            elected |= await self._elect(others, strategy)
-        states.update(dict.fromkeys(elected, PartitionState.ONLINE))
+        are_new = states.are_in(rows, (PartitionState.NEW,))
+        new, others = rows[are_new], rows[~are_new]
+        elected = [await self._initialise(new)] if len(new) else []
+        if len(others):
+            elected += await self._elect(others, strategy)
+        for found in elected:
+            states.put(found, PartitionState.ONLINE)
         return elected
 
-    async def _initialise(self, partitions: list[TopicPartition]) -> dict[TopicPartition, LeaderAndIsr]:
+    async def _initialise(self, rows: IntArray) -> IntArray:
         """The first leader and ISR of new partitions; where a state is there already, that of another, it is kept."""
         context = self._context
-        replicas = pack([context.assignment(partition).replicas for partition in partitions])
-        election = initial_leader_and_isr(replicas, context.live_mask(), context.on_offline_dirs(partitions))
+        election = initial_leader_and_isr(
+            context.table.replicas[rows], context.live_mask(), context.on_offline_dirs(rows)
+        )
         columns = States(
             leader=election.leader,
-            leader_epoch=np.zeros(len(partitions), dtype=np.int32),
+            leader_epoch=np.zeros(len(rows), dtype=np.int32),
             isr=election.isr,
-            controller_epoch=np.full(len(partitions), context.epoch, dtype=np.int32),
-            version=np.zeros(len(partitions), dtype=np.int32),
-            recovering=np.zeros(len(partitions), dtype=np.bool_),
+            controller_epoch=np.full(len(rows), context.epoch, dtype=np.int32),
+            version=np.zeros(len(rows), dtype=np.int32),
+            recovering=np.zeros(len(rows), dtype=np.bool_),
         )
-        decided = {p: columns.one(row) for row, p in enumerate(partitions) if election.elected[row]}
-        ordered = {partition: decided[partition] for partition in partition_set(decided, context.collections)}
-        if not ordered:
-            return {}
-        as_listed = {partition: self._as_listed(partition, state) for partition, state in ordered.items()}
+        chosen = self._in_set(rows, np.flatnonzero(election.elected))
+        if not len(chosen):
+            return rows[:0]
+        names = context.names(rows[chosen])
+        as_listed = {
+            partition: self._as_listed(partition, columns.one(place))
+            for place, partition in zip(chosen.tolist(), names, strict=True)
+        }
         codes = await self._client.create_states(as_listed, context.epoch_version)
-        made = {partition: state for partition, state in ordered.items() if codes[partition] == Code.OK}
-        for partition, state in made.items():
-            context.put_leadership(partition, state)
-            self._requests.add_leader_and_isr(state.isr, partition, is_new=True)
-        return made
+        made = chosen[[codes[partition] == Code.OK for partition in names]]
+        context.table.apply(rows[made], columns.at(made))
+        self._requests.add_leaders(rows[made], election.isr[made], is_new=True)
+        return rows[made]
 
     def _as_listed(self, partition: TopicPartition, state: LeaderAndIsr) -> LeaderAndIsr:
         """A first state whose ISR names a broker twice where the assignment does (recorded)."""
         listed = self._context.odd.get(partition)
         return state if listed is None else state._replace(isr=tuple(b for b in listed if b in state.isr))
 
-    async def _elect(
-        self, partitions: Sequence[TopicPartition], strategy: Strategy
-    ) -> dict[TopicPartition, LeaderAndIsr]:
-        elected: dict[TopicPartition, LeaderAndIsr] = {}
-        remaining = list(partitions)
-        while remaining:
-            found = await self._client.states(remaining)
-            valid = {p: state for p, state in found.items() if state is not None}
-            valid = {p: state for p, state in valid.items() if state.controller_epoch <= self._context.epoch}
-            decided, recipients = await self._decide(valid, strategy)
-            ordered = {partition: decided[partition] for partition in partition_set(decided, self._context.collections)}
-            outcome = await self._client.write_states(ordered, self._context.epoch_version)
-            for partition, state in outcome.written.items():
-                self._context.put_leadership(partition, state)
-                self._requests.add_leader_and_isr(recipients[partition], partition)
-            elected |= outcome.written
-            remaining = outcome.retry
+    def _in_set(self, rows: IntArray, places: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Some places of rows, in the order of an immutable set of those rows."""
+        if len(places) <= SMALL:
+            return places
+        return places[set_order(self._context.orders.hashes(rows[places]), self._context.scala)]
+
+    async def _elect(self, rows: IntArray, strategy: Strategy) -> list[IntArray]:
+        context = self._context
+        elected: list[IntArray] = []
+        while len(rows):
+            found = await self._client.states(context.partitions(rows))
+            valid = np.flatnonzero((found.version >= 0) & (found.controller_epoch <= context.epoch))
+            rows, found = rows[valid], found.at(valid)
+            if not len(rows):
+                break
+            chosen, after, recipients = await self._decide(rows, found, strategy)
+            rows, after, recipients = rows[chosen], after.at(chosen), recipients[chosen]
+            errors = await self._client.write_states(context.partitions(rows), after, context.epoch_version)
+            done = np.flatnonzero(errors == Code.OK)
+            context.table.apply(rows[done], after.at(done))
+            self._requests.add_leaders(rows[done], recipients[done])
+            elected.append(rows[done])
+            rows = rows[errors == Code.BAD_VERSION]
         return elected
 
     async def _decide(
-        self, valid: dict[TopicPartition, LeaderAndIsr], strategy: Strategy
-    ) -> tuple[dict[TopicPartition, LeaderAndIsr], dict[TopicPartition, list[int]]]:
-        """The states to write, by partition, and who is to be told."""
-        if not valid:
-            return {}, {}
+        self, rows: IntArray, before: States, strategy: Strategy
+    ) -> tuple[NDArray[np.intp], States, IntArray]:
+        """Which of the rows get a leader, in the order in which they are written, the states, and who is to be told."""
         context = self._context
-        partitions = list(valid)
-        assignments = [context.assignment(partition) for partition in partitions]
+        replicas = context.table.replicas[rows]
         if strategy == Strategy.REASSIGNMENT:
-            replicas = pack([assignment.target for assignment in assignments])
-        else:
-            replicas = pack([assignment.replicas for assignment in assignments])
-        before = states_of(list(valid.values()), max(max(len(state.isr) for state in valid.values()), 1))
-        election, order = await self._election(partitions, replicas, before, strategy)
+            replicas = pack([context.assignment(partition).target for partition in context.names(rows)])
+        election, order = await self._election(rows, replicas, before, strategy)
         recovering = election.unclean & self._client.version.rules.recovering
         after = written(before, election.leader, election.isr, context.epoch, recovering)
-        chosen = [row for row in order if election.elected[row]]
         shutdown = strategy == Strategy.CONTROLLED_SHUTDOWN
         live = context.registered_mask() if shutdown else context.live_mask()
-        told = live_members(replicas, live, context.on_offline_dirs(partitions))
-        recipients = {partitions[row]: replicas[row][told[row]].tolist() for row in chosen}
-        return {partitions[row]: after.one(row) for row in chosen}, recipients
+        told = keep(replicas, live_members(replicas, live, context.on_offline_dirs(rows)))
+        return self._in_set(rows, order[election.elected[order]]), after, told
 
     async def _election(
-        self, partitions: list[TopicPartition], replicas: IntArray, before: States, strategy: Strategy
-    ) -> tuple[Election, list[int]]:
+        self, rows: IntArray, replicas: IntArray, before: States, strategy: Strategy
+    ) -> tuple[Election, NDArray[np.intp]]:
         """The election, and the order in which Kafka walks its results."""
         context, rules = self._context, self._client.version.rules
-        live, offline = context.live_mask(), context.on_offline_dirs(partitions)
-        rows = list(range(len(partitions)))
+        live, offline = context.live_mask(), context.on_offline_dirs(rows)
+        places = np.arange(len(rows))
         match strategy:
             case Strategy.PREFERRED:
-                return elect_preferred(replicas, before.isr, before.leader, live, offline, rules=rules), rows
+                return elect_preferred(replicas, before.isr, before.leader, live, offline, rules=rules), places
             case Strategy.REASSIGNMENT:
-                return elect_for_reassignment(replicas, before.isr, live, offline, rules), rows
+                return elect_for_reassignment(replicas, before.isr, live, offline, rules), places
             case Strategy.CONTROLLED_SHUTDOWN:
                 registered, leaving = context.registered_mask(), context.shutting_down_mask()
                 election = elect_for_controlled_shutdown(
                     replicas, before.isr, before.leader, registered, leaving, offline, rules
                 )
-                return election, rows
+                return election, places
             case Strategy.OFFLINE | Strategy.UNCLEAN:
-                in_sync: BoolArray = np.any(live_members(before.isr, live, offline), axis=1)
-                allowed = await self._unclean_allowed(partitions, in_sync, strategy)
+                in_sync = any_of(live_members(before.isr, live, offline))
+                allowed = await self._unclean_allowed(rows, in_sync, strategy)
                 election = elect_offline(replicas, before.isr, live, allowed, offline, rules)
-                return election, [row for row in rows if not in_sync[row]] + [row for row in rows if in_sync[row]]
+                return election, np.concatenate([np.flatnonzero(~in_sync), np.flatnonzero(in_sync)])
 
-    async def _unclean_allowed(
-        self, partitions: list[TopicPartition], in_sync: BoolArray, strategy: Strategy
-    ) -> BoolArray:
+    async def _unclean_allowed(self, rows: IntArray, in_sync: BoolArray, strategy: Strategy) -> BoolArray:
         """Whether a leader from outside the ISR may be taken: asked of the topic where nobody in the ISR lives."""
-        allowed = np.full(len(partitions), strategy == Strategy.UNCLEAN, dtype=np.bool_)
+        allowed = np.full(len(rows), strategy == Strategy.UNCLEAN, dtype=np.bool_)
         if strategy == Strategy.UNCLEAN:
             return allowed
-        asked = [row for row in range(len(partitions)) if not in_sync[row]]
-        topics = dict.fromkeys(partitions[row].topic for row in asked)
-        by_topic = await self._client.unclean_allowed(topics, self._unclean_by_default)
-        for row in asked:
-            allowed[row] = by_topic[partitions[row].topic]
+        asked = np.flatnonzero(~in_sync)
+        names = self._context.names(rows[asked])
+        by_topic = await self._client.unclean_allowed(
+            dict.fromkeys(partition.topic for partition in names), self._unclean_by_default
+        )
+        allowed[asked] = [by_topic[partition.topic] for partition in names]
         return allowed

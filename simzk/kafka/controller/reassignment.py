@@ -22,7 +22,7 @@ from simzk.kafka.controller.scala_set import mutable_partitions
 from simzk.kafka.controller.states import PartitionState, ReplicaState
 from simzk.kafka.protocol import Error
 from simzk.kafka.schemas.topic import TopicZnode
-from simzk.kafka.topic_partition import LeaderAndIsr, PartitionAndReplica, ReplicaAssignment, TopicPartition
+from simzk.kafka.topic_partition import PartitionAndReplica, ReplicaAssignment, TopicPartition, named
 from simzk.kafka.zk_client import ANY_VERSION
 from simzk.partitions import reassignment as algebra
 from simzk.partitions.arrays import pack, unpack
@@ -213,7 +213,7 @@ class Reassignments:
         return not assignment.being_reassigned or await self._are_in_sync(partition, assignment.target)
 
     async def _are_in_sync(self, partition: TopicPartition, target: Sequence[int]) -> bool:
-        state = (await self._controller.client.states([partition]))[partition]
+        state = await self._controller.client.state(partition)
         return state is not None and bool(algebra.in_sync(pack([target]), pack([state.isr]))[0])
 
     def _watch(self, partition: TopicPartition) -> None:
@@ -238,21 +238,19 @@ class Reassignments:
         """One leader epoch more with the same leader and ISR, so that the leader takes the new replicas (A1, B3)."""
         controller, context = self._controller, self._controller.context
         while True:
-            state = (await controller.client.states([partition]))[partition]
+            state = await controller.client.state(partition)
             if state is None or state.controller_epoch > context.epoch:
                 return
-            outcome = await controller.client.write_states({partition: self._raised(state)}, context.epoch_version)
-            if not outcome.retry:
+            before = states_of([state], max(len(state.isr), 1))
+            after = written(before, before.leader, before.isr, context.epoch)
+            (error,) = await controller.client.write_states(named([partition]), after, context.epoch_version)
+            if error != Code.BAD_VERSION:
                 break
-        for written_partition, new in outcome.written.items():
-            context.put_leadership(written_partition, new)
+        if error == Code.OK:
+            context.put_leadership(partition, after.one(0))
             controller.requests.new_batch()
-            controller.requests.add_leader_and_isr(recipients, partition)
+            controller.requests.add_leaders(context.rows_of([partition]), pack([recipients]))
             controller.requests.send()
-
-    def _raised(self, state: LeaderAndIsr) -> LeaderAndIsr:
-        before = states_of([state], max(len(state.isr), 1))
-        return written(before, before.leader, before.isr, self._controller.context.epoch).one(0)
 
     async def _move_leader(self, partition: TopicPartition, done: ReplicaAssignment) -> None:
         controller, context = self._controller, self._controller.context

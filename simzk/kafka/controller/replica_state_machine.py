@@ -16,13 +16,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simzk.errors import ZnodeError
-from simzk.kafka.controller.scala_set import mutable_partitions, partition_set
+from simzk.kafka.controller.state_columns import grouped, replicas_of
 from simzk.kafka.controller.states import ReplicaState, transitions_of
-from simzk.kafka.topic_partition import LeaderAndIsr, PartitionAndReplica, TopicPartition
+from simzk.kafka.topic_partition import PartitionAndReplica
+from simzk.partitions.arrays import NONE, any_of, count_of, keep
 from simzk.partitions.isr import remove_from_isr
 from simzk.partitions.rules import LastMember
 from simzk.partitions.scala_order import SMALL, Scala, hash_order, immutable_order, mutable_order
-from simzk.partitions.states import states_of, written
+from simzk.partitions.scala_orders import map_order, set_order
+from simzk.partitions.states import States, written
+from simzk.zookeeper.replies import Code
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     from simzk.kafka.controller.channels import BrokerRequests
     from simzk.kafka.controller.context import ControllerContext
     from simzk.kafka.zk_client import KafkaZooKeeperClient
-    from simzk.partitions.arrays import BoolArray
+    from simzk.partitions.arrays import BoolArray, IntArray
 
 
 def _grouped_order(brokers: list[int], scala: Scala) -> list[int]:
@@ -67,42 +70,69 @@ class ReplicaStateMachine:
     async def start(self) -> None:
         """Give each replica its first state: online where its broker lives; the dead leave the ISRs (KAFKA-3143)."""
         context = self._context
-        online, offline = context.online_and_offline_replicas()
-        context.replica_states = dict.fromkeys(online, ReplicaState.ONLINE)
-        context.replica_states.update(dict.fromkeys(offline, self._transitions.dead_at_start))
-        await self.handle(online, ReplicaState.ONLINE)
+        are_online = context.online_replicas()
+        context.replica_states.put_all(are_online, ReplicaState.ONLINE, self._transitions.dead_at_start)
+        if self._requests.tells_as_one:
+            await self._tell_all(are_online)
+        else:
+            await self.handle_rows(*self._in_map(are_online), ReplicaState.ONLINE)
+        offline = self._in_map(~are_online & (context.table.replicas != NONE))
         if self._client.version.rules.failover_trims_dead:
-            await self.handle(offline, ReplicaState.OFFLINE)
+            await self.handle_rows(*offline, ReplicaState.OFFLINE)
 
-    async def handle(self, replicas: Sequence[PartitionAndReplica], target: ReplicaState) -> None:
-        """Move replicas to a state, then tell the brokers."""
-        if not replicas:
-            return
+    async def _tell_all(self, are_online: BoolArray) -> None:
+        """What `handle_rows` comes to where every replica that is online enters that state once more."""
+        table, rows = self._context.table, self._context.table.rows()
+        rows = rows[table.version[rows] >= 0]
         self._requests.new_batch()
-        if self._client.version.one_at_a_time:
-            for replica in replicas:
-                await self._handle_broker(replica.replica, [replica], target)
-            self._requests.send()
-            await self._requests.spend()
-            return
-        by_broker: dict[int, list[PartitionAndReplica]] = {}
-        for replica in replicas:
-            by_broker.setdefault(replica.replica, []).append(replica)
-        for broker in _grouped_order(list(by_broker), self._context.scala):
-            await self._handle_broker(broker, by_broker[broker], target)
+        self._requests.add_leaders(rows, np.where(are_online[rows], table.replicas[rows], np.int32(NONE)))
         self._requests.send()
         await self._requests.spend()
 
-    async def _handle_broker(self, broker: int, replicas: list[PartitionAndReplica], target: ReplicaState) -> None:
+    def _in_map(self, chosen: BoolArray) -> tuple[IntArray, IntArray]:
+        """Some of all replicas, as a mutable map of them iterates: rows and brokers."""
+        context = self._context
+        rows = context.orders.everything()
+        chosen = chosen[rows]
+        brokers = context.table.replicas[rows][chosen]
+        rows = np.repeat(rows, count_of(chosen))
+        order = map_order(context.orders.replica_hashes(rows, brokers), context.scala)
+        return rows[order], brokers[order]
+
+    async def handle(self, replicas: Sequence[PartitionAndReplica], target: ReplicaState) -> None:
+        """As `handle_rows`, of replicas by name, those of partitions that are not known left out."""
+        await self.handle_rows(*replicas_of(replicas, self._context.table), target)
+
+    async def handle_rows(self, rows: IntArray, brokers: IntArray, target: ReplicaState) -> None:
+        """Move replicas to a state, then tell the brokers.
+
+        Args:
+            rows: int32[k] of the controller's table, in the order in which they are handled.
+            brokers: int32[k], whose replica of each.
+            target: the state.
+        """
+        if not len(rows):
+            return
+        self._requests.new_batch()
+        if self._client.version.one_at_a_time:
+            groups = [(broker, rows[[place]]) for place, broker in enumerate(brokers.tolist())]
+        else:
+            by_broker = dict(grouped(rows, brokers))
+            groups = [(broker, by_broker[broker]) for broker in _grouped_order(list(by_broker), self._context.scala)]
+        for broker, held in groups:
+            await self._handle_broker(broker, held, target)
+        self._requests.send()
+        await self._requests.spend()
+
+    async def _handle_broker(self, broker: int, rows: IntArray, target: ReplicaState) -> None:
         try:
-            await self._move_on_broker(broker, replicas, target)
+            await self._move_on_broker(broker, rows, target)
         except ZnodeError as problem:  # the real one logs it, and the batch stays where it was
             self._client.unusable(problem)
 
-    async def _move_on_broker(self, broker: int, replicas: list[PartitionAndReplica], target: ReplicaState) -> None:
+    async def _move_on_broker(self, broker: int, rows: IntArray, target: ReplicaState) -> None:
         states = self._context.replica_states
-        allowed = self._transitions.replicas[target]
-        valid = [replica for replica in replicas if states.get(replica, ReplicaState.NON_EXISTENT) in allowed]
+        valid = rows[states.are_in(rows, broker, self._transitions.replicas[target])]
         match target:
             case ReplicaState.NEW:
                 self._enter_new(broker, valid)
@@ -111,102 +141,92 @@ class ReplicaStateMachine:
             case ReplicaState.OFFLINE:
                 await self._enter_offline(broker, valid)
             case ReplicaState.DELETION_STARTED:
-                for replica in valid:
-                    states[replica] = ReplicaState.DELETION_STARTED
-                    self._requests.add_stop(broker, replica.topic_partition, delete=True)
+                states.put(valid, broker, ReplicaState.DELETION_STARTED)
+                self._requests.add_stops(broker, valid, delete=True)
             case ReplicaState.NON_EXISTENT:
-                for replica in valid:
-                    if self._transitions.stops_at_end:
-                        self._requests.add_stop(broker, replica.topic_partition, delete=True)
-                    self._forget(replica)
+                if self._transitions.stops_at_end:
+                    self._requests.add_stops(broker, valid, delete=True)
+                for partition in self._context.names(valid):
+                    self._forget(PartitionAndReplica(partition, broker))
             case _:
-                states.update(dict.fromkeys(valid, target))
+                states.put(valid, broker, target)
 
-    def _enter_new(self, broker: int, replicas: list[PartitionAndReplica]) -> None:
-        for replica in replicas:
-            state = self._context.leadership(replica.topic_partition)
-            if state is not None:
-                if state.leader == broker:
-                    continue  # it is to become leader: it cannot be new
-                self._requests.add_leader_and_isr([broker], replica.topic_partition, is_new=True)
-            self._context.replica_states[replica] = ReplicaState.NEW
+    def _enter_new(self, broker: int, rows: IntArray) -> None:
+        table = self._context.table
+        has_state = table.version[rows] >= 0
+        # One that is to become leader cannot be new.
+        entering = ~has_state | (table.leader[rows] != broker)
+        self._requests.add_leaders_on(broker, rows[entering & has_state], is_new=True)
+        self._context.replica_states.put(rows[entering], broker, ReplicaState.NEW)
 
-    def _enter_online(self, broker: int, replicas: list[PartitionAndReplica]) -> None:
-        for replica in replicas:
-            partition = replica.topic_partition
-            if self._context.replica_states.get(replica) == ReplicaState.NEW:
-                assignment = self._context.assignment(partition)
-                if broker not in assignment.replicas:
-                    wider = assignment._replace(replicas=(*assignment.replicas, broker))
-                    self._context.set_assignment(partition, wider)
-            elif self._context.leadership(partition) is not None:
-                self._requests.add_leader_and_isr([broker], partition)
-            self._context.replica_states[replica] = ReplicaState.ONLINE
+    def _enter_online(self, broker: int, rows: IntArray) -> None:
+        context = self._context
+        are_new = context.replica_states.are_in(rows, broker, (ReplicaState.NEW,))
+        for partition in context.names(rows[are_new]):
+            assignment = context.assignment(partition)
+            if broker not in assignment.replicas:
+                wider = assignment._replace(replicas=(*assignment.replicas, broker))
+                context.set_assignment(partition, wider)
+        led = context.table.version[rows] >= 0
+        self._requests.add_leaders_on(broker, rows[led & ~are_new])
+        context.replica_states.put(rows, broker, ReplicaState.ONLINE)
 
-    async def _enter_offline(self, broker: int, replicas: list[PartitionAndReplica]) -> None:
-        context, requests = self._context, self._requests
-        for replica in replicas:
-            requests.add_stop(broker, replica.topic_partition, delete=False)
-        led = [replica.topic_partition for replica in replicas if context.leadership(replica.topic_partition)]
+    async def _enter_offline(self, broker: int, rows: IntArray) -> None:
+        context, requests, states = self._context, self._requests, self._context.replica_states
+        requests.add_stops(broker, rows, delete=False)
+        led = rows[context.table.version[rows] >= 0]
         if not self._client.version.refreshes_isr:
-            known_out = [p for p in led if (state := context.leadership(p)) is not None and broker not in state.isr]
-            for partition in known_out:
-                context.replica_states[PartitionAndReplica(partition, broker)] = ReplicaState.OFFLINE
-            led = [partition for partition in led if partition not in known_out]
-        for partition in await self._remove_from_isr(broker, led):
-            if partition.topic not in context.to_be_deleted:
-                others = [other for other in context.assignment(partition).replicas if other != broker]
-                requests.add_leader_and_isr(others, partition)
-            context.replica_states[PartitionAndReplica(partition, broker)] = ReplicaState.OFFLINE
-        for replica in replicas:
-            if context.leadership(replica.topic_partition) is None and not self._transitions.leaderless_stay:
-                requests.add_metadata(sorted(context.brokers), [replica.topic_partition])
-                context.replica_states[replica] = ReplicaState.OFFLINE
+            known_in = any_of(context.table.isr[led] == broker)
+            states.put(led[~known_in], broker, ReplicaState.OFFLINE)
+            led = led[known_in]
+        done = await self._remove_from_isr(broker, led)
+        concerned = done[~context.of_topics(done, context.to_be_deleted)]
+        replicas = context.table.replicas[concerned]
+        requests.add_leaders(concerned, keep(replicas, (replicas != NONE) & (replicas != broker)))
+        states.put(done, broker, ReplicaState.OFFLINE)
+        if not self._transitions.leaderless_stay:
+            leaderless = rows[context.table.version[rows] < 0]
+            if len(leaderless):
+                requests.add_metadata(sorted(context.brokers), leaderless)
+                states.put(leaderless, broker, ReplicaState.OFFLINE)
 
-    async def _remove_from_isr(self, broker: int, partitions: list[TopicPartition]) -> list[TopicPartition]:
+    async def _remove_from_isr(self, broker: int, rows: IntArray) -> IntArray:
         """Take a replica out of ISRs, again where another write came between; the partitions where it is out now."""
-        done: list[TopicPartition] = []
-        remaining = partitions
-        while remaining:
-            found = await self._client.states(remaining)
-            present = {
-                partition: state
-                for partition, state in found.items()
-                if state is not None and state.controller_epoch <= self._context.epoch
-            }
-            ordered = partition_set(mutable_partitions(present, self._context.collections), self._context.collections)
-            members = {p: present[p] for p in ordered if broker in present[p].isr}
-            done += [p for p in ordered if p not in members]
-            for partition in done:
-                if partition in present:
-                    self._context.put_leadership(partition, present[partition])
-            new = await self._without(broker, members)
+        context, orders = self._context, self._context.orders
+        done: list[IntArray] = [rows[:0]]
+        while len(rows):
+            found = await self._client.states(context.partitions(rows))
+            present = np.flatnonzero((found.version >= 0) & (found.controller_epoch <= context.epoch))
+            present = present[map_order(orders.hashes(rows[present]), context.scala)]
             hashed = len(present) > SMALL
-            order = partition_set(new, self._context.collections, hashed=hashed)
-            outcome = await self._client.write_states({p: new[p] for p in order}, self._context.epoch_version)
-            for partition, state in outcome.written.items():
-                self._context.put_leadership(partition, state)
-            done += outcome.written
-            remaining = outcome.retry
-        return done
+            present = present[set_order(orders.hashes(rows[present]), context.scala)]
+            rows, found = rows[present], found.at(present)
+            members = any_of(found.isr == broker)
+            context.table.apply(rows[~members], found.where(~members))
+            done.append(rows[~members])
+            rows, after = rows[members], await self._without(broker, rows[members], found.where(members))
+            order = set_order(orders.hashes(rows), context.scala, hashed=hashed)
+            rows, after = rows[order], after.at(order)
+            errors = await self._client.write_states(context.partitions(rows), after, context.epoch_version)
+            ok = np.flatnonzero(errors == Code.OK)
+            context.table.apply(rows[ok], after.at(ok))
+            done.append(rows[ok])
+            rows = rows[errors == Code.BAD_VERSION]
+        return np.concatenate(done)
 
-    async def _without(
-        self, broker: int, members: dict[TopicPartition, LeaderAndIsr]
-    ) -> dict[TopicPartition, LeaderAndIsr]:
-        if not members:
-            return {}
-        before = states_of(list(members.values()), max(len(state.isr) for state in members.values()))
-        unclean = await self._unclean_allowed(list(members))
+    async def _without(self, broker: int, rows: IntArray, before: States) -> States:
+        if not len(rows):
+            return before
+        unclean = await self._unclean_allowed(rows)
         removal = remove_from_isr(before.isr, before.leader, broker, unclean, self._client.version.rules)
         assert removal.changed.all()
-        after = written(before, removal.leader, removal.isr, self._context.epoch)
-        return {partition: after.one(row) for row, partition in enumerate(members)}
+        return written(before, removal.leader, removal.isr, self._context.epoch)
 
-    async def _unclean_allowed(self, partitions: list[TopicPartition]) -> BoolArray:
+    async def _unclean_allowed(self, rows: IntArray) -> BoolArray | bool:
         """Whether unclean election is on for the topics; asked where the last member of an ISR depends on it."""
         if self._client.version.rules.last_member != LastMember.KEPT_IF_CLEAN:
-            return np.zeros(len(partitions), dtype=np.bool_)
-        topics = [partition.topic for partition in partitions]
+            return False
+        topics = [partition.topic for partition in self._context.names(rows)]
         allowed = await self._client.unclean_allowed(dict.fromkeys(topics), self._unclean_by_default)
         return np.array([allowed[topic] for topic in topics], dtype=np.bool_)
 

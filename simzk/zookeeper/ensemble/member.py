@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from simzk.zookeeper import requests as req
 from simzk.zookeeper import transactions as txns
+from simzk.zookeeper.batches import Batch
 from simzk.zookeeper.ensemble.local_sessions import makes_ephemeral, refused_record
 from simzk.zookeeper.ensemble.member_connection import Held, MemberConnection
 from simzk.zookeeper.ensemble.proposals import is_of_any_server, is_refused_read_only, is_write, record_of, reply_to
@@ -114,10 +115,14 @@ class Member(Replica):
     # Requests
 
     def handle(
-        self, connection: Connection, xid: int, request: req.Request, now_ms: int, at_once: bool = False
+        self, connection: Connection, xid: int, request: req.Request | Batch, now_ms: int, at_once: bool = False
     ) -> Reply | None:
-        """One request of a connection; as `Server.handle`, but that the reply may wait, and is in an outbox always."""
+        """One request of a connection; as `Server.handle`, but that the reply may wait, and is in an outbox always.
+
+        No batches come here.
+        """
         assert isinstance(connection, MemberConnection)
+        assert not isinstance(request, Batch)
         if connection.closed or connection.leaving:
             return None
         if connection.session_id in self.sessions.local and self.role is not Role.READ_ONLY:

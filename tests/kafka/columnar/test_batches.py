@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from hypothesis import given
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from simzk.kafka import paths
 from simzk.kafka.columnar import load_layout
-from simzk.kafka.columnar.batches import Batches, StateWrites
+from simzk.kafka.columnar.batches import ReadStates, StatesRead, WriteStates
 from simzk.kafka.schemas import partition_state
 from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
 from simzk.kafka.versions import kafka_version
@@ -24,6 +24,9 @@ from simzk.zookeeper.server import Server
 
 if TYPE_CHECKING:
     from simzk.kafka.columnar import ColumnarTopics
+    from simzk.partitions.arrays import IntArray
+    from simzk.partitions.states import States
+    from simzk.zookeeper.batches import Batch
     from simzk.zookeeper.connection import Connection
     from simzk.zookeeper.replies import Reply
     from simzk.zookeeper.transactions import Transaction
@@ -33,6 +36,14 @@ LAYOUT = generate_layout(brokers_in_racks(4, 0), topics=TOPICS, partitions=PARTI
 START_MS = 1_735_689_600_000
 ROWS = st.integers(0, PARTITIONS - 1)
 BROKERS = st.lists(st.integers(0, 3), min_size=1, max_size=4, unique=True)
+
+
+class Writes(NamedTuple):
+    """Rows, the states to write there, and the version of the epoch's znode that all are fenced by."""
+
+    rows: IntArray
+    states: States
+    epoch_version: int
 
 
 class Arm:
@@ -47,16 +58,23 @@ class Arm:
         self.controller, self.watcher = (
             self.server.connect(req.ConnectRequest(0, 0, 40_000, 0, None, False), START_MS) for _ in range(2)
         )
-        self.batches = Batches(self.server, self.topics)
         self.ask(req.Create(paths.CONTROLLER_EPOCH, b"1", OPEN_ACL, 0))
         self.said()
 
     def path(self, row: int) -> str:
         return paths.state(TopicPartition(*self.topics.table.name(row)))
 
-    def ask(self, request: req.Request, now_ms: int = START_MS, xid: int = 0) -> Any:
+    def ask(self, request: req.Request | Batch, now_ms: int = START_MS, xid: int = 0) -> Any:
         self.server.handle(self.controller, xid, request, now_ms)
         return self.controller.outgoing.pop()
+
+    def write(self, writes: Writes, xid: int, now_ms: int) -> IntArray:
+        """By a batch."""
+        partitions = self.topics.table.partitions(writes.rows)
+        reply = self.ask(WriteStates(partitions, writes.states, writes.epoch_version), now_ms, xid)
+        assert (reply.xid, reply.zxid) == (xid + max(len(writes.rows), 1) - 1, self.server.zxid)
+        errors: IntArray = reply.body
+        return errors
 
     def said(self) -> list[tuple[int, object]]:
         return [(c.session_id, message) for c, messages in self.server.take_output() for message in messages]
@@ -129,12 +147,12 @@ STATES = st.builds(
 WRITES = st.lists(st.tuples(ROWS, STATES), max_size=PARTITIONS, unique_by=lambda entry: entry[0])
 
 
-def writes_of(chosen: list[tuple[int, LeaderAndIsr]], epoch_version: int) -> StateWrites:
+def writes_of(chosen: list[tuple[int, LeaderAndIsr]], epoch_version: int) -> Writes:
     rows = np.array([row for row, _ in chosen], dtype=np.int32)
-    return StateWrites(rows, states_of([state for _, state in chosen], 4), epoch_version)
+    return Writes(rows, states_of([state for _, state in chosen], 4), epoch_version)
 
 
-def one_by_one(arm: Arm, writes: StateWrites, xid: int, now_ms: int) -> list[list[int]]:
+def one_by_one(arm: Arm, writes: Writes, xid: int, now_ms: int) -> list[list[int]]:
     """The batch as requests of the real form."""
     errors = []
     for place, row in enumerate(writes.rows.tolist()):
@@ -144,6 +162,14 @@ def one_by_one(arm: Arm, writes: StateWrites, xid: int, now_ms: int) -> list[lis
         reply = arm.ask(req.Multi((check, change)), now_ms, xid + place)
         errors.append([result.error for result in reply.body])
     return errors
+
+
+def state_in(read: StatesRead, place: int) -> LeaderAndIsr:
+    """The state that was read of a partition, from its columns or from a reply."""
+    if place in read.replies:
+        return state_said(read.replies[place])
+    state = read.states.one(place)
+    return state if state.version >= 0 else LeaderAndIsr(-1, 0, (), 0, -1)
 
 
 def state_said(reply: Any) -> LeaderAndIsr:
@@ -189,13 +215,13 @@ def test_a_batch_does_what_its_requests_do(
     for chosen in batches:
         now_ms += passed_ms
         writes = writes_of(chosen, epoch_version)
-        errors = batched.batches.write(batched.controller, 10, writes, now_ms)
+        errors = batched.write(writes, 10, now_ms)
         assert errors.tolist() == one_by_one(single, writes, 10, now_ms)
         assert_equal(batched, single)
     rows = np.arange(PARTITIONS, dtype=np.int32)
-    read = batched.batches.read(batched.controller, 50, rows, now_ms)
+    read = batched.ask(ReadStates(batched.topics.table.partitions(rows)), now_ms, 50).body
     for row in rows.tolist():
-        assert read.one(row) == state_said(single.ask(req.GetData(single.path(row), False), now_ms))
+        assert state_in(read, row) == state_said(single.ask(req.GetData(single.path(row), False), now_ms))
     assert_equal(batched, single)
 
 
@@ -206,8 +232,8 @@ def test_a_broker_fails_the_same_by_batch_and_one_by_one() -> None:
         for failed, live in ((0, [1, 2, 3]), (1, [2, 3])):
             failure = fail_brokers(batched.topics.table, [failed], broker_mask(live), controller_epoch=1)
             assert len(failure.rows) > 4
-            writes = StateWrites(failure.rows, failure.after._replace(version=failure.before.version), 0)
-            errors = batched.batches.write(batched.controller, 5, writes, START_MS + failed)
+            writes = Writes(failure.rows, failure.after._replace(version=failure.before.version), 0)
+            errors = batched.write(writes, 5, START_MS + failed)
             assert not errors.any()
             assert not any(map(any, one_by_one(single, writes, 5, START_MS + failed)))
             assert_equal(batched, single)
@@ -217,11 +243,11 @@ def test_a_broker_fails_the_same_by_batch_and_one_by_one() -> None:
 def test_unwatched_rows_are_written_without_requests() -> None:
     """The two ways above are two: where nobody looks, no request is handled."""
     arm = Arm()
-    handled: list[req.Request] = []
+    handled: list[req.Request | Batch] = []
     handle = arm.server.handle
 
     def noted(
-        connection: Connection, xid: int, request: req.Request, now_ms: int, at_once: bool = False
+        connection: Connection, xid: int, request: req.Request | Batch, now_ms: int, at_once: bool = False
     ) -> Reply | None:
         handled.append(request)
         return handle(connection, xid, request, now_ms, at_once)
@@ -230,6 +256,8 @@ def test_unwatched_rows_are_written_without_requests() -> None:
     Disturbance(3, "watched").do(arm)
     handled.clear()
     chosen = [(row, LeaderAndIsr(-1, 1, (2,), 1, 0)) for row in range(PARTITIONS)]
-    errors = arm.batches.write(arm.controller, 1, writes_of(chosen, 0), START_MS)
+    errors = arm.write(writes_of(chosen, 0), 1, START_MS)
     assert not errors.any()
-    assert len(handled) == 1
+    assert len(handled) == 2
+    assert isinstance(handled[0], WriteStates)
+    assert isinstance(handled[1], req.Multi)

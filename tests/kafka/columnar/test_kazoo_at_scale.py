@@ -13,7 +13,7 @@ from kazoo.exceptions import BadVersionError, NodeExistsError, NotEmptyError
 import simzk
 from simzk.kafka import paths
 from simzk.kafka.columnar import load_layout
-from simzk.kafka.columnar.batches import Batches, StateWrites
+from simzk.kafka.columnar.batches import WriteStates
 from simzk.kafka.schemas import partition_state
 from simzk.kafka.schemas import topic as topic_schema
 from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
@@ -62,7 +62,6 @@ class Cluster:
                 self._sessions[broker] = registered
             self._controller = self._sessions[0]
             server.handle(self._controller, 2, req.Create(paths.CONTROLLER_EPOCH, b"1", OPEN_ACL, 0), NOW_MS)
-            self._batches = Batches(server, self.topics)
 
     def fail(self, broker: int) -> int:
         """A broker's session ends, and the controller elects; how many states it wrote."""
@@ -71,9 +70,11 @@ class Cluster:
             server.expire(self._sessions[broker].session_id, NOW_MS)
             live = broker_mask(other for other in range(BROKERS) if other not in self.dead | {broker})
             failure = fail_brokers(self.topics.table, [broker], live, controller_epoch=1)
-            writes = StateWrites(failure.rows, failure.after._replace(version=failure.before.version), 0)
-            errors = self._batches.write(self._controller, 3, writes, NOW_MS)
-            assert not errors.any()
+            partitions = self.topics.table.partitions(failure.rows)
+            written = failure.after._replace(version=failure.before.version)
+            self._controller.outgoing.clear()
+            server.handle(self._controller, 3, WriteStates(partitions, written, 0), NOW_MS)
+            assert not self._controller.outgoing.pop().body.any()  # type: ignore[union-attr]
             self.dead.add(broker)
         self._zookeeper.advance(0)  # sends the events
         return len(failure.rows)

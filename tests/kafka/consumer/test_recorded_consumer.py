@@ -14,6 +14,7 @@ from simzk.kafka.consumer import white_list
 from simzk.kafka.protocol import Error
 from simzk.zookeeper import requests as req
 from simzk.zookeeper import transactions as txns
+from simzk.zookeeper.batches import Batch
 
 if TYPE_CHECKING:
     from simzk.kafka.zookeeper_host import Link
@@ -84,7 +85,8 @@ def test_each_request_is_the_recorded_one(release: str) -> None:
     closed: list[str] = []
     send = cluster.zookeeper_host.send
 
-    def spy(link: Link, xid: int, request: req.ConnectRequest | req.Request) -> None:
+    def spy(link: Link, xid: int, request: req.ConnectRequest | req.Request | Batch) -> None:
+        assert not isinstance(request, Batch)
         text = told(request) if link.client == "consumer 1" else None
         if text is not None:
             sent.append(text)

@@ -1,0 +1,340 @@
+"""The replicas of a large cluster's brokers as rows of one table: what each believes it is to do, and who joins ISRs.
+
+Rules of the module (those of `replica_manager` and `fetching`, as far as replicas without records go):
+  - an order is taken only from a controller that is not behind, for the life that a broker lives now, and for a replica
+    only with a leader epoch beyond the one that it has;
+  - logs are empty: a follower in the ISR has all there is, and stays; one that is not in it fetches once from its
+    leader, which then asks the controller for it; who cannot be served yet tries again after a second;
+  - what a controller tells many brokers at once is one message (`Orders`), and so are the proposals of their leaders.
+    A paused broker gets its part when it runs again, a dead one never;
+  - what all these brokers know of who lives is one cache.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simzk.kafka.broker.metadata_cache import MetadataCache
+from simzk.kafka.isr_columns import CODE_OF, ERRORS, AlteredPartitions, AlterPartitions, Proposals
+from simzk.kafka.partition_updates import Orders, PartitionUpdates, ReplicaStops
+from simzk.kafka.protocol import Error, LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
+from simzk.kafka.rpc import Connections, Disconnected
+from simzk.partitions.arrays import NONE, among, any_of, broker_mask, contained, unpack, widen
+from simzk.partitions.isr import expand_isr
+from simzk.partitions.table import PartitionTable
+from simzk.simulation.history import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from simzk.kafka.broker.broker import Broker
+    from simzk.partitions.arrays import BoolArray, IntArray
+    from simzk.partitions.states import States
+    from simzk.simulation import History, Network, Process
+
+ADDRESS = "brokers"
+"""The name of them all on the network."""
+BACKOFF_US = 1_000_000
+"""`replica.fetch.backoff.ms`: 1 s by default."""
+RETRY_PAUSE_US = 50_000
+
+
+class LightReplicas:
+    """All replicas of the brokers of one cluster.
+
+    Args:
+        process: where their proposals wait for answers.
+        network: between brokers.
+        connections: the way to the controller.
+        history: where refused proposals are told.
+    """
+
+    def __init__(self, process: Process, network: Network, connections: Connections, history: History) -> None:
+        self._process = process
+        self._network = network
+        self._connections = connections
+        self._history = history
+        self._brokers: Mapping[int, Broker] = {}
+        self._controller_epochs: dict[int, int] = {}
+        self.table = PartitionTable()
+        # By row and place in the assignment: the leader epoch that a replica has, and who leads then.
+        self._epoch: IntArray = np.zeros((0, self.table.width), dtype=np.int32)
+        self._leader: IntArray = np.zeros((0, self.table.width), dtype=np.int32)
+        self._proposed: BoolArray = np.zeros(0, dtype=np.bool_)
+        self.metadata = MetadataCache(forgets=True)
+
+    def serve_for(self, brokers: Mapping[int, Broker]) -> None:
+        """Whose replicas they are."""
+        self._brokers = brokers
+
+    def forget(self, broker: int) -> None:
+        """A broker's process is gone, and with it what it believed."""
+        self._controller_epochs.pop(broker, None)
+        rows = self.table.rows_with_replica(broker)
+        for place in range(self.table.width):
+            mine = rows[self.table.replicas[rows, place] == broker]
+            self._epoch[mine, place] = self._leader[mine, place] = NONE
+
+    # -- what the controller orders
+
+    def deaf(self, source: str, brokers: Iterable[int]) -> set[int]:
+        """To which brokers the way is disturbed, so that they cannot be told with the others."""
+        if self._network.is_undisturbed:
+            return set()
+        return {broker for broker in brokers if not self._network.is_clear(source, f"broker {broker}")}
+
+    def send(self, source: str, orders: Orders) -> None:
+        """Tell brokers what a controller orders, in one message."""
+        self._network.send(source, ADDRESS, lambda: self._arrive(orders))
+
+    def _arrive(self, orders: Orders) -> None:
+        self.metadata.update(
+            UpdateMetadataRequest(orders.controller_id, orders.controller_epoch, 0, (), orders.live_brokers)
+        )
+        running = []
+        for broker in orders.broker_epochs:
+            process = self._brokers[broker].process
+            if not process.paused:
+                running.append(broker)
+            elif process.alive:
+                process.deliver(lambda broker=broker: self._follow([broker], orders))  # type: ignore[misc]
+        self._follow(running, orders)
+
+    def _takes(self, broker: int, orders: Orders) -> bool:
+        """Whether a broker is still the one that orders are meant for."""
+        found = self._brokers[broker]
+        return (
+            found.process.alive
+            and orders.broker_epochs[broker] >= found.epoch
+            and orders.controller_epoch >= self._controller_epochs.get(broker, 0)
+        )
+
+    def _follow(self, brokers: list[int], orders: Orders) -> None:
+        """Some brokers do what they are told."""
+        obeying = [broker for broker in brokers if self._takes(broker, orders)]
+        self._controller_epochs.update(dict.fromkeys(obeying, orders.controller_epoch))
+        mask = broker_mask(obeying)
+        for updates, named in orders.parts:
+            told = named & among(updates.replicas, mask)
+            if told.any():
+                self._lead_and_follow(updates, told)
+        for broker in obeying:
+            if broker in orders.stops:
+                self._stop(broker, orders.stops[broker])
+
+    def serve(self, broker: int, request: LeaderAndIsrRequest | StopReplicaRequest) -> Error:
+        """One broker was told by itself."""
+        if request.controller_epoch < self._controller_epochs.get(broker, 0):
+            return Error.STALE_CONTROLLER_EPOCH
+        self._controller_epochs[broker] = request.controller_epoch
+        if isinstance(request, LeaderAndIsrRequest):
+            assert isinstance(request.updates, PartitionUpdates)
+            self._lead_and_follow(request.updates, request.updates.replicas == broker)
+        else:
+            assert isinstance(request.stops, ReplicaStops)
+            self._stop(broker, request.stops)
+        return Error.NONE
+
+    def _lead_and_follow(self, updates: PartitionUpdates, told: BoolArray) -> None:
+        concerned = np.flatnonzero(any_of(told))
+        updates, told = updates.at(concerned), told[concerned]
+        states, rows = updates.states, self._rows(updates)
+        told = np.pad(told, ((0, 0), (0, self.table.width - told.shape[1])))
+        replicas = self.table.replicas[rows]
+        accepted = told & (states.leader_epoch[:, None] > self._epoch[rows])
+        self._epoch[rows] = np.where(accepted, states.leader_epoch[:, None], self._epoch[rows])
+        self._leader[rows] = np.where(accepted, states.leader[:, None], self._leader[rows])
+        leading = np.flatnonzero(any_of(accepted & (replicas == states.leader[:, None])))
+        self.table.apply(rows[leading], states.at(leading))
+        self._proposed[rows[leading]] = False
+        recovering = leading[states.recovering[leading]]
+        if len(recovering):
+            self._propose(rows[recovering], states.isr[recovering])
+        following = accepted & (replicas != NONE) & (replicas != states.leader[:, None])
+        following &= (states.leader != NONE)[:, None] & ~contained(replicas, states.isr)
+        self._fetch_later(np.repeat(rows, following.sum(axis=1)), replicas[following])
+
+    def _rows(self, updates: PartitionUpdates) -> IntArray:
+        """The rows of partitions, new ones made, under the assignments of now."""
+        rows = self.table.find_all(updates.partitions)
+        new = np.flatnonzero(rows == NONE)
+        if len(new):
+            names = updates.partitions.at(new)
+            numbers, topic = np.unique(names.topic, return_inverse=True)
+            topics = [names.topics[number] for number in numbers.tolist()]
+            rows[new] = self.table.extend(topics, topic.astype(np.int32), names.partition, updates.replicas[new])
+        self._reach()
+        width = self.table.width
+        moved = np.flatnonzero(any_of(self.table.replicas[rows] != widen(updates.replicas, width)[:, :width]))
+        for place, replicas in zip(moved.tolist(), unpack(updates.replicas[moved]), strict=True):
+            self._move(int(rows[place]), replicas)
+        return rows
+
+    def _reach(self) -> None:
+        missing, wider = len(self.table.topic) - len(self._epoch), self.table.width - self._epoch.shape[1]
+        if missing > 0 or wider > 0:
+            room = ((0, max(missing, 0)), (0, max(wider, 0)))
+            self._epoch = np.pad(self._epoch, room, constant_values=NONE)
+            self._leader = np.pad(self._leader, room, constant_values=NONE)
+            self._proposed = np.pad(self._proposed, room[0])
+
+    def _move(self, row: int, replicas: tuple[int, ...]) -> None:
+        """A partition is assigned to others: what a replica believes stays with its broker."""
+        before = self.table.replicas_of(row)
+        believed = {b: (self._epoch[row, at], self._leader[row, at]) for at, b in enumerate(before)}
+        self.table.set_assignment(row, replicas)
+        self._reach()
+        self._epoch[row] = self._leader[row] = NONE
+        for place, broker in enumerate(replicas):
+            self._epoch[row, place], self._leader[row, place] = believed.get(broker, (NONE, NONE))
+
+    def _stop(self, broker: int, stops: ReplicaStops) -> None:
+        """Without a leader a replica neither leads nor follows; its epoch stays, but for one that is deleted."""
+        rows = self.table.find_all(stops.partitions)
+        known = np.flatnonzero(rows != NONE)
+        rows, epochs, delete = rows[known], stops.leader_epoch[known], stops.delete[known]
+        for place in range(self.table.width):
+            mine = (self.table.replicas[rows, place] == broker) & ~((epochs >= 0) & (epochs < self._epoch[rows, place]))
+            self._leader[rows[mine], place] = NONE
+            self._epoch[rows[mine & delete], place] = NONE
+
+    # -- followers join ISRs
+
+    def _fetch_later(self, rows: IntArray, followers: IntArray, delay_us: int = 0) -> None:
+        """Followers that are not in sync ask their leaders, after a while."""
+        for broker in np.unique(followers).tolist():
+            held = rows[followers == broker]
+            process = self._brokers[broker].process
+            if delay_us:
+                process.call_later(delay_us, lambda b=broker, held=held: self._fetch(b, held))  # type: ignore[misc]
+            else:
+                self._fetch(broker, held)
+
+    def _fetch(self, follower: int, rows: IntArray) -> None:
+        self._network.send(f"broker {follower}", ADDRESS, lambda: self._fetched(follower, rows))
+
+    def _fetched(self, follower: int, rows: IntArray) -> None:
+        """Leaders hear of a follower that has all they have."""
+        if not self._brokers[follower].alive:
+            return
+        leader, epoch = self._belief(rows, np.full(len(rows), follower, dtype=np.int32))
+        wanted = (leader != NONE) & (leader != follower) & ~any_of(self.table.isr[rows] == follower)
+        rows, leader, epoch = rows[wanted], leader[wanted], epoch[wanted]
+        believed, its_epoch = self._belief(rows, leader)
+        serving = broker_mask(b for b, broker in self._brokers.items() if broker.alive and not broker.paused)
+        ready = (
+            (believed == leader) & (its_epoch == epoch) & (leader < len(serving)) & serving.take(leader, mode="clip")
+        )
+        ready &= ~self._proposed[rows] & (follower in self.metadata.live_brokers)
+        late = rows[~ready]
+        self._fetch_later(late, np.full(len(late), follower, dtype=np.int32), BACKOFF_US)
+        rows = rows[ready]
+        if len(rows):
+            scala = self._brokers[follower].version.scala
+            joining = np.full(len(rows), follower, dtype=np.int32)
+            self._propose(rows, expand_isr(self.table.isr[rows], joining, scala))
+
+    def _belief(self, rows: IntArray, brokers: IntArray) -> tuple[IntArray, IntArray]:
+        """Who leads, and in which epoch, by what the replica of a broker believes; nobody where it has none."""
+        leader = np.full(len(rows), NONE, dtype=np.int32)
+        epoch = np.full(len(rows), NONE, dtype=np.int32)
+        for place in range(self.table.width):
+            mine = self.table.replicas[rows, place] == brokers
+            leader[mine], epoch[mine] = self._leader[rows[mine], place], self._epoch[rows[mine], place]
+        return leader, epoch
+
+    # -- proposals
+
+    def _propose(self, rows: IntArray, isr: IntArray) -> None:
+        """Leaders ask the controller for other ISRs."""
+        self._proposed[rows] = True
+        states = self.table.states(rows)
+        epochs = {broker: self._brokers[broker].epoch for broker in np.unique(states.leader).tolist()}
+        proposals = Proposals(
+            self.table.partitions(rows),
+            states.leader,
+            np.array([epochs[broker] for broker in states.leader.tolist()], dtype=np.int64),
+            states.leader_epoch,
+            isr,
+            states.version,
+            np.zeros(len(rows), dtype=np.bool_),
+        )
+        self._process.spawn(self._ask(rows, proposals), "ISR proposals")
+
+    async def _ask(self, rows: IntArray, proposals: Proposals) -> None:
+        while len(rows):
+            controller, altered = self.metadata.controller_id, None
+            if controller is not None:
+                try:
+                    altered = await self._connections.call(
+                        self._process, f"broker {controller}", AlterPartitions(proposals)
+                    )
+                except Disconnected:
+                    altered = None
+            again = np.arange(len(rows)) if altered is None else self._take(rows, proposals, altered)
+            rows, proposals = rows[again], proposals.at(again)
+            if len(rows):
+                await self._process.sleep(RETRY_PAUSE_US)
+                still = np.flatnonzero(self._stand(rows, proposals))
+                rows, proposals = rows[still], proposals.at(still)
+
+    def _stand(self, rows: IntArray, proposals: Proposals) -> BoolArray:
+        """Which proposals are still those of who leads in that epoch, and has the life in which it asked."""
+        leader, epoch = self._belief(rows, proposals.leader)
+        life = np.array([self._brokers[broker].epoch for broker in proposals.leader.tolist()], dtype=np.int64)
+        stand: BoolArray = (
+            self._proposed[rows]
+            & (leader == proposals.leader)
+            & (epoch == proposals.leader_epoch)
+            & (life == proposals.broker_epoch)
+        )
+        return stand
+
+    def _take(self, rows: IntArray, proposals: Proposals, altered: AlteredPartitions) -> IntArray:
+        """Hand the results on; the places of what is to be sent again."""
+        if altered.error != Error.NONE:
+            return np.arange(len(rows), dtype=np.int32)
+        refused = np.flatnonzero(altered.errors)
+        if len(refused):
+            errors = [ERRORS[code] for code in altered.errors[refused].tolist()]
+            self._history.record_later(partial(_refusals, proposals.at(refused), errors))
+        stand = self._stand(rows, proposals)
+        done = np.flatnonzero(stand & (altered.errors == 0))
+        self.table.apply(rows[done], _of_width(altered.states.at(done), self.table.width))
+        again = stand & np.isin(altered.errors, _SENT_AGAIN)
+        self._proposed[rows[stand & ~again]] = False
+        self._join_again(rows, proposals, stand & (altered.errors == CODE_OF[Error.INELIGIBLE_REPLICA]))
+        return np.flatnonzero(again).astype(np.int32)
+
+    def _join_again(self, rows: IntArray, proposals: Proposals, refused: BoolArray) -> None:
+        """Who could not join because the controller did not know it to live asks again."""
+        joining = np.where(contained(proposals.isr, self.table.isr[rows]), NONE, proposals.isr)
+        for place in range(joining.shape[1]):
+            late = refused & (joining[:, place] != NONE)
+            self._fetch_later(rows[late], joining[late, place], BACKOFF_US)
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        self.table.check()
+        assert self._epoch.shape == self._leader.shape
+        padding = self.table.replicas == NONE
+        assert (self._leader[: len(padding)][padding] == NONE).all()
+
+
+_SENT_AGAIN = [CODE_OF[error] for error in (Error.NOT_CONTROLLER, Error.STALE_BROKER_EPOCH, Error.UNKNOWN_SERVER_ERROR)]
+"""After any other error nothing is asked for any more until the controller orders anew."""
+
+
+def _refusals(proposals: Proposals, errors: list[Error], at_us: int) -> Iterator[Event]:
+    """What the history says of proposals that came to nothing."""
+    columns = zip(proposals.partitions.names(), unpack(proposals.isr), proposals.leader.tolist(), errors, strict=True)
+    for (topic, number), isr, leader, error in columns:
+        asked = f"isr {list(isr)}"
+        yield Event(at_us, f"broker {leader}", "ISR change refused", f"{topic}-{number}", asked, error.value)
+
+
+def _of_width(states: States, width: int) -> States:
+    return states._replace(isr=widen(states.isr, width)[:, :width])

@@ -1,0 +1,169 @@
+"""The order in which the controller's maps and sets of partitions iterate, over rows of its table.
+
+Rules of the module (docs/reference/kafka.md §1.2, §2.3):
+  - the assignments stand in a map of topics to maps of partitions (1.1: in one map of partitions), all of them mutable;
+  - a set that is made of what such a map gives is immutable: its order is that of `scala_orders.set_order`;
+  - hashes of topics' names are worked out once, as long as the topics are the same.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simzk.partitions.scala_order import SMALL, string_hash
+from simzk.partitions.scala_orders import (
+    KEY_BITS,
+    buckets_of,
+    map_order,
+    partition_hashes,
+    places_in_order,
+    product_hashes,
+    replica_hashes,
+    set_order,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from simzk.kafka.topic_partition import Collections
+    from simzk.partitions.arrays import IntArray
+    from simzk.partitions.table import PartitionTable
+
+
+class MapOrder:
+    """Puts rows in order.
+
+    Args:
+        table: whose rows they are.
+        collections: which Scala, and which keys.
+        flat: assignments stand in one map of partitions, not in a map of maps.
+    """
+
+    def __init__(self, table: PartitionTable, collections: Collections, *, flat: bool) -> None:
+        self._table = table
+        self._collections = collections
+        self._flat = flat
+        self._of_everything: dict[str, tuple[int, IntArray]] = {}
+        self._hashed: Sequence[str] = ()
+        self._hashes: IntArray = np.zeros(0, dtype=np.int32)
+
+    def everything(self) -> IntArray:
+        """All rows, as the map of them iterates."""
+        return self._kept("map", lambda: self._listed(self._table.rows()))
+
+    def everything_in_set(self) -> IntArray:
+        """All rows, as an immutable set that was made of what the map gives iterates."""
+        return self._kept("set", lambda: self.in_set(self.everything()))
+
+    def _kept(self, name: str, work: Callable[[], IntArray]) -> IntArray:
+        """What is the same as long as the partitions are."""
+        kept = self._of_everything.get(name)
+        if kept is None or kept[0] != self._table.changes:
+            kept = self._of_everything[name] = self._table.changes, work()
+            kept[1].flags.writeable = False
+        return kept[1]
+
+    def on(self, broker: int) -> IntArray:
+        """The rows with a replica on a broker, as the map of them iterates."""
+        return self._listed(self._table.rows_with_replica(broker))
+
+    def some_of_everything(self, rows: IntArray) -> IntArray:
+        """Some rows, as the map of all iterates."""
+        if self._collections.scala != "2.13" or self._flat:
+            chosen = self.everything()
+            return chosen[np.isin(chosen, rows)]
+        if not len(rows):
+            return rows
+        topics = self._table.topic[self._table.topic >= 0]
+        return self._ranked(rows, np.bincount(topics, minlength=len(self._table.topics)))
+
+    def of_topic(self, rows: IntArray) -> IntArray:
+        """The rows of one topic, as the map of them iterates."""
+        return (
+            self.in_map(rows) if self._flat else rows[map_order(self._table.partition[rows], self._collections.scala)]
+        )
+
+    def in_map(self, rows: IntArray) -> IntArray:
+        """Rows as a mutable map of partitions that was filled with them iterates."""
+        return rows[map_order(self.hashes(rows), self._collections.scala)]
+
+    def in_set(self, rows: IntArray, *, hashed: bool = False) -> IntArray:
+        """Rows as an immutable set of partitions that was made of them iterates."""
+        if len(rows) <= SMALL and not hashed:
+            return rows
+        return rows[set_order(self.hashes(rows), self._collections.scala, hashed=hashed)]
+
+    def of_replicas(self, rows: IntArray, brokers: IntArray, *, hashed: bool = False) -> NDArray[np.intp]:
+        """Where replicas stand in an immutable set of them."""
+        return set_order(self.replica_hashes(rows, brokers), self._collections.scala, hashed=hashed)
+
+    def hashes(self, rows: IntArray) -> IntArray:
+        """The hashes of partitions, int32[k]."""
+        topics = self._topic_hashes().take(self._table.topic.take(rows))
+        return partition_hashes(topics, self._table.partition.take(rows), case_classes=self._collections.case_classes)
+
+    def replica_hashes(self, rows: IntArray, brokers: IntArray) -> IntArray:
+        """The hashes of replicas, int32[k]."""
+        scala, case_classes = self._collections
+        if case_classes:
+            topics = self._topic_hashes().take(self._table.topic.take(rows))
+            return product_hashes(topics, self._table.partition.take(rows), brokers)
+        return replica_hashes(self.hashes(rows), brokers, scala)
+
+    def _topic_hashes(self) -> IntArray:
+        names = self._table.topics
+        if self._hashed is not names or len(self._hashes) != len(names):
+            known = len(self._hashes) if self._hashed is names else 0
+            more = np.array([string_hash(name) for name in names[known:]], dtype=np.int32)
+            self._hashed, self._hashes = names, np.concatenate([self._hashes[:known], more])
+        return self._hashes
+
+    def _listed(self, rows: IntArray) -> IntArray:
+        """Rows, given ascending, as a map that has only them iterates."""
+        if self._flat:
+            return self.in_map(rows)
+        if not len(rows):
+            return rows
+        if self._collections.scala == "2.13":
+            return self._ranked(rows, np.bincount(self._table.topic[rows], minlength=len(self._table.topics)))
+        numbers = self._in_order(rows)
+        by_topic = {number: rows[self._table.topic[rows] == number] for number in numbers.tolist()}
+        return np.concatenate([self.of_topic(by_topic[number]) for number in numbers.tolist()])
+
+    def _in_order(self, rows: IntArray) -> IntArray:
+        """The topics of rows, by number, as a map that was filled in the order of the rows iterates."""
+        numbers, first = np.unique(self._table.topic[rows], return_index=True)
+        numbers = numbers[np.argsort(first)]
+        return numbers[map_order(self._topic_hashes()[numbers], self._collections.scala)]
+
+    def _by_first_row(self, numbers: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Topics in the order in which they came, where two are of one hash: nothing else depends on it."""
+        if len(np.unique(self._topic_hashes()[numbers])) == len(numbers):
+            return numbers
+        names = self._table.topics
+        return np.array(sorted(numbers.tolist(), key=lambda number: int(self._table.rows_of(names[number]).min())))
+
+    def _ranked(self, rows: IntArray, entries: NDArray[np.int64]) -> IntArray:
+        """Rows as maps of 2.13 iterate.
+
+        Args:
+            rows: int32[k].
+            entries: by topic number, how many partitions its map has; the map of topics has those that have any.
+        """
+        table = self._table
+        numbers = self._by_first_row(np.flatnonzero(entries))
+        numbers = numbers[map_order(self._topic_hashes()[numbers])]
+        rank = np.zeros(len(entries), dtype=np.int64)
+        rank[numbers] = np.arange(len(numbers))
+        sizes, inverse = np.unique(entries, return_inverse=True)
+        masks = np.array([buckets_of(int(size)) - 1 for size in sizes], dtype=np.int64)[inverse]
+        topic, partition = table.topic.take(rows), table.partition.take(rows).astype(np.int64)
+        mixed = partition ^ partition >> 16
+        bits = int(mixed.max(initial=1)).bit_length()
+        if len(numbers).bit_length() + 2 * bits <= KEY_BITS:
+            return rows[places_in_order(rank.take(topic) << 2 * bits | (mixed & masks.take(topic)) << bits | mixed)]
+        return rows[np.lexsort((mixed, mixed & masks.take(topic), rank.take(topic)))]

@@ -1,0 +1,108 @@
+"""Partitions as somebody who follows a server's transactions knows them: by name, and by row of columns.
+
+Rules of the module:
+  - what was told one by one stands by name; what columns hold, or was told as a batch, by row;
+  - a state by name is the later one: a batch takes the names of its rows away.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simzk.kafka.schemas.topic import TopicZnode
+from simzk.kafka.topic_partition import ReplicaAssignment
+from simzk.partitions.arrays import unpack
+from simzk.partitions.states import no_states
+
+if TYPE_CHECKING:
+    from simzk.kafka.columnar import ColumnarTopics
+    from simzk.kafka.columnar.batches import Written
+    from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
+    from simzk.partitions.arrays import IntArray
+    from simzk.partitions.names import Partitions
+
+
+class KnownStates:
+    """States by partition."""
+
+    def __init__(self) -> None:
+        self._named: dict[TopicPartition, LeaderAndIsr] = {}
+        self._topics: ColumnarTopics | None = None
+        self._rows = no_states(0, 1)
+
+    def load(self, topics: ColumnarTopics) -> None:
+        """Know what columns hold now."""
+        self._topics = topics
+        self._rows = topics.table.states(np.arange(len(topics.table.topic), dtype=np.int32))
+
+    def get(self, partition: TopicPartition) -> LeaderAndIsr | None:
+        """The state of a partition, None where none is known."""
+        state = self._named.get(partition)
+        if state is None and self._topics is not None:
+            row = self._topics.table.find(*partition)
+            if row is not None and row < len(self._rows.version) and self._rows.version[row] >= 0:
+                return self._rows.one(row)
+        return state
+
+    def put(self, partition: TopicPartition, state: LeaderAndIsr) -> None:
+        """A state was written."""
+        self._named[partition] = state
+
+    def pop(self, partition: TopicPartition) -> None:
+        """A state was deleted."""
+        self._named.pop(partition, None)
+        row = None if self._topics is None else self._topics.table.find(*partition)
+        if row is not None and row < len(self._rows.version):
+            self._rows.version[row] = -1
+
+    def put_batch(self, written: Written) -> None:
+        """Many states were written at once."""
+        assert written.topics is self._topics
+        table = written.topics.table
+        missing = len(table.topic) - len(self._rows.version)
+        if missing > 0:
+            more = no_states(missing, self._rows.isr.shape[1])
+            self._rows = type(more)(*(np.concatenate(pair) for pair in zip(self._rows, more, strict=True)))
+        self._rows.put(written.rows, written.after)
+        if self._named:
+            rows = set(written.rows.tolist())
+            for partition in [p for p in self._named if table.find(*p) in rows]:
+                del self._named[partition]
+
+
+class KnownTopics:
+    """The assignments of topics by name; of those that were in columns from the beginning, what they were then."""
+
+    def __init__(self) -> None:
+        self._named: dict[str, TopicZnode] = {}
+        self._gone: set[str] = set()
+        self._loaded: tuple[Partitions, IntArray] | None = None
+
+    def load(self, topics: ColumnarTopics) -> None:
+        """Know what columns hold now; nothing of it is being reassigned."""
+        table, rows = topics.table, topics.table.rows()
+        assert not table.reassigning()
+        self._loaded = table.partitions(rows), table.replicas[rows].copy()
+
+    def get(self, name: str) -> TopicZnode | None:
+        """What is known of a topic, None where nothing is."""
+        known = self._named.get(name)
+        if known is not None or self._loaded is None or name in self._gone:
+            return known
+        partitions, replicas = self._loaded
+        if name not in partitions.topics:
+            return None
+        places = np.flatnonzero(partitions.topic == partitions.topics.index(name))
+        numbers, lists = partitions.partition[places].tolist(), unpack(replicas[places])
+        return TopicZnode({number: ReplicaAssignment(ids) for number, ids in zip(numbers, lists, strict=True)})
+
+    def put(self, name: str, topic: TopicZnode) -> None:
+        """A topic was written."""
+        self._named[name] = topic
+
+    def pop(self, name: str) -> None:
+        """A topic was deleted."""
+        self._named.pop(name, None)
+        self._gone.add(name)
