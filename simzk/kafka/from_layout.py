@@ -17,6 +17,7 @@ from simzk.kafka.columnar.populated import populated
 from simzk.kafka.releases import Releases, local_registration
 from simzk.kafka.schemas.uuid import uuid_text
 from simzk.tuples import NamedTuple
+from simzk.zookeeper.config import ServerConfig
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -99,7 +100,7 @@ class FromLayout:
             releases,
             registrations,
             seed,
-            tick_time_ms,
+            ServerConfig(tick_time_ms=tick_time_ms),
             None,
             1,
             restored,
