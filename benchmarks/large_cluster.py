@@ -46,6 +46,8 @@ REAL_KAFKA = {
 }
 SETTLED_SECONDS = 0.05
 """Within it all that follows from one thing has happened: requests and messages take half a millisecond each."""
+SETTLED_SINGLY_SECONDS = 20.0
+"""The same by single requests, ten in flight at a time."""
 BOOT_SECONDS = 0.6
 """A broker needs half a second from its start to its registration."""
 
@@ -53,7 +55,10 @@ BOOT_SECONDS = 0.6
 class Figures:
     """A cluster, and what its failures take."""
 
-    def __init__(self, partitions: int, brokers: int, *, sends_batches: bool) -> None:
+    def __init__(
+        self, partitions: int, brokers: int, *, sends_batches: bool, settled_seconds: float = SETTLED_SECONDS
+    ) -> None:
+        self._settled_seconds = settled_seconds
         layout = generate_layout(
             brokers_in_racks(brokers, RACKS),
             topics=max(1, partitions // PARTITIONS_PER_TOPIC),
@@ -67,6 +72,7 @@ class Figures:
         taken = timed(lambda: self._start(KafkaCluster.from_layout(layout, seed=1, sends_batches=sends_batches)))
         self.figures["started"] = taken
         self.figures["resident_bytes_per_partition"] = round((resident_bytes() - before) / partitions, 1)
+        self.cluster.run_for(settled_seconds)
 
     def _start(self, cluster: KafkaCluster) -> None:
         self.cluster = cluster
@@ -84,7 +90,7 @@ class Figures:
     def bring_back(self, broker: int) -> None:
         """A killed broker starts, and is in sync again; leaders go home."""
         self.cluster.restart(broker)
-        self.cluster.run_for(BOOT_SECONDS + SETTLED_SECONDS)
+        self.cluster.run_for(BOOT_SECONDS + self._settled_seconds)
         assert (self.cluster.table.isr >= 0).all(), f"broker {broker} is in sync again"
 
     def broker_dies(self, rounds: int) -> None:
@@ -92,7 +98,7 @@ class Figures:
         for broker in range(5, 6 + rounds):
             self.until_expired(broker)
             before = self.zxid
-            taken.append(timed(lambda: self.cluster.run_for(SETTLED_SECONDS)))
+            taken.append(timed(lambda: self.cluster.run_for(self._settled_seconds)))
             writes = self.zxid - before
             assert not (self.cluster.table.leader == broker).any()
             self.bring_back(broker)
@@ -103,7 +109,7 @@ class Figures:
         assert controller is not None
         self.until_expired(controller)
         before = self.zxid
-        taken = timed(lambda: self.cluster.run_for(1))
+        taken = timed(lambda: self.cluster.run_for(max(1, self._settled_seconds)))
         assert self.cluster.controller not in (controller, None)
         assert not (self.cluster.table.leader == controller).any()
         self.figures["controller_dies"] = {"written": self.zxid - before, **taken}
@@ -151,13 +157,27 @@ def limits(partitions: int, brokers: int) -> dict[str, float]:
     return {"copy_all_cpu_ms": everything["cpu_ms"], "copy_what_a_broker_holds_cpu_ms": of_one["cpu_ms"]}
 
 
-def figures_of(partitions: int, brokers: int, rounds: int, restarted: int, *, sends_batches: bool = True) -> Figures:
-    figures = Figures(partitions, brokers, sends_batches=sends_batches)
+def figures_of(partitions: int, brokers: int, rounds: int) -> Figures:
+    figures = Figures(partitions, brokers, sends_batches=True)
     figures.broker_dies(rounds)
     figures.controller_dies()
-    if restarted:
-        figures.rolling_restart(restarted)
+    figures.rolling_restart(brokers)
     return figures
+
+
+def beside_single_requests(partitions: int, brokers: int) -> dict[str, object]:
+    """The same failures by batches and by single requests, which must leave the same."""
+    both = [
+        Figures(partitions, brokers, sends_batches=batches, settled_seconds=SETTLED_SINGLY_SECONDS)
+        for batches in (True, False)
+    ]
+    for figures in both:
+        figures.broker_dies(1)
+        figures.controller_dies()
+    batched, single = ([event[1:] for event in figures.cluster.history] for figures in both)
+    assert batched == single, "both ways tell the same history"
+    assert both[0].zxid == both[1].zxid
+    return {"by_batches": both[0].figures, "by_single_requests": both[1].figures}
 
 
 def main() -> None:
@@ -178,13 +198,9 @@ def main() -> None:
     }
     sizes = {"by_batches": options.partitions, "by_batches_at_a_tenth": options.partitions // 10}
     for name, partitions in sizes.items():
-        found[name] = figures_of(partitions, options.brokers, options.rounds, options.brokers).figures
+        found[name] = figures_of(partitions, options.brokers, options.rounds).figures
     if options.singly:
-        both = [figures_of(options.singly, options.brokers, 1, 0, sends_batches=batches) for batches in (True, False)]
-        histories = [[event[1:] for event in figures.cluster.history] for figures in both]
-        assert histories[0] == histories[1], "both ways tell the same history"
-        assert both[0].zxid == both[1].zxid
-        found["singly"] = {"by_batches": both[0].figures, "by_single_requests": both[1].figures}
+        found["singly"] = beside_single_requests(options.singly, options.brokers)
     text = json.dumps(found, indent=2)
     print(text)
     if options.json:
