@@ -97,4 +97,4 @@ def test_notices_that_name_nothing_are_refused() -> None:
     with pytest.raises(ZnodeError, match="Type:name"):
         acl.decode_change("/z", b"t1")
     with pytest.raises(ZnodeError, match="patternType"):
-        acl.decode_extended_change("/z", b'{"version":1,"resourceType":"TOPIC","name":"t","patternType":"LITERAL"}')
+        acl.decode_extended_change("/z", b'{"version":1,"resourceType":"TOPIC","name":"t","patternType":"SOME"}')

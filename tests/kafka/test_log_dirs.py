@@ -161,7 +161,7 @@ def test_a_notification_that_cannot_be_read_goes_all_the_same() -> None:
     c.write_znode(f"{paths.LOG_DIR_EVENT_PREFIX}0000000007", "no JSON")
     quiet(c)
     assert f"{paths.LOG_DIR_EVENT_PREFIX}0000000007" not in c.server.tree
-    assert happened(c, "znode unusable") == [paths.LOG_DIR_EVENTS]
+    assert happened(c, "znode unusable") == [f"{paths.LOG_DIR_EVENT_PREFIX}0000000007"]
 
 
 @pytest.mark.parametrize("directory", [2, ("t", 9)])
