@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from simzk.errors import ZnodeError
 from simzk.kafka.schemas import admin, broker_registration, config, controller, partition_state, topic
-from simzk.kafka.schemas.reading import OF_1_0
+from simzk.kafka.schemas.reading import OF_0_8, OF_1_0, NoJsonError
 from simzk.kafka.schemas.uuid import uuid_text
 from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
 from tests.kafka import recorded_story
@@ -75,6 +75,13 @@ def test_the_other_old_forms() -> None:
     recovering = b'{"controller_epoch":1,"leader":1,"version":1,"leader_recovery_state":1,"leader_epoch":4,"isr":[1]}'
     assert partition_state.decode("/s", recovering).recovering
     assert partition_state.encode(partition_state.decode("/s", recovering)) == recovering
+
+
+@pytest.mark.parametrize("data", [None, b"", b'""', b'"a/b"', b"\xff"])
+def test_a_notice_of_0_8_names_a_topic_in_quotes(data: bytes | None) -> None:
+    assert config.decode_change("/c", b'"t1"', OF_0_8) == "topics/t1"
+    with pytest.raises(NoJsonError, match="expected the name of a topic in quotes"):
+        config.decode_change("/c", data, OF_0_8)
 
 
 BAD: list[tuple[Callable[[str, bytes | None], object], bytes | None, str]] = [

@@ -132,9 +132,10 @@ def decode_change(path: str, data: bytes | None, reading: Reading = LENIENT) -> 
         ZnodeError: it cannot be used; path, field and why.
     """
     if not reading.endpoints:  # 0.8 takes the quotes off without a look (TopicConfigManager)
-        name = (data or b"").decode(errors="replace")[1:-1]
+        text = (data or b"").decode(errors="replace")
+        name = text[1:-1]
         if not name or "/" in name or "\x00" in name:
-            raise NoJsonError(f"holds {shown(data)}", where=path, right="the name of a topic in quotes")
+            raise NoJsonError(f"holds {shown(text)}", where=path, right="the name of a topic in quotes")
         return f"topics/{name}"
     value = read_value(path, data, reading)
     if isinstance(value, str):
