@@ -21,7 +21,9 @@ STARTED, SUCCESSFUL, INELIGIBLE = "deletion started", "deletion successful", "de
 
 
 def entered_from(version: Number) -> dict[str, tuple[str, ...]]:
-    """§2.4: the valid previous states of a replica (0.8.1 and later)."""
+    """§2.4: the valid previous states of a replica."""
+    if version < (0, 8, 1):
+        return {NEW: (GONE,), ONLINE: (NEW, ONLINE, OFFLINE), OFFLINE: (NEW, ONLINE), GONE: (OFFLINE,)}
     return {
         NEW: (GONE,),
         ONLINE: (NEW, ONLINE, OFFLINE, INELIGIBLE),
@@ -49,6 +51,9 @@ class Reference:
     Args:
         version: as the rules of the specification name releases.
         unclean: `unclean.leader.election.enable`.
+
+    `cached` is what a controller of 0.8.0 believes of ISRs, `arriving` its replicas that no assignment names yet and
+    that were told to follow.
     """
 
     version: Number
@@ -60,10 +65,12 @@ class Reference:
     targets: dict[Partition, tuple[int, ...]] = field(default_factory=dict)
     origins: dict[Partition, tuple[int, ...]] = field(default_factory=dict)
     states: dict[Partition, State] = field(default_factory=dict)
+    cached: dict[Partition, State] = field(default_factory=dict)
     partitions: dict[Partition, str] = field(default_factory=dict)
     replicas: dict[Replica, str] = field(default_factory=dict)
     deleted: dict[str, None] = field(default_factory=dict)
     ineligible: set[str] = field(default_factory=set)
+    arriving: set[Replica] = field(default_factory=set)
 
     # -- what happens to the cluster
 
@@ -75,14 +82,17 @@ class Reference:
         dead = [replica for replica in every if replica[2] not in self.live]
         self.ineligible = {replica[0] for replica in dead if replica[0] in self.deleted}
         self.ineligible |= {topic for topic, _ in self.targets if topic in self.deleted}
-        self.replicas = {replica: INELIGIBLE if replica in dead else ONLINE for replica in every}
+        self.cached = dict(self.states)
+        found_dead = INELIGIBLE if self.version >= (0, 8, 1) else OFFLINE
+        self.replicas = {replica: found_dead if replica in dead else ONLINE for replica in every}
         if self.version >= (2, 3, 0):
             self.move(dead, OFFLINE)
         self.partitions = {p: self.first_state(p) for p in self.assignment}
         self.elect_waiting()
         for partition, target in list(self.targets.items()):
             unneeded = self.assignment[partition] == target or partition[0] in self.deleted
-            if self.version < (2, 4, 0) and unneeded:
+            dead_target = self.version < (0, 10, 1) and not all(self.is_live(broker) for broker in target)
+            if self.version < (2, 4, 0) and (unneeded or dead_target):
                 del self.targets[partition]
             else:
                 self.reassign(partition, target)
@@ -112,6 +122,7 @@ class Reference:
         """§2.7, onBrokerFailure."""
         self.live.discard(broker)
         self.leaving.discard(broker)
+        self.arriving = {replica for replica in self.arriving if replica[2] != broker}
         for partition, state in self.states.items():
             if partition[0] not in self.deleted and not self.is_live(state.leader):
                 self.partitions[partition] = OFFLINE
@@ -148,11 +159,14 @@ class Reference:
         still = False
         for partition, brokers in self.assignment.items():
             state = self.states.get(partition)
-            if broker not in brokers or len(brokers) == 1 or state is None or partition[0] in self.deleted:
+            alone = len(brokers) == 1
+            if broker not in brokers or state is None or partition[0] in self.deleted:
+                continue
+            if alone and self.version >= (0, 8, 1):
                 continue
             if state.leader == broker:
                 self.elect(partition, "shutdown")
-                still |= self.states[partition].leader == broker
+                still |= self.states[partition].leader == broker and not alone
             else:
                 self.move([(*partition, broker)], OFFLINE)
         return still
@@ -195,7 +209,7 @@ class Reference:
             return
         live = tuple(broker for broker in self.assignment[partition] if self.is_live(broker))
         if live and partition not in self.states:
-            self.states[partition] = State(live[0], live, 0, self.epoch)
+            self.states[partition] = self.cached[partition] = State(live[0], live, 0, self.epoch)
             self.partitions[partition] = ONLINE
 
     def elect(self, partition: Partition, strategy: str) -> None:
@@ -214,9 +228,13 @@ class Reference:
         elif strategy == "preferred":
             leader = brokers[0] if brokers[0] in live_isr else None
         elif strategy == "reassign":
-            leader = self.first(self.targets[partition], live_isr)
+            any_live = self.version < (0, 8, 1)
+            eligible = [broker for broker in self.targets[partition] if self.is_live(broker)] if any_live else live_isr
+            leader = self.first(self.targets[partition], eligible)
         else:
             isr = tuple(broker for broker in isr if broker not in self.leaving)
+            if self.version < (0, 8, 1):
+                isr = tuple(broker for broker in isr if broker != state.leader)
             leader = self.first(brokers, [broker for broker in isr if broker in self.live])
             if self.version < (0, 10, 0):
                 leader = isr[0] if isr else None
@@ -231,7 +249,8 @@ class Reference:
 
     def write(self, partition: Partition, leader: int, isr: tuple[int, ...]) -> None:
         """Each write of a controller is one leader epoch more."""
-        self.states[partition] = State(leader, isr, self.states[partition].leader_epoch + 1, self.epoch)
+        written = State(leader, isr, self.states[partition].leader_epoch + 1, self.epoch)
+        self.states[partition] = self.cached[partition] = written
 
     # -- replicas (§2.4)
 
@@ -253,6 +272,10 @@ class Reference:
 
     def leave_isr(self, partition: Partition, broker: int) -> None:
         state = self.states.get(partition)
+        if self.version < (0, 8, 1) and broker not in self.cached[partition].isr:
+            return
+        if state is not None:
+            self.cached[partition] = state
         if state is None or broker not in state.isr:
             return
         left = tuple(member for member in state.isr if member != broker)
@@ -270,7 +293,9 @@ class Reference:
         if partition[0] in self.deleted:
             self.ineligible.add(partition[0])
         in_sync = set(target) <= set(self.states[partition].isr)
-        if self.version < (2, 4, 0):
+        if self.version < (0, 8, 1):
+            held_by = widened = present
+        elif self.version < (2, 4, 0):
             held_by = widened = target + tuple(broker for broker in present if broker not in target)
         else:
             origin = self.origins.setdefault(partition, present)
@@ -282,21 +307,37 @@ class Reference:
         if in_sync:
             self.finish(partition, target, held_by)
             return
+        if self.version < (0, 8, 1):
+            self.let_arrive(partition, [broker for broker in target if broker not in present])
+            return
         self.assignment[partition] = widened
         state = self.states[partition]
         self.write(partition, state.leader, state.isr)
         self.move([(*partition, broker) for broker in target], NEW)
 
+    def let_arrive(self, partition: Partition, brokers: Iterable[int]) -> None:
+        """0.8.0 tells new replicas once to follow: one whose broker ends meanwhile is not told again."""
+        for replica in [(*partition, broker) for broker in brokers]:
+            if replica not in self.replicas and replica[2] in self.live:
+                self.arriving.add(replica)
+            self.move([replica], NEW)
+
     def finish(self, partition: Partition, target: tuple[int, ...], held_by: Sequence[int]) -> None:
         """All of the target is in sync."""
         self.move([(*partition, broker) for broker in target], ONLINE)
-        self.assignment[partition] = target
         state = self.states[partition]
+        if self.version >= (0, 8, 1):
+            self.assignment[partition] = target
+        else:  # a leader's epoch stays, and the old assignment until all is done, with the new replicas behind it
+            self.arriving = {replica for replica in self.arriving if replica[:2] != partition}
+            self.assignment[partition] += tuple(b for b in target if b not in self.assignment[partition])
         if state.leader in target and self.is_live(state.leader):
-            self.write(partition, state.leader, state.isr)
+            if self.version >= (0, 8, 1):
+                self.write(partition, state.leader, state.isr)
         else:
             self.elect(partition, "reassign")
         self.stop(partition, [broker for broker in held_by if broker not in target])
+        self.assignment[partition] = target
         del self.targets[partition]
         self.origins.pop(partition, None)
         self.ineligible.discard(partition[0])
@@ -305,7 +346,7 @@ class Reference:
 
     def stop(self, partition: Partition, brokers: Iterable[int]) -> None:
         replicas = [(*partition, broker) for broker in brokers]
-        for state in (OFFLINE, STARTED, SUCCESSFUL, GONE):
+        for state in (OFFLINE, STARTED, SUCCESSFUL, GONE) if self.version >= (0, 8, 1) else (OFFLINE, GONE):
             self.move(replicas, state)
 
     # -- deletion (§2.10)
@@ -349,6 +390,7 @@ class Reference:
         self.ineligible.discard(topic)
         for partition in [p for p in self.assignment if p[0] == topic]:
             del self.assignment[partition], self.partitions[partition]
+            self.cached.pop(partition, None)
             self.states.pop(partition, None)  # one that never had a leader has none
         self.replicas = {replica: state for replica, state in self.replicas.items() if replica[0] != topic}
 
@@ -371,7 +413,7 @@ class Reference:
         for partition, state in list(self.states.items()):
             if partition[0] in self.deleted or state.leader not in self.live:
                 continue
-            brokers = self.assignment[partition]
+            brokers = [*self.assignment[partition], *(b for *p, b in sorted(self.arriving) if tuple(p) == partition)]
             back = {broker for broker in brokers if broker in self.live} - set(state.isr)
             told = [broker for broker in order.get(partition, ()) if broker in back]
             joining = [*told, *sorted(back - set(told))]
