@@ -9,7 +9,8 @@ Rules of the module:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import TYPE_CHECKING, TypeVar
 
 from simzk.errors import ConfigError
 from simzk.kafka.controller.scala_set import mutable_partitions, partition_set
@@ -19,12 +20,14 @@ from simzk.kafka.schemas.json_text import write
 from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from simzk.kafka.release_profile import KafkaVersion
     from simzk.kafka.topic_partition import ReplicaAssignment, TopicPartition
 
     Plan = Mapping[TopicPartition, tuple[int, ...]]
+
+Item = TypeVar("Item")
 
 ANY_LOG_DIR = "any"
 COMPLETED_SINCE = (3, 3, 0)
@@ -50,42 +53,75 @@ def asks_brokers(version: KafkaVersion) -> bool:
     return AlterReassignmentsRequest not in version.tools_in_zookeeper
 
 
-def read_plan(text: str) -> dict[TopicPartition, tuple[int, ...]]:
+def read_plan(text: str, version: KafkaVersion) -> dict[TopicPartition, tuple[int, ...]]:
     """The partitions and replicas of a document, as `--execute` and `--verify` take it.
+
+    Args:
+        text: the document.
+        version: of the tool.
 
     Raises:
         ZnodeError: it is no JSON, or JSON of another shape.
         ConfigError: what it asks for cannot be.
 
-    >>> read_plan('{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2],"log_dirs":["any","any"]}]}')
+    >>> from simzk.kafka.versions import VERSIONS
+    >>> plan = '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2],"log_dirs":["any","any"]}]}'
+    >>> read_plan(plan, VERSIONS["3.9"])
     {TopicPartition(topic='t', partition=0): (1, 2)}
     """
     pairs = admin.read_reassignment("reassignment", text.encode(errors="replace"))
+    refuse(refusal(pairs, version))
+    return dict(pairs)
+
+
+def refusal(pairs: Sequence[tuple[TopicPartition, tuple[int, ...]]], version: KafkaVersion) -> str | None:
+    """Why the tool takes no such plan, whatever the cluster is; None where it takes it.
+
+    Args:
+        pairs: partitions and their replicas, as they are asked for.
+        version: of the tool.
+    """
+    looks = version.reassign_tool_looks
     if not pairs:
-        raise _refusal("Partition reassignment list cannot be empty")
-    if any(not replicas for _, replicas in pairs):
-        raise _refusal("Partition replica list cannot be empty")
-    plan = dict(pairs)
-    if len(plan) != len(pairs):
-        seen = [partition for partition, _ in pairs]
-        twice = ",".join(str(partition) for partition in plan if seen.count(partition) > 1)
-        raise _refusal(f"Partition reassignment contains duplicate topic partitions: {twice}")
+        return f"Partition reassignment {'list cannot be' if asks_brokers(version) else 'data file is'} empty"
+    if "empty lists" in looks and any(not replicas for _, replicas in pairs):
+        return "Partition replica list cannot be empty"
+    if "duplicates" not in looks:
+        return None
+    if twice := _repeated([partition for partition, _ in pairs]):
+        return f"Partition reassignment contains duplicate topic partitions: {','.join(map(str, twice))}"
     told = [
-        f"{partition} contains multiple entries for {','.join(map(str, _repeated(replicas)))}"
+        f"{partition} contains multiple entries for {','.join(map(str, again))}"
         for partition, replicas in pairs
-        if _repeated(replicas)
+        if (again := _repeated(replicas))
     ]
-    if told:
-        raise _refusal(f"Partition replica lists may not contain duplicate entries: {'. '.join(told)}")
-    return plan
+    return f"Partition replica lists may not contain duplicate entries: {'. '.join(told)}" if told else None
 
 
-def _repeated(replicas: Sequence[int]) -> list[int]:
-    return [broker for broker in dict.fromkeys(replicas) if replicas.count(broker) > 1]
+def dead_brokers(plan: Plan, live: Collection[int], version: KafkaVersion) -> str | None:
+    """Why the tool moves nothing to brokers that are not registered; None where they are, or it does not look.
+
+    Args:
+        plan: replicas by partition.
+        live: the brokers that are registered.
+        version: of the tool.
+    """
+    dead = list(dict.fromkeys(broker for replicas in plan.values() for broker in replicas if broker not in live))
+    if not dead or "brokers" not in version.reassign_tool_looks:
+        return None
+    if asks_brokers(version):
+        return f"Unknown broker id {dead[0]}"
+    return f"The proposed assignment contains non-existent brokerIDs: {','.join(map(str, dead))}"
 
 
-def _refusal(what: str) -> ConfigError:
-    return ConfigError(what, where="reassignment", right="one list of distinct brokers for each partition")
+def refuse(what: str | None) -> None:
+    """Raise a ConfigError where the tool has a reason."""
+    if what is not None:
+        raise ConfigError(what, where="reassignment", right="one list of distinct brokers for each partition")
+
+
+def _repeated(items: Sequence[Item]) -> list[Item]:
+    return [item for item, times in Counter(items).items() if times > 1]
 
 
 def document(plan: Plan, version: KafkaVersion, *, proposed: bool) -> str:

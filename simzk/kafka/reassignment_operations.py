@@ -67,7 +67,7 @@ class ReassignmentOperations:
             ZnodeError, ConfigError: JSON that the tool refuses; a throttle that cannot be.
         """
         if isinstance(targets, str) or "partitions" in targets:
-            request = AlterReassignmentsRequest(dict(reassign_tool.read_plan(_text(targets))))
+            request = AlterReassignmentsRequest(dict(reassign_tool.read_plan(_text(targets), self._tool)))
         else:
             pairs = {TopicPartition(*_pair(key)): target for key, target in targets.items()}
             request = AlterReassignmentsRequest({p: _ids(target) for p, target in pairs.items()})
@@ -86,11 +86,13 @@ class ReassignmentOperations:
         if tool.number < throttles.KNOWN_SINCE or rate < 0 or len(plan) != len(request.targets):
             right = "0 or more, of a plan that cancels nothing, and 0.10.1 or later"
             raise ConfigError(f"the tool of Kafka {tool.name} cannot throttle this", where="throttle", right=right)
+        reassign_tool.refuse(reassign_tool.refusal(list(plan.items()), tool))  # before anything is written
         present: dict[TopicPartition, ReplicaAssignment] = {}
         for name in dict.fromkeys(partition.topic for partition in plan):
             present |= self._assignments_of(name)
         if unknown := [str(partition) for partition in plan if partition not in present]:
             raise ConfigError(f"there is no {unknown[0]}", where="reassignment", right="partitions that are there")
+        reassign_tool.refuse(reassign_tool.dead_brokers(plan, self.live_brokers, tool))
         return throttles.throttles(plan, present, rate, tool)
 
     def generate_reassignment(
@@ -146,7 +148,7 @@ class ReassignmentOperations:
         Raises:
             ZnodeError, ConfigError: JSON that the tool refuses.
         """
-        wanted = reassign_tool.read_plan(_text(plan))
+        wanted = reassign_tool.read_plan(_text(plan), self._tool)
         names = dict.fromkeys(partition.topic for partition in wanted)
         present = {p: assignment for name in names for p, assignment in self._assignments_of(name).items()}
         text = reassign_tool.status(wanted, present, self._in_znode(), self._tool)
@@ -181,7 +183,7 @@ class ReassignmentOperations:
             raise ConfigError(
                 f"the tool of Kafka {self._tool.name} cannot cancel", where="version", right="2.6 or later"
             )
-        wanted = reassign_tool.read_plan(_text(plan))
+        wanted = reassign_tool.read_plan(_text(plan), self._tool)
         moving = {
             partition: None
             for partition in wanted

@@ -81,8 +81,9 @@ class KafkaVersion:
         reads_reassignments_mutably: a reassignment's znode is read into a mutable map (up to 0.8.1); it decides orders.
         reassigns_by_topic: the tool looks at the partitions of a reassignment topic by topic (2.1 and later); it
             decides the order in which it writes them.
-        reassign_tool_looks: what the tool makes sure of before it asks for a reassignment in ZooKeeper: that the
-            partitions are there and none is under way (0.10.1 and later), that the brokers live (0.11 and later).
+        reassign_tool_looks: what the tool makes sure of before it asks for a reassignment: that nothing is named twice
+            (0.8.2 and later), that some partition is there (0.9 and later), that all are and no reassignment is under
+            way (0.10.1 and later), that no list of replicas is empty and the brokers live (0.11 and later).
         widens_assignment: a reassignment that waits names its new replicas in the topic's znode (0.8.1 and later).
         broker_epochs: a registration has an epoch, and a broker that comes back at once is noticed (KIP-380).
         fenced: each write of a controller is fenced by its epoch, and its election is one multi (KAFKA-6082).

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simzk.kafka import paths
+from simzk.kafka import paths, reassign_tool
 from simzk.kafka.broker.admin_handlers import AdminHandlers
 from simzk.kafka.controller.scala_set import mutable_partitions, partition_set
 from simzk.kafka.protocol import (
@@ -154,8 +154,14 @@ def _looked_at_by_topic(partitions: list[TopicPartition], collections: Collectio
 async def _look_before_reassigning(
     targets: dict[TopicPartition, tuple[int, ...]], client: KafkaZooKeeperClient
 ) -> AdminResponse | None:
-    """Why the tool asks for nothing, or None; up to 0.10.0 it leaves out what is not there, and asks for the rest."""
+    """Why the tool asks for nothing, or None; up to 0.10.0 it leaves out what is not there, and asks for the rest.
+
+    Up to 0.8.2 even for nothing: the list is written empty, and nobody takes it away.
+    """
     looks = client.version.reassign_tool_looks
+    refused = reassign_tool.refusal(list(targets.items()), client.version)
+    if refused is not None:
+        return AdminResponse(Error.INVALID_REQUEST, refused)
     found = await client.topics(list(dict.fromkeys(partition.topic for partition in targets)))
     known = {TopicPartition(name, number) for name, topic in found.items() for number in topic.partitions}
     unknown = [partition for partition in targets if partition not in known]
@@ -164,16 +170,12 @@ async def _look_before_reassigning(
         return AdminResponse(Error.INVALID_REQUEST, f"The proposed assignment contains non-existent partitions: {told}")
     for partition in unknown:
         del targets[partition]
-    if not targets:
+    if not targets and "none left" in looks:
         return AdminResponse(Error.INVALID_REQUEST, "Failed to reassign partitions")
     if "brokers" in looks:
-        live = await client.brokers()
-        dead = dict.fromkeys(broker for target in targets.values() for broker in target if broker not in live)
-        if dead:
-            told = ",".join(map(str, dead))
-            return AdminResponse(
-                Error.INVALID_REQUEST, f"The proposed assignment contains non-existent brokerIDs: {told}"
-            )
+        refused = reassign_tool.dead_brokers(targets, await client.brokers(), client.version)
+        if refused is not None:
+            return AdminResponse(Error.INVALID_REQUEST, refused)
     if "partitions" in looks and await client.exists(paths.REASSIGN_PARTITIONS):
         return AdminResponse(Error.INVALID_REQUEST, "There is an existing assignment running.")
     return None

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import pytest
 
 from simzk.errors import ConfigError, SimzkError
 from simzk.kafka.cluster import KafkaCluster
-from simzk.kafka.protocol import Error
+from simzk.kafka.protocol import AdminResponse, Error
+from simzk.kafka.topic_partition import TopicPartition
+from simzk.kafka.versions import VERSIONS
 from tests.kafka.clusters import QUICK, quiet
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 PLAN = '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[2,3],"log_dirs":["any","any"]}]}'
 
@@ -206,3 +212,106 @@ def test_while_one_is_under_way_the_tool_in_zookeeper_changes_how_fast_it_may_be
 def test_a_throttle_that_cannot_be_is_refused(version: str, throttle: int) -> None:
     with booted(version) as c, pytest.raises(ConfigError, match="cannot throttle this"):
         c.reassign(PLAN, throttle=throttle)
+
+
+IN_ZOOKEEPER = [line for line, version in VERSIONS.items() if version.number < (2, 6)]
+BY_BROKERS = [line for line in VERSIONS if line not in IN_ZOOKEEPER]
+# What the tool says of a target for t-0, or of another plan, and the first release whose tool says so.
+REFUSED_SINCE: dict[str, tuple[dict[tuple[str, int], Sequence[int] | None], tuple[int, int, int], str]] = {
+    "empty plan": ({}, (0, 8, 0), "Partition reassignment data file is empty"),
+    "empty list": ({("t", 0): []}, (0, 11, 0), "Partition replica list cannot be empty"),
+    "one empty list": ({("t", 1): [1, 2], ("t", 0): []}, (0, 11, 0), "Partition replica list cannot be empty"),
+    "replica twice": (
+        {("t", 0): [2, 3, 2, 3]},
+        (0, 8, 2),
+        "Partition replica lists may not contain duplicate entries: t-0 contains multiple entries for 2,3",
+    ),
+    "no partition": ({("t", 7): [1]}, (0, 9, 0), ""),
+    "partly no partition": (
+        {("t", 0): [2, 3], ("t", 7): [1]},
+        (0, 10, 1),
+        "The proposed assignment contains non-existent partitions: t-7",
+    ),
+    "no broker": ({("t", 0): [1, 9]}, (0, 11, 0), "The proposed assignment contains non-existent brokerIDs: 9"),
+    "negative": ({("t", 0): [-1, 2]}, (0, 11, 0), "The proposed assignment contains non-existent brokerIDs: -1"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED_SINCE)
+@pytest.mark.parametrize("version", IN_ZOOKEEPER)
+def test_the_tool_in_zookeeper_looks_before_it_writes(version: str, case: str) -> None:
+    """ReassignPartitionsCommand.parseAndValidate of 0.8.0 to 2.5.1."""
+    plan, since, said = REFUSED_SINCE[case]
+    with booted(version) as c:
+        answer = c.reassign(plan)
+        quiet(c)
+        if VERSIONS[version].number < since:
+            assert answer.result() == AdminResponse(Error.NONE)
+            return
+        assert answer.result().error == Error.INVALID_REQUEST
+        assert answer.result().message.startswith(said)
+        assert c.tree.get("/admin/reassign_partitions") is None
+        assert {number: found.replicas for number, found in c.assignment("t").items()} == {0: (1, 2), 1: (2, 1)}
+
+
+@pytest.mark.parametrize("version", IN_ZOOKEEPER)
+def test_the_tool_in_zookeeper_reads_documents_as_it_reads_plans(version: str) -> None:
+    number = VERSIONS[version].number
+    with booted(version) as c:
+        for replicas, since in (("[]", (0, 11, 0)), ("[2,2]", (0, 8, 2))):
+            document = f'{{"version":1,"partitions":[{{"topic":"t","partition":1,"replicas":{replicas}}}]}}'
+            if number < since:
+                answer = c.reassign(document)
+                quiet(c)
+                assert answer.result().error == Error.NONE
+            else:
+                with pytest.raises(ConfigError, match="Partition replica list"):
+                    c.reassign(document)
+
+
+@pytest.mark.parametrize("target", [[], [1, 9], [2, 2], [-1, 2], None])
+@pytest.mark.parametrize("version", BY_BROKERS)
+def test_brokers_refuse_what_cannot_be_partition_by_partition(version: str, target: list[int] | None) -> None:
+    """KIP-455; KafkaController.validateReplicas of 2.6 and later."""
+    with booted(version) as c:
+        answer = c.reassign({("t", 0): target, ("t", 1): [3, 4]})
+        quiet(c)
+        refused = Error.NO_REASSIGNMENT_IN_PROGRESS if target is None else Error.INVALID_REPLICA_ASSIGNMENT
+        assert answer.result() == AdminResponse(
+            Error.NONE, "", {TopicPartition("t", 0): refused, TopicPartition("t", 1): Error.NONE}
+        )
+        assert {number: found.replicas for number, found in c.assignment("t").items()} == {0: (1, 2), 1: (3, 4)}
+
+
+@pytest.mark.parametrize(
+    ("version", "target", "said"),
+    [
+        ("3.9", [], "Partition replica list cannot be empty"),
+        ("3.9", [1, 9], "Unknown broker id 9"),
+        ("2.4", [], "Partition replica list cannot be empty"),
+        ("2.4", [2, 2], "t-0 contains multiple entries for 2"),
+        ("2.4", [1, 9], "non-existent brokerIDs: 9"),
+    ],
+)
+def test_a_plan_that_is_refused_throttles_nothing(version: str, target: list[int], said: str) -> None:
+    with booted(version) as c:
+        before = configs(c)
+        with pytest.raises(ConfigError, match=said):
+            c.reassign({("t", 0): target}, throttle=5000)
+        quiet(c)
+        assert configs(c) == before
+
+
+@pytest.mark.parametrize("version", ["0.8.2", "0.8.1", "0.8.0"])
+def test_up_to_0_8_2_a_list_that_nothing_is_left_of_is_written_and_stays(version: str) -> None:
+    """ReassignPartitionsCommand.reassignPartitions; the listener of the controller goes through an empty list."""
+    with booted(version) as c:
+        c.reassign({("t", 7): [1]})
+        quiet(c)
+        node = c.tree.get("/admin/reassign_partitions")
+        assert node is not None
+        assert json.loads(node.data or b"") == {"version": 1, "partitions": []}
+        answer = c.reassign({("t", 0): [2, 3]})
+        quiet(c)
+        assert answer.result().error == Error.INVALID_REQUEST
+        assert c.assignment("t")[0].replicas == (1, 2)
