@@ -352,7 +352,7 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "a batch tells no watcher": Mistake(
         "kafka/columnar/batches.py",
-        "        return singly | np.isin(rows, self._watched(rows))\n",
+        "        return singly | np.isin(rows, watched) if watched else singly\n",
         "        return singly\n",
         _COLUMNS + "test_batches.py::test_a_batch_does_what_its_requests_do",
     ),

@@ -141,7 +141,7 @@ class Traffic:
         draw = self._random.random()
         if draw < 0.06:
             return self._random.choice(BAD_PATHS)
-        if draw < 0.09:
+        if draw < 0.10:
             return self._random.choice(sorted(SPECIAL_PATHS))
         if draw < 0.65:
             return self._random.choice(self._existing)
@@ -253,16 +253,16 @@ class Traffic:
             return self._first(self.request(req.Auth, zxid), zxid)
         if draw < 0.033:
             return self._first(self.request(req.Sasl, zxid), zxid)
-        if draw < 0.037:
+        if draw < 0.047:
             asked = self.request(req.CreateSession, zxid)
             # The ping gives the session its own timeout again, before the real server's clock ends it.
             return [self._numbered(asked if self.chance(0.5) else self._mangled(zxid, [req.CreateSession])), req.Ping()]
-        if draw < 0.042:
+        if draw < 0.052:
             opcode = self._random.choice((*BAD_OPCODES, self._random.randrange(200, 2**31)))
             return [self._numbered(Raw(opcode, self._random.randbytes(self._random.randrange(20))))]
         if draw < 0.09:
             return [self._numbered(self._mangled(zxid, [*WEIGHTS, req.Auth, req.Sasl]))]
-        if draw < 0.11:
+        if draw < 0.12:
             return [self._numbered(self._patched_multi(zxid))]
         kinds = [kind for kind, weight in WEIGHTS.items() for _ in range(weight)]
         count = self._random.choice((1, 1, 2, 3, 5))
