@@ -63,8 +63,7 @@ def rig() -> Rig:
     rig = Rig()
     rig.create(CONTROLLER_EPOCH, "1")
     rig.create(CONTROLLER, '{"version":2,"brokerid":1,"timestamp":"0","kraftControllerEpoch":-1}')
-    topic = '{"partitions":{"0":[1,2,3]},"topic_id":"AAAAAAAAQACAAAAAAAAAAA","adding_replicas":{},"removing_replicas":{},"version":3}'
-    rig.create("/brokers/topics/t", topic)
+    rig.create("/brokers/topics/t", '{"partitions":{"0":[1,2,3]},"version":1}')
     rig.create(STATE, state(1, [1, 2, 3]))
     assert rig.broken == []
     return rig
