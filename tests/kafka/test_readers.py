@@ -252,7 +252,7 @@ def test_a_credential_and_a_plan_are_read_or_refused(data: st.DataObject) -> Non
     _read_or_refused("/u", lambda: scram.decode("/u", "SCRAM-SHA-256", value))
     plan = data.draw(mistakes(FORMS["/admin/reassign_partitions"][0])).decode(errors="replace")
     with contextlib.suppress(SimzkError):
-        read_plan(plan)
+        read_plan(plan, VERSIONS[data.draw(st.sampled_from(sorted(VERSIONS)))])
 
 
 def test_whoever_looks_at_any_release_takes_a_bare_controller() -> None:
