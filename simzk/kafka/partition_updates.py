@@ -7,9 +7,10 @@ Rules of the module:
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, TypeVar, overload
 
 import numpy as np
 
@@ -28,8 +29,36 @@ if TYPE_CHECKING:
     from simzk.partitions.states import States
     from simzk.partitions.table import PartitionTable
 
+ItemT = TypeVar("ItemT")
 
-class PartitionUpdates(Sequence[PartitionUpdate]):
+
+class _InColumns(Sequence[ItemT]):
+    """Something of each of k partitions, made of columns when somebody first reads it."""
+
+    partitions: Partitions
+
+    @property
+    @abstractmethod
+    def _items(self) -> list[ItemT]: ...
+
+    def __len__(self) -> int:
+        return self.partitions.size
+
+    def __iter__(self) -> Iterator[ItemT]:
+        return iter(self._items)
+
+    @overload
+    def __getitem__(self, place: int) -> ItemT: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[ItemT]: ...
+    def __getitem__(self, place: int | slice) -> ItemT | Sequence[ItemT]:
+        return self._items[place]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._items})"
+
+
+class PartitionUpdates(_InColumns[PartitionUpdate]):
     """Updates of k partitions.
 
     Args:
@@ -69,7 +98,7 @@ class PartitionUpdates(Sequence[PartitionUpdate]):
         return PartitionUpdates(self.partitions.at(places), self.states.at(places), self.replicas[places], {}, False)
 
     @cached_property
-    def _updates(self) -> list[PartitionUpdate]:
+    def _items(self) -> list[PartitionUpdate]:
         is_new = np.broadcast_to(np.asarray(self._is_new), len(self)).tolist()
         assigned = [ReplicaAssignment(replicas) for replicas in unpack(self.replicas)]
         for place, assignment in self._moving.items():
@@ -78,24 +107,8 @@ class PartitionUpdates(Sequence[PartitionUpdate]):
         names = (TopicPartition(*name) for name in self.partitions.names())
         return [PartitionUpdate(*update) for update in zip(names, states, assigned, is_new, strict=True)]
 
-    def __len__(self) -> int:
-        return self.partitions.size
 
-    def __iter__(self) -> Iterator[PartitionUpdate]:
-        return iter(self._updates)
-
-    @overload
-    def __getitem__(self, place: int) -> PartitionUpdate: ...
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[PartitionUpdate]: ...
-    def __getitem__(self, place: int | slice) -> PartitionUpdate | Sequence[PartitionUpdate]:
-        return self._updates[place]
-
-    def __repr__(self) -> str:
-        return f"PartitionUpdates({self._updates})"
-
-
-class ReplicaStops(Sequence[ReplicaStop]):
+class ReplicaStops(_InColumns[ReplicaStop]):
     """Replicas of k partitions that a broker is to stop.
 
     Args:
@@ -110,25 +123,9 @@ class ReplicaStops(Sequence[ReplicaStop]):
         self.leader_epoch = leader_epoch
 
     @cached_property
-    def _stops(self) -> list[ReplicaStop]:
+    def _items(self) -> list[ReplicaStop]:
         columns = zip(self.partitions.names(), self.delete.tolist(), self.leader_epoch.tolist(), strict=True)
         return [ReplicaStop(TopicPartition(*name), delete, epoch) for name, delete, epoch in columns]
-
-    def __len__(self) -> int:
-        return self.partitions.size
-
-    def __iter__(self) -> Iterator[ReplicaStop]:
-        return iter(self._stops)
-
-    @overload
-    def __getitem__(self, place: int) -> ReplicaStop: ...
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[ReplicaStop]: ...
-    def __getitem__(self, place: int | slice) -> ReplicaStop | Sequence[ReplicaStop]:
-        return self._stops[place]
-
-    def __repr__(self) -> str:
-        return f"ReplicaStops({self._stops})"
 
 
 class Orders(NamedTuple):
