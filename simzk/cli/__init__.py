@@ -20,6 +20,7 @@ COMMANDS = {
     "run": ("simzk.cli.run", "run"),
     "layout": ("simzk.cli.layout", "app"),
     "sweep": ("simzk.cli.sweep", "sweep"),
+    "risk": ("simzk.cli.risk", "risk"),
     "timelines": ("simzk.cli.timelines", "timelines"),
 }
 """Where each command stands: a module, and in it a function or an app of its own."""

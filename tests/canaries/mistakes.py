@@ -33,6 +33,19 @@ _STREAM = "pipeline/test_log_follower.py::"
 _SWEEP = "pipeline/test_sweep_tables.py::"
 
 MISTAKES: dict[str, Mistake] = {
+    # Risk
+    "a rack's failure takes down what was down already": Mistake(
+        "partitions/risk/cut_sets.py",
+        "rates.rack_fail[rack] * (1 - all_of_rack) * rack_up",
+        "rates.rack_fail[rack] * rack_up",
+        "partitions/risk/test_cut_sets.py::test_the_share_of_time_and_the_frequency_are_those_of_all_states",
+    ),
+    "a draw counts once for each set that is down": Mistake(
+        "partitions/risk/union_sampled.py",
+        "    counted = 1.0 / _fallen(cuts.places, after)\n",
+        "    counted = 1.0 / np.minimum(_fallen(cuts.places, after), 1)\n",
+        "partitions/risk/test_unions.py::test_draws_find_what_enumeration_does",
+    ),
     # The store
     "a set of a child's data counts in the parent's cversion": Mistake(
         "zookeeper/tree.py",

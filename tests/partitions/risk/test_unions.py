@@ -1,0 +1,123 @@
+"""Sets of replicas together: equal to all states listed, and to years played, within what chance allows."""
+
+from __future__ import annotations
+
+from random import Random
+from statistics import fmean, stdev
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from simzk.partitions.risk.cut_sets import cut_sets
+from simzk.partitions.risk.rates import Rate
+from simzk.partitions.risk.union_exact import union_exact
+from simzk.partitions.risk.union_sampled import Background, background, union_sampled
+from simzk.partitions.risk.unions import Figure, Union, bounds, yearly
+from tests.partitions.risk.reference import Cluster, clusters, falls_per_year, offline_share, play, share_down
+
+BUSY = Cluster(
+    racks=[0, 0, 1, 1, None],
+    broker_rates=[Rate(6.0, 100.0), Rate(9.0, 60.0), Rate(3.0, 200.0), Rate(5.0, 90.0), Rate(12.0, 40.0)],
+    rack_rates=[Rate(1.0, 70.0), Rate(0.5, 150.0)],
+    sets=[(0, 1), (0, 2), (1, 3), (2, 3, 4), (0, 4)],
+)
+
+
+def sampled(cluster: Cluster, samples: int, seed: int = 0) -> Union:
+    """The estimate of a cluster's union."""
+    rates = cluster.rates
+    return union_sampled(rates, cut_sets(rates, cluster.places), background(rates, seed, samples), seed)
+
+
+@given(clusters(most_sets=6))
+def test_enumeration_finds_what_all_states_say(cluster: Cluster) -> None:
+    found = union_exact(cluster.rates, cut_sets(cluster.rates, cluster.places))
+    every = set(range(len(cluster.sets)))
+    assert found.exact
+    assert found.per_year.value == pytest.approx(falls_per_year(cluster, every), rel=1e-9, abs=1e-15)
+    if len(cluster.sets) == 1:
+        assert found.offline.value == pytest.approx(cut_sets(cluster.rates, cluster.places).offline[0], abs=1e-12)
+
+
+@given(clusters(most_sets=6))
+def test_draws_find_what_enumeration_does(cluster: Cluster) -> None:
+    exact, drawn = union_exact(cluster.rates, cut_sets(cluster.rates, cluster.places)), sampled(cluster, 4000)
+    for name in ("per_year", "offline"):
+        truth, found = getattr(exact, name), getattr(drawn, name)
+        # Of 10,000 such comparisons one or none is five standard errors off; two steps more for skew.
+        assert abs(found.value - truth.value) <= 7 / 1.96 * (found.high - found.value) + 1e-15
+        assert found.low <= found.value <= found.high
+
+
+@given(clusters(most_sets=6))
+def test_what_is_certain_holds(cluster: Cluster) -> None:
+    cuts = cut_sets(cluster.rates, cluster.places)
+    sure, often = bounds(cuts), falls_per_year(cluster, set(range(len(cluster.sets))))
+    assert yearly(often) <= sure.probability_most * (1 + 1e-9)
+    alone = range(len(cluster.sets))
+    assert sure.offline_least == pytest.approx(max(share_down(cluster, number) for number in alone), abs=1e-15)
+    assert sure.offline_most >= max(offline_share(cluster, number) for number in alone) * (1 - 1e-9)
+
+
+def test_years_that_are_played_are_as_told() -> None:
+    years = 2500
+    played = play(BUSY, years, Random(5))
+    told = union_exact(BUSY.rates, cut_sets(BUSY.rates, BUSY.places))
+    error = stdev(played.falls) / years**0.5
+    # Within an outage one more fall is none of the whole union: it is told a little too often, never too seldom.
+    assert fmean(played.falls) - 4 * error <= told.per_year.value <= fmean(played.falls) * 1.15
+    error = stdev(played.offline) / years**0.5
+    assert told.offline.value == pytest.approx(fmean(played.offline), rel=0.1, abs=4 * error)
+    sure = bounds(cut_sets(BUSY.rates, BUSY.places))
+    assert sure.offline_least <= fmean(played.offline) <= sure.offline_most
+
+
+def test_the_probability_of_a_year_is_that_of_years_that_are_played() -> None:
+    rare = BUSY._replace(broker_rates=[Rate(rate.per_year / 3, rate.hours / 3) for rate in BUSY.broker_rates])
+    years = 6000
+    played = play(rare, years, Random(6))
+    share = fmean(falls > 0 for falls in played.falls)
+    cuts = cut_sets(rare.rates, rare.places)
+    told, sure = yearly(union_exact(rare.rates, cuts).per_year.value), bounds(cuts)
+    error = (share * (1 - share) / years) ** 0.5
+    assert told == pytest.approx(share, abs=4 * error)
+    assert sure.probability_least - 4 * error <= share <= sure.probability_most + 4 * error
+
+
+def test_sets_that_share_a_rack_go_down_once() -> None:
+    """A thousand sets in a rack that fails are one outage, not a thousand."""
+    racks: list[int | None] = [number // 50 for number in range(100)]
+    rates = Cluster(racks, [Rate(0.5, 0.1)] * 100, [Rate(0.3, 2.0), Rate(0.0, 1.0)], [(0,)]).rates
+    pairs = np.array([(one, other) for one in range(50) for other in range(one)], np.intp)
+    cuts = cut_sets(rates, pairs)
+    found = union_sampled(rates, cuts, background(rates, 0, 400), 0)
+    assert bounds(cuts).probability_most == pytest.approx(1.0)
+    by_chance = 0.5 * 50 * 49 * 0.5 * 0.1 / 8766  # one fails while another is down
+    assert found.per_year.value == pytest.approx(0.3 + by_chance, rel=2e-3)
+    assert found.per_year.high - found.per_year.low < 0.03 * found.per_year.value
+
+
+def test_the_same_sets_have_the_same_draws_and_other_seeds_others() -> None:
+    assert sampled(BUSY, 500) == sampled(BUSY, 500)
+    assert sampled(BUSY, 500) != sampled(BUSY, 500, seed=1)
+
+
+def test_what_never_fails_risks_nothing() -> None:
+    still = Cluster([0, 1], [Rate(0.0, 1.0)] * 2, [Rate(0.0, 1.0)] * 2, [(0,), (0, 1)])
+    nothing = Figure(0.0, 0.0, 0.0)
+    assert sampled(still, 128) == Union(nothing, nothing, exact=True)
+    assert union_exact(still.rates, cut_sets(still.rates, still.places)).per_year == nothing
+
+
+def test_sets_are_counted_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = sampled(BUSY, 300)
+    monkeypatch.setattr("simzk.partitions.risk.union_sampled._SETS_AT_ONCE", 2)
+    assert sampled(BUSY, 300) == whole
+
+
+def test_states_of_a_cluster_are_as_likely_as_its_rates_say() -> None:
+    found: Background = background(BUSY.rates, 3, 20_000)
+    assert found.down[:, :-1].mean(axis=0) == pytest.approx(BUSY.rates.down[:-1], abs=0.01)
+    assert found.rack_down.mean(axis=0) == pytest.approx(BUSY.rates.rack_down, abs=0.01)
+    assert found.down[:, -1].all()

@@ -1,0 +1,118 @@
+"""Other assignments: what they keep, what each promises, and how much has to move."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import combinations
+from math import comb
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from simzk.errors import ConfigError
+from simzk.partitions.alternatives import alternative, copysets, moved, with_replicas
+from simzk.partitions.arrays import pack, sizes, unpack
+from simzk.partitions.layouts import Brokers, Layout, brokers_in_racks, generate_layout
+from tests.partitions.layout_strategies import Cluster, clusters, layout_of
+
+
+def made(brokers: int, racks: int, partitions: int, rf: int, topics: int = 1) -> Layout:
+    return generate_layout(
+        brokers_in_racks(brokers, racks), topics=topics, partitions=partitions, replication_factor=rf, seed=3
+    )
+
+
+@given(
+    clusters(), st.sampled_from(["rack-aware", "copysets", "copysets:1", "copysets:99", "random"]), st.integers(0, 9)
+)
+def test_an_alternative_keeps_what_it_must(cluster: Cluster, name: str, seed: int) -> None:
+    layout = layout_of(cluster)
+    live = {broker for broker, one in cluster.brokers.items() if one.live}
+    assume(len(live) >= int(sizes(layout.replicas).max(initial=0)))
+    assume(name != "rack-aware" or all(cluster.brokers[broker].rack for broker in live))
+    assume(live)
+    replicas = alternative(layout, name, seed)
+    with_replicas(layout, replicas).check()
+    assert sizes(replicas).tolist() == sizes(layout.replicas).tolist()
+    assert {broker for some in unpack(replicas) for broker in some} <= live
+    assert np.array_equal(alternative(layout, name, seed), replicas)
+
+
+def test_rack_aware_is_what_kafka_would_do_anew() -> None:
+    layout = made(12, 4, 240, 3, topics=3)
+    replicas = alternative(layout, "rack-aware", seed=3)
+    assert np.array_equal(replicas, layout.replicas)  # it was made so, with this seed
+    assert all(len({broker % 4 for broker in some}) == 3 for some in unpack(replicas))
+
+
+@pytest.mark.parametrize(("brokers", "racks", "factor"), [(12, 4, 3), (13, 4, 3), (20, 5, 2), (9, 3, 3), (10, 0, 3)])
+def test_copysets_cover_every_broker_with_the_scatter_width_that_is_asked_for(
+    brokers: int, racks: int, factor: int
+) -> None:
+    cluster = brokers_in_racks(brokers, racks)
+    groups = unpack(copysets(cluster, factor, 4, seed=1))
+    assert {broker for group in groups for broker in group} == set(range(brokers))
+    if racks:
+        assert all(len({broker % racks for broker in group}) == factor for group in groups)
+    neighbours = {
+        broker: {other for group in groups if broker in group for other in group} for broker in range(brokers)
+    }
+    widths = [len(of_broker) - 1 for of_broker in neighbours.values()]
+    leftover = brokers % factor * (factor - 1) * 2
+    assert max(widths) <= 4 + leftover
+    assert sum(widths) / brokers > 2.5
+
+
+def test_fewer_sets_of_brokers_lose_data_in_copysets_than_by_chance() -> None:
+    layout = made(30, 0, 3000, 3)
+    few = {tuple(sorted(some)) for some in unpack(alternative(layout, "copysets:4", seed=0))}
+    many = {tuple(sorted(some)) for some in unpack(alternative(layout, "random", seed=0))}
+    assert len(few) == 20  # two shuffles of ten groups
+    assert len(many) > 0.4 * comb(30, 3)
+
+
+def test_copysets_spread_replicas_and_leaders_evenly() -> None:
+    replicas = alternative(made(12, 3, 2400, 3, topics=10), "copysets:4", seed=2)
+    held = Counter(replicas.ravel().tolist())
+    led = Counter(replicas[:, 0].tolist())
+    assert max(held.values()) - min(held.values()) <= 30
+    assert max(led.values()) < 2 * min(led.values())
+
+
+def test_by_chance_every_set_is_as_likely() -> None:
+    replicas = alternative(made(5, 0, 20_000, 2), "random", seed=4)
+    found = Counter(map(tuple, replicas.tolist()))
+    assert len(found) == 20
+    assert all(abs(found[one, other] - 1000) < 160 for one, other in combinations(range(5), 2))
+
+
+def test_what_moves_is_what_was_not_there() -> None:
+    assert moved(pack([[1, 2], [3]]), pack([[2, 1], [4]])) == 1
+    assert moved(pack([[1, 2, 3]]), pack([[4, 5, 6]])) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("best", "'best' is no assignment; expected rack-aware, copysets, copysets:SCATTER_WIDTH or random"),
+        ("random:3", "'random:3' is no assignment; expected "),
+        ("copysets:", "'copysets:' has no scatter width; expected a number, such as copysets:10"),
+        ("copysets:0", "'copysets:0' has no scatter width"),
+    ],
+)
+def test_a_name_that_is_none_is_refused(name: str, what: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        alternative(made(3, 0, 3, 2), name, 0)
+    assert str(refused.value).startswith(what)
+
+
+def test_what_a_layout_does_not_have_is_said() -> None:
+    layout = made(3, 0, 3, 3)
+    with pytest.raises(ConfigError, match="some live brokers have no rack"):
+        alternative(layout, "rack-aware", 0)
+    ids = layout.brokers.ids
+    down = Layout(**{**vars(layout), "brokers": Brokers(ids, layout.brokers.racks, ids != 1)})
+    with pytest.raises(ConfigError, match="3 replicas do not fit 2 live brokers"):
+        alternative(down, "random", 0)
