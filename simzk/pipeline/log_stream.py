@@ -42,12 +42,14 @@ class LogStreamReader(DataSourceStreamReader):
     Args:
         folder: the data directory, or its `version-2`.
         mode: what to do with what is damaged, or gone.
+        columns: those that are wanted.
         split_bytes: how much of a log a task reads.
     """
 
-    def __init__(self, folder: str, mode: str, split_bytes: int) -> None:
+    def __init__(self, folder: str, mode: str, columns: list[str], split_bytes: int) -> None:
         self.folder = folder
         self.mode = mode
+        self.columns = columns
         self.split_bytes = split_bytes
         self._follower = LogFollower(folder)
 
@@ -71,7 +73,8 @@ class LogStreamReader(DataSourceStreamReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one stretch."""
         assert isinstance(partition, WantedStretch)
-        yield from batches(sound(_rows(self.folder, partition.stretch), self.mode), log_schema())
+        rows = sound(_rows(self.folder, partition.stretch), self.mode)
+        yield from batches(rows, log_schema(), wanted=self.columns)
 
     def commit(self, end: Offset) -> None:
         """Nobody asks for what is before `end` again."""

@@ -13,6 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from simzk.pipeline.columns import acl_type, acl_value
+from simzk.tuples import NamedTuple
 from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.persistence import Damage
 from simzk.zookeeper.persistence.log_scan import scan
@@ -29,6 +30,8 @@ Row = tuple[object, ...]
 Fields = tuple[object, ...]
 
 _SIGN = 1 << 63
+LEAST, MOST = -_SIGN, _SIGN - 1
+"""Of numbers of 64 bits."""
 
 
 @cache
@@ -63,7 +66,23 @@ def log_schema() -> pa.Schema:
     )
 
 
-def log_rows(file: str, stream: Seekable, start: int, stop: int | None, operations: frozenset[str]) -> Iterator[Row]:
+class Wanted(NamedTuple):
+    """Which transactions of a log are wanted; damages are told in any case.
+
+    Args:
+        operations: of steps and of what is no multi; empty for all.
+        first_zxid, last_zxid: both are wanted.
+        first_ms, last_ms: likewise.
+    """
+
+    operations: frozenset[str] = frozenset()
+    first_zxid: int = LEAST
+    last_zxid: int = MOST
+    first_ms: int = LEAST
+    last_ms: int = MOST
+
+
+def log_rows(file: str, stream: Seekable, start: int, stop: int | None, wanted: Wanted) -> Iterator[Row]:
     """The rows of a stretch of a log.
 
     Args:
@@ -71,12 +90,15 @@ def log_rows(file: str, stream: Seekable, start: int, stop: int | None, operatio
         stream: the whole log.
         start: the first byte of the stretch.
         stop: the first byte behind it; None for the end.
-        operations: those that are wanted; empty for all. Damages are rows in any case.
+        wanted: which.
     """
+    operations, first_zxid, last_zxid, first_ms, last_ms = wanted
     for offset, found in scan(stream, start, stop):
         if isinstance(found, Damage):
             yield damage_row(file, offset, found)
-        else:
+            continue
+        _, _, zxid, time_ms, _ = found.transaction
+        if first_zxid <= zxid <= last_zxid and first_ms <= time_ms <= last_ms:
             yield from entry_rows(file, offset, found, operations)
 
 

@@ -9,6 +9,9 @@ from simzk.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
 PERMISSIVE, DROPMALFORMED, FAILFAST = MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
 
 
@@ -37,6 +40,24 @@ def mode_of(options: Mapping[str, str]) -> str:
     if mode not in MODES:
         raise ConfigError(f"there is no mode {mode}", where="mode", right=", ".join(MODES))
     return mode
+
+
+def columns_of(schema: StructType, whole: pa.Schema) -> list[str]:
+    """The columns that a reader's schema names, which may be fewer than the source has, in any order.
+
+    Raises:
+        ConfigError: the source has no such column, or one of another type.
+    """
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    known = {field.name: field.dataType for field in from_arrow_schema(whole)}
+    for field in schema:
+        if field.name not in known:
+            raise ConfigError(f"there is no column {field.name}", where="schema", right=", ".join(known))
+        if field.dataType != known[field.name]:
+            right = known[field.name].simpleString()
+            raise ConfigError(f"it is no {field.dataType.simpleString()}", where=f"schema: {field.name}", right=right)
+    return schema.fieldNames()
 
 
 def sound(rows: Iterator[tuple[object, ...]], mode: str) -> Iterator[tuple[object, ...]]:

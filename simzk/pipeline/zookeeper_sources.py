@@ -2,12 +2,14 @@
 
 Options, as Spark users expect them: the path (`load(path)`, see files.py), `mode` for what is damaged: PERMISSIVE
 gives a row that says so (the default), DROPMALFORMED leaves it out, FAILFAST fails; for logs `splitBytes`, how much of
-one a task reads. The rows do not depend on how a log is split. Filters on `operation` are applied where the rows are
-made, those on `zxid` leave out files that cannot hold them.
+one a task reads. The rows do not depend on how a log is split. Filters on `operation`, `zxid` and `time` are applied
+where the rows are made, those on `zxid` leave out files that cannot hold them, too. Of the columns those are made that
+a schema names, where the reader is given one: Spark tells a source nothing of the columns that a query does not use.
 """
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,8 +32,8 @@ from simzk.errors import ConfigError
 from simzk.pipeline.columns import batches
 from simzk.pipeline.files import PACKED, NumberedFile, find_files, opened
 from simzk.pipeline.log_stream import LogStreamReader
-from simzk.pipeline.log_table import log_rows, log_schema
-from simzk.pipeline.options import mode_of, number, sound
+from simzk.pipeline.log_table import MOST, Wanted, log_rows, log_schema
+from simzk.pipeline.options import columns_of, mode_of, number, sound
 from simzk.pipeline.snapshot_table import snapshot_rows, snapshot_schema
 from simzk.zookeeper.persistence.file_names import LOG, SNAPSHOT
 from simzk.zookeeper.persistence.packed import unpacked
@@ -42,10 +44,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-SPLIT_BYTES = 64 << 20
-"""So much of a log a task reads where `splitBytes` is not given: a log as the server preallocates it."""
-
-_LAST_ZXID = (1 << 63) - 1
+SPLIT_BYTES = 16 << 20
+"""So much of a log a task reads where `splitBytes` is not given: a quarter of a log as the server preallocates it."""
 
 
 class Stretch(InputPartition):
@@ -67,8 +67,9 @@ class _Source(DataSource):
             raise ConfigError(f"{self.name()} reads files", right='load("/path/to/dataDir")')
         return path
 
-    def _option(self, kind: str) -> tuple[list[NumberedFile], str]:
-        return find_files(kind, self._path()), mode_of(self.options)
+    def _given(self, kind: str, schema: StructType, whole: pa.Schema) -> tuple[list[NumberedFile], str, list[str]]:
+        """The files, the mode, and the columns that are wanted."""
+        return find_files(kind, self._path()), mode_of(self.options), columns_of(schema, whole)
 
 
 class LogSource(_Source):
@@ -85,13 +86,13 @@ class LogSource(_Source):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the logs that the options name."""
-        files, mode = self._option(LOG)
-        return LogReader(files, mode, number(self.options, "splitBytes", SPLIT_BYTES))
+        files, mode, columns = self._given(LOG, schema, log_schema())
+        return LogReader(files, mode, columns, number(self.options, "splitBytes", SPLIT_BYTES))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
         """A reader that follows the log of the data directory that the options name."""
-        folder, mode = self._path(), mode_of(self.options)
-        return LogStreamReader(folder, mode, number(self.options, "splitBytes", SPLIT_BYTES))
+        folder, mode, columns = self._path(), mode_of(self.options), columns_of(schema, log_schema())
+        return LogStreamReader(folder, mode, columns, number(self.options, "splitBytes", SPLIT_BYTES))
 
 
 class SnapshotSource(_Source):
@@ -108,8 +109,7 @@ class SnapshotSource(_Source):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the snapshots that the options name."""
-        files, mode = self._option(SNAPSHOT)
-        return SnapshotFilesReader(files, mode)
+        return SnapshotFilesReader(*self._given(SNAPSHOT, schema, snapshot_schema()))
 
 
 class LogReader(DataSourceReader):
@@ -118,16 +118,16 @@ class LogReader(DataSourceReader):
     Args:
         files: the logs, oldest first.
         mode: what to do with what is damaged.
+        columns: those that are wanted.
         split_bytes: how much of a log a task reads.
     """
 
-    def __init__(self, files: list[NumberedFile], mode: str, split_bytes: int) -> None:
+    def __init__(self, files: list[NumberedFile], mode: str, columns: list[str], split_bytes: int) -> None:
         self.files = files
         self.mode = mode
+        self.columns = columns
         self.split_bytes = split_bytes
-        self.operations: frozenset[str] = frozenset()
-        self.first_zxid = 0
-        self.last_zxid = _LAST_ZXID
+        self.wanted = Wanted()
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
         """Take in what leaves out files or rows; Spark applies all of them once more."""
@@ -141,26 +141,40 @@ class LogReader(DataSourceReader):
                 self._narrow({operation})
             case In(("operation",), operations):
                 self._narrow({str(operation) for operation in operations})
-            case EqualTo(("zxid",), int(zxid)):
-                self.first_zxid, self.last_zxid = max(self.first_zxid, zxid), min(self.last_zxid, zxid)
-            case GreaterThan(("zxid",), int(zxid)) | GreaterThanOrEqual(("zxid",), int(zxid)):
-                self.first_zxid = max(self.first_zxid, zxid)
-            case LessThan(("zxid",), int(zxid)) | LessThanOrEqual(("zxid",), int(zxid)):
-                self.last_zxid = min(self.last_zxid, zxid)
+            case EqualTo((column,), value):
+                self._from(column, value)
+                self._until(column, value)
+            case GreaterThan((column,), value) | GreaterThanOrEqual((column,), value):
+                self._from(column, value)
+            case LessThan((column,), value) | LessThanOrEqual((column,), value):
+                self._until(column, value)
             case _:
                 pass
 
     def _narrow(self, operations: set[str]) -> None:
-        kept = self.operations & operations if self.operations else operations
-        self.operations = frozenset(kept or {""})
+        known = self.wanted.operations
+        kept = known & operations if known else operations
+        self.wanted = self.wanted._replace(operations=frozenset(kept or {""}))
+
+    def _from(self, column: str, value: object) -> None:
+        if column == "zxid" and isinstance(value, int):
+            self.wanted = self.wanted._replace(first_zxid=max(self.wanted.first_zxid, value))
+        elif column == "time" and isinstance(value, datetime):
+            self.wanted = self.wanted._replace(first_ms=max(self.wanted.first_ms, _whole_ms(value)))
+
+    def _until(self, column: str, value: object) -> None:
+        if column == "zxid" and isinstance(value, int):
+            self.wanted = self.wanted._replace(last_zxid=min(self.wanted.last_zxid, value))
+        elif column == "time" and isinstance(value, datetime):
+            self.wanted = self.wanted._replace(last_ms=min(self.wanted.last_ms, _whole_ms(value)))
 
     def partitions(self) -> Sequence[InputPartition]:
         """Stretches of at most `split_bytes`; a packed log is one."""
         stretches: list[InputPartition] = []
         for place, file in enumerate(self.files):
-            following = self.files[place + 1].zxid if place + 1 < len(self.files) else _LAST_ZXID
+            following = self.files[place + 1].zxid if place + 1 < len(self.files) else MOST
             same_folder = place + 1 < len(self.files) and self.files[place + 1].path.parent == file.path.parent
-            if file.zxid > self.last_zxid or (same_folder and following <= self.first_zxid):
+            if file.zxid > self.wanted.last_zxid or (same_folder and following <= self.wanted.first_zxid):
                 continue
             size = file.path.stat().st_size
             if file.path.suffix == PACKED or size <= self.split_bytes:
@@ -177,16 +191,26 @@ class LogReader(DataSourceReader):
         assert isinstance(partition, Stretch)
         path = Path(partition.path)
         with opened(path) as stream:
-            rows = log_rows(partition.path, stream, partition.start, partition.stop, self.operations)
-            yield from batches(sound(rows, self.mode), log_schema())
+            rows = log_rows(partition.path, stream, partition.start, partition.stop, self.wanted)
+            yield from batches(sound(rows, self.mode), log_schema(), wanted=self.columns)
+
+
+def _whole_ms(time: datetime) -> int:
+    """The millisecond that a time falls into, counted as the log counts: Spark applies the filter once more."""
+    return int((time - _EPOCH) // _MS)
+
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
+_MS = timedelta(milliseconds=1)
 
 
 class SnapshotFilesReader(DataSourceReader):
     """One task a snapshot."""
 
-    def __init__(self, files: list[NumberedFile], mode: str) -> None:
+    def __init__(self, files: list[NumberedFile], mode: str, columns: list[str]) -> None:
         self.files = files
         self.mode = mode
+        self.columns = columns
 
     def partitions(self) -> Sequence[InputPartition]:
         """One a file."""
@@ -198,4 +222,4 @@ class SnapshotFilesReader(DataSourceReader):
         path = Path(partition.path)
         with path.open("rb") as stream:
             rows = snapshot_rows(partition.path, unpacked(stream, path.suffix))
-            yield from batches(sound(rows, self.mode), snapshot_schema())
+            yield from batches(sound(rows, self.mode), snapshot_schema(), wanted=self.columns)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from simzk.errors import ConfigError
 from simzk.pipeline.files import logs_in_folder, opened
 from simzk.pipeline.log_follower import BEFORE_ALL, LogFollower, LogStretch, stretch_rows
-from simzk.pipeline.log_table import log_rows
+from simzk.pipeline.log_table import Wanted, log_rows
 from simzk.zookeeper.persistence.log_scan import scan
 from simzk.zookeeper.persistence.transaction_log import LOG_HEADER
 
@@ -54,7 +54,7 @@ def whole_log(folder: Path) -> list[Row]:
     rows: list[Row] = []
     for file in logs_in_folder(str(folder)):
         with opened(file.path) as stream:
-            rows += log_rows(str(file.path), stream, 0, None, frozenset())
+            rows += log_rows(str(file.path), stream, 0, None, Wanted())
     return rows
 
 

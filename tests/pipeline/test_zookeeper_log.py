@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import simzk.pipeline
+from simzk.pipeline.files import find_files
 from simzk.pipeline.log_table import OPERATIONS
+from simzk.pipeline.zookeeper_sources import LogReader
+from simzk.zookeeper.persistence.file_names import LOG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,6 +106,7 @@ def test_the_rows_do_not_depend_on_the_splits(session: SparkSession) -> None:
 
 def test_filters_give_what_filtering_gives(session: SparkSession) -> None:
     everything = rows(load(session, REAL))
+    at = everything[len(everything) // 2]["time"]
     for condition, holds in (
         ("operation = 'setData'", lambda row: row["operation"] == "setData"),
         ("operation in ('create', 'error')", lambda row: row["operation"] in ("create", "error")),
@@ -112,8 +116,54 @@ def test_filters_give_what_filtering_gives(session: SparkSession) -> None:
         ),
         ("zxid = 48", lambda row: row["zxid"] == 48),
         ("operation = 'create' and operation = 'delete'", lambda row: False),
+        (f"time > timestamp'{at}'", lambda row: row["time"] > at),
+        (f"time >= timestamp'{at}' and zxid < 60", lambda row: row["time"] >= at and row["zxid"] < 60),
+        (f"time < timestamp'{at}'", lambda row: row["time"] < at),
+        (
+            f"time <= timestamp'{at}' and operation = 'create'",
+            lambda row: row["time"] <= at and row["operation"] == "create",
+        ),
+        (f"time = timestamp'{at}'", lambda row: row["time"] == at),
     ):
         assert rows(load(session, REAL).where(condition)) == [row for row in everything if holds(row)]
+
+
+def test_times_and_zxids_are_filtered_where_rows_are_made() -> None:
+    from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, LessThan
+
+    file = find_files(LOG, str(REAL))[0]
+    whole = LogReader([file], "PERMISSIVE", ["zxid", "time"], 1 << 20)
+    (stretch,) = whole.partitions()
+    everything = [row for batch in whole.read(stretch) for row in batch.to_pylist()]
+    after, before = everything[3]["time"], everything[-4]["time"]
+    given: list[list[Filter]] = [
+        [GreaterThan(("time",), after), LessThan(("time",), before)],
+        [EqualTo(("zxid",), everything[5]["zxid"])],
+    ]
+    for filters in given:
+        reader = LogReader([file], "PERMISSIVE", ["zxid", "time"], 1 << 20)
+        assert list(reader.pushFilters(filters)) == filters  # Spark applies them, too
+        some = [row for batch in reader.read(stretch) for row in batch.to_pylist()]
+        assert 0 < len(some) < len(everything)
+        kept = [
+            row
+            for row in everything
+            if row["zxid"] == everything[5]["zxid"] or (len(filters) == 2 and after <= row["time"] <= before)
+        ]
+        assert some == kept
+
+
+def test_of_the_columns_those_are_made_that_a_schema_names(session: SparkSession) -> None:
+    found = session.read.schema("path string, zxid bigint").format("zookeeper_log").load(str(REAL)).toArrow()
+    assert found.column_names == ["path", "zxid"]
+    whole = load(session, REAL).select("path", "zxid").toArrow()
+    assert sorted(map(str, found.to_pylist())) == sorted(map(str, whole.to_pylist()))
+    for schema, told in (
+        ("zxid int", "zxid: it is no int; expected bigint"),
+        ("xid int", "there is no column xid; expected file,"),
+    ):
+        with pytest.raises(Exception, match=re.escape(told)):
+            session.read.schema(schema).format("zookeeper_log").load(str(REAL)).collect()
 
 
 def test_what_is_damaged_is_a_row_or_left_out_or_fatal(session: SparkSession, tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ _int = Struct(">i")
 _bool_int = Struct(">?i")
 _int_at = _int.unpack_from
 _bool_int_at = _bool_int.unpack_from
+_two_ints_at = Struct(">ii").unpack_from
 _NULL = _int.pack(-1)
 
 
@@ -80,18 +81,21 @@ def _write_close_session(out: bytearray, closed: txns.CloseSessionTxn) -> None:
 
 
 def _read_multi(data: bytes, at: int) -> tuple[txns.MultiTxn, int]:
-    count, at = INT.read(data, at)
-    records = []
+    (count,) = _int_at(data, at)
+    at += 4
+    steps = []
     for _ in range(count):
-        kind, at = INT.read(data, at)
-        content, at = BUFFER.read(data, at)
-        if content is None or kind not in _IN_MULTI:
+        kind, size = _two_ints_at(data, at)
+        at += 8
+        end = at + size
+        if size < 0 or kind not in _IN_MULTI:
             raise MalformedError("what cannot stand in a multi")
-        step, end = _READERS[kind](content, 0)
-        if end > len(content):
+        step, read = _READERS[kind](data[at:end], 0)
+        if read > size:
             raise MalformedError("a step of a multi ends too early")
-        records.append(step)
-    return txns.MultiTxn(tuple(records)), at  # type: ignore[arg-type]  # _IN_MULTI has seen to it
+        steps.append(step)
+        at = end
+    return txns.MultiTxn(tuple(steps)), at  # type: ignore[arg-type]  # _IN_MULTI has seen to it
 
 
 def _write_multi(out: bytearray, multi: txns.MultiTxn) -> None:
@@ -178,12 +182,18 @@ def _read_set_data(data: bytes, at: int) -> tuple[txns.Record, int]:
     return txns.SetDataTxn(path, content, _int_at(data, at)[0]), at + 4
 
 
+def _read_check(data: bytes, at: int) -> tuple[txns.Record, int]:
+    path, at = read_text(data, at)
+    return txns.CheckTxn(path, _int_at(data, at)[0]), at + 4
+
+
 _READERS: dict[int, Callable[[bytes, int], tuple[txns.Record, int]]] = {
     **{number: codec.read for number, (_, codec) in CODECS.items()},
     1: _read_create,
     15: _read_create2,
     2: _read_delete,
     5: _read_set_data,
+    13: _read_check,
     # A reconfiguration is logged as what it does: data set on /zookeeper/config.
     16: _read_set_data,
 }
