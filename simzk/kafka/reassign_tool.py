@@ -98,6 +98,22 @@ def refusal(pairs: Sequence[tuple[TopicPartition, tuple[int, ...]]], version: Ka
     return f"Partition replica lists may not contain duplicate entries: {'. '.join(told)}" if told else None
 
 
+def unknown_partitions(unknown: Collection[TopicPartition], topics: Collection[str], version: KafkaVersion) -> str:
+    """What the tool says where it does not carry out a plan whole, for it names partitions that are not there.
+
+    Args:
+        unknown: those, one or more.
+        topics: names of topics that are there.
+        version: of the tool; up to 0.10.0 it leaves them out without a word.
+    """
+    if asks_brokers(version):
+        if nowhere := next((partition.topic for partition in unknown if partition.topic not in topics), None):
+            return f"Topic {nowhere} not found."
+        lines = [f"{partition}: The partition does not exist." for partition in unknown]
+        return "\n".join(["Error reassigning partition(s):", *lines])
+    return f"The proposed assignment contains non-existent partitions: {', '.join(map(str, unknown))}"
+
+
 def dead_brokers(plan: Plan, live: Collection[int], version: KafkaVersion) -> str | None:
     """Why the tool moves nothing to brokers that are not registered; None where they are, or it does not look.
 
@@ -121,6 +137,8 @@ def refuse(what: str | None) -> None:
 
 
 def _repeated(items: Sequence[Item]) -> list[Item]:
+    if len(set(items)) == len(items):
+        return []
     return [item for item, times in Counter(items).items() if times > 1]
 
 

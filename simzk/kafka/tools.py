@@ -166,8 +166,7 @@ async def _look_before_reassigning(
     known = {TopicPartition(name, number) for name, topic in found.items() for number in topic.partitions}
     unknown = [partition for partition in targets if partition not in known]
     if unknown and "partitions" in looks:
-        told = ", ".join(map(str, unknown))
-        return AdminResponse(Error.INVALID_REQUEST, f"The proposed assignment contains non-existent partitions: {told}")
+        return AdminResponse(Error.INVALID_REQUEST, reassign_tool.unknown_partitions(unknown, found, client.version))
     for partition in unknown:
         del targets[partition]
     if not targets and "none left" in looks:

@@ -10,6 +10,7 @@ Rules of the module:
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -26,6 +27,10 @@ NONE = -1
 
 MAX_BROKER_ID = 2**20 - 1
 """The largest broker id that this room accepts: a mask over all ids then stays at one megabyte."""
+
+
+_FEW = 16
+"""Up to so many lists are packed one by one, which is quicker."""
 
 
 def pack(lists: Sequence[Sequence[int]], width: int | None = None) -> IntArray:
@@ -45,6 +50,11 @@ def pack(lists: Sequence[Sequence[int]], width: int | None = None) -> IntArray:
     width = max(longest, 1) if width is None else width
     assert width >= longest, f"width {width} cannot hold a list of {longest}"
     packed = np.full((len(lists), width), NONE, dtype=np.int32)
+    if len(lists) > _FEW:
+        lengths = np.fromiter(map(len, lists), dtype=np.intp, count=len(lists))
+        values = np.fromiter(chain.from_iterable(lists), dtype=np.int32, count=int(lengths.sum()))
+        packed[np.arange(width) < lengths[:, None]] = values
+        return packed
     for row, ids in enumerate(lists):
         packed[row, : len(ids)] = ids
     return packed

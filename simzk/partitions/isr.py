@@ -14,7 +14,11 @@ import numpy as np
 from simzk.partitions.arrays import NONE, BoolArray, IntArray, any_of, contained, keep, sizes, widen
 from simzk.partitions.rules import LATEST, ElectionRules, LastMember
 from simzk.partitions.scala_order import SMALL, Scala, immutable_order
+from simzk.partitions.scala_orders import lists_in_hash_order
 from simzk.tuples import NamedTuple
+
+_FEW = 8
+"""Up to so many long lists are put in order one by one, which is quicker."""
 
 
 class IsrRemoval(NamedTuple):
@@ -114,7 +118,11 @@ def expand_isr(isr: IntArray, joining: IntArray, scala: Scala = "2.13") -> IntAr
 def in_set_order(isr: IntArray, scala: Scala) -> IntArray:
     """The lists as a Scala Set of their ids iterates."""
     ordered = isr.copy()
-    for row in np.flatnonzero(sizes(isr) > SMALL):
+    rows = np.flatnonzero(sizes(isr) > SMALL)
+    if len(rows) > _FEW:
+        ordered[rows] = lists_in_hash_order(isr[rows], scala)
+        return ordered
+    for row in rows:
         members = isr[row][isr[row] != NONE].tolist()
         ordered[row, : len(members)] = immutable_order(members, scala)
     return ordered

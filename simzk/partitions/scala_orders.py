@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simzk.partitions.arrays import NONE
 from simzk.partitions.scala_order import SMALL, Scala, hash_order, mutable_order, string_hash
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ FEW = 64
 """Up to so many keys the plain functions are quicker."""
 _LEVELS = 7
 _PLACE_BITS = 21
+_BEHIND_ALL = np.iinfo(np.int64).max
 KEY_BITS = 63 - _PLACE_BITS
 """Of the largest key that `places_in_order` takes."""
 _REPLICA_CLASS = "PartitionAndReplica"
@@ -171,16 +173,46 @@ def _champ_order(paths: NDArray[np.uint32]) -> Places:
     """A node's keys that are alone in their slots stand before its sub-nodes: the level of each is what it takes."""
     sorted_by = places_in_order(paths.astype(np.int64))
     ordered = paths[sorted_by]
-    # How many groups each has in common with the next one.
-    common = np.zeros(len(paths) + 1, dtype=np.int64)
-    differing = (ordered[1:] ^ ordered[:-1]).astype(np.float64)
+    return sorted_by[places_in_order(_champ_keys(ordered, _in_common(ordered)))]
+
+
+def _in_common(ordered: NDArray[np.uint32]) -> NDArray[np.int64]:
+    """How many groups each path has in common with the next one, of ascending paths along the last axis."""
+    differing = (ordered[..., 1:] ^ ordered[..., :-1]).astype(np.float64)
     highest = np.frexp(differing)[1] - 1  # of the bits; -1 where they are equal
-    common[1:-1] = np.where(highest < 0, _LEVELS, (31 - highest) // 5)
-    alone_at = np.maximum(common[1:], common[:-1])
-    key = np.zeros(len(paths), dtype=np.int64)
-    for level in range(_LEVELS):
+    return np.where(highest < 0, _LEVELS, (31 - highest) // 5)
+
+
+def _champ_keys(ordered: NDArray[np.uint32], common: NDArray[np.int64]) -> NDArray[np.int64]:
+    """What ascends as the keys of a set iterate, by their ascending paths and what neighbours have in common."""
+    edge = [(0, 0)] * (ordered.ndim - 1)
+    alone_at = np.maximum(np.pad(common, [*edge, (0, 1)]), np.pad(common, [*edge, (1, 0)]))
+    key = np.zeros(ordered.shape, dtype=np.int64)
+    # Deeper than where the last one is alone nothing is left to tell.
+    for level in range(min(int(alone_at.max(initial=0)) + 1, _LEVELS)):
         last = level == _LEVELS - 1
         group = (ordered & np.uint32(3)) if last else (ordered >> np.uint32(27 - 5 * level) & np.uint32(31))
         shared = (level < alone_at).astype(np.int64) << 5
         key = key << 6 | np.where(level <= alone_at, shared | group.astype(np.int64), 0)
-    return sorted_by[places_in_order(key)]
+    return key
+
+
+def lists_in_hash_order(ids: IntArray, scala: Scala = "2.13") -> IntArray:
+    """Each list of broker ids as an immutable hash set of them iterates.
+
+    Args:
+        ids: int32[k, w], padded lists of distinct ids.
+        scala: the Scala line.
+
+    >>> lists_in_hash_order(np.array([[1, 2, 3, 4, 5], [9, 8, 7, -1, -1]], np.int32)).tolist()
+    [[5, 1, 2, 3, 4], [9, 7, 8, -1, -1]]
+    """
+    padding = ids == NONE
+    paths = _paths(ids.ravel()).reshape(ids.shape)
+    order = np.argsort(np.where(padding, _BEHIND_ALL, paths.astype(np.int64)), axis=1, kind="stable")
+    ids, padding, paths = (np.take_along_axis(column, order, axis=1) for column in (ids, padding, paths))
+    if scala != "2.13":
+        return ids
+    common = np.where(padding[:, 1:], 0, _in_common(paths))
+    keys = np.where(padding, _BEHIND_ALL, _champ_keys(paths, common))
+    return np.take_along_axis(ids, np.argsort(keys, axis=1, kind="stable"), axis=1)

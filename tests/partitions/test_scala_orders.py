@@ -9,9 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simzk.partitions.arrays import pack, unpack
+from simzk.partitions.isr import in_set_order
 from simzk.partitions.scala_order import (
     SMALL,
     hash_order,
+    immutable_order,
     mutable_order,
     product_hash,
     string_hash,
@@ -19,6 +22,7 @@ from simzk.partitions.scala_order import (
 )
 from simzk.partitions.scala_orders import (
     FEW,
+    lists_in_hash_order,
     map_order,
     partition_hashes,
     product_hashes,
@@ -82,3 +86,14 @@ def test_hashes_of_keys(class_name: str, keys: list[tuple[str, int, int]]) -> No
     ]
     assert product_hashes(partitions, broker, class_name=class_name).tolist() == expected
     assert replica_hashes(partitions, broker, "2.13" if class_name else "2.12").tolist() == expected
+
+
+ID_LISTS = st.lists(
+    st.lists(st.one_of(st.integers(0, 2**20 - 1), st.integers(0, 12)), max_size=9, unique=True), min_size=1, max_size=30
+)
+
+
+@given(ID_LISTS, SCALA)
+def test_many_lists_of_brokers_in_the_order_of_sets(lists: list[list[int]], scala: Scala) -> None:
+    assert unpack(lists_in_hash_order(pack(lists), scala)) == [tuple(hash_order(ids, scala)) for ids in lists]
+    assert unpack(in_set_order(pack(lists), scala)) == [tuple(immutable_order(ids, scala)) for ids in lists]

@@ -21,7 +21,7 @@ from simzk.partitions.arrays import NONE, sizes
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from simzk.partitions.layouts.layout import Layout
+    from simzk.partitions.layouts.layout import Brokers, Layout
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +87,7 @@ def summarize(layout: Layout) -> LayoutSummary:
         under_replicated=int(np.count_nonzero(in_sync < factors)),
         under_min_isr=int(np.count_nonzero(in_sync < layout.min_insync_replicas)),
         preferred_led=int(by_broker.preferred_led.sum()),
-        rack_violations=_rack_violations(layout, replicas, factors),
+        rack_violations=int(np.count_nonzero(breaks_rack_rule(brokers, layout.replicas))),
         replica_skew=_skew(by_broker.replicas[brokers.live]),
         leader_skew=_skew(by_broker.leaders[brokers.live]),
         by_broker=by_broker,
@@ -129,18 +129,26 @@ def _by_rack(layout: Layout, by_broker: BrokerLoad) -> dict[str, BrokerLoad]:
     return result
 
 
-def _rack_violations(layout: Layout, replicas: NDArray[np.int32], factors: NDArray[np.signedinteger]) -> int:
-    brokers = layout.brokers
+def breaks_rack_rule(brokers: Brokers, replicas: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Which partitions stand in fewer racks than they could; none where some broker has no rack.
+
+    Args:
+        brokers: of the layout.
+        replicas: int32[k, w], broker ids.
+
+    Returns:
+        bool[k].
+    """
     if not brokers.all_have_racks:
-        return 0
+        return np.zeros(len(replicas), np.bool_)
     number = {name: index for index, name in enumerate(brokers.rack_names)}
     rack_of = np.array([number[rack] for rack in brokers.racks if rack is not None], np.int32)
-    racks = np.where(replicas == NONE, np.int32(NONE), rack_of[replicas])
+    racks = np.where(replicas == NONE, np.int32(NONE), rack_of[brokers.positions_of(replicas)])
     distinct = np.zeros(len(racks), np.intp)
     for column in range(racks.shape[1]):
         seen = (racks[:, :column] == racks[:, column : column + 1]).any(axis=1)
         distinct += ~seen & (racks[:, column] != NONE)
-    return int(np.count_nonzero(distinct < np.minimum(factors, len(number))))
+    return distinct < np.minimum(sizes(replicas), len(number))
 
 
 def _skew(loads: NDArray[np.int64]) -> float:

@@ -1,0 +1,270 @@
+"""What a plan would do to a layout is what a cluster of that layout does, write by write, in releases of every kind."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from simzk.errors import SimzkError
+from simzk.kafka import paths, plans
+from simzk.kafka.cluster import KafkaCluster
+from simzk.kafka.layout_import import layout_from_tree, layout_of_recording
+from simzk.kafka.recording import load
+from simzk.kafka.schemas import partition_state, topic
+from simzk.kafka.topic_partition import TopicPartition
+from simzk.kafka.versions import VERSIONS, kafka_version
+from simzk.partitions.arrays import unpack
+from simzk.partitions.layouts import Brokers, brokers_in_racks, generate_layout
+from simzk.partitions.names import Partitions
+from simzk.partitions.plans import find_rows
+from simzk.zookeeper.transactions import MultiTxn, SetDataTxn
+from tests.kafka.clusters import QUICK, quiet
+
+if TYPE_CHECKING:
+    from simzk.partitions.layouts import Layout
+    from simzk.partitions.plan_what_if import PlanWhatIf
+    from simzk.zookeeper.transactions import Transaction
+
+LAYOUTS = Path(__file__).parents[2] / "scenarios" / "layouts"
+BROKERS = range(1, 6)
+LINES = ["3.9", "2.8", "2.4", "2.3", "1.0", "0.10.2", "0.8.1", "0.8.0"]
+"""On each side of what changed: KIP-455, who writes ISRs, the assignment that is widened."""
+
+
+class Seen(NamedTuple):
+    """What the znodes of one partition say: replicas, leader, ISR (a set), leader epoch."""
+
+    replicas: tuple[int, ...]
+    leader: int
+    isr: frozenset[int]
+    leader_epoch: int
+
+
+class Znodes:
+    """What stands in the znodes of a cluster's partitions after each write of one of them."""
+
+    def __init__(self, cluster: KafkaCluster) -> None:
+        self._assigned: dict[int, tuple[int, ...]] = {n: a.replicas for n, a in cluster.assignment("t").items()}
+        self._states = {n: cluster.state("t", n) for n in self._assigned}
+        self.writes: dict[int, int] = dict.fromkeys(self._assigned, 0)
+        self.seen: dict[int, list[Seen]] = {n: [self._now(n)] for n in self._assigned}
+        cluster.server.on_transaction.append(self._note)
+
+    def _now(self, number: int) -> Seen:
+        state = self._states[number]
+        return Seen(self._assigned[number], state.leader, frozenset(state.isr), state.leader_epoch)
+
+    def _note(self, transaction: Transaction) -> None:
+        record = transaction.record
+        for part in record.records if isinstance(record, MultiTxn) else [record]:
+            if not isinstance(part, SetDataTxn):
+                continue
+            if part.path == "/brokers/topics/t":
+                found = topic.decode(part.path, part.data).partitions
+                self._assigned = {number: assignment.replicas for number, assignment in found.items()}
+            elif part.path.startswith("/brokers/topics/t/partitions/"):
+                number = int(part.path.split("/")[5])
+                self._states[number] = partition_state.decode(part.path, part.data)
+                self.writes[number] += 1
+            for number, seen in self.seen.items():
+                if (now := self._now(number)) != seen[-1]:
+                    seen.append(now)
+
+
+SECOND_STORY = Path(__file__).parent / "data" / "second_story"
+RECORDINGS = sorted(path.parent for folder in (LAYOUTS, SECOND_STORY) for path in folder.glob("*/dumps.json"))
+MOVED = {
+    "g-reassign": {("t1", 0): [2, 3]},
+    "g2-reassign-admin-api": {("t1", 1): [1, 2]},
+    "c-reassign": {("w", 0): [3, 2], ("w", 1): [3], ("w", 4): [1, 3]},
+    "n-reassign2": {("v", 2): [2]},
+}
+"""What the recorded operators moved where."""
+
+
+@pytest.mark.parametrize(
+    "folder", [*RECORDINGS, *sorted(SECOND_STORY.iterdir())], ids=lambda f: f"{f.parent.name} {f.name}"
+)
+def test_real_clusters_did_what_is_told_of_their_plans(folder: Path) -> None:
+    """The layout of the step before, and the plan, give the layout and the versions of the step."""
+    dump = folder / "dumps.json"
+    recording = load(dump)
+    played = [step for step in recording.steps if step in MOVED]
+    assert played
+    for step in played:
+        before = recording.steps[recording.steps.index(step) - 1]
+        moved = [{"topic": t, "partition": p, "replicas": replicas} for (t, p), replicas in MOVED[step].items()]
+        _, layout = layout_of_recording(dump, before)
+        _, after = layout_of_recording(dump, step)
+        text = json.dumps({"version": 1, "partitions": moved})
+        what_if = plans.what_if(layout, text, kafka_version(folder.name.removeprefix("kafka-")))
+        told = what_if.layout_at("finished")
+        assert not what_if.phases.waits.any()
+        assert unpack(told.replicas) == unpack(after.replicas)
+        assert list(map(set, unpack(told.isr))) == list(map(set, unpack(after.isr)))
+        assert told.leader.tolist() == after.leader.tolist()
+        assert told.leader_epoch.tolist() == after.leader_epoch.tolist()
+        writes = what_if.phases.at("finished").states.version.tolist()
+        for (name, number), count in zip(MOVED[step], writes, strict=True):
+            path = paths.state(TopicPartition(name, number))
+            versions = [recording.tree(at)[path].version for at in (before, step)]
+            assert versions[1] - versions[0] == count
+
+
+def layout_now(cluster: KafkaCluster) -> Layout:
+    return layout_from_tree({path: node.data for path, node in cluster.server.tree.walk()}, where="the cluster")
+
+
+def document(targets: dict[int, list[int]]) -> str:
+    entries = [{"topic": "t", "partition": number, "replicas": target} for number, target in targets.items()]
+    return json.dumps({"version": 1, "partitions": entries})
+
+
+def predicted(what_if: PlanWhatIf, place: int) -> list[Seen]:
+    """What the znodes of one partition of a plan say after each phase."""
+    told = []
+    for _, assignment, states in what_if.phases.phases:
+        state = states.one(place)
+        told.append(Seen(unpack(assignment.replicas)[place], state.leader, frozenset(state.isr), state.leader_epoch))
+    return told
+
+
+Story = tuple[list[list[int]], list[int], dict[int, list[int]]]
+
+
+@st.composite
+def stories(draw: st.DrawFn) -> Story:
+    """Replicas of some partitions; who dies; and what is wanted of some of them."""
+    factor = draw(st.integers(1, 4))
+    lists = st.permutations(BROKERS).map(lambda brokers: list(brokers[:factor]))
+    replicas = draw(st.lists(lists, min_size=1, max_size=4))
+    dead = draw(st.lists(st.sampled_from(BROKERS), max_size=2, unique=True))
+    live = [broker for broker in BROKERS if broker not in dead]
+    targets = {}
+    for number, present in enumerate(replicas):
+        kind = draw(st.sampled_from(["none", "any", "order", "same", "swap"]))
+        left = [broker for broker in present if broker in live]
+        if kind == "any":
+            targets[number] = draw(st.lists(st.sampled_from(live), min_size=1, max_size=4, unique=True))
+        elif kind == "order" and left == present:
+            targets[number] = draw(st.permutations(present))
+        elif kind == "same" and left == present:
+            targets[number] = present
+        elif kind == "swap" and len(left) > 1:
+            targets[number] = left[1:]
+    return replicas, dead, targets or {0: [live[0]]}
+
+
+@pytest.mark.parametrize("line", LINES)
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(story=stories())
+def test_a_plan_does_what_is_told_of_it(
+    line: str, story: tuple[list[list[int]], list[int], dict[int, list[int]]]
+) -> None:
+    replicas, dead, targets = story
+    if line == "0.8.0":
+        dead = []  # whether such a controller takes the dead out of an ISR depends on its past
+    with KafkaCluster(line, brokers=list(BROKERS), config=QUICK) as cluster:
+        cluster.create_topic("t", assignment=dict(enumerate(replicas)))
+        quiet(cluster)
+        for broker in dead:
+            cluster.kill(broker)
+            quiet(cluster)
+        text = document(targets)
+        what_if = plans.what_if(layout_now(cluster), text, VERSIONS[line])
+        znodes = Znodes(cluster)
+        cluster.reassign(text)
+        cluster.run_until_quiet(30)
+        for place, number in enumerate(what_if.diff.rows.tolist()):
+            told = predicted(what_if, place)
+            assert znodes.seen[number][-1] == told[-1], (number, znodes.seen[number], told)
+            left = iter(znodes.seen[number])
+            assert all(phase in left for phase in dict.fromkeys(told)), (number, znodes.seen[number], told)
+            assert znodes.writes[number] == what_if.phases.at("finished").states.version[place]
+        after, told_after = layout_now(cluster), what_if.layout_at("finished")
+        assert unpack(after.replicas) == unpack(told_after.replicas)
+        assert after.leader.tolist() == told_after.leader.tolist()
+        assert after.leader_epoch.tolist() == told_after.leader_epoch.tolist()
+
+
+@pytest.mark.parametrize("line", ["3.9", "2.7"])
+def test_a_cluster_that_goes_on_from_a_layout_ends_as_it_is_told(line: str) -> None:
+    """600 partitions of six brokers in three racks, a third of them moved by a plan."""
+    layout = generate_layout(brokers_in_racks(6, 3), topics=10, partitions=600, replication_factor=3, seed=2)
+    entries = [
+        {
+            "topic": layout.topics[layout.topic[row]],
+            "partition": int(layout.partition[row]),
+            "replicas": [(broker + row % 5) % 6 for broker in layout.replicas[row].tolist()],
+        }
+        for row in range(0, 600, 3)
+    ]
+    text = json.dumps({"version": 1, "partitions": entries})
+    what_if = plans.what_if(layout, text, VERSIONS[line])
+    with KafkaCluster.from_layout(layout, version=line, config=QUICK) as cluster:
+        cluster.reassign(text)
+        quiet(cluster)
+        after, told = layout_now(cluster), what_if.layout_at("finished")
+        by_name = find_rows(after, Partitions(layout.topics, layout.topic, layout.partition))
+        assert (after.replicas[by_name] == told.replicas).all()
+        assert (after.leader[by_name] == told.leader).all()
+        assert (after.leader_epoch[by_name] == told.leader_epoch).all()
+        assert (np.sort(after.isr[by_name]) == np.sort(told.isr)).all()
+
+
+@pytest.mark.parametrize(
+    ("line", "entries", "said"),
+    [
+        ("3.9", [], "Partition reassignment list cannot be empty"),
+        ("3.9", [("t", 0, [1, 1])], "t-0 contains multiple entries for 1"),
+        ("3.9", [("t", 0, [1]), ("t", 0, [2])], "contains duplicate topic partitions: t-0"),
+        ("3.9", [("t", 0, [])], "Partition replica list cannot be empty"),
+        ("3.9", [("t", 0, [1, 3])], "Unknown broker id 3"),
+        ("3.9", [("t", 0, [1, 9])], "Unknown broker id 9"),
+        ("3.9", [("u", 0, [1])], "Topic u not found."),
+        ("3.9", [("t", 7, [1])], "t-7: The partition does not exist."),
+        ("2.4", [("t", 0, [1, 9])], "The proposed assignment contains non-existent brokerIDs: 9"),
+        ("1.1", [("t", 7, [1]), ("u", 0, [1])], "contains non-existent partitions: t-7, u-0"),
+        ("0.10.0", [("t", 0, [1, 3])], "moves nothing to brokers that are down"),
+        ("0.8.1", [("t", 0, [1, 1])], "name a broker twice"),
+    ],
+)
+def test_a_plan_is_refused_as_the_tool_of_its_release_refuses_it(
+    line: str, entries: list[tuple[str, int, list[int]]], said: str
+) -> None:
+    healthy = generate_layout(
+        Brokers.from_racks(dict.fromkeys([1, 2, 3])), topics=1, partitions=2, replication_factor=1, seed=0
+    )
+    brokers = replace(healthy.brokers, live=np.array([True, True, False]))
+    layout = replace(healthy, brokers=brokers, topics=("t",))
+    text = json.dumps(
+        {"version": 1, "partitions": [{"topic": t, "partition": p, "replicas": r} for t, p, r in entries]}
+    )
+    with pytest.raises(SimzkError, match=re.escape(said)):
+        plans.what_if(layout, text, VERSIONS[line])
+
+
+def test_where_no_tool_looks_a_plan_waits_for_a_broker_that_is_down() -> None:
+    """0.10.1 to 0.10.2: neither the tool nor the controller minds."""
+    layout = generate_layout(brokers_in_racks(3, 0), topics=1, partitions=1, replication_factor=1, seed=0)
+    (home,) = layout.replicas[0].tolist()
+    down, up = (home + 1) % 3, (home + 2) % 3
+    live = np.array([broker != down for broker in range(3)])
+    what_if = plans.what_if(
+        replace(layout, brokers=replace(layout.brokers, live=live)),
+        json.dumps({"version": 1, "partitions": [{"topic": "topic-0", "partition": 0, "replicas": [down, up]}]}),
+        VERSIONS["0.10.2"],
+    )
+    assert what_if.phases.waits.tolist() == [True]
+    assert unpack(what_if.layout_at("finished").replicas) == [(down, up, home)]
+    assert unpack(what_if.layout_at("finished").isr) == [(home, up)]
+    moved = what_if.moved()
+    assert (moved.copied, moved.unsourced, int(moved.deleted.sum())) == (1, 1, 0)
