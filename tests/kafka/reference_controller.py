@@ -53,7 +53,7 @@ class Reference:
         unclean: `unclean.leader.election.enable`.
 
     `cached` is what a controller of 0.8.0 believes of ISRs, `arriving` its replicas that no assignment names yet and
-    that were told to follow.
+    that were told to follow. `silent` are brokers that do nothing any more and are registered still.
     """
 
     version: Number
@@ -71,6 +71,7 @@ class Reference:
     deleted: dict[str, None] = field(default_factory=dict)
     ineligible: set[str] = field(default_factory=set)
     arriving: set[Replica] = field(default_factory=set)
+    silent: set[int] = field(default_factory=set)
 
     # -- what happens to the cluster
 
@@ -322,9 +323,15 @@ class Reference:
                 self.arriving.add(replica)
             self.move([replica], NEW)
 
+    def cancel(self, partition: Partition) -> None:
+        """2.4 and later: back to where it began, in the order in which its replicas stand now."""
+        origin = self.origins[partition]
+        self.reassign(partition, [broker for broker in self.assignment[partition] if broker in origin])
+
     def finish(self, partition: Partition, target: tuple[int, ...], held_by: Sequence[int]) -> None:
         """All of the target is in sync."""
-        self.move([(*partition, broker) for broker in target], ONLINE)
+        here_before = self.origins.get(partition, ())  # from 2.4 on only the adding ones are moved (§2.11, B1)
+        self.move([(*partition, broker) for broker in target if broker not in here_before], ONLINE)
         state = self.states[partition]
         if self.version >= (0, 8, 1):
             self.assignment[partition] = target
@@ -411,10 +418,12 @@ class Reference:
                         self.take_in(partition, broker)
             self.finish_what_can_be()
         for partition, state in list(self.states.items()):
-            if partition[0] in self.deleted or state.leader not in self.live:
+            if partition[0] in self.deleted or state.leader not in self.live - self.silent:
                 continue
+            if self.version < (0, 8, 1) and state.leader not in self.assignment[partition]:
+                continue  # in the ISR by a move that was dropped (KAFKA-1097): it is not told that it leads (§2.6)
             brokers = [*self.assignment[partition], *(b for *p, b in sorted(self.arriving) if tuple(p) == partition)]
-            back = {broker for broker in brokers if broker in self.live} - set(state.isr)
+            back = {broker for broker in brokers if broker in self.live - self.silent} - set(state.isr)
             told = [broker for broker in order.get(partition, ()) if broker in back]
             joining = [*told, *sorted(back - set(told))]
             for broker in joining:
