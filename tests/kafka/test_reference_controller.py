@@ -89,10 +89,12 @@ class Both:
         """When somebody asks which brokers are registered."""
         handle = self.cluster.server.handle
 
-        def noted(connection: Connection, xid: int, request: Request | Batch, *rest: Any) -> Reply | None:
+        def noted(
+            connection: Connection, xid: int, request: Request | Batch, now_ms: int, at_once: bool = False
+        ) -> Reply | None:
             if isinstance(request, GetChildren | GetChildren2) and request.path == paths.BROKER_IDS:
                 self.looked_us.append(self.cluster.scheduler.now_us)
-            return handle(connection, xid, request, *rest)
+            return handle(connection, xid, request, now_ms, at_once)
 
         self.cluster.server.handle = noted  # type: ignore[method-assign]
 
