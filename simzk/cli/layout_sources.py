@@ -13,21 +13,21 @@ from kazoo.exceptions import NoAuthError
 
 from simzk.errors import ConfigError
 from simzk.kafka import paths
-from simzk.kafka.layout_import import layout_from_tree
+from simzk.kafka.layout_import import layout_from_tree, layout_of
 from simzk.kafka.schemas import topic
 from simzk.pipeline.live_tree import Guest, session
 from simzk.serve.directory_reader import DirectoryReader, refusing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from simzk.partitions.layouts import Layout
     from simzk.serve.directory_reader import Loss
+    from simzk.zookeeper.persistence import Restoration
 
 WINDOW = 128
 """Requests under way at once: enough to keep a server busy, few enough to leave it to others."""
-_READ = (paths.BROKER_IDS, paths.TOPICS, "/config/topics")
 
 
 def layout_of_directory(path: Path, log_path: Path | None, chroot: str) -> tuple[Layout, list[Loss]]:
@@ -43,13 +43,24 @@ def layout_of_directory(path: Path, log_path: Path | None, chroot: str) -> tuple
         LayoutError: its tree holds no layout that can be.
         ZnodeError: a znode cannot be read.
     """
-    reader = DirectoryReader(path, log_path)
+    reader = DirectoryReader(path, log_path, sleeping=True)
     with refusing(reader.folder):
-        tree = reader.restore().tree
-    znodes = {
-        at.removeprefix(chroot): node.data for root in _READ for at, node in tree.walk(f"{chroot}{root}") if node.data
-    }
-    return layout_from_tree(znodes, where=f"{path}{chroot and f', {chroot}'}"), list(reader.losses)
+        restoration = reader.restore()
+    layout = layout_of(_Restored(restoration, chroot), where=f"{path}{chroot and f', {chroot}'}")
+    return layout, list(reader.losses)
+
+
+class _Restored:
+    """What was restored of a data directory, below a chroot."""
+
+    def __init__(self, restoration: Restoration, chroot: str) -> None:
+        self._restoration, self._chroot = restoration, chroot
+
+    def names(self, path: str, /) -> list[str]:
+        return self._restoration.names(f"{self._chroot}{path}")
+
+    def data(self, paths: Sequence[str], /) -> list[bytes | None]:
+        return self._restoration.data([f"{self._chroot}{path}" for path in paths] if self._chroot else paths)
 
 
 def layout_of_server(hosts: str, tell: Callable[[str], None]) -> Layout:

@@ -8,37 +8,50 @@ no leader, an empty ISR.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from simzk.errors import LayoutError, ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.recording import load
-from simzk.kafka.schemas import broker_registration, config, partition_state, topic
+from simzk.kafka.schemas import broker_registration, config
 from simzk.kafka.schemas.java_numbers import parse_int
-from simzk.partitions.arrays import MAX_BROKER_ID, NONE, pack
+from simzk.kafka.znode_columns import StateColumns, TopicColumns, read_states, read_topics
+from simzk.partitions.arrays import MAX_BROKER_ID, NONE
 from simzk.partitions.layouts import Brokers, Layout
-from simzk.partitions.layouts.problems import find_problems
-from simzk.tuples import NamedTuple
+from simzk.partitions.layouts.problems import NAMED_PROBLEMS, find_problems
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 
 
-class _Row(NamedTuple):
-    """One partition, as the znodes have it."""
+class Znodes(Protocol):
+    """What a layout is read from: some source of znodes."""
 
-    topic: int
-    partition: int
-    replicas: Sequence[int]
-    isr: Sequence[int]
-    leader: int
-    leader_epoch: int
-    min_insync_replicas: int
+    def names(self, path: str, /) -> Iterable[str]:
+        """The names of the children of the znode at a path, in any order; none where there is no znode."""
+
+    def data(self, paths: Sequence[str], /) -> list[bytes | None]:
+        """The data at some paths, in their order; b"" of znodes that have none, None where there is no znode."""
+
+
+class _ZnodesByPath:
+    """Znodes in a dictionary."""
+
+    def __init__(self, znodes: Mapping[str, bytes | None]) -> None:
+        self._znodes = znodes
+
+    def names(self, path: str, /) -> Iterable[str]:
+        places = (at.rpartition("/") for at in self._znodes)
+        return [name for parent, _, name in places if parent == path]
+
+    def data(self, paths: Sequence[str], /) -> list[bytes | None]:
+        return [(self._znodes[path] or b"") if path in self._znodes else None for path in paths]
 
 
 def layout_of_recording(dump: Path, step: str | None) -> tuple[str, Layout]:
@@ -76,8 +89,7 @@ def layout_from_tree(znodes: Mapping[str, bytes | None], *, where: str) -> Layou
         where: what the tree is, for errors.
 
     Raises:
-        LayoutError: the znodes hold no layout that can be; the first ten partitions are named.
-        ZnodeError: a znode cannot be read.
+        LayoutError, ZnodeError: as `layout_of`.
 
     >>> layout = layout_from_tree({
     ...     "/brokers/ids/1": b'{"host":"a","port":9092,"version":1,"jmx_port":-1,"timestamp":"0"}',
@@ -88,64 +100,69 @@ def layout_from_tree(znodes: Mapping[str, bytes | None], *, where: str) -> Layou
     >>> layout.brokers.live.tolist(), layout.leader_epoch.tolist(), layout.isr.tolist()
     ([True, False], [3], [[1]])
     """
-    try:
-        topics = _children(znodes, paths.TOPICS)
-        rows = [row for number, name in enumerate(topics) for row in _partitions(znodes, number, name)]
-        layout = _layout(znodes, topics, rows)
-    except ZnodeError as error:
-        raise ZnodeError(error.what, where=f"{where}, {error.where}", right=error.right) from error
+    return layout_of(_ZnodesByPath(znodes), where=where)
+
+
+def layout_of(znodes: Znodes, *, where: str) -> Layout:
+    """The layout that stands in some source of znodes.
+
+    Args:
+        znodes: the source; it is asked for what a layout takes and nothing else.
+        where: what it is, for errors.
+
+    Raises:
+        LayoutError: the znodes hold no layout that can be; the first ten partitions are named.
+        ZnodeError: znodes cannot be read; the first ten are named.
+    """
+    errors: list[ZnodeError] = []
+    names = sorted(znodes.names(paths.TOPICS))
+    topics = _topics(znodes, names, errors)
+    states = _states(znodes, names, topics, errors)
+    least = _min_insync_replicas(znodes, names, errors)
+    brokers = _brokers(znodes, np.unique(topics.replicas[topics.replicas != NONE]).tolist(), errors)
+    _refuse(errors, where)
+    layout = Layout(
+        brokers=brokers,
+        topics=tuple(names),
+        topic=topics.topic,
+        partition=topics.partition,
+        replicas=topics.replicas,
+        isr=states.isr,
+        leader=states.leader,
+        leader_epoch=states.leader_epoch,
+        min_insync_replicas=np.array(least, np.int32)[topics.topic],
+    )
     find_problems(layout).refuse(where)
     return layout
 
 
-def _layout(znodes: Mapping[str, bytes | None], topics: list[str], rows: list[_Row]) -> Layout:
-    columns = list(zip(*rows, strict=True)) or [()] * len(_Row._fields)
-    replicas = pack(columns[2])
-    return Layout(
-        brokers=_brokers(znodes, replicas[replicas != NONE].tolist()),
-        topics=tuple(topics),
-        topic=_integers(columns[0]),
-        partition=_integers(columns[1]),
-        replicas=replicas,
-        isr=pack(columns[3]),
-        leader=_integers(columns[4]),
-        leader_epoch=_integers(columns[5]),
-        min_insync_replicas=_integers(columns[6]),
-    )
+def _topics(znodes: Znodes, names: Sequence[str], errors: list[ZnodeError]) -> TopicColumns:
+    topic_paths = [f"{paths.TOPICS}/{name}" for name in names]
+    return read_topics(topic_paths, [text or b"" for text in znodes.data(topic_paths)], errors)
 
 
-def _brokers(znodes: Mapping[str, bytes | None], named: Sequence[int]) -> Brokers:
-    racks: dict[int, str | None] = dict.fromkeys(named)
-    registered: list[int] = []
-    for name in _children(znodes, paths.BROKER_IDS):
-        path = f"{paths.BROKER_IDS}/{name}"
-        if (broker := paths.number_of(name)) is None:
-            raise _no_broker_id(name, path)
-        registered += _broker_ids([broker], path)
-        racks[broker] = broker_registration.decode(path, znodes[path]).rack
-    brokers = Brokers.from_racks(racks)
-    return Brokers(brokers.ids, brokers.racks, np.isin(brokers.ids, registered))
+def _states(znodes: Znodes, names: Sequence[str], topics: TopicColumns, errors: list[ZnodeError]) -> StateColumns:
+    above = [f"{paths.TOPICS}/{name}/partitions/" for name in names]
+    places = zip(topics.topic.tolist(), topics.partition.tolist(), strict=True)
+    state_paths = [f"{above[topic]}{partition}/state" for topic, partition in places]
+    return read_states(state_paths, znodes.data(state_paths), errors)
 
 
-def _partitions(znodes: Mapping[str, bytes | None], number: int, name: str) -> list[_Row]:
-    path = f"{paths.TOPICS}/{name}"
-    min_insync_replicas = _min_insync_replicas(znodes, name)
-    rows = []
-    for partition, assignment in sorted(topic.decode(path, znodes[path]).partitions.items()):
-        state_path = f"{path}/partitions/{partition}/state"
-        if state_path in znodes:
-            state = partition_state.decode(state_path, znodes[state_path])
-            isr, leader, leader_epoch = _broker_ids(state.isr, state_path), state.leader, state.leader_epoch
-        else:
-            isr, leader, leader_epoch = (), NONE, 0
-        replicas = _broker_ids(assignment.replicas, path)
-        rows.append(_Row(number, partition, replicas, isr, leader, leader_epoch, min_insync_replicas))
-    return rows
+def _min_insync_replicas(znodes: Znodes, names: Sequence[str], errors: list[ZnodeError]) -> list[int]:
+    """Of each topic; few of them have a configuration of their own, and fewer one that no other has."""
+    known: dict[bytes | None, int] = {None: 1}
+    config_paths = [f"/config/topics/{name}" for name in names]
+    found = []
+    for path, text in zip(config_paths, znodes.data(config_paths), strict=True):
+        if text not in known:
+            with _noting(errors):
+                known[text] = _min_insync_replicas_of(path, text)
+        found.append(known.get(text, 1))
+    return found
 
 
-def _min_insync_replicas(znodes: Mapping[str, bytes | None], name: str) -> int:
-    path = f"/config/topics/{name}"
-    value = config.decode(path, znodes.get(path)).get(MIN_INSYNC_REPLICAS, "1")
+def _min_insync_replicas_of(path: str, text: bytes | None) -> int:
+    value = config.decode(path, text).get(MIN_INSYNC_REPLICAS, "1")
     number = parse_int(value)
     if number is None or number < 1:
         raise ZnodeError(
@@ -154,21 +171,37 @@ def _min_insync_replicas(znodes: Mapping[str, bytes | None], name: str) -> int:
     return number
 
 
-def _broker_ids(ids: Sequence[int], path: str) -> Sequence[int]:
-    """The same ids, each of which can be one: -1 in a list would be taken for its end."""
-    for broker in ids:
-        if not 0 <= broker <= MAX_BROKER_ID:
-            raise _no_broker_id(broker, path)
-    return ids
+def _brokers(znodes: Znodes, named: Sequence[int], errors: list[ZnodeError]) -> Brokers:
+    racks: dict[int, str | None] = dict.fromkeys(named)
+    registered: list[int] = []
+    names = sorted(znodes.names(paths.BROKER_IDS))
+    ids = [f"{paths.BROKER_IDS}/{name}" for name in names]
+    for name, path, text in zip(names, ids, znodes.data(ids), strict=True):
+        with _noting(errors):
+            broker = paths.number_of(name)
+            if broker is None or broker > MAX_BROKER_ID:
+                raise ZnodeError(f"{name} is no broker id", where=path, right=f"0 to {MAX_BROKER_ID}")
+            racks[broker] = broker_registration.decode(path, text).rack
+            registered.append(broker)
+    brokers = Brokers.from_racks(racks)
+    return Brokers(brokers.ids, brokers.racks, np.isin(brokers.ids, registered))
 
 
-def _no_broker_id(broker: object, path: str) -> ZnodeError:
-    return ZnodeError(f"{broker} is no broker id", where=path, right=f"0 to {MAX_BROKER_ID}")
+@contextmanager
+def _noting(errors: list[ZnodeError]) -> Iterator[None]:
+    """A znode that cannot be read is noted, and what follows is read all the same."""
+    try:
+        yield
+    except ZnodeError as error:
+        errors.append(error)
 
 
-def _children(znodes: Mapping[str, bytes | None], parent: str) -> list[str]:
-    return sorted(path.rpartition("/")[2] for path in znodes if path.rpartition("/")[0] == parent)
-
-
-def _integers(values: Sequence[object]) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
-    return np.array(values, np.int32)
+def _refuse(errors: Sequence[ZnodeError], where: str) -> None:
+    if len(errors) == 1:
+        (error,) = errors
+        raise ZnodeError(error.what, where=f"{where}, {error.where}", right=error.right)
+    if errors:
+        lines = [f"{len(errors):,} znodes cannot be read:", *map(str, errors[:NAMED_PROBLEMS])]
+        if len(errors) > NAMED_PROBLEMS:
+            lines.append(f"and {len(errors) - NAMED_PROBLEMS:,} more")
+        raise ZnodeError("\n  ".join(lines), where=where)

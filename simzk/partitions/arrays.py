@@ -60,6 +60,20 @@ def pack(lists: Sequence[Sequence[int]], width: int | None = None) -> IntArray:
     return packed
 
 
+def pack_flat(values: IntArray, lengths: NDArray[np.integer]) -> IntArray:
+    """Lists that stand one after the other as a padded array, of the integers' own width.
+
+    >>> pack_flat(np.array([3, 1, 2], np.int32), np.array([2, 0, 1])).tolist()
+    [[3, 1], [-1, -1], [2, -1]]
+    """
+    width = max(int(lengths.max(initial=0)), 1)
+    if len(values) == len(lengths) * width:
+        return values.reshape(len(lengths), width)
+    packed = np.full((len(lengths), width), NONE, values.dtype)
+    packed[np.arange(width) < lengths[:, None]] = values
+    return packed
+
+
 def unpack(ids: IntArray) -> list[tuple[int, ...]]:
     """The lists that a padded array holds.
 

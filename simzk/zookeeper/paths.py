@@ -10,9 +10,15 @@ Source: org.apache.zookeeper.common.PathUtils.
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # Compiled when first used, as all patterns of this room are: most servers need none of them.
 _BAD_CHARACTER = "[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff\U00010000-\U0010ffff]"
+
+_PRINTABLE = bytes(range(0x20, 0x7F))
 
 SPECIAL_PATHS = frozenset(("/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"))
 """Nodes that no client may delete (DataTree.isSpecialPath)."""
@@ -39,6 +45,24 @@ def is_valid_path(path: str) -> bool:
     if path == "/":
         return True
     return path.startswith("/") and all(map(is_valid_name, path[1:].split("/")))
+
+
+def first_invalid(paths: Sequence[str]) -> int | None:
+    """The place of the first path that may name no znode, None where all may.
+
+    Paths of printable ASCII whose names begin with no point, which nearly all are, are looked at together.
+
+    >>> first_invalid(["/", "/a", "/a/b"]), first_invalid(["/a", "/a/", "/b"]), first_invalid(["/a/.b", "/a/..", "b"])
+    (None, 1, 1)
+    """
+    together = "\0".join(("", *paths, ""))
+    if together.isascii():
+        text = together.encode()
+        zeros = text.translate(None, _PRINTABLE)
+        usual = len(zeros) == zeros.count(b"\0") == len(paths) + 1 == text.count(b"\0/") + 1
+        if usual and not any(odd in text for odd in (b"//", b"/.", b"/\0")):
+            return None
+    return next((place for place, path in enumerate(paths) if not is_valid_path(path)), None)
 
 
 def parent_of(path: str) -> str:

@@ -94,14 +94,14 @@ class DataTree:
             config.aversion = -1 if is_guarded else 0
 
     @classmethod
-    def bare(cls) -> DataTree:
-        """A tree of nothing but a root, to plant another's nodes in."""
+    def bare(cls, nodes: dict[str, Znode] | None = None) -> DataTree:
+        """A tree of nothing but a root, to plant another's nodes in; `nodes` is the empty dictionary that it uses."""
         tree = cls.__new__(cls)
-        tree._sow()
+        tree._sow(nodes)
         return tree
 
-    def _sow(self) -> None:
-        self._nodes: dict[str, Znode] = {}
+    def _sow(self, nodes: dict[str, Znode] | None = None) -> None:
+        self._nodes: dict[str, Znode] = {} if nodes is None else nodes
         self.find: Callable[[str], Znode | None] = self._nodes.get
         self._backed: BackedNodes | None = None
         self.acls = ACLCache()
@@ -137,6 +137,12 @@ class DataTree:
                 yield at, node
                 prefix = "" if at == "/" else at
                 pending.extend(f"{prefix}/{name}" for name in reversed(node.child_names()))
+
+    def in_any_order(self) -> Iterator[tuple[str, Znode]]:
+        """All nodes, for who asks each the same: the order of children is much to compute."""
+        if self._backed is not None:
+            return self.walk()
+        return ((path, node) for path, node in self._nodes.items() if path)  # the root stands as "" too
 
     def mount(self, backing: Backing) -> None:
         """From here on nodes below the backing's prefix stand in it where they fit; no answer of the tree changes.
@@ -314,17 +320,18 @@ class DataTree:
 
     # Restoring
 
-    def plant(self, path: str, node: Znode) -> None:
+    def plant(self, path: str, node: Znode, *, is_valid: bool = False) -> None:
         """Put a node that is known from elsewhere where it stood, as it was; its parent's numbers stay as they are.
 
         Args:
             path: the node's; its parent must be there already. A node that is there gives way, but for its children.
             node: a new one, without children.
+            is_valid: whether the path is known to be one.
 
         Raises:
             ValueError: the path is none that ZooKeeper takes, or the parent is missing.
         """
-        if not is_valid_path(path):
+        if not is_valid and not is_valid_path(path):
             raise ValueError(f"{path!r} cannot be the path of a znode")
         nodes = self._nodes
         parent_path, _, name = path.rpartition("/")

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 import simzk as package
+from simzk.kafka.columnar.layouts import describe_brokers, load_layout
 from simzk.kafka.recording import load
+from simzk.kafka.versions import kafka_version
+from simzk.partitions.layouts import read_layout
+from simzk.serve.snapshot_file import packer
+from simzk.zookeeper.persistence import TreeDigest, encode_snapshot
+from simzk.zookeeper.server import Server
 
 if TYPE_CHECKING:
     from tests.cli.commands import Simzk
@@ -54,6 +60,29 @@ def test_a_torn_log_is_told_and_what_is_whole_is_taken(simzk: Simzk, tmp_path: P
     assert done.status == 0
     assert f"simzk: lost: {log}: " in done.err
     assert {path: path.read_bytes() for path in before} == before
+
+
+@pytest.mark.parametrize("packing", ["", "gz", "snappy"])
+def test_the_snapshot_of_a_layout_holds_that_layout(simzk: Simzk, tmp_path: Path, packing: str) -> None:
+    """Of some size, so that it is read in several pieces; packed or not."""
+    made, out = tmp_path / "made.json", tmp_path / "layout.json"
+    sizes = ("--brokers", "7", "--topics", "10", "--partitions", "5000", "--rf", "2", "--min-insync-replicas", "2")
+    assert simzk("layout", "make", *sizes, "--out", made).status == 0
+    layout, version = read_layout(made), kafka_version("3.9")
+    server = Server()
+    load_layout(server, layout, version, now_ms=0)
+    describe_brokers(server, layout, version, now_ms=0)
+    digest = TreeDigest(server.tree).value
+    pack = packer(packing)
+    folder = tmp_path / "data" / "version-2"
+    folder.mkdir(parents=True)
+    with (folder / f"snapshot.{server.zxid:x}{packing and '.'}{packing}").open("wb") as stream:
+        for piece in encode_snapshot(server.tree, [], lambda: (server.zxid, digest)):
+            stream.write(pack.compress(piece))
+        stream.write(pack.flush())
+    done = simzk("layout", "import", "--data-dir", tmp_path / "data", "--out", out)
+    assert (done.status, done.err) == (0, "")
+    assert out.read_bytes() == made.read_bytes()
 
 
 @pytest.mark.parametrize(

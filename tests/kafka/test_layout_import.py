@@ -152,3 +152,17 @@ def test_znodes_that_hold_no_layout_are_refused(path: str, data: bytes, error: t
     with pytest.raises(error) as caught:
         layout_from_tree(TREE | {path: data}, where="here")
     assert told in str(caught.value)
+
+
+def test_all_znodes_that_cannot_be_read_are_counted_and_the_first_ten_named() -> None:
+    states = {f"/brokers/topics/t/partitions/{number}/state": b"{" for number in range(12)}
+    partitions = b",".join(b'"%d":[1]' % number for number in range(12))
+    topic = {"/brokers/topics/t": b'{"version":1,"partitions":{%b}}' % partitions}
+    with pytest.raises(ZnodeError) as caught:
+        layout_from_tree(TREE | topic | states | {"/brokers/ids/x": b""}, where="here")
+    first, *named, last = str(caught.value).split("\n  ")
+    assert first == "here: 13 znodes cannot be read:"
+    places = [f"/brokers/topics/t/partitions/{number}/state: holds b'{{', which is no JSON" for number in range(10)]
+    assert len(named) == 10
+    assert all(line.startswith(place) for line, place in zip(named, places, strict=True))
+    assert last == "and 3 more"

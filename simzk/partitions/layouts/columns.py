@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simzk.errors import LayoutError
-from simzk.partitions.arrays import MAX_BROKER_ID, NONE, sizes
+from simzk.partitions.arrays import MAX_BROKER_ID, NONE, pack_flat, sizes
 from simzk.partitions.layouts.layout import Brokers, Layout
-from simzk.partitions.layouts.problems import NAMED_PROBLEMS, Problems, find_problems
+from simzk.partitions.layouts.problems import LONGEST_LIST, NAMED_PROBLEMS, Problems, find_problems
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 TOPIC = "topic"
 OPTIONAL = {"min_insync_replicas": 1}
 """Columns that may be missing, with Kafka's own default."""
-
-LONGEST_LIST = 255
-"""The most replicas of a partition that are read: one absurd list would make every padded row as wide."""
 
 
 def partitions_schema() -> pa.Schema:
@@ -239,14 +236,9 @@ def _padded(lists: pa.Array, where: str) -> NDArray[Any]:
     if (values < 0).any():
         row_of_value = np.repeat(np.arange(len(lists)), lengths)
         _refuse_rows(np.unique(row_of_value[values < 0]), "a broker id is negative", where)
-    width = max(int(lengths.max(initial=0)), 1)
-    if width > LONGEST_LIST:
+    if lengths.max(initial=0) > LONGEST_LIST:
         _refuse_rows(np.flatnonzero(lengths > LONGEST_LIST), f"more than {LONGEST_LIST} brokers in a list", where)
-    if len(values) == len(lists) * width:
-        return values.reshape(len(lists), width)
-    padded = np.full((len(lists), width), NONE, values.dtype)
-    padded[np.arange(width) < lengths[:, None]] = values
-    return padded
+    return pack_flat(values, lengths)
 
 
 def _refuse_rows(rows: NDArray[np.intp], words: str, where: str) -> None:

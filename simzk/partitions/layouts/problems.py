@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 NAMED_PROBLEMS = 10
 """How many wrong rows an error names."""
 
+LONGEST_LIST = 255
+"""The most replicas of a partition that are read: one absurd list would make every padded row as wide."""
+
 LARGEST_INT32 = 2**31 - 1
 
 TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")

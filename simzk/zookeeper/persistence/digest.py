@@ -17,12 +17,17 @@ from zlib import crc32
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from simzk.zookeeper.persistence.node_records import NodeBatch
+    from simzk.zookeeper.persistence.sleeping import SleepingNodes
     from simzk.zookeeper.tree import DataTree
     from simzk.zookeeper.znode import Znode
 
 _numbers = Struct(">qqqqqiiiq")
 _MASK = 0xFFFFFFFFFFFFFFFF
 _UNCOUNTED = "/zookeeper/"
+
+_in_file = Struct(">8x16s36s8s")
+"""The same numbers as a snapshot has them: behind the ACL's id, pzxid last."""
 
 
 def node_digest(path: str, node: Znode) -> int:
@@ -46,11 +51,21 @@ def node_digest(path: str, node: Znode) -> int:
     )
 
 
+def batch_digests(batch: NodeBatch) -> list[int]:
+    """The same of nodes as they stand in a snapshot; their paths are valid."""
+    texts = zip(batch.path_bytes, batch.data, _in_file.iter_unpack(b"".join(batch.numbers)), strict=True)
+    parts = [crc32(b"".join((path, data or b"", zxids, pzxid, rest))) for path, data, (zxids, rest, pzxid) in texts]
+    if _UNCOUNTED in "\0".join(batch.paths):
+        parts = [0 if path.startswith(_UNCOUNTED) else part for path, part in zip(batch.paths, parts, strict=True)]
+    return parts
+
+
 class TreeDigest:
     """The digest of one tree.
 
     Args:
         tree: read now, and again wherever `refresh` says that it changed.
+        nodes: of the tree, where most of them sleep: they go on to.
 
     >>> from simzk.zookeeper.tree import DataTree
     >>> TreeDigest(DataTree()).value
@@ -59,9 +74,11 @@ class TreeDigest:
 
     __slots__ = ("_parts", "_tree", "value")
 
-    def __init__(self, tree: DataTree) -> None:
+    def __init__(self, tree: DataTree, nodes: SleepingNodes | None = None) -> None:
         self._tree = tree
-        self._parts = {path: node_digest(path, node) for path, node in tree.walk()}
+        self._parts = {} if nodes is None else dict(nodes.digests)
+        awake = tree.in_any_order() if nodes is None else nodes.awake()
+        self._parts.update((path, node_digest(path, node)) for path, node in awake)
         self.value = sum(self._parts.values()) & _MASK
 
     def refresh(self, paths: Iterable[str]) -> int:

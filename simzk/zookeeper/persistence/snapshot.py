@@ -12,34 +12,38 @@ Source: FileSnap, DataTree.serialize, ReferenceCountedACLCache.serialize, SnapSt
 from __future__ import annotations
 
 import struct
-from struct import Struct
 from typing import TYPE_CHECKING, TypeVar
 from zlib import adler32
 
 from simzk.tuples import NamedTuple
-from simzk.zookeeper.jute import BUFFER, INT, LONG, TEXT, MalformedError, packed
+from simzk.zookeeper.jute import INT, LONG, TEXT, MalformedError, packed
 from simzk.zookeeper.jute_records import ACLS
 from simzk.zookeeper.persistence.damage import Damage, DamageKind
-from simzk.zookeeper.persistence.records import DIGEST_VERSION, read_buffer, read_text
+from simzk.zookeeper.persistence.node_records import (
+    END_OF_NODES,
+    OPEN_ACL_ID,
+    NodeBatch,
+    encode_node,
+    make_node,
+    scan,
+)
+from simzk.zookeeper.persistence.records import DIGEST_VERSION
 from simzk.zookeeper.persistence.transaction_log import MAX_ENTRY_BYTES
 from simzk.zookeeper.requests import ACL, OPEN_ACL
-from simzk.zookeeper.znode import Znode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from simzk.zookeeper.persistence.transaction_log import Readable
     from simzk.zookeeper.tree import DataTree
+    from simzk.zookeeper.znode import Znode
 
 _MAGIC = b"ZKSN"
 _FILE_HEADER = packed(lambda *fields: fields, ">4siq")
 _SESSION = packed(lambda *fields: fields, ">qi")
 _SEAL = packed(lambda *fields: fields, ">qi1s")
-_numbers = Struct(">qqqqqiiiqq")
 _DIGEST_BYTES, _ZXID_BYTES, _SEAL_BYTES = 20, 8, 13
 
-_OPEN_ACL_ID = -1
-_END_OF_NODES = "/"
 _CHUNK_BYTES = 1 << 20
 _LONGEST_TAIL_BYTES = _DIGEST_BYTES + _ZXID_BYTES + 2 * _SEAL_BYTES
 
@@ -102,30 +106,13 @@ def _pieces(tree: DataTree, sessions: Sequence[tuple[int, int]]) -> Iterator[byt
     ids = {acl: acl_id for acl_id, acl in enumerate(tree.acls, 1)}
     yield INT.encode(len(ids)) + b"".join(LONG.encode(acl_id) + ACLS.encode(acl) for acl, acl_id in ids.items())
     for path, node in tree.walk():
-        out = bytearray()
-        TEXT.write(out, "" if path == "/" else path)
-        BUFFER.write(out, node.data)
-        out += _numbers.pack(
-            # An ACL that came since the ids were given out will come again from the log.
-            _OPEN_ACL_ID if node.acl is OPEN_ACL else ids.get(node.acl, _OPEN_ACL_ID),
-            node.czxid,
-            node.mzxid,
-            node.ctime_ms,
-            node.mtime_ms,
-            node.version,
-            node.cversion,
-            node.aversion,
-            node.ephemeral_owner,
-            node.pzxid,
-        )
-        yield bytes(out)
-    yield TEXT.encode(_END_OF_NODES)
+        # An ACL that came since the ids were given out will come again from the log.
+        acl_id = OPEN_ACL_ID if node.acl is OPEN_ACL else ids.get(node.acl, OPEN_ACL_ID)
+        yield TEXT.encode("" if path == "/" else path) + encode_node(node, acl_id)
+    yield TEXT.encode(END_OF_NODES)
 
 
 # Reading
-
-
-_NO_NODE = Znode(None, (), 0, 0, 0)
 
 
 class _BrokenError(Exception):
@@ -145,6 +132,7 @@ class SnapshotReader:
 
     Attributes:
         sessions: session id -> timeout in ms.
+        acls: by the id that nodes name.
         digest: known once the iteration is over; None in snapshots of before 3.6.
         last_zxid: the last zxid applied when it was finished, likewise; None in those of before 3.9.
         damage: once the iteration is over, why nothing of this snapshot may be believed; None where all is well.
@@ -164,7 +152,7 @@ class SnapshotReader:
         self._at = 0
         self._dropped = 0
         self._checksum = 1
-        self._acls: dict[int, tuple[ACL, ...]] = {_OPEN_ACL_ID: OPEN_ACL}
+        self.acls: dict[int, tuple[ACL, ...]] = {OPEN_ACL_ID: OPEN_ACL}
         self.damage: Damage | None = None
         self.sessions: dict[int, int] = {}
         self.digest: SnapshotDigest | None = None
@@ -175,13 +163,19 @@ class SnapshotReader:
             self._stop(broken)
 
     def __iter__(self) -> Iterator[tuple[str, Znode]]:
+        for batch in self.batches():
+            for path, data, numbers in zip(batch.paths, batch.data, batch.numbers, strict=True):
+                yield path, make_node(data, numbers, self.acls)
+
+    def batches(self) -> Iterator[NodeBatch]:
+        """The same nodes as they stand in the file, as many at a time as were read together."""
         if self.damage is None:
             try:
-                while True:
-                    path, node = self._take(self._read_node)
-                    if path == _END_OF_NODES:
-                        break
-                    yield path or "/", node
+                is_end = False
+                while not is_end:
+                    batch, is_end = self._take_batch()
+                    yield batch
+                self._take(TEXT.read)
                 self._read_tail()
             except _BrokenError as broken:
                 self._stop(broken)
@@ -205,21 +199,15 @@ class SnapshotReader:
         for _ in range(self._take(INT.read)):
             acl_id = self._take(LONG.read)
             acl = self._take(ACLS.read)
-            self._acls[acl_id] = acl or ()
+            self.acls[acl_id] = acl or ()
 
-    def _read_node(self, data: bytes, at: int) -> tuple[tuple[str, Znode], int]:
-        path, at = read_text(data, at)
-        if path == _END_OF_NODES:
-            return (path, _NO_NODE), at
-        content, at = read_buffer(data, at)
-        acl_id, czxid, mzxid, ctime_ms, mtime_ms, version, cversion, aversion, owner, pzxid = _numbers.unpack_from(
-            data, at
-        )
-        # A fuzzy snapshot may name an ACL that came later: the log behind it sets it.
-        node = Znode(content, self._acls.get(acl_id, OPEN_ACL), owner, czxid, ctime_ms)
-        node.mzxid, node.pzxid, node.mtime_ms = mzxid, pzxid, mtime_ms
-        node.version, node.cversion, node.aversion = version, cversion, aversion
-        return (path, node), at + _numbers.size
+    def _take_batch(self) -> tuple[NodeBatch, bool]:
+        """The next nodes, at least one where there is one left, and whether they are the last."""
+        while True:
+            batch, self._at, is_end = scan(self._buffer, self._at)
+            if batch.paths or is_end:
+                return batch, is_end
+            self._read_on()
 
     def _read_tail(self) -> None:
         """Seals, and what later versions put behind the first; which of it is there tells the length."""
@@ -252,10 +240,14 @@ class SnapshotReader:
             except (struct.error, MalformedError):
                 # Perhaps it is only not whole yet: these tell both alike.
                 pass
-            if not self._read_more():
-                raise _BrokenError(DamageKind.TORN)
-            if len(self._buffer) > self._max_item_bytes + _CHUNK_BYTES:
-                raise _BrokenError(DamageKind.LENGTH)
+            self._read_on()
+
+    def _read_on(self) -> None:
+        """What begins here is not whole yet."""
+        if not self._read_more():
+            raise _BrokenError(DamageKind.TORN)
+        if len(self._buffer) > self._max_item_bytes + _CHUNK_BYTES:
+            raise _BrokenError(DamageKind.LENGTH)
 
     def _sum_up(self) -> None:
         """Take what was consumed into the checksum, and let it go."""

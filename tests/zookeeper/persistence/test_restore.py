@@ -25,6 +25,8 @@ from simzk.zookeeper.persistence import (
     encode_snapshot,
     touched_paths,
 )
+from simzk.zookeeper.persistence.digest import batch_digests, node_digest
+from simzk.zookeeper.persistence.sleeping import SleepingNodes
 from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
 from simzk.zookeeper.server import Server
 from tests.zookeeper.persistence.strategies import RECORDS, contents, trees
@@ -37,6 +39,14 @@ if TYPE_CHECKING:
 
 CONFIG = ServerConfig(extended_types=True)
 READ_ONLY = (ACL(1, Id("world", "anyone")), ACL(31, Id("ip", "127.0.0.1")))
+
+
+class Dripping(BytesIO):
+    """Gives a few bytes whenever it is asked for more."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        assert size is not None
+        return super().read(min(size, 200) if size > 0 else size)
 
 
 @dataclass
@@ -74,9 +84,9 @@ class Recorded:
             self.pieces = encode_snapshot(self.server.tree, sessions, lambda: (self.server.zxid, self.digest.value))
         self.snapshot += b"".join(islice(self.pieces, pieces))
 
-    def restored(self) -> Restoration:
-        restoration = Restoration()
-        assert restoration.load(SnapshotReader(BytesIO(bytes(self.snapshot))), self.snapshot_zxid) is None
+    def restored(self, *, sleeping: bool = False) -> Restoration:
+        restoration = Restoration(sleeping=sleeping)
+        assert restoration.load(SnapshotReader(Dripping(bytes(self.snapshot))), self.snapshot_zxid) is None
         for entry in TransactionLogReader(BytesIO(bytes(self.log))):
             restoration.replay(entry)
         return restoration
@@ -115,13 +125,28 @@ def test_a_fuzzy_snapshot_and_the_log_behind_it(steps: list[tuple[int, req.Reque
     for client, request, _ in steps[: len(steps) // 3]:
         recorded.ask(client, request)
     server = recorded.server
-    restoration = recorded.restored()
-    restoration.tree.check()
-    assert restoration.sessions == dict(server.sessions.timeouts_ms())
-    assert restoration.zxid == server.zxid
-    assert (restoration.mismatch_zxid, restoration.missing_until) == (None, None)
-    assert restoration.finish().value == recorded.digest.value
-    assert contents(restoration.tree) == contents(server.tree)
+    for sleeping in (False, True):
+        restoration = recorded.restored(sleeping=sleeping)
+        assert seen_by_data(restoration, sorted(contents(server.tree))) == data_and_names(server.tree)
+        assert restoration.sessions == dict(server.sessions.timeouts_ms())
+        assert restoration.zxid == server.zxid
+        assert (restoration.mismatch_zxid, restoration.missing_until) == (None, None)
+        assert restoration.finish().value == recorded.digest.value
+        assert contents(restoration.tree) == contents(server.tree)
+        restoration.tree.check()
+
+
+def seen_by_data(restoration: Restoration, paths: list[str]) -> dict[str, tuple[bytes | None, list[str]]]:
+    """Data and children as those see it who do not ask for nodes."""
+    assert restoration.data(["/none", "/none/below"]) == [None, None]
+    assert restoration.names("/none") == []
+    return {
+        path: (data, sorted(restoration.names(path))) for path, data in zip(paths, restoration.data(paths), strict=True)
+    }
+
+
+def data_and_names(tree: DataTree) -> dict[str, tuple[bytes | None, list[str]]]:
+    return {path: (node.data or b"", sorted(node.child_names())) for path, node in tree.walk()}
 
 
 @given(STEPS)
@@ -146,13 +171,32 @@ def test_a_log_alone_makes_the_tree(steps: list[tuple[int, req.Request, int]]) -
 @given(trees(), st.lists(RECORDS, max_size=8))
 def test_no_log_makes_it_fail(tree: DataTree, records: list[txns.Record]) -> None:
     """Transactions that do not fit the tree, as behind a gap: passed over, or applied as far as they fit."""
-    restoration = Restoration()
     snapshot = b"".join(encode_snapshot(tree, [(7, 1000)], lambda: (0, 0)))
-    assert restoration.load(SnapshotReader(BytesIO(snapshot)), 1) is None
-    for zxid, record in enumerate(records, 2):
-        restoration.replay(LogEntry(txns.Transaction(7, 1, zxid, 1, record), None))
-    restoration.finish().check()
-    assert restoration.zxid == len(records) + 1
+    restored = []
+    for sleeping in (False, True):
+        restoration = Restoration(sleeping=sleeping)
+        assert restoration.load(SnapshotReader(Dripping(snapshot)), 1) is None
+        for zxid, record in enumerate(records, 2):
+            restoration.replay(LogEntry(txns.Transaction(7, 1, zxid, 1, record), None))
+        digest = restoration.finish()
+        restored.append((digest.value, contents(restoration.tree)))
+        digest.check()
+        assert restoration.zxid == len(records) + 1
+    assert restored[0] == restored[1], "what sleeps is restored as what is awake"
+
+
+@given(trees())
+def test_digests_of_what_sleeps_are_those_of_nodes(tree: DataTree) -> None:
+    snapshot = SnapshotReader(BytesIO(b"".join(encode_snapshot(tree, [], lambda: (0, 0)))))
+    nodes = SleepingNodes(snapshot.acls)
+    for batch in snapshot.batches():
+        assert nodes.add(batch) is None
+        assert batch_digests(batch) == [node_digest(path, node) for path, node in tree.walk()]
+        newest = max(max(node.czxid, node.mzxid, node.pzxid) for _, node in tree.walk())
+        assert batch.newest_zxid() == newest
+    assert TreeDigest(nodes.tree, nodes).value == TreeDigest(tree).value
+    assert len(nodes.tree) == len(tree)
+    nodes.tree.check()
 
 
 def restored_from(*records: txns.Record) -> Restoration:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simzk.zookeeper.paths import first_invalid, is_valid_path
 from simzk.zookeeper.persistence import (
     DamageKind,
     Restoration,
@@ -17,6 +18,7 @@ from simzk.zookeeper.persistence import (
     TreeDigest,
     encode_snapshot,
 )
+from simzk.zookeeper.requests import OPEN_ACL
 from simzk.zookeeper.tree import DataTree
 from simzk.zookeeper.znode import Znode
 from tests.zookeeper.persistence.strategies import INT32, INT64, UINT64, ZXIDS, contents, trees
@@ -102,10 +104,12 @@ def test_what_is_no_snapshot_is_foreign() -> None:
     assert reader.damage.offset == 0
 
 
-def test_a_tree_without_parents_is_refused() -> None:
+@pytest.mark.parametrize("sleeping", [False, True])
+def test_a_tree_without_parents_is_refused(sleeping: bool) -> None:
     """Each byte is in order, the tree is not."""
     tree = small()
     tree.plant("/a/b", Znode(b"", (), 0, 1, 1))
+    tree.plant("/a/b/c", Znode(b"", (), 0, 1, 1))
     pieces = list(encode_snapshot(tree, [], lambda: (1, 1)))
     names = {piece: piece[4 : 4 + int.from_bytes(piece[:4], "big")] for piece in pieces[3:-4]}
     head = b"".join(piece for piece in pieces[:-3] if names.get(piece) != b"/a")
@@ -113,6 +117,46 @@ def test_a_tree_without_parents_is_refused() -> None:
     whole = SnapshotReader(BytesIO(data))
     assert [path for path, _ in whole][1] == "/a/b"
     assert whole.damage is None
-    damage = Restoration().load(SnapshotReader(BytesIO(data)), 1)
+    damage = Restoration(sleeping=sleeping).load(SnapshotReader(BytesIO(data)), 1)
+    orphan = next(piece for piece, name in names.items() if name == b"/a/b")
+    assert damage == (DamageKind.RECORD, data.index(orphan) + len(orphan), None)
+
+
+@pytest.mark.parametrize("sleeping", [False, True])
+@pytest.mark.parametrize("name", [b"a\0b", b"..", b"", b"\x7f", b"\xff", b".a/"])
+def test_a_path_that_cannot_be_is_refused(name: bytes, sleeping: bool) -> None:
+    placeholder = "p" * (len(name) or 1)
+    tree = DataTree()
+    tree.plant(f"/{placeholder}", Znode(b"", (), 0, 1, 1))
+    pieces = list(encode_snapshot(tree, [], lambda: (1, 1)))
+    head = b"".join(pieces[:-3])
+    path = b"/" + placeholder.encode()
+    bad = b"/" + name if name else b"//"
+    head = head.replace(len(path).to_bytes(4, "big") + path, len(bad).to_bytes(4, "big") + bad)
+    data = head + adler32(head).to_bytes(8, "big") + b"\0\0\0\1/"
+    damage = Restoration(sleeping=sleeping).load(SnapshotReader(BytesIO(data)), 1)
     assert damage is not None
     assert damage.kind is DamageKind.RECORD
+
+
+@pytest.mark.parametrize("sleeping", [False, True])
+def test_of_a_node_that_stands_twice_the_last_counts(sleeping: bool) -> None:
+    """As where a node is deleted and made again while a fuzzy snapshot is written (§6)."""
+    tree = small()
+    tree.plant("/a/b", Znode(b"", OPEN_ACL, 0, 1, 1))
+    pieces = list(encode_snapshot(tree, [], lambda: (1, 1)))
+    again = next(piece for piece in pieces if piece[4:6] == b"/a" and len(piece) < 100)
+    head = b"".join(pieces[:-4]) + again.replace(b"some data", b"new bytes") + pieces[-4]
+    data = head + adler32(head).to_bytes(8, "big") + b"\0\0\0\1/"
+    restoration = Restoration(sleeping=sleeping)
+    assert restoration.load(SnapshotReader(BytesIO(data)), 1) is None
+    assert restoration.data(["/a"]) == [b"new bytes"]
+    assert restoration.names("/a") == ["b"]
+    restoration.finish().check()
+    restoration.tree.check()
+
+
+@given(st.lists(st.text(st.sampled_from("/a.\0\x7f\xa0\ufff0 é"), max_size=6), max_size=4))
+def test_paths_looked_at_together_are_valid_as_each_is(paths: list[str]) -> None:
+    invalid = [place for place, path in enumerate(paths) if not is_valid_path(path)]
+    assert first_invalid(paths) == (invalid[0] if invalid else None)
