@@ -36,7 +36,7 @@ from simzk.zookeeper.requests import Delete, SetData
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
-    from simzk.kafka.broker.broker import World
+    from simzk.kafka.broker.world import World
     from simzk.kafka.protocol import AlterAclsRequest
     from simzk.kafka.release_profile import KafkaVersion
     from simzk.simulation import Future

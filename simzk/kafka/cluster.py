@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Self
 
 from simzk.errors import ConfigError, ZnodeError
 from simzk.kafka import paths, restoring
 from simzk.kafka.admin import Operator
-from simzk.kafka.broker.broker import Broker, World
+from simzk.kafka.broker.broker import Broker
 from simzk.kafka.broker.id_generation import IdGeneration, generation_of
 from simzk.kafka.broker.light_replicas import ADDRESS as LIGHT_REPLICAS
 from simzk.kafka.broker.light_replicas import LightReplicas
+from simzk.kafka.broker.world import World
 from simzk.kafka.clients import Clients
 from simzk.kafka.columnar import load_layout
 from simzk.kafka.failures import Failures
@@ -33,9 +34,10 @@ from simzk.kafka.schemas import partition_state
 from simzk.kafka.schemas import topic as topic_schema
 from simzk.kafka.schemas.uuid import UUID_BITS, uuid_text
 from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
+from simzk.kafka.writers import Participant, Writers
 from simzk.kafka.zookeeper_access import AT_THE_ROOT, PASSWORD, USER, Access, Below, KafkaTree, Watched, access_of
 from simzk.kafka.zookeeper_faults import BrokerFaults
-from simzk.kafka.zookeeper_host import ADDRESS, ZooKeeperHost
+from simzk.kafka.zookeeper_host import ZooKeeperHost
 from simzk.partitions.arrays import broker_mask
 from simzk.partitions.table import PartitionTable
 from simzk.simulation import Future, History, Invariant, Network, Process, Scheduler
@@ -46,7 +48,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from simzk.kafka.cost_model import CostModel
-    from simzk.kafka.observer import OwnAccount
     from simzk.kafka.recording import RecordedZnode
     from simzk.kafka.schemas.broker_registration import BrokerRegistration
 
@@ -59,21 +60,6 @@ ELECTION_HEAD_START_US = 50_000
 QUIET_US = 3_000_000
 QUIET_STEP_US = 100_000
 _BOOT_LIMIT_SECONDS = 60.0
-
-
-class Participant(Protocol):
-    """Whoever else lives on a cluster's ZooKeeper in virtual time, such as an old consumer."""
-
-    @property
-    def name(self) -> str:
-        """How the history calls it."""
-
-    @property
-    def session_id(self) -> int:
-        """Its session now."""
-
-    def kill(self) -> None:
-        """End it at once."""
 
 
 class KafkaCluster(FromLayout, Operations, Clients, Failures):
@@ -254,7 +240,8 @@ class KafkaCluster(FromLayout, Operations, Clients, Failures):
         self.producer = Producer(self.scheduler, world.connections, self.history)
         if self._light is not None:
             self._light.serve_for(self.brokers)
-        observer = Observer(self.history, self.tree, self._who_is, self._on_its_own, topics)
+        writers = Writers(self.brokers, self.participants, self._operator)
+        observer = Observer(self.history, self.tree, writers.who_is, writers.on_its_own, topics)
         self._watched.on_transaction.add(observer.observe, observer.observe_batch)
         self.server.on_transaction.add(self._note_transaction, self._note_transaction)
 
@@ -472,25 +459,6 @@ class KafkaCluster(FromLayout, Operations, Clients, Failures):
             self._light.check()
 
     # -- help
-
-    def _who_is(self, session_id: int) -> str:
-        for broker in self.brokers.values():
-            if broker.alive and session_id in (broker.session.session_id, broker.session.last_session_id):
-                return f"controller {broker.id}" if broker.controller.is_active else f"broker {broker.id}"
-        for participant in self.participants:
-            if session_id == participant.session_id:
-                return participant.name
-        if self._operator.holds(session_id):
-            return "admin"
-        return ADDRESS
-
-    def _on_its_own(self, session_id: int, what: OwnAccount) -> str | None:
-        for broker in self.brokers.values():
-            if broker.alive and session_id in (broker.session.session_id, broker.session.last_session_id):
-                version = broker.version
-                by_controller = version.isr_by_controller if what == "isr" else version.ids_by_controller
-                return None if by_controller else f"broker {broker.id}"
-        return None
 
     def _new_uuid(self, stream: str) -> str:
         """A random UUID as Kafka writes it: 22 characters of URL-safe base64."""

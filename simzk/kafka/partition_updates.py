@@ -134,7 +134,8 @@ class Orders(NamedTuple):
     Args:
         controller_id: who sends.
         controller_epoch: its epoch.
-        broker_epochs: whom it is meant for: the epochs of brokers by id.
+        brokers: whom it is meant for, int32[b].
+        broker_epochs: their lives that are meant, int64[b].
         live_brokers: who lives, with racks.
         parts: updates of k distinct partitions each, and which of their assigned replicas are told to lead or follow,
             bool[k, w]; one after the other.
@@ -143,7 +144,8 @@ class Orders(NamedTuple):
 
     controller_id: int
     controller_epoch: int
-    broker_epochs: Mapping[int, int]
+    brokers: IntArray
+    broker_epochs: NDArray[np.int64]
     live_brokers: Mapping[int, str | None]
     parts: Sequence[tuple[PartitionUpdates, BoolArray]]
     stops: Mapping[int, ReplicaStops]

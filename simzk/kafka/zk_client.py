@@ -22,6 +22,7 @@ from simzk.kafka.many_znodes import (
     data_of,
     stat_of,
 )
+from simzk.kafka.registrations import ReadRegistrations, RegistrationsRead, path_of
 from simzk.kafka.schemas import admin, broker_registration, config
 from simzk.kafka.schemas import controller as controller_schema
 from simzk.kafka.schemas.cluster import (
@@ -53,6 +54,7 @@ NO_EPOCH = -1
 
 _registration = lru_cache(maxsize=4096)(broker_registration.decode)
 """Hundreds of brokers are read whenever one comes or goes, and say what they said before."""
+_broker_id = lru_cache(maxsize=4096)(paths.broker_id)
 
 
 def children_of(reply: Reply) -> list[str]:
@@ -132,13 +134,14 @@ class KafkaZooKeeperClient(ManyZnodes):
         Raises:
             ZnodeError: a registration, or the name of one, cannot be used.
         """
-        ids = sorted(paths.broker_id(name) for name in await self.children(paths.BROKER_IDS))
-        found = {}
-        for broker_id, reply in zip(ids, await self.read_all([paths.broker(i) for i in ids]), strict=True):
-            if not reply.error:
-                registration = _registration(paths.broker(broker_id), data_of(reply), self.version.reading)
-                found[broker_id] = (registration, self._epoch_of(stat_of(reply)))
-        return found
+        ids, handlers = sorted(map(_broker_id, await self.children(paths.BROKER_IDS))), self.session.data_handlers
+        watched = {broker for broker in ids if path_of(broker) in handlers}
+        read: RegistrationsRead = await self.session.call_batch(ReadRegistrations(ids, watched))
+        reading, has_epochs = self.version.reading, self.version.broker_epochs
+        return {
+            broker: (_registration(path_of(broker), data, reading), czxid if has_epochs else NO_EPOCH)
+            for broker, (data, czxid) in read.found.items()
+        }
 
     async def topics(self, names: Sequence[str]) -> dict[str, TopicZnode]:
         """The assignments of topics, those left out whose znode is gone; what is no JSON has no partitions.

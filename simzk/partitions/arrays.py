@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 IntArray: TypeAlias = NDArray[np.int32]
 BoolArray: TypeAlias = NDArray[np.bool_]
@@ -105,6 +105,19 @@ def broker_mask(brokers: Iterable[int]) -> BoolArray:
     assert members.size == 0 or (members.min() >= 0 and members.max() <= MAX_BROKER_ID), f"broker ids {members}"
     mask[members] = True
     return mask
+
+
+def by_broker(values: Mapping[int, int], default: int) -> NDArray[np.int64]:
+    """A number of each of some brokers as a column over broker ids; the last place is that of `NONE`.
+
+    >>> by_broker({0: 7, 2: 9}, -5).tolist()
+    [7, -5, 9, -5]
+    """
+    ids = np.fromiter(values, dtype=np.int64, count=len(values))
+    assert ids.size == 0 or (ids.min() >= 0 and ids.max() <= MAX_BROKER_ID), f"broker ids {ids}"
+    column = np.full(int(ids.max(initial=NONE)) + 2, default, dtype=np.int64)
+    column[ids] = np.fromiter(values.values(), dtype=np.int64, count=len(values))
+    return column
 
 
 def among(ids: IntArray, mask: BoolArray) -> BoolArray:

@@ -201,6 +201,7 @@ class Process:
         assert self.alive, f"{self.name} is dead"
         self._cancel_resume()
         self.paused = True
+        self.scheduler.paused[self.name] = None
         if duration_us is not None:
             self._resume_timer = self.scheduler.call_later(duration_us, self.name, self.resume)
 
@@ -208,6 +209,7 @@ class Process:
         """Let it go on; all that has arrived runs in order."""
         self._cancel_resume()
         self.paused = False
+        self.scheduler.paused.pop(self.name, None)
         if self.alive:
             self._arm()
 

@@ -77,6 +77,9 @@ class Scheduler:
     Args:
         seed: decides every draw and the order of events of equal time.
 
+    Attributes:
+        paused: the components that stand still for a while (`Process.pause`).
+
     >>> scheduler = Scheduler(seed=1)
     >>> timer = scheduler.call_later(1_500_000, "broker-1", lambda: print(f"at {scheduler.now_us}"))
     >>> scheduler.run_until(2_000_000)
@@ -89,6 +92,7 @@ class Scheduler:
         self.seed = seed
         self.now_us = 0
         self.events_run = 0
+        self.paused: dict[str, None] = {}
         # (time, order among equals, component, its counter): the last two decide only where two hashes collide.
         self._heap: list[tuple[int, int, str, int, Timer]] = []
         self._components: dict[str, _Component] = {}

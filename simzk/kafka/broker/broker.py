@@ -9,7 +9,6 @@ Rules of the module (KafkaServer; docs/reference/kafka.md §1.3, §1.4, §2.14, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from simzk.errors import ZnodeError
@@ -30,7 +29,7 @@ from simzk.kafka.controller.controller import KafkaController
 from simzk.kafka.many_znodes import ZooKeeperRefused
 from simzk.kafka.protocol import ControlledShutdownRequest, ControlledShutdownResponse, Error
 from simzk.kafka.releases import local_registration
-from simzk.kafka.rpc import Connections, Disconnected
+from simzk.kafka.rpc import Disconnected
 from simzk.kafka.schemas import log_dir_event
 from simzk.kafka.schemas.cluster import decode_cluster_id, encode_cluster_id
 from simzk.kafka.session import SessionExpiredError, ZooKeeperSession
@@ -42,16 +41,10 @@ from simzk.partitions.scala_order import mutable_order
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simzk.kafka.broker.id_generation import IdGeneration
-    from simzk.kafka.broker.light_replicas import LightReplicas
-    from simzk.kafka.broker_config import BrokerConfig
-    from simzk.kafka.cost_model import CostModel
-    from simzk.kafka.release_profile import KafkaVersion
-    from simzk.kafka.releases import Release
+    from simzk.kafka.broker.world import World
     from simzk.kafka.schemas.broker_registration import BrokerRegistration
     from simzk.kafka.topic_partition import TopicPartition
-    from simzk.kafka.zookeeper_host import ZooKeeperHost
-    from simzk.simulation import History, Network, Process
+    from simzk.simulation import Process
 
 LAG_MESSAGES_KEY = "replica.lag.max.messages"
 """A setting of 0.8 alone (KIP-16)."""
@@ -63,34 +56,6 @@ WATERMARKS_SAVED_US = 5_000_000
 """`replica.high.watermark.checkpoint.interval.ms`: 5 s by default."""
 RESTART_PAUSE_US = 1_000_000
 """How long a supervisor waits before it starts a broker again that has exited."""
-
-
-@dataclass(frozen=True)
-class World:
-    """What all brokers share: the clock, the network, ZooKeeper, the history, and the chances of the run.
-
-    `version` and `config` are those of the operator's tools, `release_of` tells what each broker runs; `log_dirs` is
-    how many log directories each broker has; `light` are the replicas of all brokers where they stand in one table;
-    `sends_batches` is whether many requests to ZooKeeper go as one.
-    """
-
-    network: Network
-    host: ZooKeeperHost
-    connections: Connections
-    history: History
-    version: KafkaVersion
-    config: BrokerConfig
-    release_of: Callable[[int], Release]
-    cluster_id: str
-    ids: IdGeneration
-    now_ms: Callable[[], int]
-    new_topic_id: Callable[[], str]
-    new_token_id: Callable[[], str]
-    election_delay_us: Callable[[int], int]
-    log_dirs: int
-    cost_model: CostModel | None
-    light: LightReplicas | None = None
-    sends_batches: bool = False
 
 
 class Broker:
@@ -135,6 +100,10 @@ class Broker:
         """Whether it changed ISRs that it has not yet announced."""
         return self.proposals.unsent
 
+    def holds(self, session_id: int) -> bool:
+        """Whether it lives in that ZooKeeper session, or did in its session before."""
+        return self.process.alive and session_id in (self.session.session_id, self.session.last_session_id)
+
     # -- from outside
 
     def start(self) -> None:
@@ -155,7 +124,7 @@ class Broker:
         """Take up a life that began before the simulation did: a registered broker with its session."""
         self._begin()
         self.session.adopt(session_id)
-        self.epoch = epoch if self.version.broker_epochs else NO_EPOCH
+        self._live(epoch if self.version.broker_epochs else NO_EPOCH)
         self.process.spawn(self._attach(), "attach")
 
     def kill(self) -> None:
@@ -204,6 +173,7 @@ class Broker:
         world, process = self._world, self.process
         self.version, self.config = version, config = world.release_of(self.id)
         process.restart()
+        self._live(self.epoch)
         self.log_dirs.restart()
         self.registered = False
         self.stopping = False
@@ -361,6 +331,12 @@ class Broker:
         self._check_isrs()
         self._save_watermarks()
 
+    def _live(self, epoch: int) -> None:
+        """The process lives, in the life of that epoch."""
+        self.epoch = epoch
+        if self._world.light is not None:
+            self._world.light.note_life(self.id)
+
     def _supervise(self) -> None:
         if not self.alive:
             self.start()
@@ -368,10 +344,10 @@ class Broker:
     def _end(self) -> None:
         self.registered = False
         self.logs = self.replicas.on_disk() | self.logs
-        if self._world.light is not None:
-            self._world.light.forget(self.id)
         self.session.drop_connection()
         self.process.kill()
+        if self._world.light is not None:
+            self._world.light.forget(self.id)
         self._world.connections.break_all(self._name)
 
     def _note_unusable(self, problem: ZnodeError) -> None:
@@ -381,7 +357,7 @@ class Broker:
 
     async def _register(self) -> None:
         registration = self._registration._replace(timestamp_ms=self._world.now_ms())
-        self.epoch = await self.client.register_broker(self.id, registration, self._session_before)
+        self._live(await self.client.register_broker(self.id, registration, self._session_before))
         self.registered = True
 
     async def _take_producer_ids(self) -> None:

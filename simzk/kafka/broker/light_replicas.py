@@ -5,6 +5,7 @@ Rules of the module (those of `replica_manager` and `fetching`, as far as replic
     only with a leader epoch beyond the one that it has;
   - logs are empty: a follower in the ISR has all there is, and stays; one that is not in it fetches once from its
     leader, which then asks the controller for it; who cannot be served yet tries again after a second;
+  - a broker that stops follows nobody anew;
   - what a controller tells many brokers at once is one message (`Orders`), and so are the proposals of their leaders.
     A paused broker gets its part when it runs again, a dead one never;
   - what all these brokers know of who lives is one cache.
@@ -17,18 +18,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simzk.kafka.broker.lives import Lives
 from simzk.kafka.broker.metadata_cache import MetadataCache
 from simzk.kafka.isr_columns import CODE_OF, ERRORS, AlteredPartitions, AlterPartitions, Proposals
 from simzk.kafka.partition_updates import Orders, PartitionUpdates, ReplicaStops
 from simzk.kafka.protocol import Error, LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from simzk.kafka.rpc import Connections, Disconnected
-from simzk.partitions.arrays import NONE, among, any_of, broker_mask, contained, unpack, widen
+from simzk.partitions.arrays import NONE, among, any_of, contained, count_of, unpack, widen
 from simzk.partitions.isr import expand_isr
 from simzk.partitions.table import PartitionTable
 from simzk.simulation.history import Event
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+
+    from numpy.typing import NDArray
 
     from simzk.kafka.broker.broker import Broker
     from simzk.partitions.arrays import BoolArray, IntArray
@@ -58,7 +62,7 @@ class LightReplicas:
         self._connections = connections
         self._history = history
         self._brokers: Mapping[int, Broker] = {}
-        self._controller_epochs: dict[int, int] = {}
+        self._lives = Lives({})
         self.table = PartitionTable()
         # By row and place in the assignment: the leader epoch that a replica has, and who leads then.
         self._epoch: IntArray = np.zeros((0, self.table.width), dtype=np.int32)
@@ -69,10 +73,15 @@ class LightReplicas:
     def serve_for(self, brokers: Mapping[int, Broker]) -> None:
         """Whose replicas they are."""
         self._brokers = brokers
+        self._lives = Lives(brokers)
+
+    def note_life(self, broker: int) -> None:
+        """A broker's process began, or it has another epoch."""
+        self._lives.note(broker)
 
     def forget(self, broker: int) -> None:
         """A broker's process is gone, and with it what it believed."""
-        self._controller_epochs.pop(broker, None)
+        self._lives.note(broker)
         rows = self.table.rows_with_replica(broker)
         for place in range(self.table.width):
             mine = rows[self.table.replicas[rows, place] == broker]
@@ -94,42 +103,30 @@ class LightReplicas:
         self.metadata.update(
             UpdateMetadataRequest(orders.controller_id, orders.controller_epoch, 0, (), orders.live_brokers)
         )
-        running = []
-        for broker in orders.broker_epochs:
-            process = self._brokers[broker].process
-            if not process.paused:
-                running.append(broker)
-            elif process.alive:
-                process.deliver(lambda broker=broker: self._follow([broker], orders))  # type: ignore[misc]
-        self._follow(running, orders)
+        running = np.ones(len(orders.brokers), dtype=np.bool_)
+        if self._process.scheduler.paused:
+            for place, broker in enumerate(orders.brokers.tolist()):
+                if (found := self._brokers.get(broker)) is not None and found.process.paused:
+                    running[place] = False
+                    found.process.deliver(partial(self._follow, np.array([place]), orders))
+        self._follow(np.flatnonzero(running), orders)
 
-    def _takes(self, broker: int, orders: Orders) -> bool:
-        """Whether a broker is still the one that orders are meant for."""
-        found = self._brokers[broker]
-        return (
-            found.process.alive
-            and orders.broker_epochs[broker] >= found.epoch
-            and orders.controller_epoch >= self._controller_epochs.get(broker, 0)
-        )
-
-    def _follow(self, brokers: list[int], orders: Orders) -> None:
-        """Some brokers do what they are told."""
-        obeying = [broker for broker in brokers if self._takes(broker, orders)]
-        self._controller_epochs.update(dict.fromkeys(obeying, orders.controller_epoch))
-        mask = broker_mask(obeying)
+    def _follow(self, places: NDArray[np.intp], orders: Orders) -> None:
+        """Some of the brokers that orders are meant for do what they are told."""
+        told = orders.brokers[places], orders.broker_epochs[places]
+        obeying = self._lives.obey(*told, orders.controller_epoch)
         for updates, named in orders.parts:
-            told = named & among(updates.replicas, mask)
-            if told.any():
-                self._lead_and_follow(updates, told)
-        for broker in obeying:
-            if broker in orders.stops:
-                self._stop(broker, orders.stops[broker])
+            concerned = named & among(updates.replicas, obeying)
+            if concerned.any():
+                self._lead_and_follow(updates, concerned)
+        for broker, stops in orders.stops.items():
+            if obeying.take(broker, mode="clip"):
+                self._stop(broker, stops)
 
     def serve(self, broker: int, request: LeaderAndIsrRequest | StopReplicaRequest) -> Error:
         """One broker was told by itself."""
-        if request.controller_epoch < self._controller_epochs.get(broker, 0):
+        if not self._lives.obeys(broker, request.controller_epoch):
             return Error.STALE_CONTROLLER_EPOCH
-        self._controller_epochs[broker] = request.controller_epoch
         if isinstance(request, LeaderAndIsrRequest):
             assert isinstance(request.updates, PartitionUpdates)
             self._lead_and_follow(request.updates, request.updates.replicas == broker)
@@ -155,7 +152,7 @@ class LightReplicas:
             self._propose(rows[recovering], states.isr[recovering])
         following = accepted & (replicas != NONE) & (replicas != states.leader[:, None])
         following &= (states.leader != NONE)[:, None] & ~contained(replicas, states.isr)
-        self._fetch_later(np.repeat(rows, following.sum(axis=1)), replicas[following])
+        self._fetch_anew(np.repeat(rows, count_of(following)), replicas[following])
 
     def _rows(self, updates: PartitionUpdates) -> IntArray:
         """The rows of partitions, new ones made, under the assignments of now."""
@@ -203,15 +200,17 @@ class LightReplicas:
 
     # -- followers join ISRs
 
-    def _fetch_later(self, rows: IntArray, followers: IntArray, delay_us: int = 0) -> None:
-        """Followers that are not in sync ask their leaders, after a while."""
-        for broker in np.unique(followers).tolist():
-            held = rows[followers == broker]
-            process = self._brokers[broker].process
-            if delay_us:
-                process.call_later(delay_us, lambda b=broker, held=held: self._fetch(b, held))  # type: ignore[misc]
-            else:
+    def _fetch_anew(self, rows: IntArray, followers: IntArray) -> None:
+        """Followers that are not in sync ask the leaders that they have just been told."""
+        for broker, held in _by_follower(rows, followers):
+            if not self._brokers[broker].stopping:
                 self._fetch(broker, held)
+
+    def _fetch_again(self, rows: IntArray, followers: IntArray) -> None:
+        """Followers that are not in sync ask their leaders after a while."""
+        for broker, held in _by_follower(rows, followers):
+            process = self._brokers[broker].process
+            process.call_later(BACKOFF_US, lambda b=broker, held=held: self._fetch(b, held))  # type: ignore[misc]
 
     def _fetch(self, follower: int, rows: IntArray) -> None:
         self._network.send(f"broker {follower}", ADDRESS, lambda: self._fetched(follower, rows))
@@ -224,18 +223,26 @@ class LightReplicas:
         wanted = (leader != NONE) & (leader != follower) & ~any_of(self.table.isr[rows] == follower)
         rows, leader, epoch = rows[wanted], leader[wanted], epoch[wanted]
         believed, its_epoch = self._belief(rows, leader)
-        serving = broker_mask(b for b, broker in self._brokers.items() if broker.alive and not broker.paused)
+        serving = self._serving()
         ready = (
             (believed == leader) & (its_epoch == epoch) & (leader < len(serving)) & serving.take(leader, mode="clip")
         )
         ready &= ~self._proposed[rows] & (follower in self.metadata.live_brokers)
         late = rows[~ready]
-        self._fetch_later(late, np.full(len(late), follower, dtype=np.int32), BACKOFF_US)
+        self._fetch_again(late, np.full(len(late), follower, dtype=np.int32))
         rows = rows[ready]
         if len(rows):
             scala = self._brokers[follower].version.scala
             joining = np.full(len(rows), follower, dtype=np.int32)
             self._propose(rows, expand_isr(self.table.isr[rows], joining, scala))
+
+    def _serving(self) -> BoolArray:
+        """Who lives and is not paused: bool[m] over broker ids."""
+        serving = self._lives.alive
+        if self._process.scheduler.paused:
+            serving = serving.copy()
+            serving[[b for b, broker in self._brokers.items() if broker.process.paused]] = False
+        return serving
 
     def _belief(self, rows: IntArray, brokers: IntArray) -> tuple[IntArray, IntArray]:
         """Who leads, and in which epoch, by what the replica of a broker believes; nobody where it has none."""
@@ -252,11 +259,10 @@ class LightReplicas:
         """Leaders ask the controller for other ISRs."""
         self._proposed[rows] = True
         states = self.table.states(rows)
-        epochs = {broker: self._brokers[broker].epoch for broker in np.unique(states.leader).tolist()}
         proposals = Proposals(
             self.table.partitions(rows),
             states.leader,
-            np.array([epochs[broker] for broker in states.leader.tolist()], dtype=np.int64),
+            self._lives.epochs(states.leader),
             states.leader_epoch,
             isr,
             states.version,
@@ -284,12 +290,11 @@ class LightReplicas:
     def _stand(self, rows: IntArray, proposals: Proposals) -> BoolArray:
         """Which proposals are still those of who leads in that epoch, and has the life in which it asked."""
         leader, epoch = self._belief(rows, proposals.leader)
-        life = np.array([self._brokers[broker].epoch for broker in proposals.leader.tolist()], dtype=np.int64)
         stand: BoolArray = (
             self._proposed[rows]
             & (leader == proposals.leader)
             & (epoch == proposals.leader_epoch)
-            & (life == proposals.broker_epoch)
+            & (self._lives.epochs(proposals.leader) == proposals.broker_epoch)
         )
         return stand
 
@@ -314,11 +319,12 @@ class LightReplicas:
         joining = np.where(contained(proposals.isr, self.table.isr[rows]), NONE, proposals.isr)
         for place in range(joining.shape[1]):
             late = refused & (joining[:, place] != NONE)
-            self._fetch_later(rows[late], joining[late, place], BACKOFF_US)
+            self._fetch_again(rows[late], joining[late, place])
 
     def check(self) -> None:
         """Assert every invariant."""
         self.table.check()
+        self._lives.check()
         assert self._epoch.shape == self._leader.shape
         padding = self.table.replicas == NONE
         assert (self._leader[: len(padding)][padding] == NONE).all()
@@ -326,6 +332,15 @@ class LightReplicas:
 
 _SENT_AGAIN = [CODE_OF[error] for error in (Error.NOT_CONTROLLER, Error.STALE_BROKER_EPOCH, Error.UNKNOWN_SERVER_ERROR)]
 """After any other error nothing is asked for any more until the controller orders anew."""
+
+
+def _by_follower(rows: IntArray, followers: IntArray) -> Iterator[tuple[int, IntArray]]:
+    """The rows of each follower, ascending."""
+    if not len(rows) or (followers == followers[0]).all():
+        yield from [(int(broker), rows) for broker in followers[:1]]
+        return
+    for broker in np.unique(followers).tolist():
+        yield broker, rows[followers == broker]
 
 
 def _refusals(proposals: Proposals, errors: list[Error], at_us: int) -> Iterator[Event]:

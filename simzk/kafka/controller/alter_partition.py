@@ -21,7 +21,7 @@ from simzk.kafka.many_znodes import data_of
 from simzk.kafka.protocol import AlterPartitionRequest, AlterPartitionResponse, Error
 from simzk.kafka.schemas.admin import decode_isr_change
 from simzk.kafka.schemas.reading import NoJsonError
-from simzk.partitions.arrays import NONE, among, any_of, sizes, widen
+from simzk.partitions.arrays import NONE, among, any_of, by_broker, sizes, widen
 from simzk.partitions.scala_orders import map_order
 from simzk.partitions.states import States, no_states
 from simzk.zookeeper.replies import Code
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 _OUTRUN, _FAILED = CODE_OF[Error.INVALID_UPDATE_VERSION], CODE_OF[Error.UNKNOWN_SERVER_ERROR]
 """What becomes of a proposal whose znode was written meanwhile, or could not be written."""
+_NO_LIFE = np.iinfo(np.int64).min
+"""No broker's epoch."""
 
 
 class IsrChanges:
@@ -120,10 +122,8 @@ class IsrChanges:
         stands = same_isr & (asked.leader == present.leader) & (asked.recovering == present.recovering)
         stands &= known
         ahead = (asked.version > present.version) | (asked.leader_epoch > present.leader_epoch)
-        registered = np.full(len(rows), -1, dtype=np.int64)
-        for broker in np.unique(asked.leader).tolist():
-            live = context.brokers.get(broker)
-            registered[asked.leader == broker] = np.iinfo(np.int64).min if live is None else live.epoch
+        epochs = by_broker({broker: live.epoch for broker, live in context.brokers.items()}, _NO_LIFE)
+        registered = epochs.take(np.where(asked.leader < len(epochs), asked.leader, NONE))
         checks = (
             (registered != asked.broker_epoch, Error.STALE_BROKER_EPOCH),
             (~known, Error.UNKNOWN_TOPIC_OR_PARTITION),

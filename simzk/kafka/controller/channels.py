@@ -188,8 +188,11 @@ class BrokerRequests:
         apart = light.deaf(source, context.brokers)
         parts = [self._part(rows, recipients, apart) for rows, recipients, _ in self._leaders]
         stops = {broker: self._stops_of(parts) for broker, parts in self._stops.items() if broker in context.brokers}
-        epochs = {broker: live.epoch for broker, live in context.brokers.items() if broker not in apart}
-        orders = Orders(self._controller_id, context.epoch, epochs, context.racks(), parts, stops)
+        brokers, epochs, racks = context.registered()
+        if apart:
+            together = ~np.isin(brokers, list(apart))
+            brokers, epochs = brokers[together], epochs[together]
+        orders = Orders(self._controller_id, context.epoch, brokers, epochs, racks, parts, stops)
         light.send(source, orders)
         for broker, told_to_stop in stops.items():
             if broker in apart or told_to_stop.delete.any():
@@ -239,7 +242,7 @@ class BrokerRequests:
         return on_response
 
     def _send_metadata(self) -> None:
-        live = self._context.racks()
+        live = self._context.registered().racks
         told: dict[int, list[int]] = {}
         for place, (brokers, _) in enumerate(self._metadata):
             for broker in brokers:

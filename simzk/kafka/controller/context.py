@@ -33,6 +33,8 @@ from simzk.tuples import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from simzk.kafka.columnar.topic_batches import Assigned
     from simzk.kafka.controller.states import PartitionState, ReplicaState
     from simzk.kafka.schemas.broker_registration import BrokerRegistration
@@ -44,6 +46,24 @@ class LiveBroker(NamedTuple):
 
     registration: BrokerRegistration
     epoch: int
+
+
+class Registered(NamedTuple):
+    """The registered brokers, ascending: ids, int32[b], epochs, int64[b], and racks."""
+
+    ids: IntArray
+    epochs: NDArray[np.int64]
+    racks: dict[int, str | None]
+
+    @classmethod
+    def of(cls, brokers: Mapping[int, LiveBroker]) -> Registered:
+        """The columns of brokers by id."""
+        ids = sorted(brokers)
+        return cls(
+            np.array(ids, dtype=np.int32),
+            np.array([brokers[broker].epoch for broker in ids], dtype=np.int64),
+            {broker: brokers[broker].registration.rack for broker in ids},
+        )
 
 
 class ControllerContext:
@@ -65,6 +85,7 @@ class ControllerContext:
         self.epoch = 0
         self.epoch_version = 0
         self.brokers: dict[int, LiveBroker] = {}
+        self._registered: tuple[dict[int, LiveBroker], Registered] = {}, Registered.of({})
         self.shutting_down: dict[int, None] = {}
         self.on_failed_dirs: dict[int, dict[TopicPartition, None]] = {}
         self.topic_ids: dict[str, str | None] = {}
@@ -111,9 +132,11 @@ class ControllerContext:
         """The brokers that are shutting down."""
         return broker_mask(sorted(self.shutting_down))
 
-    def racks(self) -> dict[int, str | None]:
-        """The registered brokers and their racks."""
-        return {broker: live.registration.rack for broker, live in sorted(self.brokers.items())}
+    def registered(self) -> Registered:
+        """The registered brokers as they are told; nobody changes what is handed out."""
+        if self._registered[0] != self.brokers:
+            self._registered = dict(self.brokers), Registered.of(self.brokers)
+        return self._registered[1]
 
     # -- rows
 

@@ -243,6 +243,15 @@ def test_light_replicas_come_to_what_brokers_with_logs_come_to() -> None:
         assert (ours.leader, sorted(ours.isr)) == (theirs.leader, sorted(theirs.isr))
 
 
+def test_a_broker_of_a_layout_that_stops_follows_nobody_anew() -> None:
+    """So nobody asks for it to join an ISR that it has just left: the controller would refuse that."""
+    cluster = KafkaCluster.from_layout(layout_of(48))
+    cluster.shutdown(2)
+    assert cluster.run_until_quiet()
+    assert not cluster.brokers[2].alive
+    assert not [event for event in cluster.history if event.what == "ISR change refused"]
+
+
 def test_a_layout_of_an_old_release_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"2\.7 or later"):
         KafkaCluster.from_layout(layout_of(8), version="2.6")

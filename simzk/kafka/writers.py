@@ -1,0 +1,73 @@
+"""Whose a ZooKeeper session is: what the history calls those who wrote."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from simzk.kafka.zookeeper_host import ADDRESS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from simzk.kafka.admin import Operator
+    from simzk.kafka.broker.broker import Broker
+    from simzk.kafka.observer import OwnAccount
+
+
+class Participant(Protocol):
+    """Whoever else lives on a cluster's ZooKeeper in virtual time, such as an old consumer."""
+
+    @property
+    def name(self) -> str:
+        """How the history calls it."""
+
+    @property
+    def session_id(self) -> int:
+        """Its session now."""
+
+    def kill(self) -> None:
+        """End it at once."""
+
+
+class Writers:
+    """All who have sessions with a cluster's ZooKeeper.
+
+    Args:
+        brokers: by id.
+        participants: who else lives on it; more may come.
+        operator: who has the tools.
+    """
+
+    def __init__(self, brokers: Mapping[int, Broker], participants: Sequence[Participant], operator: Operator) -> None:
+        self._brokers = brokers
+        self._participants = participants
+        self._operator = operator
+        self._last: Broker | None = None
+
+    def who_is(self, session_id: int) -> str:
+        """The name of whom a session belongs to; ZooKeeper itself where nobody holds it."""
+        broker = self._holder(session_id)
+        if broker is not None:
+            return f"controller {broker.id}" if broker.controller.is_active else f"broker {broker.id}"
+        for participant in self._participants:
+            if session_id == participant.session_id:
+                return participant.name
+        if self._operator.holds(session_id):
+            return "admin"
+        return ADDRESS
+
+    def on_its_own(self, session_id: int, what: OwnAccount) -> str | None:
+        """A broker that writes something itself, in a release in which no controller does that for it; else None."""
+        broker = self._holder(session_id)
+        if broker is None:
+            return None
+        version = broker.version
+        by_controller = version.isr_by_controller if what == "isr" else version.ids_by_controller
+        return None if by_controller else f"broker {broker.id}"
+
+    def _holder(self, session_id: int) -> Broker | None:
+        """The broker whose session it is, or was until a moment ago; mostly who wrote last writes again."""
+        if session_id and self._last is not None and self._last.holds(session_id):
+            return self._last
+        self._last = next((broker for broker in self._brokers.values() if broker.holds(session_id)), None)
+        return self._last
