@@ -1,4 +1,4 @@
-"""`simzk layout`: make a layout, import one, or show what stands in one."""
+"""`simzk layout`: make a layout, import one, show what stands in one, or tell what a plan would make of it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from simzk.cli.layout_plan import plan
 from simzk.cli.paper import Progress
 from simzk.errors import ConfigError
 
@@ -125,6 +126,9 @@ def show(
     from simzk.partitions.layouts import read_layout
 
     show_layout(str(file), read_layout(file), all_brokers=all_brokers)
+
+
+app.command()(plan)
 
 
 def _size(partitions: int, brokers: int) -> str:

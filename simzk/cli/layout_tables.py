@@ -53,11 +53,11 @@ def _facts(name: str, layout: Layout, summary: LayoutSummary) -> Table:
     table.add_row("partitions", f"{partitions:,}")
     table.add_row("replication factor", factors or "-")
     table.add_row("preferred leaders", _share(summary.preferred_led, partitions))
-    table.add_row("offline", _alarm(summary.offline, partitions))
-    table.add_row("under-replicated", _alarm(summary.under_replicated, partitions))
-    table.add_row("under min ISR", _alarm(summary.under_min_isr, partitions))
+    table.add_row("offline", alarm(summary.offline, partitions))
+    table.add_row("under-replicated", alarm(summary.under_replicated, partitions))
+    table.add_row("under min ISR", alarm(summary.under_min_isr, partitions))
     if brokers.all_have_racks:
-        table.add_row("rack violations", _alarm(summary.rack_violations, partitions))
+        table.add_row("rack violations", alarm(summary.rack_violations, partitions))
     table.add_row("replica skew", f"{summary.replica_skew:.2f} (most / mean of a broker)")
     table.add_row("leader skew", f"{summary.leader_skew:.2f} (most / mean of a broker)")
     return table
@@ -106,5 +106,6 @@ def _share(part: int, whole: int) -> str:
     return f"{part:,} of {whole:,} ({part / whole:.1%})" if whole else "none"
 
 
-def _alarm(count: int, whole: int) -> str:
+def alarm(count: int, whole: int) -> str:
+    """A count that should be nothing, in red where it is something."""
     return f"[red]{_share(count, whole)}[/red]" if count else "0"

@@ -93,12 +93,12 @@ class PlanWhatIf:
     ) -> None:
         self.diff = diff_of(layout, plan)
         self.settled = settled(layout, rules)
-        self._live = broker_mask(layout.brokers.ids[layout.brokers.live].tolist())
-        self._reassigned: Reassigned = reassignment_phases(
+        self._steps = steps
+        self._reassigned = reassignment_phases(
             self.diff.before,
             states_of_layout(self.settled).at(self.diff.rows),
             plan.replicas,
-            self._live,
+            broker_mask(layout.brokers.ids[layout.brokers.live].tolist()),
             steps=steps,
             rules=rules,
             scala=scala,
@@ -121,12 +121,13 @@ class PlanWhatIf:
         """
         found, before = self._reassigned.at(phase), self.settled
         replicas, isr = found.assignment.replicas, found.states.isr
-        stray = keep(isr, (isr != NONE) & ~contained(isr, replicas))
-        together = np.concatenate([replicas, stray], axis=1)
-        held = _trimmed(keep(together, together != NONE))
+        if self._steps == Steps.BARE:
+            stray = keep(isr, (isr != NONE) & ~contained(isr, replicas))
+            together = np.concatenate([replicas, stray], axis=1)
+            replicas = keep(together, together != NONE)
         return replace(
             before,
-            replicas=put_lists(before.replicas, self.diff.rows, held),
+            replicas=put_lists(before.replicas, self.diff.rows, _trimmed(replicas)),
             isr=put_lists(before.isr, self.diff.rows, _trimmed(isr)),
             leader=put(before.leader, self.diff.rows, found.states.leader),
             leader_epoch=put(before.leader_epoch, self.diff.rows, found.states.leader_epoch),

@@ -62,8 +62,8 @@ def partitions_table(layout: Layout) -> pa.Table:
     arrays = [
         topic.cast(pa.string()),
         pa.array(layout.partition),
-        _list_array(layout.replicas),
-        _list_array(layout.isr),
+        list_array(layout.replicas),
+        list_array(layout.isr),
         pa.array(layout.leader),
         pa.array(layout.leader_epoch),
         pa.array(layout.min_insync_replicas),
@@ -245,7 +245,8 @@ def _refuse_rows(rows: NDArray[np.intp], words: str, where: str) -> None:
     Problems(len(rows), tuple(f"row {row}: {words}" for row in rows[:NAMED_PROBLEMS])).refuse(where)
 
 
-def _list_array(padded: NDArray[np.int32]) -> pa.Array:
+def list_array(padded: NDArray[np.int32]) -> pa.Array:
+    """Padded lists as an Arrow array of lists."""
     import pyarrow as pa
 
     lengths = sizes(padded)

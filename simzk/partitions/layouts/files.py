@@ -50,7 +50,7 @@ def read_layout(path: str | Path) -> Layout:
         ConfigError: pyarrow is not installed.
     """
     source = Path(path)
-    _require_pyarrow()
+    require_pyarrow()
     read = _form_of(source, {".parquet": _read_parquet, ".json": _read_json})
     if not source.exists():
         raise LayoutError("there is no such file", where=str(source))
@@ -65,8 +65,8 @@ def read_brokers(path: str | Path) -> Brokers:
     beside = brokers_path(Path(path))
     if Path(path).suffix != ".parquet" or not beside.exists():
         return read_layout(path).brokers
-    _require_pyarrow()
-    return columns.to_brokers(_parquet_table(beside), str(beside))
+    require_pyarrow()
+    return columns.to_brokers(parquet_table(beside), str(beside))
 
 
 def write_layout(layout: Layout, path: str | Path) -> None:
@@ -81,7 +81,7 @@ def write_layout(layout: Layout, path: str | Path) -> None:
         ConfigError: pyarrow is not installed.
     """
     target = Path(path)
-    _require_pyarrow()
+    require_pyarrow()
     write = _form_of(target, {".parquet": _write_parquet, ".json": _write_json})
     try:
         write(target, layout)
@@ -89,7 +89,7 @@ def write_layout(layout: Layout, path: str | Path) -> None:
         raise LayoutError(f"cannot be written: {error.strerror or error}", where=str(target)) from error
 
 
-def _require_pyarrow() -> None:
+def require_pyarrow() -> None:
     try:
         import pyarrow.parquet  # noqa: F401
     except ImportError as error:
@@ -105,10 +105,10 @@ def _form_of(path: Path, forms: dict[str, F]) -> F:
 
 def _read_parquet(path: Path) -> tuple[pa.Table, pa.Table | None]:
     beside = brokers_path(path)
-    return _parquet_table(path), _parquet_table(beside) if beside.exists() else None
+    return parquet_table(path), parquet_table(beside) if beside.exists() else None
 
 
-def _parquet_table(path: Path) -> pa.Table:
+def parquet_table(path: Path) -> pa.Table:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
