@@ -91,7 +91,8 @@ class PartitionUpdates(_InColumns[PartitionUpdate]):
         for place in np.flatnonzero(np.isin(rows, under_way)).tolist() if under_way else ():
             row = int(rows[place])
             moving[place] = ReplicaAssignment(table.replicas_of(row), table.adding_of(row), table.removing_of(row))
-        return cls(table.partitions(rows), table.states(rows), table.replicas.take(rows, axis=0), moving, is_new)
+        replicas, states = table.replicas_and_states(rows)
+        return cls(table.partitions(rows), states, replicas, moving, is_new)
 
     def at(self, places: NDArray[np.integer]) -> PartitionUpdates:
         """Some of them, as far as light replicas ask: who moves, and who is new, is left out."""

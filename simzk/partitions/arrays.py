@@ -5,25 +5,30 @@ Rules of the module:
 1. A batch of k lists is `int32[k, w]`: each row holds its ids from the left in order, then `NONE` (-1) to the width.
 2. A set of brokers (the live ones, the ones shutting down) is a *mask*: `bool[m]` over broker ids. An id beyond the
    mask is not in the set, so a replica on a broker nobody has heard of is simply dead.
-3. No function here changes what it is handed.
+3. A batch may lie in memory row by row or column by column; what comes back lies column by column, as every step of
+   every rule goes. What decides on each element is bits, not branches: a processor foresees no branch of random data.
+4. No function here changes what it is handed.
 """
 
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 IntArray: TypeAlias = NDArray[np.int32]
 BoolArray: TypeAlias = NDArray[np.bool_]
+Column = TypeVar("Column", IntArray, BoolArray)
 
 NONE = -1
 """The id of no broker: padding of a list, and the leader of a partition that has none."""
+
+_LOT = 2**13
 
 MAX_BROKER_ID = 2**20 - 1
 """The largest broker id that this room accepts: a mask over all ids then stays at one megabyte."""
@@ -122,26 +127,20 @@ def by_broker(values: Mapping[int, int], default: int) -> NDArray[np.int64]:
 
 def among(ids: IntArray, mask: BoolArray) -> BoolArray:
     """Which of the ids are in the set; padding and ids beyond the mask are not. Shape of `ids`."""
-    if mask.size == 0:
-        return np.zeros(ids.shape, dtype=np.bool_)
-    found: BoolArray = mask.take(ids, mode="clip")
-    found &= ids >= 0
-    found &= ids < mask.size
+    # Read without sign, padding is beyond every mask; what is beyond is looked up at the end, where nobody is.
+    places = ids.astype(np.int32, copy=False).view(np.uint32)
+    found: BoolArray = np.append(mask, np.False_).take(places.T, mode="clip").T
     return found
 
 
 def contained(ids: IntArray, others: IntArray) -> BoolArray:
     """Which of the ids stand in the list of the same row of `others`; padding does not. Shape of `ids`."""
-    found = np.zeros(ids.shape, dtype=np.bool_)
-    other_columns = np.ascontiguousarray(others.T)
-    for place in range(ids.shape[1]):
-        column = np.ascontiguousarray(ids[:, place])
-        hit = np.zeros(len(ids), dtype=np.bool_)
-        for other in other_columns:
-            hit |= column == other
-        hit &= column != NONE
-        found[:, place] = hit
-    return found
+    columns, other_columns = np.ascontiguousarray(ids.T), np.ascontiguousarray(others.T)
+    found = np.zeros(columns.shape, dtype=np.bool_)
+    for other in other_columns:
+        found |= columns == other
+    found &= columns != NONE
+    return found.T
 
 
 def any_of(mask: BoolArray) -> BoolArray:
@@ -162,9 +161,10 @@ def count_of(mask: BoolArray) -> IntArray:
 
 def first(ids: IntArray, chosen: BoolArray) -> IntArray:
     """The first chosen id of each row, -1 where none is; `int32[k]`."""
-    found = np.full(len(ids), NONE, dtype=np.int32)
-    for column in reversed(range(ids.shape[1])):
-        np.copyto(found, ids[:, column], where=chosen[:, column])
+    columns = _or_none(ids, chosen)
+    found: IntArray = columns[-1]
+    for column in columns[-2::-1]:
+        found = column ^ ((column ^ found) & _gaps(column))
     return found
 
 
@@ -174,19 +174,53 @@ def keep(ids: IntArray, kept: BoolArray) -> IntArray:
     >>> keep(pack([[3, 1, 2]]), np.array([[True, False, True]])).tolist()
     [[3, 2, -1]]
     """
-    columns = np.where(kept.T, ids.T, np.int32(NONE))
+    columns = _or_none(ids, kept)
     # Each pass carries every gap one place to the right.
     for end in range(len(columns) - 1, 0, -1):
         for place in range(end):
-            gap = columns[place] == NONE
-            np.copyto(columns[place], columns[place + 1], where=gap)
-            np.copyto(columns[place + 1], np.int32(NONE), where=gap)
-    return np.ascontiguousarray(columns.T)
+            left, right = columns[place], columns[place + 1]
+            gaps = _gaps(left)
+            left ^= (left ^ right) & gaps
+            right |= gaps
+    return columns.T
+
+
+def choose(mask: BoolArray, then: IntArray | np.int32, other: IntArray | np.int32) -> IntArray:
+    """`then` where the mask is set, `other` elsewhere, by bits.
+
+    `np.where` takes a branch for each element, which a processor that cannot foresee it pays tenfold.
+
+    >>> choose(np.array([True, False]), np.array([1, 2], np.int32), np.array([-1, -7], np.int32)).tolist()
+    [1, -7]
+    """
+    return other ^ ((other ^ then) & -mask.astype(np.int32))
+
+
+def taken(column: Column, rows: NDArray[np.integer]) -> Column:
+    """A copy of some rows of a column, or of lists, which go on lying in memory as they do."""
+    if column.ndim == 2 and not column.flags.c_contiguous:
+        return column.T.take(rows, axis=1).T
+    return column.take(rows, axis=0)
+
+
+def lots(rows: int) -> Iterator[slice]:
+    """Many rows, as many at a time as stay in the processor's cache on their way."""
+    return (slice(begin, begin + _LOT) for begin in range(0, rows, _LOT))
+
+
+def _or_none(ids: IntArray, chosen: BoolArray) -> IntArray:
+    """The chosen ids, NONE for the others, a place in the lists a line: int32[w, k]."""
+    return np.ascontiguousarray(ids.T) | (np.ascontiguousarray(chosen.T).astype(np.int32) - np.int32(1))
+
+
+def _gaps(column: IntArray) -> IntArray:
+    """All bits where there is no id, none where there is one."""
+    return column >> np.int32(31)
 
 
 def alone(ids: IntArray, width: int) -> IntArray:
     """Each id as a list of one, `int32[k, width]`."""
-    lists = np.full((len(ids), width), NONE, dtype=np.int32)
+    lists = np.full((len(ids), width), NONE, dtype=np.int32, order="F")
     lists[:, 0] = ids
     return lists
 

@@ -108,7 +108,7 @@ def elect_offline(
     unclean = ~any_of(in_sync) & any_of(alive) & (rules.always_unclean | np.asarray(unclean_allowed))
     leader = np.where(unclean, first(replicas, alive), leader)
     elected = leader != NONE
-    new_isr = np.where(elected[:, None], keep(isr, in_sync), isr)
+    new_isr = keep(isr, in_sync | ~elected[:, None])
     new_isr = np.where(unclean[:, None], alone(leader, isr.shape[1]), new_isr)
     return Election(elected, leader, new_isr, unclean)
 

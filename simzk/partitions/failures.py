@@ -12,12 +12,11 @@ Rules of the module (docs/reference/kafka.md §2.6, §2.7):
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simzk.partitions.arrays import NONE, BoolArray, IntArray, among, any_of, broker_mask
+from simzk.partitions.arrays import NONE, BoolArray, IntArray, among, any_of, broker_mask, choose, contained, taken
 from simzk.partitions.elections import elect_offline
 from simzk.partitions.isr import remove_from_isr
 from simzk.partitions.rules import LATEST, ElectionRules
@@ -25,7 +24,7 @@ from simzk.partitions.states import States, written
 from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from simzk.partitions.table import PartitionTable
 
@@ -71,10 +70,12 @@ def fail_brokers(
     LeaderAndIsr(leader=2, leader_epoch=1, isr=(2, 3), controller_epoch=1, version=1, recovering=False)
     """
     rows = table.rows_with_replica(*dead)
-    rows = rows[table.version[rows] >= 0]
+    replicas, before = table.replicas_and_states(rows)
     allowed = unclean_allowed if isinstance(unclean_allowed, bool) else unclean_allowed[rows]
-    before = table.states(rows)
-    replicas = table.replicas.take(rows, axis=0)
+    if (before.version < 0).any():
+        known = np.flatnonzero(before.version >= 0)
+        rows, replicas, before = rows[known], taken(replicas, known), before.at(known)
+        allowed = allowed if isinstance(allowed, bool) else allowed[known]
     after, unclean = broker_failure(
         replicas,
         before,
@@ -112,11 +113,11 @@ def broker_failure(
     """
     gone = broker_mask(dead)
     assert not among(np.array(dead, dtype=np.int32), live).any(), f"brokers {list(dead)} are dead and live"
-    after = states.map(np.copy)
+    course = _Course(states)
     leaderless = (states.leader == NONE) | among(states.leader, gone)
-    unclean = _elect(replicas, after, leaderless, live, controller_epoch, unclean_allowed, rules)
-    _trim(replicas, after, dead, controller_epoch, unclean_allowed, rules)
-    return after, unclean
+    unclean = _elect(replicas, course, leaderless, live, unclean_allowed, rules)
+    _trim(replicas, course, dead, unclean_allowed, rules)
+    return course.outcome(states, controller_epoch, unclean & rules.recovering), unclean
 
 
 def controller_failover(
@@ -138,65 +139,79 @@ def controller_failover(
     Returns:
         as `broker_failure` does.
     """
-    after = states.map(np.copy)
+    course = _Course(states)
     if rules.failover_trims_dead:
-        _trim(replicas, after, dead, controller_epoch, unclean_allowed, rules)
-    leaderless = ~among(after.leader, live)
-    return after, _elect(replicas, after, leaderless, live, controller_epoch, unclean_allowed, rules)
+        _trim(replicas, course, dead, unclean_allowed, rules)
+    leaderless = ~among(course.leader, live)
+    unclean = _elect(replicas, course, leaderless, live, unclean_allowed, rules)
+    return course.outcome(states, controller_epoch, unclean & rules.recovering), unclean
+
+
+class _Course:
+    """Leaders and ISRs of k partitions while they are handled, and how often each has been written."""
+
+    def __init__(self, states: States) -> None:
+        self.leader = states.leader.copy()
+        self.isr = states.isr.copy(order="F")
+        self.writes = np.zeros(len(states.leader), dtype=np.int32)
+
+    def outcome(self, before: States, controller_epoch: int, recovering: BoolArray) -> States:
+        """The states after all of it."""
+        return written(before, self.leader, self.isr, controller_epoch, recovering, self.writes)
 
 
 def _elect(
     replicas: IntArray,
-    states: States,
+    course: _Course,
     leaderless: BoolArray,
     live: BoolArray,
-    controller_epoch: int,
     unclean_allowed: BoolArray | bool,
     rules: ElectionRules,
 ) -> BoolArray:
-    """Offline-strategy elections for the leaderless, written into `states`; which leaders are unclean, bool[k]."""
-    rows = np.flatnonzero(leaderless)
-    allowed = unclean_allowed if isinstance(unclean_allowed, bool) else unclean_allowed[rows]
-    election = elect_offline(replicas.take(rows, axis=0), states.isr.take(rows, axis=0), live, allowed, rules=rules)
-    won = np.flatnonzero(election.elected)
-    new = written(
-        states.at(rows[won]),
-        election.leader[won],
-        election.isr.take(won, axis=0),
-        controller_epoch,
-        recovering=election.unclean[won] & rules.recovering,
-    )
-    states.put(rows[won], new)
+    """Offline-strategy elections for the leaderless; which leaders are unclean, bool[k]."""
     unclean = np.zeros(len(leaderless), dtype=np.bool_)
+    rows = np.flatnonzero(leaderless)
+    if not rows.size:
+        return unclean
+    allowed = unclean_allowed if isinstance(unclean_allowed, bool) else unclean_allowed[rows]
+    election = elect_offline(taken(replicas, rows), taken(course.isr, rows), live, allowed, rules=rules)
+    # An election that fails leaves the ISR, and the leader, dead or none, for whoever trims.
+    course.leader[rows] = choose(election.elected, election.leader, course.leader[rows])
+    for place, of_place in zip(course.isr.T, election.isr.T, strict=True):
+        place[rows] = of_place
+    course.writes[rows] += election.elected
     unclean[rows] = election.unclean
     return unclean
 
 
 def _trim(
     replicas: IntArray,
-    states: States,
+    course: _Course,
     dead: Sequence[int],
-    controller_epoch: int,
     unclean_allowed: BoolArray | bool,
     rules: ElectionRules,
 ) -> None:
-    """The replicas of the dead leave the ISRs in `states`, in the order of `dead`; each removal is one write."""
-    gone = broker_mask(dead)
+    """The replicas of the dead leave the ISRs, in the order of `dead`; each removal is one write."""
+    for broker in _turns(replicas, course.isr, dead):
+        removal = remove_from_isr(course.isr, course.leader, broker, unclean_allowed, rules)
+        course.leader, course.isr = removal.leader, removal.isr
+        course.writes += removal.changed
+
+
+def _turns(replicas: IntArray, isr: IntArray, dead: Sequence[int]) -> Iterator[IntArray]:
+    """Of each partition its dead replicas that are in sync, one a round, in the order of `dead`; then -1: int32[k].
+
+    A partition has at most as many as it has replicas, however many brokers are dead.
+    """
+    if len(dead) == 1:
+        yield choose(any_of(replicas == dead[0]), np.int32(dead[0]), np.int32(NONE))
+        return
     never = len(dead)
-    turn_of = np.full(gone.size, never, dtype=np.int32)
+    turn_of = np.full(max(dead, default=0) + 1, never, dtype=np.int32)
     turn_of[np.array(dead, dtype=np.intp)] = np.arange(never, dtype=np.int32)
-    brokers = np.array(dead, dtype=np.int32)
-    rows = np.flatnonzero(any_of(among(states.isr, gone)))
-    held = replicas.take(rows, axis=0)
-    turns = np.where(among(held, gone), turn_of.take(held, mode="clip"), np.int32(never))
-    # A partition has at most as many dead replicas as replicas: each round takes the next of each.
-    for _ in range(min(never, replicas.shape[1])):
-        soonest = reduce(np.minimum, turns.T)
-        due = np.flatnonzero(soonest < never)
-        turn, at = brokers[soonest[due]], rows[due]
-        allowed = unclean_allowed if isinstance(unclean_allowed, bool) else unclean_allowed[at]
-        removal = remove_from_isr(states.isr.take(at, axis=0), states.leader[at], turn, allowed, rules)
-        hit = np.flatnonzero(removal.changed)
-        new = written(states.at(at[hit]), removal.leader[hit], removal.isr.take(hit, axis=0), controller_epoch)
-        states.put(at[hit], new)
-        turns[turns == soonest[:, None]] = never
+    brokers = np.array([*dead, NONE], dtype=np.int32)
+    concerned = among(replicas, broker_mask(dead)) & contained(replicas, isr)
+    turns = np.where(concerned, turn_of.take(replicas, mode="clip"), np.int32(never)).T
+    while (soonest := turns.min(axis=0)).min(initial=never) < never:
+        yield brokers[soonest]
+        turns = np.where(turns == soonest, np.int32(never), turns)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from simzk.partitions.arrays import NONE, BoolArray, IntArray, any_of, contained, keep, sizes, widen
+from simzk.partitions.arrays import NONE, BoolArray, IntArray, any_of, choose, contained, keep, sizes, widen
 from simzk.partitions.rules import LATEST, ElectionRules, LastMember
 from simzk.partitions.scala_order import SMALL, Scala, immutable_order
 from simzk.partitions.scala_orders import lists_in_hash_order
@@ -45,7 +45,7 @@ def remove_from_isr(
     Args:
         isr: int32[k, w].
         leader: int32[k].
-        broker: the broker whose replica it is, int32[k] or one for all.
+        broker: the broker whose replica it is, int32[k] (-1 where none is to go) or one for all.
         unclean_allowed: whether unclean election is on for the topic, bool[k] or one for all (0.8.2 to 1.0 only).
         rules: the row of the Kafka version.
 
@@ -57,8 +57,9 @@ def remove_from_isr(
     >>> removal.changed.tolist(), removal.leader.tolist(), removal.isr.tolist()
     ([True, True, False], [1, -1, 3], [[1, -1], [2, -1], [3, -1]])
     """
-    gone = np.broadcast_to(np.asarray(broker, dtype=np.int32), leader.shape)
-    hit = (isr == gone[:, None]) & (isr != NONE)
+    gone = np.asarray(broker, dtype=np.int32)
+    hit = isr == (gone[:, None] if gone.ndim else gone)
+    hit &= isr != NONE
     changed = any_of(hit)
     last = changed & (sizes(isr) == 1)
     match rules.last_member:
@@ -68,9 +69,8 @@ def remove_from_isr(
             kept_last = last & ~np.asarray(unclean_allowed)
         case LastMember.EMPTIED:
             kept_last = np.zeros_like(last)
-    staying = (isr != NONE) & ~(hit & ~kept_last[:, None])
-    new_leader = np.where(changed & (leader == gone), np.int32(NONE), leader)
-    return IsrRemoval(changed, new_leader, keep(isr, staying))
+    new_leader = choose(changed & (leader == gone), np.int32(NONE), leader)
+    return IsrRemoval(changed, new_leader, keep(isr, ~hit | kept_last[:, None]))
 
 
 def shrink_isr(isr: IntArray, leaving: IntArray, scala: Scala = "2.13") -> IntArray:

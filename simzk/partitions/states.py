@@ -9,21 +9,19 @@ Rules of the module (docs/reference/kafka.md §1.6):
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from simzk.partitions.arrays import NONE, BoolArray, IntArray
+from simzk.partitions.arrays import NONE, BoolArray, Column, IntArray, choose, taken
 from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_Column = TypeVar("_Column", IntArray, BoolArray)
-
 
 class _ColumnFunction(Protocol):
-    def __call__(self, column: _Column, /) -> _Column: ...
+    def __call__(self, column: Column, /) -> Column: ...
 
 
 class LeaderAndIsr(NamedTuple):
@@ -64,7 +62,7 @@ class States(NamedTuple):
 
     def at(self, rows: NDArray[np.integer]) -> States:
         """A copy of the states of some rows, by index."""
-        return self.map(lambda column: column.take(rows, axis=0))
+        return self.map(lambda column: taken(column, rows))
 
     def where(self, mask: BoolArray) -> States:
         """A copy of the states of the rows of a mask."""
@@ -73,7 +71,9 @@ class States(NamedTuple):
     def put(self, rows: NDArray[np.integer], new: States) -> None:
         """Overwrite the states of some rows in place; ISRs are of one width."""
         for column, values in zip(self, new, strict=True):
-            column[rows] = values
+            # A list's places one after another: numpy assigns short rows slowly.
+            for place, of_place in zip(column.T, values.T, strict=True) if column.ndim == 2 else ((column, values),):
+                place[rows] = of_place
 
     def put_one(self, row: int, state: LeaderAndIsr) -> None:
         """Overwrite the state of one row in place; its ISR fits the width."""
@@ -118,9 +118,14 @@ def states_of(states: list[LeaderAndIsr], width: int) -> States:
 
 
 def written(
-    states: States, leader: IntArray, isr: IntArray, controller_epoch: int, recovering: BoolArray | None = None
+    states: States,
+    leader: IntArray,
+    isr: IntArray,
+    controller_epoch: int,
+    recovering: BoolArray | None = None,
+    writes: IntArray | None = None,
 ) -> States:
-    """The states after a controller's write: leader epoch and version grow by one (§2.6 Counters).
+    """The states after a controller's writes: with each, leader epoch and version grow by one (§2.6 Counters).
 
     Args:
         states: what stood there before.
@@ -128,16 +133,19 @@ def written(
         isr: int32[k, w], the ISRs written.
         controller_epoch: the epoch of the controller that writes.
         recovering: bool[k], leaders to mark as recovering; one that was marked stays so.
+        writes: int32[k], how often each was written, 0 where nothing was; once each where None.
 
     >>> before = states_of([LeaderAndIsr(1, 4, (1, 2), 7, version=9)], 2)
     >>> written(before, np.array([2], np.int32), np.array([[2, -1]], np.int32), 8).one(0)
     LeaderAndIsr(leader=2, leader_epoch=5, isr=(2,), controller_epoch=8, version=10, recovering=False)
     """
+    writer = np.full(len(leader), controller_epoch, dtype=np.int32)
+    steps = np.int32(1) if writes is None else writes
     return States(
         leader=leader,
-        leader_epoch=states.leader_epoch + np.int32(1),
+        leader_epoch=states.leader_epoch + steps,
         isr=isr,
-        controller_epoch=np.full(len(leader), controller_epoch, dtype=np.int32),
-        version=states.version + np.int32(1),
+        controller_epoch=writer if writes is None else choose(writes > 0, writer, states.controller_epoch),
+        version=states.version + steps,
         recovering=states.recovering if recovering is None else states.recovering | recovering,
     )

@@ -14,7 +14,7 @@ Rules of the module:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,16 +22,19 @@ from simzk.errors import LayoutError
 from simzk.partitions.arrays import (
     NONE,
     BoolArray,
+    Column,
     IntArray,
     any_of,
     contained,
     first_duplicate,
     is_padded,
+    lots,
     pack,
     widen,
 )
 from simzk.partitions.broker_index import BrokerIndex
 from simzk.partitions.names import Partitions
+from simzk.partitions.row_records import RowRecords
 from simzk.partitions.states import LeaderAndIsr, States, no_states
 from simzk.partitions.topic_rows import FREE_TOPIC, TopicRows
 from simzk.partitions.validation import in_topic_order, validate_moves, validate_replicas
@@ -40,8 +43,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
-
-_Column = TypeVar("_Column", IntArray, BoolArray)
 
 
 class PartitionTable:
@@ -59,8 +60,7 @@ class PartitionTable:
         # Columns have room for more rows than are used, so that adding rows seldom copies.
         self._topic: IntArray = np.empty(0, dtype=np.int32)
         self._partition: IntArray = np.empty(0, dtype=np.int32)
-        self._replicas: IntArray = np.empty((0, width), dtype=np.int32)
-        self._states = no_states(0, width)
+        self._records = RowRecords(width)
         self._used = 0
         self._free: list[int] = []
         self._topic_rows = TopicRows()
@@ -83,7 +83,7 @@ class PartitionTable:
         table.extend(topics, topic, partition, replicas, states)
         return table
 
-    def _seen(self, column: _Column) -> _Column:
+    def _seen(self, column: Column) -> Column:
         view = column[: self._used]
         view.flags.writeable = False
         return view
@@ -106,48 +106,48 @@ class PartitionTable:
     @property
     def replicas(self) -> IntArray:
         """int32[n, w], assigned replicas in preference order, padded."""
-        return self._seen(self._replicas)
+        return self._seen(self._records.replicas)
 
     @property
     def isr(self) -> IntArray:
         """int32[n, w], in-sync replicas in the order of the znode, padded."""
-        return self._seen(self._states.isr)
+        return self._seen(self._records.isr)
 
     @property
     def leader(self) -> IntArray:
         """int32[n], -1 where there is none."""
-        return self._seen(self._states.leader)
+        return self._seen(self._records.leader)
 
     @property
     def leader_epoch(self) -> IntArray:
         """int32[n]."""
-        return self._seen(self._states.leader_epoch)
+        return self._seen(self._records.leader_epoch)
 
     @property
     def controller_epoch(self) -> IntArray:
         """int32[n], epoch of the controller that wrote the state last."""
-        return self._seen(self._states.controller_epoch)
+        return self._seen(self._records.controller_epoch)
 
     @property
     def version(self) -> IntArray:
         """int32[n], dataVersion of the state znode; -1 where there is no such znode."""
-        return self._seen(self._states.version)
+        return self._seen(self._records.version)
 
     @property
     def recovering(self) -> BoolArray:
-        """bool[n], whether the leader is recovering from an unclean election."""
-        return self._seen(self._states.recovering)
+        """bool[n], whether the leader is recovering from an unclean election; a copy."""
+        return self._seen(self._records.recovering != 0)
 
     @property
     def width(self) -> int:
         """Columns of the padded lists; it grows when a longer list comes."""
-        return int(self._replicas.shape[1])
+        return self._records.width
 
     @property
     def nbytes(self) -> int:
         """Bytes of the columns and of the index where it is built; names of topics are not counted."""
-        columns = (self._topic, self._partition, self._replicas, *self._states)
-        return sum(column[: self._used].nbytes for column in columns) + (self._index.nbytes if self._index else 0)
+        names = self.topic.nbytes + self.partition.nbytes
+        return names + self._used * self._records.row_bytes + (self._index.nbytes if self._index else 0)
 
     def __len__(self) -> int:
         """How many partitions there are."""
@@ -222,16 +222,25 @@ class PartitionTable:
 
     def states(self, rows: IntArray) -> States:
         """A copy of the states of some rows."""
-        return self._states.at(rows)
+        return self._records.read(rows)[1]
+
+    def replicas_at(self, rows: NDArray[np.integer]) -> IntArray:
+        """A copy of the replicas of some rows, int32[k, w]."""
+        return self._records.read(rows)[0]
+
+    def replicas_and_states(self, rows: IntArray) -> tuple[IntArray, States]:
+        """Copies of the replicas, int32[k, w], and the states of some rows, in one reading."""
+        return self._records.read(rows)
 
     def leader_and_isr(self, row: int) -> LeaderAndIsr | None:
         """The state of one partition, None where it has no state znode."""
         self._assert_in_use(row)
-        return self._states.one(row) if self._states.version[row] >= 0 else None
+        state = self._records.state(row)
+        return state if state.version >= 0 else None
 
     def replicas_of(self, row: int) -> tuple[int, ...]:
         """The assigned replicas of one partition in preference order."""
-        ids = self._replicas[row]
+        ids = self._records.replicas[row]
         return tuple(ids[ids != NONE].tolist())
 
     def adding_of(self, row: int) -> tuple[int, ...]:
@@ -292,13 +301,13 @@ class PartitionTable:
                     if (name, int(partition[position])) in self:
                         raise LayoutError(f"partition {partition[position]} of topic {name!r} is there already")
         rows = self._take_rows(count)
-        self._grow_width(max(replicas.shape[1], states.isr.shape[1]))
+        self._records.widen(max(replicas.shape[1], states.isr.shape[1]))
         self._topic_rows.enlist_all(topics, topic[order], partition[order], rows[order])
         numbers = np.array([self._topic_rows.number_of(name) for name in topics], dtype=np.int32)
         self._topic[rows] = numbers[topic]
         self._partition[rows] = partition
-        self._replicas[rows] = widen(replicas, self.width)
-        self._write_states(rows, states)
+        self._records.fill(rows, replicas, states)
+        self._note_strays(rows, replicas, states)
         if self._index is not None:
             self._index.add(rows, replicas)
         return rows
@@ -321,17 +330,17 @@ class PartitionTable:
         new = pack([replicas])
         validate_replicas(new)
         validate_moves(replicas, adding, removing)
-        self._grow_width(new.shape[1])
+        self._records.widen(new.shape[1])
         rows = np.array([row], dtype=np.int32)
         if self._index is not None:
-            self._index.discard(rows, self._replicas[rows])
+            self._index.discard(rows, self._records.replicas[rows])
             self._index.add(rows, new)
-        self._replicas[row] = widen(new, self.width)[0]
+        self._records.replicas[row] = widen(new, self.width)[0]
         for moving, ids in ((self._adding, adding), (self._removing, removing)):
             moving.pop(row, None)
             if ids:
                 moving[row] = tuple(ids)
-        self._note_stray(row)
+        self._note_stray(row, self._records.state(row))
 
     def apply(self, rows: IntArray, states: States) -> States:
         """Write the states of some rows.
@@ -344,17 +353,17 @@ class PartitionTable:
             the states that stood there before: applied in turn, they undo the change.
         """
         assert all(len(column) == len(rows) for column in states)
-        before = self.states(rows)
-        self._grow_width(states.isr.shape[1])
-        self._write_states(rows, states)
+        self._records.widen(states.isr.shape[1])
+        replicas, before = self._records.replace(rows, states)
+        self._note_strays(rows, replicas, states)
         return before
 
     def put(self, row: int, state: LeaderAndIsr) -> None:
         """Write the state of one partition."""
         self._assert_in_use(row)
-        self._grow_width(len(state.isr))
-        self._states.put_one(row, state)
-        self._note_stray(row)
+        self._records.widen(len(state.isr))
+        self._records.put_state(row, state)
+        self._note_stray(row, state)
 
     def remove(self, rows: Iterable[int]) -> None:
         """Take partitions out of the table; their rows are free, and a topic without partitions is forgotten.
@@ -366,7 +375,7 @@ class PartitionTable:
         assert len(np.unique(gone)) == len(gone), "a row is given twice"
         assert (self.topic[gone] != FREE_TOPIC).all(), "a row is free"
         if self._index is not None:
-            self._index.discard(gone, self._replicas[gone])
+            self._index.discard(gone, self._records.replicas[gone])
         numbers = self._topic[gone]
         for number in dict.fromkeys(numbers.tolist()):
             self._topic_rows.delist(self.topics[number], self._partition[gone[numbers == number]].tolist())
@@ -375,8 +384,8 @@ class PartitionTable:
             self._removing.pop(row, None)
         self._topic[gone] = FREE_TOPIC
         self._partition[gone] = -1
-        self._replicas[gone] = NONE
-        self._write_states(gone, no_states(len(gone), self.width))
+        self._records.clear(gone)
+        self._strays.difference_update(gone.tolist())
         self._free = sorted([*self._free, *gone.tolist()])
 
     def _assert_in_use(self, row: int) -> None:
@@ -391,34 +400,24 @@ class PartitionTable:
         first, self._used = self._used, self._used + count
         if self._used > len(self._topic):
             capacity = max(self._used, 2 * first)
-            self._topic, self._partition, self._replicas = (
-                _with_room(column, first, capacity) for column in (self._topic, self._partition, self._replicas)
-            )
-            self._states = self._states.map(lambda column: _with_room(column, first, capacity))
+            self._topic = _with_room(self._topic, first, capacity)
+            self._partition = _with_room(self._partition, first, capacity)
+            self._records.reserve(capacity)
         return np.arange(first, self._used, dtype=np.int32)
 
-    def _grow_width(self, width: int) -> None:
-        if width > self.width:
-            self._replicas = widen(self._replicas, width)
-            self._states = self._states._replace(isr=widen(self._states.isr, width))
-
-    def _write_states(self, rows: IntArray, states: States) -> None:
-        self._states.put(rows, states._replace(isr=widen(states.isr, self.width)))
-        self._note_strays(rows, states)
-
-    def _note_stray(self, row: int) -> None:
+    def _note_stray(self, row: int, state: LeaderAndIsr) -> None:
         """`_note_strays` for one row, at a tenth of its price."""
-        mentioned = {*self._states.isr[row].tolist(), int(self._states.leader[row])}
-        if mentioned <= {NONE, *self._replicas[row].tolist()}:
+        if {NONE, *self._records.replicas[row].tolist()}.issuperset((state.leader, *state.isr)):
             self._strays.discard(row)
         else:
             self._strays.add(row)
 
-    def _note_strays(self, rows: IntArray, states: States) -> None:
-        strays = rows[_is_stray(self._replicas.take(rows, axis=0), states.isr, states.leader)]
+    def _note_strays(self, rows: IntArray, replicas: IntArray, states: States) -> None:
         if self._strays:
             self._strays.difference_update(rows.tolist())
-        self._strays.update(strays.tolist())
+        for some in lots(len(rows)):
+            stray = _is_stray(replicas[some], states.isr[some], states.leader[some])
+            self._strays.update(rows[some][stray].tolist())
 
     def check(self) -> None:
         """Assert every invariant of the table."""
@@ -450,8 +449,8 @@ class PartitionTable:
         assert contained(self.leader[led, None], self.isr[led]).all(), "a leader is not in its ISR"
 
 
-def _with_room(column: _Column, used: int, capacity: int) -> _Column:
-    roomy = np.empty((capacity, *column.shape[1:]), dtype=column.dtype)
+def _with_room(column: IntArray, used: int, capacity: int) -> IntArray:
+    roomy = np.empty(capacity, dtype=np.int32)
     roomy[:used] = column[:used]
     return roomy
 

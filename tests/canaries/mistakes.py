@@ -264,7 +264,7 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "an election leaves the leader epoch": Mistake(
         "partitions/states.py",
-        "leader_epoch=states.leader_epoch + np.int32(1),",
+        "leader_epoch=states.leader_epoch + steps,",
         "leader_epoch=states.leader_epoch,",
         _TRACES + "test_one_partition_through_all_failures",
     ),

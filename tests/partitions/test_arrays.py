@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,6 +13,7 @@ from simzk.partitions.arrays import (
     MAX_BROKER_ID,
     among,
     broker_mask,
+    choose,
     contained,
     first,
     first_duplicate,
@@ -18,12 +21,39 @@ from simzk.partitions.arrays import (
     keep,
     pack,
     sizes,
+    taken,
     unpack,
     widen,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from simzk.partitions.arrays import IntArray
+
 ids = st.integers(0, 9)
 lists = st.lists(st.lists(ids, unique=True, max_size=10), min_size=1, max_size=6)
+
+
+LAYINGS: dict[str, Callable[[IntArray], IntArray]] = {
+    "row by row": np.ascontiguousarray,
+    "column by column": np.asfortranarray,
+    "among other words": lambda ids: np.concatenate([ids, ids + 1, ids], axis=1)[:, : ids.shape[1]],
+}
+
+
+@given(lists, st.data())
+@pytest.mark.parametrize("laying", LAYINGS)
+def test_it_is_all_one_how_lists_lie_in_memory(laying: str, batch: list[list[int]], data: st.DataObject) -> None:
+    packed, mask = pack(batch), broker_mask(data.draw(st.sets(ids)))
+    laid = LAYINGS[laying](packed)
+    alive, some = among(packed, mask), np.array(data.draw(st.permutations(range(len(batch)))))
+    assert among(laid, mask).tolist() == alive.tolist()
+    assert keep(laid, alive).tolist() == keep(packed, alive).tolist()
+    assert first(laid, alive).tolist() == first(packed, alive).tolist()
+    assert contained(laid, packed[::-1]).tolist() == contained(packed, laid[::-1]).tolist()
+    assert taken(laid, some).tolist() == [packed.tolist()[row] for row in some]
+    assert choose(alive, laid, -laid).tolist() == np.where(alive, packed, -packed).tolist()
 
 
 @given(lists, st.integers(0, 3))

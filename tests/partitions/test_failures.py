@@ -40,6 +40,14 @@ def singles(states: States) -> list[State]:
     return [State(r.leader, r.leader_epoch, list(r.isr), r.controller_epoch, r.version, r.recovering) for r in rows]
 
 
+@pytest.mark.parametrize("dead", [[5], [5, 6]])
+def test_a_dead_member_that_is_no_replica_stays_in_the_isr(dead: list[int]) -> None:
+    before = states_of([LeaderAndIsr(1, 0, (1, 5), 1), LeaderAndIsr(2, 0, (2, 5), 1)], 2)
+    after, _ = broker_failure(pack([[1, 2], [2, 5]]), before, dead, broker_mask([1, 2]), controller_epoch=7)
+    assert [after.one(row).isr for row in range(2)] == [(1, 5), (2,)]
+    assert after.version.tolist() == [0, 1]
+
+
 @given(versions, batches, st.lists(st.sampled_from(BROKERS), unique=True, max_size=4), st.data())
 def test_broker_failure(version: Version, batch: list[Partition], dead: list[int], data: st.DataObject) -> None:
     live = data.draw(st.sets(st.sampled_from([b for b in BROKERS if b not in dead])))

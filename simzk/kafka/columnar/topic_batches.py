@@ -123,4 +123,4 @@ def _assigned(topics: ColumnarTopics, names: Sequence[str]) -> Assigned | None:
         list(names), np.repeat(np.arange(len(names), dtype=np.int32), lengths), table.partition.take(chosen)
     )
     ids = {name: topics.topics.id_of(name) for name in names}
-    return Assigned(ids, partitions, table.replicas.take(chosen, axis=0))
+    return Assigned(ids, partitions, table.replicas_at(chosen))

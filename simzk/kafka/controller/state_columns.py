@@ -149,7 +149,7 @@ class ReplicaStates(MutableMapping[PartitionAndReplica, ReplicaState]):
     def _places(self, rows: IntArray, broker: int) -> NDArray[np.intp]:
         """The place of a broker in each assignment; the width where it is not assigned."""
         self._reach()
-        replicas = self._table.replicas.take(rows, axis=0)
+        replicas = self._table.replicas_at(rows)
         places = np.full(len(rows), replicas.shape[1], dtype=np.intp)
         for place in range(replicas.shape[1]):
             places[replicas[:, place] == broker] = place
