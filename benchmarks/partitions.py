@@ -1,27 +1,25 @@
-"""The partition table at a million partitions, each figure beside its physical limit and beside a naive way.
+"""The partition table at a million partitions and at ten, each figure beside its physical limit and beside a naive way.
 
-    python -m benchmarks.partitions [--json OUT] [--rounds N] [--partitions N]
+    python -m benchmarks.partitions [--json OUT] [--rounds N] [--partitions N] [--large N]
 
-One broker of 300 fails (replication factor 3, 3 racks): what changes is computed, then applied. Beside it stand the
-time that reading the columns concerned once takes, and the same rules over all rows without the index. The failure is
-repeated in clusters of other sizes: its cost follows what the broker holds. Once it is taken with warm caches, once
-after other data has been read. The arms of a group take turns, and of each the median of its rounds counts, so that a
-machine that is busy for a while slows all of them.
+One broker of 300 fails (replication factor 3, 3 racks): elections and ISR changes are computed, and applied. Beside it
+stand what it takes to read and write the same bytes of the same rows once, by numpy's barest means; the same with a
+column for each number; a scan of all rows; and the same rules over all rows without the index. The failure is repeated
+in clusters of other sizes: its cost follows what the broker holds. Once it is taken with warm caches, once after other
+data has been read. The arms of a group take turns, and of each the median of its rounds counts. Times are of the
+processor, so that a busy machine shows the same; those of the wall stand beside them in the file.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import statistics
-import time
 import tracemalloc
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.machine import machine
+from benchmarks.figures import Figure, Limit, medians, tell
 from simzk.partitions.arrays import broker_mask, pack
 from simzk.partitions.assignment import assign_topic, assign_topics
 from simzk.partitions.broker_index import BrokerIndex
@@ -41,23 +39,16 @@ RACKS = 3
 FAILED = 5
 CACHE_BYTES_MAX = 128 * 2**20
 
+BUILT_MS_AT_MOST = 1_000
+FAILED_MS_AT_MOST_BY_PARTITIONS = {1_000_000: 2, 10_000_000: 20}
+RECORD_WORDS = 11
+
 Arms = dict[str, "Callable[[], object]"]
+Times = dict[str, dict[str, float]]
 
 
 def rack_of(brokers: int) -> dict[int, str]:
     return {broker: f"rack-{broker % RACKS}" for broker in range(brokers)}
-
-
-def medians_ms(arms: Arms, rounds: int) -> dict[str, float]:
-    """The arms in turn, `rounds` times after one that does not count; milliseconds, the median of each."""
-    taken_ms: dict[str, list[float]] = {name: [] for name in arms}
-    for turn in range(rounds + 1):
-        for name, run in arms.items():
-            begun_s = time.perf_counter()
-            run()
-            if turn > 0:
-                taken_ms[name].append((time.perf_counter() - begun_s) * 1e3)
-    return {name: round(statistics.median(taken), 3) for name, taken in taken_ms.items()}
 
 
 def columns(partitions: int, brokers: int) -> tuple[list[str], IntArray, IntArray, IntArray, States]:
@@ -72,15 +63,29 @@ def columns(partitions: int, brokers: int) -> tuple[list[str], IntArray, IntArra
     return [f"topic-{number}" for number in range(topics)], topic, partition, replicas, states
 
 
-def read_once(table: PartitionTable) -> list[int]:
-    """Every value of the columns that a failure concerns, read once."""
-    return [int(column.max()) for column in (table.replicas, table.isr, table.leader, table.leader_epoch)]
+def bare_arms(partitions: int, rows: IntArray) -> Arms:
+    """What it takes to move the bytes of some rows: as records, as a failure does, and as columns."""
+    words = np.ones((partitions, RECORD_WORDS), dtype=np.int32)
+    records = words.view(np.dtype((np.void, 4 * RECORD_WORDS)))[:, 0]
+    replicas, isr = np.ones((partitions, 3), np.int32), np.ones((partitions, 3), np.int32)
+    state = [isr, *(np.ones(partitions, np.int32) for _ in range(5))]
+
+    def as_records() -> None:
+        records[rows] = records.take(rows)
+
+    def as_columns() -> None:
+        replicas.take(rows, axis=0)
+        for column in state:
+            column[rows] = column.take(rows, axis=0)
+
+    return {"limit_rows_read_and_written": as_records, "rows_read_and_written_as_columns": as_columns}
 
 
 def failure_arms(table: PartitionTable, brokers: int) -> Arms:
     live = broker_mask(broker for broker in range(brokers) if broker != FAILED)
     failure = fail_brokers(table, [FAILED], live, controller_epoch=2)
     every_row = table.rows()
+    other_data = np.zeros(CACHE_BYTES_MAX // 8)
 
     def computed() -> Failure:
         return fail_brokers(table, [FAILED], live, controller_epoch=2)
@@ -90,12 +95,12 @@ def failure_arms(table: PartitionTable, brokers: int) -> Arms:
         table.apply(found.rows, found.after)
 
     def without_the_index() -> object:
-        return broker_failure(table.replicas, table.states(every_row), [FAILED], live, controller_epoch=2)
+        return broker_failure(*table.replicas_and_states(every_row), [FAILED], live, controller_epoch=2)
 
     def undone() -> None:
         table.apply(failure.rows, failure.before)
 
-    other_data = np.zeros(CACHE_BYTES_MAX // 8)
+    bare = bare_arms(len(table), failure.rows)
     return {
         "undone": undone,
         "computed": computed,
@@ -103,33 +108,70 @@ def failure_arms(table: PartitionTable, brokers: int) -> Arms:
         "undone_again": undone,
         "other_data_read": other_data.sum,
         "computed_and_applied_with_cold_caches": computed_and_applied,
-        "limit_rows_held_read_once": lambda: (table.replicas.take(failure.rows, axis=0), table.states(failure.rows)),
-        "limit_columns_read_once": lambda: read_once(table),
+        **bare,
+        "other_data_read_again": other_data.sum,
+        **{f"{name}_with_cold_caches": run for name, run in bare.items()},
         "naive_scan_for_rows": lambda: np.flatnonzero((table.replicas == FAILED).any(axis=1)),
         "naive_rules_over_all_rows": without_the_index,
     }
 
 
-def failure_figures(partitions: int, brokers: int, rounds: int) -> dict[str, float]:
-    table = PartitionTable.from_columns(*columns(partitions, brokers))
-    held = len(table.rows_with_replica(FAILED))
-    taken_ms = medians_ms(failure_arms(table, brokers), rounds)
-    aside = ("undone", "undone_again", "other_data_read")
-    shown_ms = {name: taken for name, taken in taken_ms.items() if name not in aside}
-    return {"partitions": partitions, "brokers": brokers, "held": held} | shown_ms
+class Failing:
+    """One broker fails in a cluster of some size."""
+
+    def __init__(self, partitions: int, brokers: int, rounds: int) -> None:
+        table = PartitionTable.from_columns(*columns(partitions, brokers))
+        self.partitions, self.brokers = partitions, brokers
+        self.held = len(table.rows_with_replica(FAILED))
+        self.times = medians(failure_arms(table, brokers), rounds)
+
+    @property
+    def us_a_row(self) -> float:
+        """Of the processor, of each row that the broker holds."""
+        return round(self.times["computed_and_applied"]["cpu_ms"] * 1e3 / self.held, 3)
+
+    def figures(self) -> list[Figure]:
+        """Warm and cold, beside their limits."""
+        return [
+            Figure(
+                f"one broker of {self.brokers} fails at {self.partitions:,} partitions, {self.held:,} held, {caches}",
+                self.times[f"computed_and_applied{suffix}"]["cpu_ms"],
+                "ms",
+                FAILED_MS_AT_MOST_BY_PARTITIONS.get(self.partitions),
+                Limit(
+                    self.times[f"limit_rows_read_and_written{suffix}"]["cpu_ms"],
+                    "its rows read and written once, by numpy alone; with a column for each number "
+                    f"{self.times[f'rows_read_and_written_as_columns{suffix}']['cpu_ms']:g} ms",
+                ),
+            )
+            for caches, suffix in (("warm caches", ""), ("cold caches", "_with_cold_caches"))
+        ]
+
+    def details(self) -> dict[str, object]:
+        """All arms."""
+        return {"partitions": self.partitions, "brokers": self.brokers, "held": self.held, **self.times}
 
 
-def building_figures(partitions: int, rounds: int) -> dict[str, float]:
+def slope(failing: list[Failing]) -> list[Figure]:
+    """What a row held costs in clusters of all sizes."""
+    return [
+        Figure(f"a row held, of {one.held:,} by one of {one.brokers:,} at {one.partitions:,}", one.us_a_row, "us")
+        for one in sorted(failing, key=lambda one: (one.held, one.partitions))
+    ]
+
+
+def building_times(partitions: int, rounds: int) -> Times:
     racks = rack_of(300)
     counts = [PARTITIONS_PER_TOPIC] * (partitions // PARTITIONS_PER_TOPIC)
     parts = columns(partitions, 300)
     replicas = parts[3]
-    return medians_ms(
+    return medians(
         {
             "assign_rack_aware_many_topics": lambda: assign_topics(range(300), racks, counts, 3, random=JavaRandom(1)),
             "assign_rack_aware_one_topic": lambda: assign_topic(range(300), racks, partitions, 3, random=JavaRandom(1)),
             "limit_replicas_written_once": replicas.copy,
             "table_from_columns": lambda: PartitionTable.from_columns(*parts),
+            "assigned_and_built": lambda: PartitionTable.from_columns(*columns(partitions, 300)),
             "limit_columns_written_once": lambda: [column.copy() for column in (*parts[1:4], *parts[4])],
             "index": lambda: BrokerIndex(replicas),
             "limit_index_sort_of_replicas": lambda: replicas.ravel().astype(np.uint16).argsort(kind="stable"),
@@ -155,16 +197,25 @@ def memory_figures(partitions: int) -> dict[str, float]:
     }
 
 
-def small_figures(rounds: int) -> dict[str, float]:
-    """What a controller pays for three partitions: microseconds a call, beside ten of numpy's cheapest calls."""
+def small_times(rounds: int) -> Times:
+    """What a controller pays for three partitions, a thousand times, beside ten of numpy's cheapest calls."""
     replicas, live = pack([[1, 2, 3]] * 3), broker_mask([2, 3])
     flags = np.zeros(3, dtype=np.bool_)
-    calls = 1000
     arms: Arms = {
-        "elect_offline": lambda: [elect_offline(replicas, replicas, live, False) for _ in range(calls)],
-        "ten_numpy_calls": lambda: [np.logical_not(flags) for _ in range(10 * calls)],
+        "elect_offline": lambda: [elect_offline(replicas, replicas, live, False) for _ in range(1000)],
+        "ten_numpy_calls": lambda: [np.logical_not(flags) for _ in range(10_000)],
     }
-    return {f"{name}_us": round(taken_ms * 1e3 / calls, 2) for name, taken_ms in medians_ms(arms, rounds).items()}
+    return medians(arms, rounds)
+
+
+def building_figure(partitions: int, times: Times) -> Figure:
+    return Figure(
+        f"{partitions:,} partitions assigned by racks, and their table built",
+        times["assigned_and_built"]["cpu_ms"],
+        "ms",
+        BUILT_MS_AT_MOST if partitions == 1_000_000 else None,
+        Limit(times["limit_columns_written_once"]["cpu_ms"], "its columns written once"),
+    )
 
 
 def main() -> None:
@@ -172,23 +223,31 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the figures here too")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--partitions", type=int, default=1_000_000)
+    parser.add_argument("--large", type=int, default=10_000_000, help="the size of the larger clusters; 0: none")
     options = parser.parse_args()
-    figures = {
-        "machine": machine(),
+    sizes = [(options.partitions, 300), (options.partitions, 30), (options.partitions // 10, 300)]
+    sizes += [(options.large, 300), (options.large, 3000)] if options.large else []
+    failing = [Failing(partitions, brokers, options.rounds) for partitions, brokers in sizes]
+    building = building_times(options.partitions, max(options.rounds // 3, 1))
+    small = small_times(options.rounds)
+    figures = [
+        *(figure for one in failing if one.brokers == 300 for figure in one.figures()),
+        *slope(failing),
+        building_figure(options.partitions, building),
+        Figure(
+            "three partitions elect a leader",
+            small["elect_offline"]["cpu_ms"],
+            "us",
+            limit=Limit(small["ten_numpy_calls"]["cpu_ms"], "ten of numpy's cheapest calls"),
+        ),
+    ]
+    details = {
         "numpy": np.__version__,
-        "one_broker_fails_ms": failure_figures(options.partitions, 300, options.rounds),
-        "cost_follows_what_is_held_ms": [
-            failure_figures(options.partitions, brokers, options.rounds) for brokers in (30, 3_000)
-        ]
-        + [failure_figures(options.partitions // 10, 30, options.rounds)],
-        "building_ms": building_figures(options.partitions, max(options.rounds // 3, 1)),
-        "bytes_per_partition": memory_figures(options.partitions),
-        "three_partitions": small_figures(options.rounds),
+        "failures": [one.details() for one in failing],
+        "building": building,
+        "bytes_per_partition_of_the_table": memory_figures(options.partitions),
     }
-    text = json.dumps(figures, indent=2)
-    print(text)
-    if options.json:
-        options.json.write_text(text + "\n")
+    tell("partitions", figures, details, options.json)
 
 
 if __name__ == "__main__":

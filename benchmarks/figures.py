@@ -1,0 +1,92 @@
+"""The shape in which a benchmark tells its figures: one line each to read, and the same as JSON to compare later.
+
+A figure has a value and a unit, and, where there are any, what is demanded of it at most and its physical limit: what
+the same bytes, moved by the barest means at hand, cost this machine. `python -m benchmarks.compare` compares two files.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from benchmarks.machine import machine
+from benchmarks.verdict import verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+
+class Limit(NamedTuple):
+    """The least that a figure could be, in its unit, and of what."""
+
+    value: float
+    of: str
+
+
+class Figure(NamedTuple):
+    """One figure; `at_most` and `limit` where there are such."""
+
+    name: str
+    value: float
+    unit: str
+    at_most: float | None = None
+    limit: Limit | None = None
+
+    def line(self) -> str:
+        """As people read it."""
+        told = f"{self.name}: {self.value:,g} {self.unit}"
+        if self.at_most is not None:
+            told += f" {verdict(f'at most {self.at_most:,g}', self.value <= self.at_most)}"
+        if self.limit is not None:
+            times = f", {self.value / self.limit.value:.1f} times" if self.limit.value else ""
+            told += f"\n    limit {self.limit.value:,g} {self.unit}{times}: {self.limit.of}"
+        return told
+
+    def entry(self) -> dict[str, object]:
+        """As it is kept."""
+        kept: dict[str, object] = {"value": self.value, "unit": self.unit}
+        if self.at_most is not None:
+            kept |= {"demanded_at_most": self.at_most, "holds": self.value <= self.at_most}
+        if self.limit is not None:
+            kept |= {"limit": self.limit.value, "limit_of": self.limit.of}
+        return kept
+
+
+def tell(benchmark: str, figures: list[Figure], details: Mapping[str, object], file: Path | None) -> None:
+    """Print the figures, and write them with their details, where a file is asked for."""
+    on = machine()
+    print(on)
+    for figure in figures:
+        print(figure.line())
+    if file is not None:
+        kept = {
+            "benchmark": benchmark,
+            "machine": on,
+            "figures": {figure.name: figure.entry() for figure in figures},
+            "details": details,
+        }
+        file.write_text(json.dumps(kept, indent=2) + "\n")
+
+
+def medians(arms: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, dict[str, float]]:
+    """The arms in turn, so many rounds after one that does not count: the median of each.
+
+    Milliseconds of the processor, which a busy machine shows the same, and of the wall.
+    """
+    taken: dict[str, list[tuple[float, float]]] = {name: [] for name in arms}
+    for turn in range(rounds + 1):
+        for name, run in arms.items():
+            cpu_s, wall_s = time.process_time(), time.perf_counter()
+            run()
+            if turn > 0:
+                taken[name].append(((time.process_time() - cpu_s) * 1e3, (time.perf_counter() - wall_s) * 1e3))
+    return {
+        name: {
+            "cpu_ms": round(statistics.median(cpu for cpu, _ in rounds_taken), 3),
+            "wall_ms": round(statistics.median(wall for _, wall in rounds_taken), 3),
+        }
+        for name, rounds_taken in taken.items()
+    }
