@@ -35,7 +35,7 @@ from simzk.kafka.topic_partition import TopicPartition
 from simzk.kafka.versions import kafka_version
 from simzk.partitions.arrays import broker_mask
 from simzk.partitions.elections import elect_for_controlled_shutdown
-from simzk.partitions.failures import Failure, controller_failover, fail_brokers
+from simzk.partitions.failures import controller_failover, fail_brokers
 from simzk.partitions.isr import expand_isr, remove_from_isr
 from simzk.partitions.layouts import brokers_in_racks, generate_layout
 from simzk.partitions.layouts.files import read_layout, write_layout
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simzk.partitions.arrays import BoolArray, IntArray
+    from simzk.partitions.course import Change
     from simzk.partitions.layouts import Layout
     from simzk.zookeeper.batches import Batch
 
@@ -102,13 +103,13 @@ class Cluster:
         ((_, said),) = self.server.take_output()
         return said[-1].body  # type: ignore[union-attr]
 
-    def decided(self) -> Failure:
+    def decided(self) -> Change:
         return fail_brokers(self.topics.table, [FAILED], self.live_but(FAILED), controller_epoch=2)
 
-    def write(self, failure: Failure) -> None:
+    def write(self, failure: Change) -> None:
         self.put(failure.rows, failure.before, failure.after)
 
-    def write_singly(self, failure: Failure) -> None:
+    def write_singly(self, failure: Change) -> None:
         """As a controller does it: read, decode, encode, write on condition, a request each."""
         table = self.topics.table
         for place, row in enumerate(failure.rows.tolist()):
@@ -177,7 +178,7 @@ class Cluster:
         other.controller = other.server.connect(req.ConnectRequest(0, 0, 40_000, 0, None, False), NOW_MS)
         return other
 
-    def undo(self, failure: Failure) -> None:
+    def undo(self, failure: Change) -> None:
         self.topics.table.apply(failure.rows, failure.before)
 
 

@@ -24,7 +24,7 @@ from simzk.partitions.arrays import broker_mask, pack
 from simzk.partitions.assignment import assign_topic, assign_topics
 from simzk.partitions.broker_index import BrokerIndex
 from simzk.partitions.elections import elect_offline
-from simzk.partitions.failures import Failure, broker_failure, fail_brokers
+from simzk.partitions.failures import broker_failure, fail_brokers
 from simzk.partitions.java_random import JavaRandom
 from simzk.partitions.states import States
 from simzk.partitions.table import PartitionTable
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simzk.partitions.arrays import IntArray
+    from simzk.partitions.course import Change
 
 PARTITIONS_PER_TOPIC = 100
 RACKS = 3
@@ -87,7 +88,7 @@ def failure_arms(table: PartitionTable, brokers: int) -> Arms:
     every_row = table.rows()
     other_data = np.zeros(CACHE_BYTES_MAX // 8)
 
-    def computed() -> Failure:
+    def computed() -> Change:
         return fail_brokers(table, [FAILED], live, controller_epoch=2)
 
     def computed_and_applied() -> None:

@@ -118,6 +118,10 @@ class RowRecords:
         for some in lots(len(rows)):
             self._write(rows[some], self._columns(replicas[some].T, states.map(itemgetter(some))))
 
+    def put_replicas(self, rows: NDArray[np.integer], replicas: IntArray) -> None:
+        """Write the replicas of some rows, distinct, int32[k, v] at most as wide as the records."""
+        self.replicas[rows] = widen(replicas, self.width)
+
     def read(self, rows: NDArray[np.integer]) -> tuple[IntArray, States]:
         """Copies of replicas and states of some rows."""
         columns = self._read(rows)

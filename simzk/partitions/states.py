@@ -117,6 +117,16 @@ def states_of(states: list[LeaderAndIsr], width: int) -> States:
     return columns
 
 
+def first_states(leader: IntArray, isr: IntArray, controller_epoch: int) -> States:
+    """The states that a controller creates for new partitions (§2.5 Initialise), leaders int32[k], ISRs int32[k, w]."""
+    return no_states(len(leader), isr.shape[1])._replace(
+        leader=leader,
+        isr=isr,
+        controller_epoch=np.full(len(leader), controller_epoch, dtype=np.int32),
+        version=np.zeros(len(leader), dtype=np.int32),
+    )
+
+
 def written(
     states: States,
     leader: IntArray,

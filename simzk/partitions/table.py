@@ -30,10 +30,13 @@ from simzk.partitions.arrays import (
     is_padded,
     lots,
     pack,
+    unpack,
     widen,
 )
 from simzk.partitions.broker_index import BrokerIndex
+from simzk.partitions.moving_rows import MovingRows
 from simzk.partitions.names import Partitions
+from simzk.partitions.reassignment import Assignment
 from simzk.partitions.row_records import RowRecords
 from simzk.partitions.states import LeaderAndIsr, States, no_states
 from simzk.partitions.topic_rows import FREE_TOPIC, TopicRows
@@ -64,8 +67,7 @@ class PartitionTable:
         self._used = 0
         self._free: list[int] = []
         self._topic_rows = TopicRows()
-        self._adding: dict[int, tuple[int, ...]] = {}
-        self._removing: dict[int, tuple[int, ...]] = {}
+        self._moving = MovingRows()
         self._strays: set[int] = set()
         self._index: BrokerIndex | None = None
 
@@ -218,7 +220,7 @@ class PartitionTable:
 
     def reassigning(self) -> list[int]:
         """The rows under reassignment, ascending."""
-        return sorted(self._adding.keys() | self._removing.keys())
+        return self._moving.rows()
 
     def states(self, rows: IntArray) -> States:
         """A copy of the states of some rows."""
@@ -245,11 +247,11 @@ class PartitionTable:
 
     def adding_of(self, row: int) -> tuple[int, ...]:
         """The replicas that a reassignment of the partition adds."""
-        return self._adding.get(row, ())
+        return self._moving.adding(row)
 
     def removing_of(self, row: int) -> tuple[int, ...]:
         """The replicas that a reassignment of the partition removes."""
-        return self._removing.get(row, ())
+        return self._moving.removing(row)
 
     def add(self, topic: str, assignment: Mapping[int, Sequence[int]]) -> IntArray:
         """Partitions of a topic, new or known, that have no state znode yet.
@@ -336,11 +338,43 @@ class PartitionTable:
             self._index.discard(rows, self._records.replicas[rows])
             self._index.add(rows, new)
         self._records.replicas[row] = widen(new, self.width)[0]
-        for moving, ids in ((self._adding, adding), (self._removing, removing)):
-            moving.pop(row, None)
-            if ids:
-                moving[row] = tuple(ids)
+        self._moving.put(row, adding, removing)
         self._note_stray(row, self._records.state(row))
+
+    def assignment(self, rows: IntArray) -> Assignment:
+        """What the topic znodes say of some rows, a copy."""
+        return Assignment(self.replicas_at(rows), *self._moving.lists(rows))
+
+    def assign(self, rows: IntArray, assignment: Assignment) -> Assignment:
+        """What the topic znodes say of some rows from now on.
+
+        Args:
+            rows: int32[k], distinct rows in use.
+            assignment: of the k partitions.
+
+        Returns:
+            what they said before: assigned in turn, it undoes the change.
+
+        Raises:
+            LayoutError: as of `set_assignment`.
+        """
+        replicas, adding, removing = assignment
+        assert all(len(ids) == len(rows) for ids in assignment)
+        assert (self.topic[rows] != FREE_TOPIC).all(), "a row is free"
+        validate_replicas(replicas)
+        moves = list(zip(unpack(replicas), unpack(adding), unpack(removing), strict=True))
+        for move in moves:
+            validate_moves(*move)
+        before = self.assignment(rows)
+        self._records.widen(replicas.shape[1])
+        if self._index is not None:
+            self._index.discard(rows, before.replicas)
+            self._index.add(rows, replicas)
+        self._records.put_replicas(rows, replicas)
+        for row, (_, *moving) in zip(rows.tolist(), moves, strict=True):
+            self._moving.put(row, *moving)
+        self._note_strays(rows, *self._records.read(rows))
+        return before
 
     def apply(self, rows: IntArray, states: States) -> States:
         """Write the states of some rows.
@@ -365,28 +399,32 @@ class PartitionTable:
         self._records.put_state(row, state)
         self._note_stray(row, state)
 
-    def remove(self, rows: Iterable[int]) -> None:
+    def remove(self, rows: Iterable[int]) -> tuple[Partitions, Assignment, States]:
         """Take partitions out of the table; their rows are free, and a topic without partitions is forgotten.
 
         Args:
             rows: distinct rows in use.
+
+        Returns:
+            what they were called, what the topic znodes said of them, and their states.
         """
         gone = np.fromiter(rows, dtype=np.int32)
         assert len(np.unique(gone)) == len(gone), "a row is given twice"
         assert (self.topic[gone] != FREE_TOPIC).all(), "a row is free"
         if self._index is not None:
             self._index.discard(gone, self._records.replicas[gone])
+        were = self.partitions(gone), self.assignment(gone), self.states(gone)
         numbers = self._topic[gone]
         for number in dict.fromkeys(numbers.tolist()):
             self._topic_rows.delist(self.topics[number], self._partition[gone[numbers == number]].tolist())
         for row in gone.tolist():
-            self._adding.pop(row, None)
-            self._removing.pop(row, None)
+            self._moving.put(row, (), ())
         self._topic[gone] = FREE_TOPIC
         self._partition[gone] = -1
         self._records.clear(gone)
         self._strays.difference_update(gone.tolist())
         self._free = sorted([*self._free, *gone.tolist()])
+        return were
 
     def _assert_in_use(self, row: int) -> None:
         assert 0 <= row < self._used, f"row {row} does not exist"

@@ -172,6 +172,85 @@ def failover(
     return state
 
 
+def start(
+    version: Version, replicas: Sequence[int], state: State | None, live: set[int], controller_epoch: int, unclean: bool
+) -> State | None:
+    """§2.7 onBrokerStartup, step 4; §2.5 Initialise for a partition without a state."""
+    if state is None:
+        first = initialise(replicas, live)
+        return first and State(first.leader, 0, first.isr, controller_epoch, 0)
+    return elect(version, replicas, state, live, controller_epoch, unclean) if state.leader == -1 else state
+
+
+def shut_down(
+    version: Version,
+    replicas: Sequence[int],
+    state: State,
+    broker: int,
+    registered: set[int],
+    leaving: set[int],
+    controller_epoch: int,
+    unclean: bool,
+) -> State:
+    """§2.14, the controller's part; `leaving` are all that are shutting down, the broker among them."""
+    if len(replicas) == 1:
+        return state
+    if state.leader != broker:
+        return remove(version, state, broker, controller_epoch, unclean)
+    elected = controlled_shutdown(version, replicas, state.isr, state.leader, registered, leaving)
+    return state if elected is None else rewritten(state, elected, controller_epoch)
+
+
+def rewritten(state: State, elected: Elected, controller_epoch: int) -> State:
+    """§2.6 "Counters"."""
+    return replace(
+        state,
+        leader=elected.leader,
+        isr=elected.isr,
+        leader_epoch=state.leader_epoch + 1,
+        version=state.version + 1,
+        controller_epoch=controller_epoch,
+    )
+
+
+def begin(
+    version: Version, moving: Moving, state: State | None, target: Sequence[int], controller_epoch: int, unclean: bool
+) -> tuple[Moving, State | None]:
+    """§2.11 KIP-455, U and A."""
+    new = reassignment(moving, target)
+    if new == moving or state is None:
+        return new, state
+    for broker in moving.replicas:
+        if broker not in new.replicas:
+            state = remove(version, state, broker, controller_epoch, unclean)
+    if not set(target) <= set(state.isr):
+        state = rewritten(state, Elected(state.leader, state.isr), controller_epoch)
+    return new, state
+
+
+def complete(
+    version: Version, moving: Moving, state: State | None, live: set[int], controller_epoch: int, unclean: bool
+) -> tuple[Moving, State | None]:
+    """§2.11 KIP-455, B; the very same where it is not time yet."""
+    target = [r for r in moving.replicas if r not in moving.removing]
+    under_way = moving.adding or moving.removing
+    if state is None or not under_way or not set(target) <= set(state.isr):
+        return moving, state
+    if state.leader in target and state.leader in live:
+        state = rewritten(state, Elected(state.leader, state.isr), controller_epoch)
+    else:
+        elected = reassign(version, target, state.isr, live)
+        state = state if elected is None else rewritten(state, elected, controller_epoch)
+    for broker in moving.removing:
+        state = remove(version, state, broker, controller_epoch, unclean)
+    return Moving(target, [], []), state
+
+
+def by_leader(state: State, isr: Sequence[int]) -> State:
+    """§2.8: a leader's own write."""
+    return replace(state, isr=list(isr), version=state.version + 1, recovering=False)
+
+
 def java_ints(seed: int, bound: int, count: int) -> list[int]:
     """§3.4 `java.util.Random.nextInt(bound)`, `count` times."""
     state = (seed ^ 0x5DEECE66D) % 2**48

@@ -22,7 +22,8 @@ from simzk.kafka.schemas import admin
 from simzk.kafka.schemas.reading import NoJsonError
 from simzk.kafka.topic_partition import PartitionAndReplica, TopicPartition
 from simzk.kafka.zk_client import ANY_VERSION
-from simzk.partitions.arrays import any_of, count_of
+from simzk.partitions.arrays import any_of
+from simzk.partitions.leaderships import imbalance, needs_shutdown
 from simzk.partitions.scala_order import SMALL, immutable_order, mutable_order, product_hash
 from simzk.zookeeper.requests import Delete
 
@@ -101,12 +102,11 @@ class LeaderElections:
         rows = context.all_rows()
         rows = rows[~context.of_topics(rows, context.to_be_deleted)]
         heads = table.replicas[rows, 0]
-        astray = (table.version[rows] >= 0) & (table.leader[rows] != heads)
-        held, strayed = np.bincount(heads), np.bincount(heads, astray).astype(np.int64)
-        for broker in np.flatnonzero(strayed * 100 > percentage * held).tolist():
+        found = imbalance(heads, table.states(rows))
+        for broker in found.brokers(percentage):
             if context.being_reassigned and not version.rebalances_while_reassigning:
                 continue
-            able = self._those_it_can_lead(broker, rows[astray & (heads == broker)])
+            able = self._those_it_can_lead(broker, rows[found.astray & (heads == broker)])
             await controller.partitions.handle_rows(
                 context.orders.in_set(able), PartitionState.ONLINE, Strategy.PREFERRED
             )
@@ -123,7 +123,7 @@ class LeaderElections:
         context.shutting_down[broker] = None
         rows, table = context.rows_on(broker), context.table
         hashed = len(rows) > SMALL
-        concerned = (count_of(table.replicas[rows] >= 0) > 1) & (table.version[rows] >= 0)
+        concerned = needs_shutdown(*table.replicas_and_states(rows))
         concerned &= ~context.of_topics(rows, context.to_be_deleted)
         if controller.client.version.one_at_a_time:
             moved = set(context.names(rows[concerned]))

@@ -28,7 +28,7 @@ from simzk.partitions.elections import (
 )
 from simzk.partitions.scala_order import SMALL
 from simzk.partitions.scala_orders import set_order
-from simzk.partitions.states import States, written
+from simzk.partitions.states import States, first_states, written
 from simzk.zookeeper.replies import Code
 
 if TYPE_CHECKING:
@@ -160,14 +160,7 @@ class PartitionStateMachine:
         election = initial_leader_and_isr(
             context.table.replicas[rows], context.live_mask(), context.on_offline_dirs(rows)
         )
-        columns = States(
-            leader=election.leader,
-            leader_epoch=np.zeros(len(rows), dtype=np.int32),
-            isr=election.isr,
-            controller_epoch=np.full(len(rows), context.epoch, dtype=np.int32),
-            version=np.zeros(len(rows), dtype=np.int32),
-            recovering=np.zeros(len(rows), dtype=np.bool_),
-        )
+        columns = first_states(election.leader, election.isr, context.epoch)
         chosen = self._in_set(rows, np.flatnonzero(election.elected))
         if not len(chosen):
             return rows[:0]

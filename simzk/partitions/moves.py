@@ -1,0 +1,148 @@
+"""Reassignments of many partitions, step by step: begun, taken back, completed (docs/reference/kafka.md §2.11).
+
+Rules of the module:
+
+1. A reassignment begins with the lists of the topic znode; what an unfinished one was adding in vain leaves the ISR;
+   the leader gets one epoch more, so that it takes the new replicas. It is completed once its target is in the ISR.
+2. At completion the leader moves if it must, else it gets one epoch more; then the others leave the ISR one after the
+   other; then the lists say the target alone.
+3. Nothing is applied here: `table.assign` and `table.apply` make it so. The lists are the algebra of `reassignment`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simzk.partitions.arrays import BoolArray, IntArray, among, any_of, contained, keep, taken, widen
+from simzk.partitions.course import Change, Course
+from simzk.partitions.elections import elect_for_reassignment
+from simzk.partitions.reassignment import (
+    Assignment,
+    completed,
+    in_sync,
+    is_reassigning,
+    origin_of,
+    reassign_to,
+    target_of,
+)
+from simzk.partitions.rules import LATEST, ElectionRules
+from simzk.tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from simzk.partitions.table import PartitionTable
+
+
+class Move(NamedTuple):
+    """Rows whose assignment an operation changes: `rows` int32[c] of the table, what the topic znodes say of them
+    before and after, and the states that are written meanwhile."""
+
+    rows: IntArray
+    before: Assignment
+    after: Assignment
+    states: Change
+
+    def apply(self, table: PartitionTable) -> None:
+        """Make it so."""
+        table.assign(self.rows, self.after)
+        table.apply(self.states.rows, self.states.after)
+
+
+def begin_reassignments(
+    table: PartitionTable,
+    rows: IntArray,
+    target: IntArray,
+    *,
+    controller_epoch: int,
+    rules: ElectionRules = LATEST,
+) -> Move:
+    """Partitions begin to move to other brokers (2.4+); a new target replaces an unfinished one.
+
+    Args:
+        table: the partitions.
+        rows: int32[k], distinct.
+        target: int32[k, v], the replicas wanted, in preference order.
+        controller_epoch: the epoch of the controller that writes.
+        rules: the row of the Kafka version.
+
+    Returns:
+        the rows whose lists change; those whose target is in sync already are for `complete_reassignments`.
+
+    >>> from simzk.partitions.arrays import pack, unpack
+    >>> from simzk.partitions.table import PartitionTable
+    >>> table = PartitionTable()
+    >>> move = begin_reassignments(table, table.add("t", {0: [1, 2]}), pack([[3, 2]]), controller_epoch=1)
+    >>> unpack(move.after.replicas), unpack(move.after.adding), unpack(move.after.removing)
+    ([(3, 2, 1)], [(3,)], [(1,)])
+    """
+    before = table.assignment(rows)
+    after = reassign_to(before, target)
+    changed = np.flatnonzero(_differ(before, after))
+    rows, before, after = rows[changed], _at(before, changed), _at(after, changed)
+    replicas, states = table.replicas_and_states(rows)
+    course = Course(replicas, states, False, rules)
+    # Replicas that an unfinished reassignment was adding, and nobody wants any more.
+    for leaving in keep(before.replicas, ~contained(before.replicas, after.replicas)).T:
+        course.remove(leaving)
+    course.rewrite(~in_sync(target_of(after), course.isr))
+    return Move(rows, before, after, Change.between(rows, states, course.outcome(controller_epoch)))
+
+
+def cancel_reassignments(
+    table: PartitionTable, rows: IntArray, *, controller_epoch: int, rules: ElectionRules = LATEST
+) -> Move:
+    """Reassignments are taken back: their target is where they began; rows that are not moving stay."""
+    present = table.assignment(rows)
+    moving = np.flatnonzero(is_reassigning(present))
+    origin = origin_of(_at(present, moving))
+    return begin_reassignments(table, rows[moving], origin, controller_epoch=controller_epoch, rules=rules)
+
+
+def complete_reassignments(
+    table: PartitionTable,
+    rows: IntArray,
+    live: BoolArray,
+    *,
+    controller_epoch: int,
+    unclean_allowed: BoolArray | bool = False,
+    rules: ElectionRules = LATEST,
+) -> Move:
+    """Reassignments whose whole target is in sync come to their end.
+
+    Args:
+        table: the partitions.
+        rows: int32[k], distinct; those that are not moving, or not there yet, stay.
+        live: mask of live brokers.
+        controller_epoch: the epoch of the controller that writes.
+        unclean_allowed: whether unclean election is on, by row of the table, or one for all (0.8.2 to 1.0 only).
+        rules: the row of the Kafka version.
+    """
+    before, states = table.assignment(rows), table.states(rows)
+    ready = np.flatnonzero(is_reassigning(before) & in_sync(target_of(before), states.isr) & (states.version >= 0))
+    rows, before, states = rows[ready], _at(before, ready), states.at(ready)
+    target = target_of(before)
+    allowed = unclean_allowed if isinstance(unclean_allowed, bool) else unclean_allowed[rows]
+    course = Course(before.replicas, states, allowed, rules)
+    leads_on = contained(states.leader[:, None], target)[:, 0] & among(states.leader, live)
+    course.rewrite(leads_on)
+    others = np.flatnonzero(~leads_on)
+    course.elect(others, elect_for_reassignment(taken(target, others), taken(states.isr, others), live, rules=rules))
+    for leaving in before.removing.T:
+        course.remove(leaving)
+    return Move(rows, before, completed(before), Change.between(rows, states, course.outcome(controller_epoch)))
+
+
+def _differ(one: Assignment, other: Assignment) -> BoolArray:
+    """Whose lists are not the same, bool[k]."""
+    width = max(ids.shape[1] for ids in (*one, *other))
+    differ = np.zeros(len(one.replicas), dtype=np.bool_)
+    for ids, others in zip(one, other, strict=True):
+        differ |= any_of(widen(ids, width) != widen(others, width))
+    return differ
+
+
+def _at(assignment: Assignment, places: NDArray[np.intp]) -> Assignment:
+    return Assignment(*(taken(ids, places) for ids in assignment))
