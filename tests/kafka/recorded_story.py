@@ -124,7 +124,7 @@ class Story:
         play(c, dict(self.steps)[step], self.paces_s[step])
 
     @cached_property
-    def _base_port(self) -> int:
+    def base_port(self) -> int:
         """Broker N listened on this port plus N."""
         port = _json(self.recorded.tree("a1-boot-broker1")["/brokers/ids/1"])["port"]
         assert isinstance(port, int)
@@ -140,7 +140,7 @@ class Story:
             config=CONFIG,
             tick_time_ms=TICK_TIME_MS,
             max_session_timeout_ms=MAX_SESSION_TIMEOUT_MS,
-            base_port=self._base_port,
+            base_port=self.base_port,
             cluster_id=str(_json(last["/cluster/id"])["id"]) if "/cluster/id" in last else None,
             boot=False,
             **self._options,
@@ -160,7 +160,7 @@ class Story:
             seed=seed,
             config=CONFIG,
             tick_time_ms=TICK_TIME_MS,
-            base_port=self._base_port,
+            base_port=self.base_port,
             racks=RACKS,
         )
 
