@@ -1,7 +1,8 @@
 """The shape in which a benchmark tells its figures: one line each to read, and the same as JSON to compare later.
 
-A figure has a value and a unit, and, where there are any, what is demanded of it at most and its physical limit: what
-the same bytes, moved by the barest means at hand, cost this machine. `python -m benchmarks.compare` compares two files.
+A figure has a value and a unit, and, where there are any, what is demanded of it, at most or at least, and its physical
+limit: what the same bytes, moved by the barest means at hand, cost this machine. `python -m benchmarks.compare`
+compares two files.
 """
 
 from __future__ import annotations
@@ -27,19 +28,30 @@ class Limit(NamedTuple):
 
 
 class Figure(NamedTuple):
-    """One figure; `at_most` and `limit` where there are such."""
+    """One figure; `at_most`, `at_least` and `limit` where there are such."""
 
     name: str
     value: float
     unit: str
     at_most: float | None = None
+    at_least: float | None = None
     limit: Limit | None = None
+
+    def demands(self) -> dict[str, tuple[float, bool]]:
+        """What is demanded, and whether it holds."""
+        found = {}
+        if self.at_most is not None:
+            found["at_most"] = self.at_most, self.value <= self.at_most
+        if self.at_least is not None:
+            found["at_least"] = self.at_least, self.value >= self.at_least
+        return found
 
     def line(self) -> str:
         """As people read it."""
         told = f"{self.name}: {self.value:,g} {self.unit}"
-        if self.at_most is not None:
-            told += f" {verdict(f'at most {self.at_most:,g}', self.value <= self.at_most)}"
+        for side, (demanded, holds) in self.demands().items():
+            words = side.replace("_", " ")
+            told += f" {verdict(f'{words} {demanded:,g}', holds)}"
         if self.limit is not None:
             times = f", {self.value / self.limit.value:.1f} times" if self.limit.value else ""
             told += f"\n    limit {self.limit.value:,g} {self.unit}{times}: {self.limit.of}"
@@ -48,8 +60,8 @@ class Figure(NamedTuple):
     def entry(self) -> dict[str, object]:
         """As it is kept."""
         kept: dict[str, object] = {"value": self.value, "unit": self.unit}
-        if self.at_most is not None:
-            kept |= {"demanded_at_most": self.at_most, "holds": self.value <= self.at_most}
+        for side, (demanded, holds) in self.demands().items():
+            kept |= {f"demanded_{side}": demanded, "holds": holds}
         if self.limit is not None:
             kept |= {"limit": self.limit.value, "limit_of": self.limit.of}
         return kept

@@ -139,7 +139,7 @@ class Failing:
                 self.times[f"computed_and_applied{suffix}"]["cpu_ms"],
                 "ms",
                 FAILED_MS_AT_MOST_BY_PARTITIONS.get(self.partitions),
-                Limit(
+                limit=Limit(
                     self.times[f"limit_rows_read_and_written{suffix}"]["cpu_ms"],
                     "its rows read and written once, by numpy alone; with a column for each number "
                     f"{self.times[f'rows_read_and_written_as_columns{suffix}']['cpu_ms']:g} ms",
@@ -215,7 +215,7 @@ def building_figure(partitions: int, times: Times) -> Figure:
         times["assigned_and_built"]["cpu_ms"],
         "ms",
         BUILT_MS_AT_MOST if partitions == 1_000_000 else None,
-        Limit(times["limit_columns_written_once"]["cpu_ms"], "its columns written once"),
+        limit=Limit(times["limit_columns_written_once"]["cpu_ms"], "its columns written once"),
     )
 
 
