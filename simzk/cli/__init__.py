@@ -21,6 +21,7 @@ COMMANDS = {
     "layout": ("simzk.cli.layout", "app"),
     "sweep": ("simzk.cli.sweep", "sweep"),
     "risk": ("simzk.cli.risk", "risk"),
+    "report": ("simzk.cli.report", "report"),
     "timelines": ("simzk.cli.timelines", "timelines"),
 }
 """Where each command stands: a module, and in it a function or an app of its own."""
@@ -36,7 +37,7 @@ EXTRAS = {
     "pyarrow": "cli,layout",
     "pyspark": "cli,spark",
     "pandas": "cli,spark",
-    "plotly": "cli,kafka,report",
+    "plotly": "cli,layout,report",
 }
 """Which extras bring a requirement that is not there."""
 

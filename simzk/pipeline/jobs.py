@@ -44,6 +44,41 @@ def watched(spark: SparkSession, tasks: int, progress: Callable[[float], None] |
         watcher.join()
 
 
+@contextmanager
+def told(spark: SparkSession, tell: Callable[[str], None]) -> Iterator[Callable[[str], None]]:
+    """While jobs run in this thread, say from another what is being done, and how many of its tasks are.
+
+    Args:
+        spark: the session.
+        tell: called with the line that stands now.
+
+    Returns:
+        what is to be called with what is done next.
+    """
+    tracker = spark.sparkContext.statusTracker()
+    over, doing = Event(), [""]
+
+    def watch() -> None:
+        while not over.wait(POLL_S):
+            stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+            done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
+            tasks = sum(stage.numTasks for stage in stages if stage is not None)
+            if tasks:
+                tell(f"{doing[0]}: {done:,} of {tasks:,} tasks")
+
+    def say(what: str) -> None:
+        doing[0] = what
+        tell(what)
+
+    watcher = Thread(target=watch, name="simzk-progress", daemon=True)
+    watcher.start()
+    try:
+        yield say
+    finally:
+        over.set()
+        watcher.join()
+
+
 def in_words(act: Callable[[], T]) -> T:
     """Do it; a failure of Spark becomes an error of one line, the innermost reason, not a page of two stacks."""
     from py4j.protocol import Py4JError

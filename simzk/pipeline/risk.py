@@ -42,7 +42,7 @@ TOPICS_PER_TASK = 64
 WHOLE = -1
 """The number of the topic that is all of them."""
 
-WORST_FIRST = ("loss_probability", "outage_probability", "offline_minutes")
+WORST_FIRST = ("outage_probability", "loss_probability", "offline_minutes")
 
 
 class Assignment(NamedTuple):

@@ -13,7 +13,7 @@ import simzk.pipeline
 from simzk.errors import ConfigError
 from simzk.pipeline import timelines
 from simzk.pipeline.files import find_files
-from simzk.pipeline.jobs import in_words
+from simzk.pipeline.jobs import in_words, told
 from simzk.pipeline.kafka_changes import changes_of
 from simzk.pipeline.options import FAILFAST, PERMISSIVE
 from simzk.tuples import NamedTuple
@@ -89,13 +89,14 @@ def run_timelines(spark: SparkSession, plan: Plan, tell: Callable[[str], None] =
     Args:
         spark: a session whose workers can import simzk, and read and write the paths of the plan.
         plan: from `plan_timelines`.
-        tell: called with what is being done.
+        tell: called with what is being done, and how many of its tasks are, from another thread too.
 
     Raises:
         SimzkError: Spark could not do it, or a file is damaged and the plan is strict; the reason in one line.
     """
     simzk.pipeline.register(spark)
-    return in_words(lambda: _run(spark, plan, tell))
+    with told(spark, tell) as say:
+        return in_words(lambda: _run(spark, plan, say))
 
 
 def _run(spark: SparkSession, plan: Plan, tell: Callable[[str], None]) -> Findings:

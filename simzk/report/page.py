@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from simzk.report import table, timeline
+from simzk.report.charts import Areas, Bars
 from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ body { margin: 2rem auto; max-width: 72rem; padding: 0 1rem; }
 h1 { font-size: 1.6rem; margin: 0 0 .3rem; } h2 { font-size: 1.2rem; margin: 2.2rem 0 .4rem; }
 h3 { font-size: 1rem; margin: 1.4rem 0 .3rem; }
 p { margin: .3rem 0; max-width: 60rem; } code { background: #f2f4f6; padding: .1rem .3rem; border-radius: 3px; }
+.plotly-graph-div { margin-bottom: 1.2rem; }
 .scroll { overflow: auto; max-height: 34rem; border: 1px solid #d8dee4; border-radius: 4px; }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 th, td { text-align: left; padding: .2rem .6rem; border-bottom: 1px solid #eaeef2; vertical-align: top; }
@@ -57,17 +59,25 @@ class Timeline(NamedTuple):
     spans: Columns
     name: str
     colours: Mapping[str, str]
+    dated: bool = False
 
     def to_html(self) -> str:
         """As HTML."""
-        return timeline.to_html(self.spans, name=self.name, colours=self.colours)
+        return timeline.to_html(self.spans, name=self.name, colours=self.colours, dated=self.dated)
+
+
+Part: TypeAlias = Text | Table | Timeline | Bars | Areas
+"""What stands in a section."""
+
+PLOTS = (Timeline, Bars, Areas)
+"""What needs plotly's script."""
 
 
 class Section(NamedTuple):
     """A part of a page under a title of its own; of level 2, or 3 below another."""
 
     title: str
-    parts: Sequence[Text | Table | Timeline]
+    parts: Sequence[Part]
     level: int = 2
 
     def to_html(self) -> str:
@@ -88,7 +98,7 @@ def to_html(title: str, told: Sequence[Text], sections: Sequence[Section]) -> st
         a whole HTML document that fetches nothing.
     """
     script = ""
-    if any(isinstance(part, Timeline) for section in sections for part in section.parts):
+    if any(isinstance(part, PLOTS) for section in sections for part in section.parts):
         from plotly.offline import get_plotlyjs
 
         script = f"<script>{get_plotlyjs()}</script>\n"

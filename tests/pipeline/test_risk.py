@@ -50,7 +50,7 @@ def test_every_topic_has_a_row_under_every_assignment_and_the_worst_are_first(tm
         assert sum(row["partitions"] for row in of_topics) == whole["partitions"] == 200
         assert sum(row["partitions_lost"] for row in of_topics) == pytest.approx(whole["partitions_lost"])
         assert sum(row["partition_minutes"] for row in of_topics) == pytest.approx(whole["partition_minutes"])
-        order = [(row["loss_probability"], row["outage_probability"]) for row in of_topics]
+        order = [(row["outage_probability"], row["loss_probability"]) for row in of_topics]
         assert order == sorted(order, reverse=True)
         for row in (*of_topics, whole):
             for figure in ("outage_probability", "offline_minutes", "loss_probability"):

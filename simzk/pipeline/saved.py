@@ -1,0 +1,215 @@
+"""What commands wrote into a directory, read back: which kinds of tables stand there, whole or not.
+
+A command writes its summary last (`sweep.json`, `timelines.json`, `risk.json`, and a swarm its `outcomes.parquet`):
+where tables stand without it, the command did not end. Which columns a table has is checked here, by name, so that
+what another version wrote is told from what is damaged.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from simzk.errors import ConfigError
+from simzk.tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    import pyarrow as pa
+    from pyarrow import dataset
+
+
+class Kind(NamedTuple):
+    """What a command writes.
+
+    Args:
+        command: that writes it.
+        last: the file that it writes last.
+        tables: its tables with the columns that are read of each.
+    """
+
+    command: str
+    last: str
+    tables: Mapping[str, tuple[str, ...]]
+
+
+_FIGURES = ("offline", "offline_most", "under_min_isr", "under_min_isr_most")
+_LOADS = ("leaders_before", "leaders_most")
+_INTERVAL = ("_low", "_high")
+
+KINDS: Mapping[str, Kind] = {
+    "timelines": Kind(
+        "simzk timelines",
+        "timelines.json",
+        {
+            "partitions": (
+                *("topic", "partition", "from", "until", "offline", "under_replicated", "under_min_isr", "from_zxid"),
+            ),
+            "totals": (
+                *("topic", "partition", "observed_s", "offline_s", "under_min_isr_s", "under_replicated_s"),
+                *("leader_moves", "isr_shrinks", "isr_expansions"),
+            ),
+            "leadership": ("from_broker", "to_broker"),
+            "controllers": ("broker", "from", "until"),
+            "brokers": ("broker", "from", "until"),
+            "sessions": ("session", "from", "until", "end", "ephemerals"),
+            "writers": ("session", "operation", "path", "count", "first", "last"),
+        },
+    ),
+    "sweep": Kind(
+        "simzk sweep",
+        "sweep.json",
+        {
+            "failures": (
+                *("fail", "brokers", "racks", "newly_offline", "lost", "under_min_isr", "under_replicated"),
+                *("leaders_moved", "busiest_broker", "busiest_leaders"),
+            ),
+            "topics.parquet": ("fail", "topic", "sets", *_FIGURES),
+            "brokers.parquet": ("fail", "broker", *_LOADS),
+            "racks.parquet": ("fail", "rack", *_LOADS),
+            "estimates.parquet": (
+                *("fail", "count", "population", "sets", "exact", "most"),
+                *(f"{name}{end}" for name in ("mean", "share") for end in ("", *_INTERVAL)),
+            ),
+        },
+    ),
+    "risk": Kind(
+        "simzk risk",
+        "risk.json",
+        {
+            "assignments.parquet": (
+                *("assignment", "replicas", "replicas_moved", "scatter_width", "replica_sets", "offline_minutes"),
+                *("partition_minutes", "partitions_lost"),
+                *(f"{name}{end}" for name in ("outage_probability", "loss_probability") for end in ("", *_INTERVAL)),
+            ),
+            "topics.parquet": ("assignment", "topic", "partitions", "outage_probability", "loss_probability"),
+        },
+    ),
+    "swarm": Kind(
+        "simzk run --out",
+        "outcomes.parquet",
+        {
+            "runs.parquet": ("file", "seed", "kafka_version", "held", "first_failure", "replay"),
+            "outcomes.parquet": (),
+        },
+    ),
+}
+"""By kind; a table whose name has no ending is a folder of files."""
+
+
+class Saved(NamedTuple):
+    """What a command wrote into a directory.
+
+    Args:
+        kind: one of `KINDS`.
+        directory: where it stands.
+        summary: what it wrote last; empty where that is a table.
+    """
+
+    kind: str
+    directory: Path
+    summary: dict[str, Any]
+
+    def table(self, name: str, *columns: str) -> pa.Table:
+        """A table whole, or some of its columns.
+
+        Raises:
+            ConfigError: it cannot be read.
+        """
+        import pyarrow as pa
+
+        def read(found: dataset.Dataset) -> pa.Table:
+            if not found.schema.names:
+                return pa.table({column: pa.nulls(0) for column in columns})
+            return found.to_table(columns=list(columns) or None)
+
+        return self._read(name, read)
+
+    def head(self, name: str, rows: int) -> pa.Table:
+        """The first rows of a table whose order tells something.
+
+        Raises:
+            ConfigError: it cannot be read.
+        """
+        return self._read(name, lambda found: found.head(rows))
+
+    def _read(self, name: str, act: Any) -> pa.Table:
+        import pyarrow as pa
+
+        place = self.directory / name
+        try:
+            return act(_dataset(place))
+        except (pa.ArrowException, OSError) as error:
+            raise ConfigError(f"cannot be read: {str(error).splitlines()[0]}", where=str(place)) from None
+
+
+def find_saved(directory: Path) -> list[Saved]:
+    """What stands in a directory, checked: whole, and with the columns that this version reads.
+
+    Raises:
+        ConfigError: there is nothing of ours, or it is not whole, or another version wrote it.
+    """
+    if not directory.is_dir():
+        what = "is no directory" if directory.exists() else "there is no such directory"
+        raise ConfigError(what, where=str(directory), right="one that a command of simzk wrote")
+    found = list(_found(directory))
+    if not found:
+        commands = ", ".join(kind.command for kind in KINDS.values())
+        raise ConfigError("nothing that simzk wrote stands here", where=str(directory), right=f"what {commands} wrote")
+    return found
+
+
+def _found(directory: Path) -> Iterator[Saved]:
+    tables_of = {name: {table for table in kind.tables if (directory / table).exists()} for name, kind in KINDS.items()}
+    whole = [name for name, kind in KINDS.items() if (directory / kind.last).exists()]
+    claimed = {table for name in whole for table in tables_of[name]}
+    for name, kind in KINDS.items():
+        if name in whole:
+            yield _whole(directory, name)
+        elif tables_of[name] - claimed:
+            what = f"{kind.command} began to write here, and did not end: {kind.last} is missing"
+            raise ConfigError(what, where=str(directory), right="a run of it that ends, into an empty directory")
+
+
+def _whole(directory: Path, name: str) -> Saved:
+    kind = KINDS[name]
+    saved = Saved(name, directory, _summary(directory / kind.last) if kind.last.endswith(".json") else {})
+    for table, columns in kind.tables.items():
+        place = directory / table
+        is_folder = "." not in table
+        if not place.exists() or (is_folder and not (place / "_SUCCESS").exists()):
+            missing = f"{table}/_SUCCESS" if place.exists() else table
+            raise ConfigError(f"{missing} is missing, which {kind.command} writes", where=str(directory))
+        schema = saved._read(table, lambda found: found.schema)
+        for column in columns:
+            # A table of no rows that is split into folders has no files, and so no columns.
+            if column not in schema.names and schema.names:
+                raise ConfigError(
+                    f"has no column {column!r}: another version of simzk wrote it",
+                    where=str(place),
+                    right=f"what {kind.command} of this version writes",
+                )
+    return saved
+
+
+def _summary(file: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"cannot be read: {error}", where=str(file)) from None
+    if not isinstance(found, dict):
+        raise ConfigError("is no summary: no object of JSON", where=str(file))
+    return found
+
+
+def _dataset(place: Path) -> dataset.Dataset:
+    import pyarrow as pa
+    from pyarrow import dataset, fs
+
+    # A folder's files in the order of their names, as Spark wrote them; their days are not read off their paths.
+    parts = sorted(str(part) for part in place.rglob("part-*.parquet")) if place.is_dir() else [str(place)]
+    if not parts:
+        return dataset.dataset(pa.table({}))  # no rows, split by day: not even a file with columns
+    return dataset.dataset(parts, format="parquet", filesystem=fs.LocalFileSystem())

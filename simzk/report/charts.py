@@ -1,0 +1,175 @@
+"""Bars and areas: numbers beside each other, and numbers over time; plotly's, to be shown in a page with its script."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from simzk.report.table import length
+from simzk.report.timeline import to_date
+from simzk.tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from simzk.report.table import Columns
+
+BAR_PX, AROUND_PX, UPRIGHT_PX = 24, 110, 340
+
+MOST_UPRIGHT = 60
+"""More rows than these are lines: bars beside each other would be too thin to tell."""
+
+
+class Bars(NamedTuple):
+    """A bar, or several beside each other, for each row of a table.
+
+    Args:
+        columns: the table.
+        name: of the plot, unique in its page.
+        label: the column that says what each row is.
+        series: columns of numbers, in order, with their colours; `X_low` and `X_high` beside `X` are its interval.
+        axis: what the numbers are, with their unit.
+        upright: whether the bars stand, which many rows fit in; else they lie, and labels can be long.
+        log: whether the axis is logarithmic; what is not above zero has no bar then.
+        stacked: whether the series of a row add up.
+    """
+
+    columns: Columns
+    name: str
+    label: str
+    series: Mapping[str, str]
+    axis: str
+    upright: bool = False
+    log: bool = False
+    stacked: bool = False
+
+    def to_html(self) -> str:
+        """As HTML; nothing where the table has no row."""
+        from plotly import graph_objects
+
+        rows = length(self.columns)
+        if not rows:
+            return ""
+        labels = [str(label) for label in self.columns[self.label]]
+        as_lines = self.upright and rows > MOST_UPRIGHT
+        draw = self._line if as_lines else self._bar
+        figure = graph_objects.Figure([draw(graph_objects, name, labels) for name in self.series])
+        numbers: dict[str, Any] = {
+            "title": self.axis,
+            "type": "log" if self.log else "linear",
+            "rangemode": "normal" if as_lines else "tozero",
+        }
+        if self.log:
+            numbers |= {"exponentformat": "power", "dtick": 1}
+        names: dict[str, Any] = {"type": "category", "automargin": True}
+        if self.upright:
+            names |= {"title": self.label, "nticks": 30}
+        else:
+            names["autorange"] = "reversed"
+        figure.update_layout(
+            height=UPRIGHT_PX
+            if self.upright
+            else AROUND_PX + BAR_PX * rows * (1 if self.stacked else len(self.series)),
+            xaxis=names if self.upright else numbers,
+            yaxis=numbers if self.upright else names,
+            barmode="stack" if self.stacked else "group",
+            bargap=0.25,
+            **_LOOKS,
+        )
+        return _html(figure, self.name)
+
+    def _bar(self, graph_objects: Any, name: str, labels: Sequence[str]) -> Any:
+        values = [value if value or not self.log else None for value in self.columns[name]]
+        lying = {} if self.upright else {"orientation": "h"}
+        x, y = (labels, values) if self.upright else (values, labels)
+        told = "%{x}: %{y:,.4~g}" if self.upright else "%{y}: %{x:,.4~g}"
+        bar = graph_objects.Bar(
+            x=x,
+            y=y,
+            name=name,
+            marker={"color": self.series[name]},
+            hovertemplate=f"{told} {name}<extra></extra>",
+            **lying,
+        )
+        if f"{name}_low" in self.columns:
+            low, high = (_floats(self.columns[f"{name}_{end}"]) for end in ("low", "high"))
+            at = _floats(self.columns[name])
+            interval = {
+                "type": "data",
+                "symmetric": False,
+                "array": [most - value for value, most in zip(at, high, strict=True)],
+                "arrayminus": [value - least for value, least in zip(at, low, strict=True)],
+            }
+            bar.update({"error_y" if self.upright else "error_x": interval})
+        return bar
+
+    def _line(self, graph_objects: Any, name: str, labels: Sequence[str]) -> Any:
+        return graph_objects.Scatter(
+            x=labels,
+            y=list(self.columns[name]),
+            name=name,
+            mode="lines",
+            line={"shape": "hvh", "width": 1.5, "color": self.series[name]},
+            hovertemplate=f"%{{x}}: %{{y:,.4~g}} {name}<extra></extra>",
+        )
+
+
+class Areas(NamedTuple):
+    """Numbers over time, one upon the other, each from one instant to the next.
+
+    Args:
+        columns: the table; `at_s` are seconds since 1970.
+        name: of the plot, unique in its page.
+        series: columns of numbers, the lowest first, with their colours.
+        axis: what the numbers are, with their unit.
+    """
+
+    columns: Columns
+    name: str
+    series: Mapping[str, str]
+    axis: str
+
+    def to_html(self) -> str:
+        """As HTML; nothing where the table has no row."""
+        from plotly import graph_objects
+
+        if not length(self.columns):
+            return ""
+        times = [to_date(at_s) for at_s in _floats(self.columns["at_s"])]
+        areas = [
+            graph_objects.Scatter(
+                x=times,
+                y=list(self.columns[name]),
+                name=name,
+                stackgroup="one",
+                line={"shape": "hv", "width": 1, "color": colour},
+                fillcolor=colour,
+                hovertemplate=f"%{{y:,.4~g}} {name}<extra></extra>",
+            )
+            for name, colour in self.series.items()
+        ]
+        figure = graph_objects.Figure(areas)
+        figure.update_layout(
+            height=UPRIGHT_PX,
+            xaxis={"title": "time, UTC", "type": "date"},
+            yaxis={"title": self.axis, "rangemode": "tozero"},
+            hovermode="x unified",
+            **_LOOKS,
+        )
+        return _html(figure, self.name)
+
+
+_LOOKS: Mapping[str, Any] = {
+    "margin": {"l": 60, "r": 10, "t": 30, "b": 50},
+    "legend": {"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "traceorder": "normal"},
+    "showlegend": True,
+    "template": "none",
+}
+
+
+def _floats(column: Sequence[object]) -> list[float]:
+    return [float(str(value)) for value in column]
+
+
+def _html(figure: Any, name: str) -> str:
+    html: str = figure.to_html(full_html=False, include_plotlyjs=False, div_id=name, config={"displaylogo": False})
+    return html

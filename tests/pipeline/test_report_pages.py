@@ -1,0 +1,74 @@
+"""Pages of what Spark really wrote: their numbers are those of the tables, and damage is told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+import pytest
+
+from simzk.cli.report_sweep import sweep_tables
+from simzk.cli.report_timelines import timelines_tables
+from simzk.partitions.layouts import brokers_in_racks, generate_layout, write_layout
+from simzk.pipeline.outcomes import parse_specs
+from simzk.pipeline.saved import find_saved
+from simzk.pipeline.sweep import plan_sweep, run_sweep
+from simzk.pipeline.timelines_run import plan_timelines, run_timelines
+from simzk.report.saved_page import OFFLINE, UNDER_REPLICATED, to_html
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+KAFKA = Path(__file__).parent / "data" / "kafka-3.6.2"
+
+pytestmark = pytest.mark.java
+
+
+def test_a_page_of_timelines_says_what_the_tables_say(spark: SparkSession, tmp_path: Path) -> None:
+    out, said = tmp_path / "out", list[str]()
+    found = run_timelines(spark, plan_timelines([str(KAFKA)], out), said.append)
+    assert any(line.endswith(" tasks") for line in said)
+    tables = timelines_tables(find_saved(out)[0])
+    totals = pq.read_table(out / "totals").to_pylist()
+    assert set(tables.states["row"]) == {f"{row['topic']}-{row['partition']}" for row in totals}
+    assert tables.states["row"][0] == tables.worst["partition"][0] == "t2-1"
+    begin, end = (float(str(tables.counts["at_s"][at])) for at in (0, -1))
+    stretch = (end - begin) / (len(tables.counts["at_s"]) - 1)
+    for state, column in ((OFFLINE, "offline_s"), (UNDER_REPLICATED, "under_replicated_s")):
+        lasted = sum(float(str(count)) for count in tables.counts[state][:-1]) * stretch
+        both = 0.0 if state == OFFLINE else sum(row["offline_s"] for row in totals)
+        # What is offline is under-replicated too, and told as the worse of the two.
+        assert lasted + both == pytest.approx(sum(row[column] for row in totals), rel=0.02)
+    assert sum(int(str(count)) for count in tables.moves["gained"]) <= found.rows["leadership"]
+    assert [str(state) for state in tables.controllers["state"]] == ["broker 1", "broker 2", "broker 3"]
+    assert len(tables.expired["session"]) == 2
+    assert "/brokers/ids/2" in str(tables.expired["took with it"])
+    assert len(to_html([tables])) < 8_000_000
+
+
+def test_timelines_of_nothing_are_a_page_that_says_so(spark: SparkSession, tmp_path: Path) -> None:
+    run_timelines(spark, plan_timelines([str(KAFKA)], tmp_path / "out", chroot="/kafka"))
+    html = to_html([timelines_tables(find_saved(tmp_path / "out")[0])])
+    assert "No partition was seen." in html
+    assert "No leadership moved." in html
+
+
+def test_a_page_of_a_sweep_says_what_the_tables_say(spark: SparkSession, tmp_path: Path) -> None:
+    layout = generate_layout(brokers_in_racks(9, 3), topics=3, partitions=90, replication_factor=2, seed=1)
+    write_layout(layout, tmp_path / "layout.parquet")
+    out = tmp_path / "out"
+    worst = run_sweep(spark, plan_sweep(tmp_path / "layout.parquet", parse_specs("brokers:2~10,racks:1,racks:4"), out))
+    tables = sweep_tables(find_saved(out)[0])
+    assert list(tables.worst[OFFLINE])[:10] == [row["newly_offline"] for row in worst]
+    assert any("rack1: brokers 0, 3, 6" in str(who) for who in tables.worst["fails"])
+    assert [str(said) for said in tables.told if "racks:4" in said]
+    assert json.loads((out / "sweep.json").read_text())["unfit"]
+    assert set(tables.estimates["fails"]) == {"brokers:2~10"}
+    assert list(tables.loads) == ["brokers:2~10", "racks:1"]
+    brokers, racks = tables.loads["racks:1"]
+    for load in (brokers, racks):
+        assert sum(int(str(count)) for count in load["before"]) == 90
+    assert all(int(str(b)) <= int(str(a)) for b, a in zip(brokers["before"], brokers["after, at most"], strict=True))
+    assert len(to_html([tables])) < 8_000_000
