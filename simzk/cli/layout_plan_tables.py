@@ -8,7 +8,7 @@ import numpy as np
 from rich.markup import escape
 from rich.table import Table
 
-from simzk.cli.layout_tables import EXTREMES, MOST_BROKERS, alarm, console
+from simzk.cli.layout_tables import EXTREMES, MOST_LISTED, alarm, console
 from simzk.partitions.arrays import NONE, sizes, unpack
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def _broker_table(told: PlanReport) -> Table:
     brokers = told.what_if.settled.brokers
     count = len(brokers.ids)
     load = _Load([str(broker) for broker in brokers.ids.tolist()], told, np.arange(count), count)
-    if count <= MOST_BROKERS:
+    if count <= MOST_LISTED:
         return _load_table("broker", "brokers", told, load, range(count))
     order = np.lexsort((np.arange(count), -load.moved[0]))
     chosen = [*order[:EXTREMES].tolist(), *np.lexsort((np.arange(count), -load.moved[1]))[:EXTREMES].tolist()]

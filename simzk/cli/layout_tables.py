@@ -1,4 +1,8 @@
-"""How `simzk layout show` lays a layout out on a screen."""
+"""How `simzk layout show` lays a layout out on a screen: facts, and loads by rack and broker as numbers and bars.
+
+More brokers, or racks, than `MOST_LISTED` are not listed one by one, unless asked for: a histogram shows how loads
+are spread, and a table the extremes.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +13,27 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from simzk.partitions.layouts import BrokerLoad, Layout, LayoutSummary, summarize
+from simzk.cli.bars import FOLLOWS, KEY, LEADS, OUT_OF_SYNC, PLAIN_KEY, Bar, histogram
+from simzk.partitions.arrays import NONE
+from simzk.partitions.layouts import BrokerLoad, Layout, LayoutSummary, exposure, summarize
+from simzk.partitions.settling import settled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-MOST_BROKERS = 40
-"""More brokers than this are not listed one by one, unless asked for."""
+    from numpy.typing import NDArray
+
+MOST_LISTED = 40
+"""More brokers, or racks, than this are not listed one by one, unless asked for."""
 
 EXTREMES = 5
-"""How many of the most and of the least loaded brokers are listed instead."""
+"""How many of the most and of the least loaded are listed instead."""
 
 PLAIN_WIDTH = 120
 """Width of what is written where there is no terminal."""
+
+NARROW_WIDTH = 90
+"""On a screen narrower than this tables have fewer columns: bars say more than half a number does."""
 
 
 def console() -> Console:
@@ -32,22 +44,40 @@ def console() -> Console:
 
 def show_layout(name: str, layout: Layout, *, all_brokers: bool) -> None:
     """Print the summary of a layout."""
-    summary = summarize(layout)
+    summary, brokers = summarize(layout), layout.brokers
     screen = console()
     screen.print(_facts(name, layout, summary))
+    narrow = screen.width < NARROW_WIDTH
+    key = PLAIN_KEY if screen.options.ascii_only else KEY
     if summary.by_rack:
-        screen.print(_rack_table(layout, summary))
-    screen.print(_broker_table(layout, summary, all_brokers=all_brokers))
+        names = list(summary.by_rack)
+        racks = np.array([-1 if rack is None else names.index(rack) for rack in brokers.racks])
+        members = np.bincount(racks[racks >= 0], minlength=len(names)).tolist()
+        loads = _one_load(list(summary.by_rack.values()))
+        chosen = _chosen(loads, all_of=all_brokers)
+        table = _table("rack", "brokers", len(names), chosen, key, narrow=narrow)
+        for at in chosen:
+            table.add_row(escape(names[at]), f"{members[at]:,}", *_load_cells(loads, at, narrow=narrow))
+        screen.print(table)
+    chosen = _chosen(summary.by_broker, all_of=all_brokers)
+    if len(chosen) < len(brokers.ids):
+        for what, loads_of in (("leads", summary.by_broker.leaders), ("holds", summary.by_broker.replicas)):
+            screen.print(_histogram(what, loads_of[brokers.live]))
+    table = _table("broker", "rack", len(brokers.ids), chosen, key, narrow=narrow)
+    for at in chosen:
+        broker = str(brokers.ids[at]) if brokers.live[at] else f"{brokers.ids[at]} [red]down[/red]"
+        table.add_row(broker, escape(brokers.racks[at] or "-"), *_load_cells(summary.by_broker, at, narrow=narrow))
+    screen.print(table)
 
 
 def _facts(name: str, layout: Layout, summary: LayoutSummary) -> Table:
-    brokers, partitions = layout.brokers, summary.partitions
+    brokers, partitions, exposed = layout.brokers, summary.partitions, exposure(settled(layout))
     down = int(np.count_nonzero(~brokers.live))
     factors = ", ".join(f"{factor} ({count:,})" for factor, count in summary.replication_factors.items())
     table = Table(title=escape(name), title_justify="left", show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold")
     table.add_column()
-    table.add_row("brokers", f"{len(brokers.ids):,}" + (f", {down:,} of them down" if down else ""))
+    table.add_row("brokers", f"{len(brokers.ids):,}" + (f", [red]{down:,} of them down[/red]" if down else ""))
     table.add_row("racks", f"{len(brokers.rack_names):,}" if brokers.rack_names else "none known")
     table.add_row("topics", f"{summary.topics:,}")
     table.add_row("partitions", f"{partitions:,}")
@@ -56,6 +86,9 @@ def _facts(name: str, layout: Layout, summary: LayoutSummary) -> Table:
     table.add_row("offline", alarm(summary.offline, partitions))
     table.add_row("under-replicated", alarm(summary.under_replicated, partitions))
     table.add_row("under min ISR", alarm(summary.under_min_isr, partitions))
+    worst = f", {exposed.worst_offline:,} of them at broker {exposed.worst_broker}"
+    at_risk = _share(exposed.last_in_sync, partitions) if exposed.last_in_sync else "0"
+    table.add_row("one in sync", at_risk + (worst if exposed.worst_broker != NONE else ""))
     if brokers.all_have_racks:
         table.add_row("rack violations", alarm(summary.rack_violations, partitions))
     table.add_row("replica skew", f"{summary.replica_skew:.2f} (most / mean of a broker)")
@@ -63,43 +96,58 @@ def _facts(name: str, layout: Layout, summary: LayoutSummary) -> Table:
     return table
 
 
-def _rack_table(layout: Layout, summary: LayoutSummary) -> Table:
-    table = Table("rack", title="racks", title_justify="left")
-    for heading in ("brokers", "replicas", "leaders", "preferred leaders", "out of sync"):
-        table.add_column(heading, justify="right")
-    for rack, load in summary.by_rack.items():
-        table.add_row(escape(rack), f"{layout.brokers.racks.count(rack):,}", *_load_cells(load, 0))
+def _table(what: str, beside: str, count: int, chosen: Sequence[int], key: str, *, narrow: bool) -> Table:
+    """A table of loads without rows."""
+    few = len(chosen) == count
+    title = f"{what}s" if few else f"the {EXTREMES} {what}s that lead most and the {EXTREMES} that lead least"
+    caption = key if few else f"{key}; --all-brokers lists every one"
+    table = Table(title=title, title_justify="left", caption=caption, caption_justify="left")
+    table.add_column(what, justify="right" if what == "broker" else "left", overflow="fold")
+    table.add_column(beside, justify="left" if beside == "rack" else "right", overflow="fold")
+    for heading in ("partitions", "leads") if narrow else ("partitions", "leads", "preferred", "out of sync"):
+        table.add_column(heading, justify="right", overflow="fold")
+    table.add_column("")
     return table
 
 
-def _broker_table(layout: Layout, summary: LayoutSummary, *, all_brokers: bool) -> Table:
-    brokers, load = layout.brokers, summary.by_broker
-    few = all_brokers or len(brokers.ids) <= MOST_BROKERS
-    title = "brokers" if few else f"the {EXTREMES} brokers that lead most and the {EXTREMES} that lead least"
-    table = Table(title=title, title_justify="left", caption=None if few else "--all-brokers lists every one")
-    table.add_column("broker", justify="right")
-    table.add_column("rack")
-    for heading in ("replicas", "leaders", "preferred leaders", "out of sync"):
-        table.add_column(heading, justify="right")
-    table.add_column("state")
-    for position in range(len(brokers.ids)) if few else _extremes(load):
-        table.add_row(
-            str(brokers.ids[position]),
-            escape(brokers.racks[position] or "-"),
-            *_load_cells(load, position),
-            "live" if brokers.live[position] else "[red]down[/red]",
-        )
-    return table
-
-
-def _extremes(load: BrokerLoad) -> Iterable[int]:
-    order = np.lexsort((np.arange(len(load.leaders)), -load.leaders))
+def _chosen(load: BrokerLoad, *, all_of: bool) -> Sequence[int]:
+    """The places of those that are listed: all of few, else the extremes."""
+    count = len(load.leaders)
+    if all_of or count <= MOST_LISTED:
+        return range(count)
+    order = np.lexsort((np.arange(count), -load.leaders))
     return [*order[:EXTREMES].tolist(), *order[-EXTREMES:].tolist()]
 
 
-def _load_cells(load: BrokerLoad, index: int) -> tuple[str, str, str, str]:
-    preferred = _share(int(load.preferred_led[index]), int(load.preferred[index]))
-    return f"{load.replicas[index]:,}", f"{load.leaders[index]:,}", preferred, f"{load.out_of_sync[index]:,}"
+def _one_load(loads: Iterable[BrokerLoad]) -> BrokerLoad:
+    """The loads of several racks as one of columns over them."""
+    rows = [(load.replicas, load.leaders, load.preferred, load.preferred_led, load.out_of_sync) for load in loads]
+    return BrokerLoad(*(np.concatenate(column) for column in zip(*rows, strict=True)))
+
+
+def _load_cells(load: BrokerLoad, at: int, *, narrow: bool) -> tuple[str | Bar, ...]:
+    """What one holds: partitions, leads, of how many it is the preferred leader and leads them, out of sync, a bar."""
+    held, leads, out = int(load.replicas[at]), int(load.leaders[at]), int(load.out_of_sync[at])
+    # A tree that was edited by hand may have somebody lead what it does not hold.
+    led = min(leads, max(held - out, 0))
+    bar = Bar((led, held - out - led, out), (LEADS, FOLLOWS, OUT_OF_SYNC), int(load.replicas.max()))
+    if narrow:
+        return f"{held:,}", f"{leads:,}", bar
+    preferred = _share(int(load.preferred_led[at]), int(load.preferred[at]))
+    return f"{held:,}", f"{leads:,}", preferred, f"{out:,}", bar
+
+
+def _histogram(what: str, loads: NDArray[np.int64]) -> Table:
+    bins = histogram(loads.tolist())
+    most = max((count for _, _, count in bins), default=0)
+    table = Table(title=f"how many partitions a live broker {what}", title_justify="left")
+    table.add_column("partitions", justify="right")
+    table.add_column("brokers", justify="right")
+    table.add_column("")
+    for first, last, count in bins:
+        partitions = f"{first:,}" if first == last else f"{first:,} to {last:,}"
+        table.add_row(partitions, f"{count:,}", Bar([count], [LEADS], most))
+    return table
 
 
 def _share(part: int, whole: int) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -136,21 +138,84 @@ def test_show_tells_what_an_operator_looks_for(simzk: Simzk, tmp_path: Path) -> 
         "preferred leaders 3 of 6 (50.0%)",
         "offline 0",
         "under-replicated 5 of 6 (83.3%)",
-        "│ rack1 │ 1 │ 5 │ 3 │ 1 of 2 (50.0%) │ 0 │",
-        "│ 2 │ rack2 │ 6 │ 3 │ 2 of 2 (100.0%) │ 0 │ live │",
-        "│ 3 │ - │ 5 │ 0 │ 0 of 2 (0.0%) │ 5 │ down │",
-    } <= facts
+        "one in sync 1 of 6 (16.7%), 1 of them at broker 2",
+        f"│ rack1 │ 1 │ 5 │ 3 │ 1 of 2 (50.0%) │ 0 │ {'█' * 20 + '▒' * 13} │",
+        f"│ 2 │ rack2 │ 6 │ 3 │ 2 of 2 (100.0%) │ 0 │ {'█' * 20 + '▒' * 20} │",
+        f"│ 3 down │ - │ 5 │ 0 │ 0 of 2 (0.0%) │ 5 │ {'░' * 33} │",
+        "█ leads ▒ follows ░ out of sync",
+    } <= facts, text
 
 
-def test_show_lists_the_extremes_of_many_brokers_or_all_of_them(simzk: Simzk, tmp_path: Path) -> None:
+def test_many_brokers_are_a_histogram_and_the_extremes_or_all_of_them(simzk: Simzk, tmp_path: Path) -> None:
     out = tmp_path / "many.json"
     simzk("layout", "make", "--brokers", 50, "--racks", 0, "--partitions", 120, "--out", out)
     few, every = simzk("layout", "show", out).out, simzk("layout", "show", out, "--all-brokers").out
-    assert few.count("live") == 10
-    assert every.count("live") == 50
+    assert "the 5 brokers that lead most and the 5 that lead least" in few
     assert "--all-brokers lists every one" in few
     assert "racks               none known" in few
     assert "rack violations" not in few
+    loads = [line.split("│")[1:3] for line in few.partition("live broker leads")[2].splitlines() if "│" in line]
+    assert sum(int(count) for _, count in loads[:-10]) == 2 * 50, "two histograms, each of all brokers"
+    assert [line.split()[1] for line in every.splitlines() if line.startswith("│")] == [str(at) for at in range(50)]
+    assert "how many partitions a live broker" not in every
+
+
+@pytest.mark.parametrize("width", [120, 89, 60, 40])
+def test_a_narrow_terminal_has_bars_too(
+    simzk: Simzk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", str(width))
+    simzk("layout", "import", "--dump", RECORDED, "--out", tmp_path / "real.json")
+    text = re.sub(r"\x1b\[[0-9;]*m", "", simzk("layout", "show", tmp_path / "real.json").out)
+    assert max(map(len, text.splitlines())) <= width
+    row = [line for line in text.splitlines() if re.match(r"│ +2 │", line)][-1]
+    assert ("2 of 2" in row) == (width == 120)
+    leads, follows = row.count("█"), row.count("▒")
+    assert abs(leads - follows) <= 1, "it leads half of what it holds"
+    assert leads + follows == min(row.rindex("│") - row.index("█") - 1, 40)
+    assert leads >= 1
+
+
+def test_a_screen_without_blocks_has_letters(tmp_path: Path) -> None:
+    words = ["layout", "import", "--dump", str(RECORDED), "--out", str(tmp_path / "real.json")]
+    subprocess.run([sys.executable, "-m", "simzk", *words], check=True, capture_output=True)
+    said = subprocess.run(
+        [sys.executable, "-m", "simzk", "layout", "show", str(tmp_path / "real.json")],
+        check=True,
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    ).stdout.decode("ascii")
+    assert "# leads = follows . out of sync" in said
+    assert f"| {'#' * 20}{'=' * 20} |" in said
+
+
+@pytest.mark.parametrize(
+    ("brokers", "told"),
+    [
+        ([], ["brokers             0", "partitions          0", "preferred leaders   none"]),
+        (
+            [{"broker": 7, "rack": None, "live": True}],
+            ["brokers             1", "│      7 │ -    │          0 │     0 │"],
+        ),
+        ([{"broker": 7, "rack": "a", "live": False}], ["1 of them down", "│ a    │       1 │          0 │     0 │"]),
+    ],
+)
+def test_a_layout_without_partitions(
+    simzk: Simzk, tmp_path: Path, brokers: list[dict[str, object]], told: list[str]
+) -> None:
+    path = tmp_path / "empty.json"
+    path.write_text(json.dumps({"brokers": brokers, "partitions": []}))
+    status, text, err = simzk("layout", "show", path)
+    assert (status, err) == (0, "")
+    assert all(words in text for words in told), text
+
+
+def test_as_many_racks_as_brokers(simzk: Simzk, tmp_path: Path) -> None:
+    simzk("layout", "make", "--brokers", 300, "--racks", 300, "--partitions", 900, "--out", tmp_path / "l.json")
+    text = simzk("layout", "show", tmp_path / "l.json").out
+    assert len(text.splitlines()) < 90
+    assert "the 5 racks that lead most and the 5 that lead least" in text
 
 
 def test_show_keeps_a_name_that_looks_like_markup(simzk: Simzk, tmp_path: Path) -> None:
