@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Layouts: where every partition of a cluster lives, as Parquet or JSON.")
 
+FIRST_RACK_AWARE = (0, 10, 0)
+"""The release from which replicas are spread over racks (KIP-36)."""
+
 Out = Annotated[Path, typer.Option("--out", "-o", help="File to write, .parquet or .json; replaced if it exists.")]
 
 
@@ -25,24 +28,46 @@ def make(
     racks: Annotated[int, typer.Option(help="How many racks they stand in; 0 for none.")] = 3,
     topics: Annotated[int, typer.Option(help="How many topics share the partitions.")] = 1,
     partitions: Annotated[int, typer.Option(help="How many partitions, of all topics together.")] = 12,
-    rf: Annotated[int, typer.Option("--rf", help="Replication factor.")] = 3,
-    min_insync_replicas: Annotated[int, typer.Option(help="min.insync.replicas of every topic.")] = 1,
+    rf: Annotated[
+        str, typer.Option("--rf", help="Replication factor; of several, as 3,3,2, topics have one after the other.")
+    ] = "3",
+    topic_skew: Annotated[
+        float, typer.Option(help="0: topics of one size; 1: the second half as large as the first, and so on (Zipf).")
+    ] = 0.0,
+    isr_gaps: Annotated[float, typer.Option(help="Share of partitions of which a follower is out of sync.")] = 0.0,
+    min_insync_replicas: Annotated[
+        int, typer.Option(help="min.insync.replicas of every topic, at most its replication factor.")
+    ] = 1,
+    kafka_version: Annotated[
+        str, typer.Option(help="As which Kafka places replicas: before 0.10.0 racks do not matter.", metavar="V")
+    ] = "3.9",
     seed: Annotated[int, typer.Option(help="Seed of the placement; the same seed gives the same bytes.")] = 0,
     out: Out = Path("layout.parquet"),
 ) -> None:
-    """Draw a healthy cluster as Kafka's own rack-aware rule would place it."""
+    """Draw a cluster as Kafka's own rule would place it: healthy, but for the ISR gaps that are asked for."""
+    from simzk.kafka.versions import kafka_version as line_of
     from simzk.partitions.layouts import brokers_in_racks, generate_layout, write_layout
 
     layout = generate_layout(
         brokers_in_racks(brokers, racks),
         topics=topics,
         partitions=partitions,
-        replication_factor=rf,
+        replication_factor=_factors(rf),
         seed=seed,
         min_insync_replicas=min_insync_replicas,
+        topic_skew=topic_skew,
+        isr_gaps=isr_gaps,
+        rack_aware=line_of(kafka_version).number >= FIRST_RACK_AWARE,
     )
     write_layout(layout, out)
     typer.echo(f"wrote {out}: {_size(len(layout), len(layout.brokers.ids))}")
+
+
+def _factors(text: str) -> list[int]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and part.isascii() for part in parts):
+        raise ConfigError(f"{text!r} is no replication factor", where="--rf", right="a number, or several as 3,3,2")
+    return [int(part) for part in parts]
 
 
 @app.command("import")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simzk.partitions.layouts import brokers_in_racks, generate_layout, read_layout
+from simzk.partitions.layouts import brokers_in_racks, generate_layout, read_layout, summarize
 from tests.partitions.layout_strategies import rows_of
 
 if TYPE_CHECKING:
@@ -50,6 +50,30 @@ def test_make_draws_what_it_is_asked_for(simzk: Simzk, tmp_path: Path, form: str
     assert rows_of(read_layout(out)) == rows_of(drawn)
 
 
+def test_make_takes_what_a_cluster_can_be(simzk: Simzk, tmp_path: Path) -> None:
+    """Uneven topics of several replication factors, gaps in ISRs, and a release that knows no racks."""
+    out = tmp_path / "made.parquet"
+    more = ["--rf", "3,2", "--topic-skew", "1", "--isr-gaps", "0.3", "--kafka-version", "0.9"]
+    assert simzk(*MAKE, *more, "--out", out).status == 0
+    drawn = generate_layout(
+        brokers_in_racks(6, 3),
+        topics=2,
+        partitions=40,
+        replication_factor=[3, 2],
+        seed=7,
+        min_insync_replicas=2,
+        topic_skew=1.0,
+        isr_gaps=0.3,
+        rack_aware=False,
+    )
+    assert rows_of(read_layout(out)) == rows_of(drawn)
+    facts = {" ".join(line.split()) for line in simzk("layout", "show", out).out.splitlines()}
+    short = summarize(drawn).under_replicated
+    assert 0 < short < 40
+    assert {"replication factor 2 (14), 3 (26)", f"under-replicated {short} of 40 ({short / 40:.1%})"} <= facts, facts
+    assert any(re.fullmatch(r"rack violations [1-9].*", fact) for fact in facts)
+
+
 def test_the_same_seed_gives_the_same_bytes_in_any_process(tmp_path: Path) -> None:
     for name, hash_seed in (("one", "1"), ("two", "2")):
         subprocess.run(
@@ -72,6 +96,10 @@ def test_the_same_seed_gives_the_same_bytes_in_any_process(tmp_path: Path) -> No
     ("more", "told"),
     [
         (["--rf", "9"], "replication factor 9 is larger than the 6 available brokers"),
+        (["--rf", "3,x"], "--rf: '3,x' is no replication factor; expected a number, or several as 3,3,2"),
+        (["--topic-skew", "11"], "a skew of topics of 11 cannot be; expected 0 (even) to 10"),
+        (["--isr-gaps", "2"], "ISR gaps in 2 of the partitions cannot be"),
+        (["--kafka-version", "5"], "Kafka '5' is not simulated"),
         (["--partitions", "0"], "0 partitions cannot be"),
         (["--racks", "7"], "7 racks for 6 brokers cannot be"),
         (["--out", "made.csv"], "made.csv: a layout file cannot end in '.csv'; expected .parquet or .json"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -61,12 +63,17 @@ def test_one_broker_without_a_rack_makes_the_placement_rack_unaware() -> None:
         ({"topics": 0}, "cannot make 0 topics"),
         ({"topics": 21}, "20 partitions cannot make 21 topics"),
         ({"replication_factor": 7}, "replication factor 7 is larger than the 6 available brokers"),
-        ({"replication_factor": 0}, "min.insync.replicas 1 cannot be"),
+        ({"replication_factor": 0}, "replication factors [0] cannot be; expected 1 or more"),
+        ({"replication_factor": [3, 0]}, "replication factors [3, 0] cannot be"),
+        ({"replication_factor": []}, "replication factors [] cannot be"),
+        ({"topic_skew": -1.0}, "a skew of topics of -1 cannot be; expected 0 (even) to 10"),
+        ({"topic_skew": float("nan")}, "a skew of topics of nan cannot be"),
+        ({"isr_gaps": 1.5}, "ISR gaps in 1.5 of the partitions cannot be; expected a share, 0 to 1"),
         ({"min_insync_replicas": 4}, "min.insync.replicas 4 cannot be; expected 1 up to the replication factor"),
     ],
 )
-def test_what_cannot_be_drawn_is_said(wrong: dict[str, int], told: str) -> None:
-    wanted = {"topics": 2, "partitions": 20, "replication_factor": 3, "seed": 0} | wrong
+def test_what_cannot_be_drawn_is_said(wrong: dict[str, Any], told: str) -> None:
+    wanted: dict[str, Any] = {"topics": 2, "partitions": 20, "replication_factor": 3, "seed": 0} | wrong
     with pytest.raises(LayoutError) as caught:
         generate_layout(brokers_in_racks(6, 3), **wanted)
     assert told in str(caught.value)
@@ -76,3 +83,80 @@ def test_what_cannot_be_drawn_is_said(wrong: dict[str, int], told: str) -> None:
 def test_numbers_of_brokers_and_racks_that_cannot_be(brokers: int, racks: int) -> None:
     with pytest.raises(LayoutError, match="cannot be"):
         brokers_in_racks(brokers, racks)
+
+
+@given(
+    factors=st.lists(st.integers(1, 5), min_size=1, max_size=4),
+    topics=st.integers(1, 12),
+    more=st.integers(0, 200),
+    skew=st.floats(0, 10),
+    gaps=st.floats(0, 1),
+    least=st.integers(1, 3),
+    seed=st.integers(0, 99),
+)
+def test_mixed_and_uneven_topics_with_gaps(
+    factors: list[int], topics: int, more: int, skew: float, gaps: float, least: int, seed: int
+) -> None:
+    least = min(least, max(factors))
+    layout = generate_layout(
+        brokers_in_racks(6, 3),
+        topics=topics,
+        partitions=topics + more,
+        replication_factor=factors,
+        seed=seed,
+        min_insync_replicas=least,
+        topic_skew=skew,
+        isr_gaps=gaps,
+    )
+    layout.check()
+    sizes = np.bincount(layout.topic, minlength=topics)
+    assert len(layout) == topics + more
+    assert (sizes >= 1).all()
+    assert (np.diff(sizes) <= 0).all(), "an earlier topic is no smaller"
+    held, in_sync = (layout.replicas >= 0).sum(axis=1), (layout.isr >= 0).sum(axis=1)
+    assert held.tolist() == [factors[topic % len(factors)] for topic in layout.topic]
+    assert layout.min_insync_replicas.tolist() == np.minimum(held, least).tolist()
+    assert (layout.leader == layout.replicas[:, 0]).all()
+    assert set((held - in_sync).tolist()) <= {0, 1}
+    assert (in_sync[held == 1] == 1).all()
+    if gaps in (0, 1):
+        assert (held - in_sync).tolist() == ((held > 1) * gaps).tolist()
+    assert summarize(layout).rack_violations == 0
+
+
+def test_sizes_follow_the_law_that_is_asked_for() -> None:
+    layout = generate_layout(
+        brokers_in_racks(3, 0), topics=4, partitions=1004, replication_factor=1, seed=0, topic_skew=1.0
+    )
+    assert np.bincount(layout.topic).tolist() == [481, 241, 161, 121], "480, 240, 160, 120, and one each"
+
+
+def test_gaps_are_as_many_as_asked_for_and_elsewhere_for_another_seed() -> None:
+    short = []
+    for seed in (1, 2):
+        layout = generate_layout(
+            brokers_in_racks(6, 3), topics=10, partitions=20_000, replication_factor=3, seed=seed, isr_gaps=0.1
+        )
+        gaps = (layout.isr >= 0).sum(axis=1) == 2
+        assert 1_850 < np.count_nonzero(gaps) < 2_150
+        second = np.count_nonzero(layout.isr[gaps, 1] == layout.replicas[gaps, 2])
+        assert 850 < second < 1_150, "either follower"
+        short.append(gaps)
+    assert (short[0] != short[1]).any()
+
+
+def test_mixed_factors_are_placed_from_one_stream_factor_by_factor() -> None:
+    layout = generate_layout(brokers_in_racks(6, 0), topics=4, partitions=20, replication_factor=[3, 2], seed=9)
+    random = JavaRandom(9)
+    threes = [assign_topic(range(6), None, 5, 3, random=random) for _ in range(2)]
+    twos = [assign_topic(range(6), None, 5, 2, random=random) for _ in range(2)]
+    by_topic = [threes[0], twos[0], threes[1], twos[1]]
+    assert [row[row >= 0].tolist() for row in layout.replicas] == [row.tolist() for rows in by_topic for row in rows]
+
+
+def test_before_kip_36_racks_do_not_matter() -> None:
+    blind = generate_layout(
+        brokers_in_racks(6, 3), topics=1, partitions=9, replication_factor=3, seed=0, rack_aware=False
+    )
+    assert blind.replicas.tolist() == assign_topic(range(6), None, 9, 3, random=JavaRandom(0)).tolist()
+    assert blind.brokers.rack_names == ("rack1", "rack2", "rack3")

@@ -1,7 +1,8 @@
-"""Layouts drawn from a seed: a healthy cluster as Kafka's own replica assignment would have placed it.
+"""Layouts drawn from a seed: a cluster as Kafka's own replica assignment would have placed it.
 
-Topics are placed one after the other by `assign_topics` (docs/reference/kafka.md §3), each with a start and a shift of
-its own from one stream of `java.util.Random`. Every replica is in sync and the preferred replica leads.
+Topics are placed by `assign_topics` (docs/reference/kafka.md §3), each with a start and a shift of its own from one
+stream of `java.util.Random`; those of one replication factor after another. The preferred replica leads everywhere, and
+every replica is in sync but for the gaps that are asked for.
 """
 
 from __future__ import annotations
@@ -11,15 +12,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simzk.errors import LayoutError
+from simzk.partitions.arrays import NONE, keep
+from simzk.partitions.arrays import sizes as sizes_of
 from simzk.partitions.assignment import assign_topics
 from simzk.partitions.java_random import JavaRandom
 from simzk.partitions.layouts.layout import Brokers, Layout
+from simzk.partitions.risk.draws import Draws
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
 
 MOST_PARTITIONS = 100_000_000
 """The most partitions that a layout is drawn with: the columns of more do not fit a large machine's memory."""
+
+MOST_SKEW = 10.0
+"""The most uneven topics: the second has a thousandth of the first, and the rest next to nothing."""
 
 
 def brokers_in_racks(brokers: int, racks: int) -> Brokers:
@@ -43,19 +52,26 @@ def generate_layout(
     *,
     topics: int,
     partitions: int,
-    replication_factor: int,
+    replication_factor: int | Sequence[int],
     seed: int,
     min_insync_replicas: int = 1,
+    topic_skew: float = 0.0,
+    isr_gaps: float = 0.0,
+    rack_aware: bool = True,
 ) -> Layout:
     """Draw a layout; the same arguments give the same layout.
 
     Args:
-        brokers: where the replicas go; the rack-aware rule holds where every broker has a rack.
-        topics: how many topics, `topic-0` and so on, share the partitions as evenly as can be.
+        brokers: where the replicas go.
+        topics: how many topics, `topic-0` and so on, share the partitions.
         partitions: of all topics together.
-        replication_factor: replicas of each partition.
-        seed: of `java.util.Random`.
-        min_insync_replicas: of every topic.
+        replication_factor: replicas of each partition; of several the topics have one after the other in turn.
+        seed: of `java.util.Random`, and of where gaps are.
+        min_insync_replicas: of every topic, at most its replication factor.
+        topic_skew: how uneven topics are: topic i has a share in proportion to 1 / (i + 1) ** topic_skew, but one
+            partition at least; of 0 as even as can be.
+        isr_gaps: the share of partitions of which one follower is out of sync; those of one replica have none.
+        rack_aware: whether the rack-aware rule holds where every broker has a rack (KIP-36, Kafka 0.10.0).
 
     Raises:
         LayoutError: a number is out of range, or there are too few brokers for the replication factor.
@@ -63,32 +79,88 @@ def generate_layout(
     >>> layout = generate_layout(brokers_in_racks(3, 3), topics=2, partitions=5, replication_factor=3, seed=1)
     >>> layout.topics, layout.partition.tolist()
     (('topic-0', 'topic-1'), [0, 1, 2, 0, 1])
+    >>> mixed = generate_layout(
+    ...     brokers_in_racks(3, 3), topics=3, partitions=11, replication_factor=[3, 1], seed=1, topic_skew=1.0)
+    >>> np.bincount(mixed.topic).tolist()
+    [6, 3, 2]
     """
+    factors = [replication_factor] if isinstance(replication_factor, int) else list(replication_factor)
+    _check_numbers(topics, partitions, factors, min_insync_replicas, topic_skew, isr_gaps)
+    sizes = _topic_sizes(topics, partitions, topic_skew)
+    topic = np.repeat(np.arange(topics, dtype=np.int32), sizes)
+    factor = np.resize(np.array(factors, np.int32), topics)
+    replicas = _placed(brokers, sizes, factor, JavaRandom(seed), rack_aware=rack_aware)
+    return Layout(
+        brokers=brokers,
+        topics=tuple(f"topic-{number}" for number in range(topics)),
+        topic=topic,
+        partition=(np.arange(partitions) - np.repeat(np.cumsum(sizes) - sizes, sizes)).astype(np.int32),
+        replicas=replicas,
+        isr=_with_gaps(replicas, isr_gaps, seed),
+        leader=replicas[:, 0].copy(),
+        leader_epoch=np.zeros(partitions, np.int32),
+        min_insync_replicas=np.minimum(factor, min_insync_replicas).astype(np.int32)[topic],
+    )
+
+
+def _check_numbers(
+    topics: int, partitions: int, factors: list[int], min_insync_replicas: int, topic_skew: float, isr_gaps: float
+) -> None:
     if not 1 <= partitions <= MOST_PARTITIONS:
         raise LayoutError(f"{partitions} partitions cannot be", right=f"1 to {MOST_PARTITIONS:,}")
     if not 1 <= topics <= partitions:
         raise LayoutError(f"{partitions} partitions cannot make {topics} topics", right="1 to one topic a partition")
-    if not 1 <= min_insync_replicas <= replication_factor:
+    if not factors or min(factors) < 1:
+        raise LayoutError(f"replication factors {factors} cannot be", right="1 or more")
+    if not 1 <= min_insync_replicas <= max(factors):
         raise LayoutError(
             f"min.insync.replicas {min_insync_replicas} cannot be", right="1 up to the replication factor"
         )
-    sizes = np.full(topics, partitions // topics)
-    sizes[: partitions % topics] += 1
-    replicas = assign_topics(
-        brokers.ids.tolist(), _racks_that_count(brokers), sizes.tolist(), replication_factor, random=JavaRandom(seed)
-    )
-    first_row = np.cumsum(sizes) - sizes
-    return Layout(
-        brokers=brokers,
-        topics=tuple(f"topic-{number}" for number in range(topics)),
-        topic=np.repeat(np.arange(topics, dtype=np.int32), sizes),
-        partition=(np.arange(partitions) - np.repeat(first_row, sizes)).astype(np.int32),
-        replicas=replicas,
-        isr=replicas,
-        leader=replicas[:, 0].copy(),
-        leader_epoch=np.zeros(partitions, np.int32),
-        min_insync_replicas=np.full(partitions, min_insync_replicas, np.int32),
-    )
+    if not 0 <= topic_skew <= MOST_SKEW:
+        raise LayoutError(f"a skew of topics of {topic_skew:g} cannot be", right=f"0 (even) to {MOST_SKEW:g}")
+    if not 0 <= isr_gaps <= 1:
+        raise LayoutError(f"ISR gaps in {isr_gaps:g} of the partitions cannot be", right="a share, 0 to 1")
+
+
+def _topic_sizes(topics: int, partitions: int, skew: float) -> NDArray[np.int64]:
+    """One partition each, and of the others what each is entitled to; the largest remainders get one more."""
+    # Rounded, so that no two libraries of mathematics give other weights.
+    weights = np.round(2**40 / np.arange(1, topics + 1) ** skew)
+    entitled = (partitions - topics) * (weights / weights.sum())
+    extra = np.floor(entitled).astype(np.int64)
+    left = partitions - topics - int(extra.sum())
+    remainders = np.round(entitled - extra, 6)
+    extra[np.argsort(-remainders, kind="stable")[:left]] += 1
+    assert extra.sum() + topics == partitions
+    sizes: NDArray[np.int64] = 1 + extra
+    return sizes
+
+
+def _placed(
+    brokers: Brokers, sizes: NDArray[np.int64], factor: NDArray[np.int32], random: JavaRandom, *, rack_aware: bool
+) -> NDArray[np.int32]:
+    racks = _racks_that_count(brokers) if rack_aware else None
+    ids = brokers.ids.tolist()
+    if factor.min() == factor.max():
+        return assign_topics(ids, racks, sizes.tolist(), int(factor[0]), random=random)
+    of_row = np.repeat(factor, sizes)
+    replicas = np.full((len(of_row), int(factor.max())), NONE, np.int32)
+    for one in dict.fromkeys(factor.tolist()):
+        counts = sizes[factor == one].tolist()
+        replicas[of_row == one, :one] = assign_topics(ids, racks, counts, one, random=random)
+    return replicas
+
+
+def _with_gaps(replicas: NDArray[np.int32], share: float, seed: int) -> NDArray[np.int32]:
+    """ISRs: the replicas, of a share of the partitions without one of the followers."""
+    if not share:
+        return replicas
+    draws = Draws(b"isr gaps %d" % seed)
+    followers = sizes_of(replicas) - 1
+    gone = 1 + (draws.uniforms(len(replicas)) * followers).astype(np.int32)
+    short = (draws.uniforms(len(replicas)) < share) & (followers > 0)
+    staying = (replicas != NONE) & ~(short[:, None] & (np.arange(replicas.shape[1]) == gone[:, None]))
+    return keep(replicas, staying)
 
 
 def _racks_that_count(brokers: Brokers) -> Mapping[int, str] | None:
