@@ -126,13 +126,30 @@ def complete_reassignments(
     target = target_of(before)
     allowed = unclean_allowed if isinstance(unclean_allowed, bool) else unclean_allowed[rows]
     course = Course(before.replicas, states, allowed, rules)
-    leads_on = contained(states.leader[:, None], target)[:, 0] & among(states.leader, live)
-    course.rewrite(leads_on)
-    others = np.flatnonzero(~leads_on)
-    course.elect(others, elect_for_reassignment(taken(target, others), taken(states.isr, others), live, rules=rules))
+    move_leaders(course, target, live, np.ones(len(rows), dtype=np.bool_), rules)
     for leaving in before.removing.T:
         course.remove(leaving)
     return Move(rows, before, completed(before), Change.between(rows, states, course.outcome(controller_epoch)))
+
+
+def move_leaders(
+    course: Course, target: IntArray, live: BoolArray, chosen: BoolArray, rules: ElectionRules, *, again: bool = True
+) -> None:
+    """A leader of the target for some partitions: the old one in a new epoch, or another one by election.
+
+    Args:
+        course: of k partitions.
+        target: int32[k, v], the replicas wanted.
+        live: mask of live brokers.
+        chosen: bool[k], which of them.
+        rules: the row of the Kafka version.
+        again: whether a leader that stays gets a new epoch (0.8.1 and later).
+    """
+    leads_on = contained(course.leader[:, None], target)[:, 0] & among(course.leader, live)
+    if again:
+        course.rewrite(chosen & leads_on)
+    others = np.flatnonzero(chosen & ~leads_on)
+    course.elect(others, elect_for_reassignment(taken(target, others), taken(course.isr, others), live, rules=rules))
 
 
 def _differ(one: Assignment, other: Assignment) -> BoolArray:

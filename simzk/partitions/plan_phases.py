@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simzk.partitions.arrays import NONE, BoolArray, IntArray, among, any_of, contained, widen
-from simzk.partitions.elections import elect_for_reassignment
-from simzk.partitions.isr import expand_isr, remove_from_isr
+from simzk.partitions.course import Course
+from simzk.partitions.isr import expand_isr
+from simzk.partitions.moves import move_leaders
 from simzk.partitions.reassignment import (
     Assignment,
     completed,
@@ -35,13 +36,11 @@ from simzk.partitions.reassignment import (
     widened_for_legacy,
 )
 from simzk.partitions.rules import LATEST, ElectionRules
-from simzk.partitions.states import States, written
 from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from simzk.partitions.scala_order import Scala
+    from simzk.partitions.states import States
 
 PHASES = ("before", "widened", "joined", "led", "removed", "finished")
 """The phases in their order."""
@@ -130,11 +129,18 @@ def reassignment_phases(
         whole |= ~is_reassigning(moving)
     waiting = begun & ~whole
     widened = _widened(present, moving, target, waiting, steps, scala)
-    told = _raised(states, waiting, controller_epoch) if steps != Steps.BARE else states
+    course = Course(replicas, states, False, rules)
+    if steps != Steps.BARE:
+        course.rewrite(waiting)
+    told = course.outcome(controller_epoch)
     joined = _joined(told, target, live, waiting, scala)
     done = begun & (whole | in_sync(target, joined.isr))
-    led = _led(joined, target, live, done, controller_epoch, steps, rules)
-    removed = _removed(led, moving.removing, done, controller_epoch, rules)
+    course = Course(replicas, joined, False, rules)
+    move_leaders(course, target, live, done, rules, again=steps != Steps.BARE)
+    led = course.outcome(controller_epoch)
+    for leaving in moving.removing.T:
+        course.remove(np.where(done, leaving, np.int32(NONE)))
+    removed = course.outcome(controller_epoch)
     phases = (
         Phase("before", present, states),
         Phase("widened", widened, told),
@@ -175,19 +181,6 @@ def _put(before: Assignment, chosen: BoolArray, after: Assignment) -> Assignment
     return Assignment(*columns)
 
 
-def _raised(states: States, chosen: BoolArray, controller_epoch: int) -> States:
-    """One leader epoch more, the same leader and ISR."""
-    rows = np.flatnonzero(chosen)
-    before = states.at(rows)
-    return _with(states, rows, written(before, before.leader, before.isr, controller_epoch))
-
-
-def _with(states: States, rows: NDArray[np.intp], new: States) -> States:
-    after = states.map(np.copy)
-    after.put(rows, new)
-    return after
-
-
 def _joined(states: States, target: IntArray, live: BoolArray, waiting: BoolArray, scala: Scala) -> States:
     """Who lives of the target joins the ISR, one after the other; each time the leader writes."""
     able = waiting & among(states.leader, live)
@@ -198,40 +191,4 @@ def _joined(states: States, target: IntArray, live: BoolArray, waiting: BoolArra
         before = after.at(rows)
         isr = expand_isr(before.isr, target[rows, place], scala)[:, : states.isr.shape[1]]
         after.put(rows, before._replace(isr=isr, version=before.version + np.int32(1)))
-    return after
-
-
-def _led(
-    states: States,
-    target: IntArray,
-    live: BoolArray,
-    done: BoolArray,
-    controller_epoch: int,
-    steps: Steps,
-    rules: ElectionRules,
-) -> States:
-    """A leader of the target: the same one in a new epoch, or another."""
-    stays = contained(states.leader[:, None], target)[:, 0] & among(states.leader, live)
-    kept = _raised(states, done & stays, controller_epoch) if steps != Steps.BARE else states
-    rows = np.flatnonzero(done & ~stays)
-    election = elect_for_reassignment(target[rows], states.isr[rows], live, rules=rules)
-    won = np.flatnonzero(election.elected)
-    before = states.at(rows[won])
-    return _with(kept, rows[won], written(before, election.leader[won], election.isr[won], controller_epoch))
-
-
-def _removed(
-    states: States, removing: IntArray, done: BoolArray, controller_epoch: int, rules: ElectionRules
-) -> States:
-    """The old replicas leave the ISR, one after the other; each time the controller writes."""
-    after = states.map(np.copy)
-    leaving = done[:, None] & contained(removing, states.isr)
-    for place in range(removing.shape[1]):
-        rows = np.flatnonzero(leaving[:, place])
-        before = after.at(rows)
-        removal = remove_from_isr(before.isr, before.leader, removing[rows, place], rules=rules)
-        assert removal.changed.all()
-        after.put(rows, written(before, removal.leader, removal.isr, controller_epoch))
-    # All of the target is in the ISR of who loses a replica, so that nobody loses its last member.
-    assert not any_of(contained(removing, after.isr) & done[:, None]).any()
     return after

@@ -82,7 +82,7 @@ def generate_layout(
     >>> mixed = generate_layout(
     ...     brokers_in_racks(3, 3), topics=3, partitions=11, replication_factor=[3, 1], seed=1, topic_skew=1.0)
     >>> np.bincount(mixed.topic).tolist()
-    [6, 3, 2]
+    [5, 3, 3]
     """
     factors = [replication_factor] if isinstance(replication_factor, int) else list(replication_factor)
     _check_numbers(topics, partitions, factors, min_insync_replicas, topic_skew, isr_gaps)
