@@ -18,7 +18,7 @@ def sweep(
         list[str],
         typer.Option(
             help="What fails together: every brokers:N, racks:N or racks:N+brokers:M; S of those sets, drawn, with ~S "
-            "behind it. May be given more than once."
+            "behind it; brokers=ID+ID or racks=NAME+NAME; the sets of FILE.json. May be given more than once."
         ),
     ],
     seed: Annotated[int, typer.Option(help="Decides which sets ~S draws.", min=0)] = 0,
@@ -32,11 +32,12 @@ def sweep(
     """Fail every set of brokers or racks in turn, and tell what each leaves offline, moved or short of replicas."""
     from simzk.cli.paper import Progress
     from simzk.cli.sweep_table import show_sampled, show_worst
-    from simzk.partitions.failure_sets import FailureSpec
+    from simzk.partitions.named_failures import parse_failures
     from simzk.pipeline.session import spark_session
     from simzk.pipeline.sweep import plan_sweep, run_sweep
 
-    plan = plan_sweep(layout, [FailureSpec.parse(text, seed) for text in fail], out, strict=strict)
+    specs = [spec for text in fail for spec in parse_failures(text, seed)]
+    plan = plan_sweep(layout, specs, out, strict=strict)
     progress = Progress()
     try:
         progress.tell("starting Spark")

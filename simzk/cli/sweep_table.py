@@ -8,6 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from simzk.cli.layout_tables import console
+from simzk.partitions.named_failures import NamedFailure
 
 if TYPE_CHECKING:
     from simzk.pipeline.sweep import Plan
@@ -34,8 +35,10 @@ def show_worst(plan: Plan, worst: list[dict[str, object]]) -> None:
         table.add_column(heading, justify="right")
     cluster = plan.what_if.brokers
     rack_of = dict(zip(cluster.ids.tolist(), cluster.racks, strict=True))
+    named = {str(spec) for spec in plan.specs if isinstance(spec, NamedFailure)}
     for row in worst:
-        table.add_row(_who(row, rack_of), *(f"{row[name]:,}" for name in COLUMNS))
+        who = escape(str(row["fail"])) if row["fail"] in named else _who(row, rack_of)
+        table.add_row(who, *(f"{row[name]:,}" for name in COLUMNS))
     screen = console()
     screen.print(table)
     before = plan.what_if.settled

@@ -33,7 +33,10 @@ MOST_SETS = 10_000_000
 MOST_RACK_SETS = 100_000
 """The most sets of racks beside which brokers fail: they are listed."""
 
-RIGHT = "brokers:N, racks:N or racks:N+brokers:M, with ~S behind it for S samples"
+RIGHT = (
+    "brokers:N, racks:N or racks:N+brokers:M, with ~S behind it for S samples; "
+    "brokers=ID+ID or racks=NAME+NAME for these; or a file of sets, FILE.json"
+)
 
 
 class FailureSet(NamedTuple):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from simzk.partitions.failure_sets import FailureSpec
+    from simzk.partitions.named_failures import AnyFailure
 
 SETS_PER_TASK = 64
 """Failure sets of a task where `numPartitions` is not given."""
@@ -67,7 +67,7 @@ class Slice(InputPartition):
 class FailuresReader(DataSourceReader):
     """Slices the failure sets, and computes a slice in the worker that is handed it."""
 
-    def __init__(self, path: str, specs: tuple[FailureSpec, ...], tasks: int | None) -> None:
+    def __init__(self, path: str, specs: tuple[AnyFailure, ...], tasks: int | None) -> None:
         self.path = path
         self.specs = specs
         self.tasks = tasks

@@ -87,7 +87,15 @@ def in_words(act: Callable[[], T]) -> T:
     try:
         return act()
     except (PySparkException, Py4JError) as error:
-        raise SimzkError(f"Spark could not do it: {_innermost_reason(str(error))}") from error
+        raise SimzkError(f"Spark could not do it: {_innermost_reason(_text(error))}") from error
+
+
+def _text(error: Exception) -> str:
+    """What it says; of a Java exception that is asked of Java, which may be gone."""
+    try:
+        return str(error)
+    except Exception:
+        return "its Java process has ended"
 
 
 def _innermost_reason(text: str) -> str:

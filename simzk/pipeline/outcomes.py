@@ -10,7 +10,7 @@ from functools import cache
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from simzk.partitions.failure_sets import FailureSpec
+from simzk.partitions.named_failures import parse_failures
 from simzk.partitions.what_if import Outcome, WhatIf
 from simzk.pipeline.columns import batches
 from simzk.pipeline.tallies import Tally, shares_schema
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from simzk.partitions.failure_sets import FailureSet
     from simzk.partitions.layouts import Brokers, Layout
+    from simzk.partitions.named_failures import AnyFailure
 
 ROWS_PER_BATCH = 4096
 
@@ -31,20 +32,20 @@ class NumberedSet(NamedTuple):
     """A failure set, its number in the sweep, and the specification that it comes from."""
 
     number: int
-    spec: FailureSpec
+    spec: AnyFailure
     failed: FailureSet
 
 
-def parse_specs(text: str, seed: int = 0) -> tuple[FailureSpec, ...]:
-    """Specifications separated by commas; the seed decides which sets are drawn where not all are looked at.
+def parse_specs(text: str, seed: int = 0) -> tuple[AnyFailure, ...]:
+    """Specifications as of `parse_failures`, separated by commas; the seed decides which sets are drawn.
 
     >>> [str(spec) for spec in parse_specs("brokers:1,racks:1")]
     ['brokers:1', 'racks:1']
     """
-    return tuple(FailureSpec.parse(part, seed) for part in text.split(","))
+    return tuple(spec for part in text.split(",") for spec in parse_failures(part, seed))
 
 
-def count_sets(specs: Sequence[FailureSpec], brokers: Brokers) -> int:
+def count_sets(specs: Sequence[AnyFailure], brokers: Brokers) -> int:
     """How many failure sets the specifications have in all.
 
     Raises:
@@ -53,7 +54,7 @@ def count_sets(specs: Sequence[FailureSpec], brokers: Brokers) -> int:
     return sum(spec.size(brokers) for spec in specs)
 
 
-def numbered_sets(specs: Sequence[FailureSpec], brokers: Brokers, start: int, stop: int) -> Iterator[NumberedSet]:
+def numbered_sets(specs: Sequence[AnyFailure], brokers: Brokers, start: int, stop: int) -> Iterator[NumberedSet]:
     """The failure sets with the numbers `start` to `stop`."""
     sizes = [spec.size(brokers) for spec in specs]
     for spec, first, end in zip(specs, accumulate([0, *sizes]), accumulate(sizes), strict=False):
@@ -78,7 +79,7 @@ def failures_schema() -> pa.Schema:
     )
 
 
-def failure_batches(what_if: WhatIf, specs: Sequence[FailureSpec], start: int, stop: int) -> Iterator[pa.RecordBatch]:
+def failure_batches(what_if: WhatIf, specs: Sequence[AnyFailure], start: int, stop: int) -> Iterator[pa.RecordBatch]:
     """The rows `start` to `stop` of the table `failures`, in batches."""
     rows = (
         failure_row(row, what_if.fail(row.failed.brokers)) for row in numbered_sets(specs, what_if.brokers, start, stop)
@@ -99,7 +100,7 @@ def slice_schema() -> pa.Schema:
     return pa.schema([("failure", pa.struct(list(failures_schema()))), ("share", pa.struct(list(shares_schema())))])
 
 
-def slice_batches(what_if: WhatIf, specs: Sequence[FailureSpec], start: int, stop: int) -> Iterator[pa.RecordBatch]:
+def slice_batches(what_if: WhatIf, specs: Sequence[AnyFailure], start: int, stop: int) -> Iterator[pa.RecordBatch]:
     """The sets `start` to `stop`: their rows, and behind them what they did to topics, brokers and racks."""
     import pyarrow as pa
 
@@ -121,7 +122,7 @@ def slice_batches(what_if: WhatIf, specs: Sequence[FailureSpec], start: int, sto
         yield pa.RecordBatch.from_arrays([pa.nulls(len(batch), failure.type), told], schema=slice_schema())
 
 
-def failures_table(layout: Layout, specs: Sequence[FailureSpec]) -> pa.Table:
+def failures_table(layout: Layout, specs: Sequence[AnyFailure]) -> pa.Table:
     """The whole table `failures` in this process, without Spark.
 
     >>> from simzk.partitions.layouts import brokers_in_racks, generate_layout

@@ -11,20 +11,26 @@ import re
 import sys
 import tempfile
 from contextlib import contextmanager
+from pathlib import Path
 from typing import IO, TYPE_CHECKING
+from zipfile import ZIP_DEFLATED, ZipFile
 
+import simzk
 from simzk.errors import ConfigError
-from simzk.pipeline.requirements import require_spark
+from simzk.pipeline.requirements import WORKERS_PYTHON, require_spark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from py4j.java_gateway import JavaGateway
-    from pyspark import SparkConf
+    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
 LOCAL = "local[*]"
 """The master of an embedded Spark: this machine, all cores."""
+
+_THREADS = re.compile(r"local(\[.*\])?")
+"""Masters whose executor is the driver itself."""
 
 
 @contextmanager
@@ -37,7 +43,7 @@ def spark_session(master: str = LOCAL) -> Iterator[SparkSession]:
     Raises:
         ConfigError: Spark cannot run here, does not start, or runs in this process already (it can only once).
     """
-    require_spark()
+    require_spark(embedded=master.startswith("local"))
     from pyspark import SparkContext
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
@@ -46,11 +52,13 @@ def spark_session(master: str = LOCAL) -> Iterator[SparkSession]:
         raise ConfigError("a Spark session is open in this process", right="that one to be used, or to be stopped")
     with tempfile.TemporaryDirectory(prefix="simzk-spark-") as scratch, tempfile.TemporaryFile() as log:
         settings = _settings(master, scratch)
-        with _workers_python():
+        with _environment(_variables(master, scratch)):
             gateway = None
             try:
                 gateway = launch_gateway(settings, popen_kwargs={"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
                 context = SparkContext(conf=settings, gateway=gateway)
+                if not _THREADS.fullmatch(master):
+                    _ship(context, scratch)
             except Exception as error:
                 _end(gateway)
                 raise ConfigError(f"Spark did not start: {_reason(log, error)}", where=f"--master {master}") from error
@@ -84,12 +92,32 @@ def _settings(master: str, scratch: str) -> SparkConf:
     return SparkConf().setAll(list(settings.items()))
 
 
+def _variables(master: str, scratch: str) -> dict[str, str]:
+    """What Spark finds in its environment beside what is there.
+
+    Its Python workers run on this Python unless the user names another: PySpark itself takes `python3` of PATH. The
+    driver's is this one in any case: Spark asks it for the schemas of data sources.
+    """
+    variables = {
+        WORKERS_PYTHON: os.environ.get(WORKERS_PYTHON) or sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
+    if master.startswith("local-cluster"):
+        from pyspark.find_spark_home import _find_spark_home
+
+        # Its executors work in `work` below Spark's folder, which stays as it is: they get one that looks like it.
+        home = os.path.join(scratch, "home")
+        os.mkdir(home)
+        for name in set(os.listdir(_find_spark_home())) - {"work"}:
+            os.symlink(os.path.join(_find_spark_home(), name), os.path.join(home, name))
+        variables["SPARK_HOME"] = home
+    return variables
+
+
 @contextmanager
-def _workers_python() -> Iterator[None]:
-    """The Python of the workers is this one: left to itself, PySpark takes whatever `python3` is on PATH."""
-    names = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
-    before = {name: os.environ.get(name) for name in names}
-    os.environ.update(dict.fromkeys(names, sys.executable))
+def _environment(variables: dict[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
         yield
     finally:
@@ -98,6 +126,18 @@ def _workers_python() -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+def _ship(context: SparkContext, scratch: str) -> None:
+    """Send simzk to the workers of a cluster, for they may have none, or another one."""
+    package = Path(simzk.__file__).parent
+    shipped = Path(scratch, "simzk.zip")
+    with ZipFile(shipped, "w", ZIP_DEFLATED) as archive:
+        for file in sorted(package.rglob("*.py")):
+            archive.write(file, file.relative_to(package.parent))
+    path = list(sys.path)
+    context.addPyFile(str(shipped))
+    sys.path[:] = path  # it is here already
 
 
 def _reason(log: IO[bytes], error: Exception) -> str:

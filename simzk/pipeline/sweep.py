@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from simzk.errors import ConfigError, FailureSetError
+from simzk.partitions.failure_sets import FailureSpec
 from simzk.partitions.layouts import read_layout
 from simzk.partitions.what_if import WhatIf
 from simzk.pipeline.jobs import in_words, watched
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from simzk.partitions.failure_sets import FailureSpec
+    from simzk.partitions.named_failures import AnyFailure
 
 WORST_FIRST = ("newly_offline", "under_min_isr", "leaders_moved", "busiest_leaders")
 """What makes one failure set worse than another: the first of these counts that differs, then the lower number."""
@@ -53,20 +54,22 @@ class Plan:
         populations: how many sets each specification has, looked at or not.
         sets: the number of failure sets that are looked at.
         what_if: the cluster.
+        seed: decides which sets were drawn, where not all are looked at.
         unfit: specifications that the layout does not have, and why.
     """
 
     layout: Path
-    specs: tuple[FailureSpec, ...]
+    specs: tuple[AnyFailure, ...]
     out: Path
     partitions: int
     populations: dict[str, int]
     sets: int
     what_if: WhatIf
+    seed: int = 0
     unfit: tuple[tuple[str, str], ...] = field(default=())
 
 
-def plan_sweep(layout: Path, specs: Sequence[FailureSpec], out: Path, *, strict: bool = False) -> Plan:
+def plan_sweep(layout: Path, specs: Sequence[AnyFailure], out: Path, *, strict: bool = False) -> Plan:
     """Check everything that can be checked before Spark is started.
 
     Args:
@@ -104,6 +107,7 @@ def plan_sweep(layout: Path, specs: Sequence[FailureSpec], out: Path, *, strict:
         populations=populations,
         sets=count_sets(fitting, read.brokers),
         what_if=WhatIf(read),
+        seed=max((spec.seed for spec in fitting if isinstance(spec, FailureSpec)), default=0),
         unfit=tuple(unfit),
     )
 
@@ -171,7 +175,7 @@ _held: dict[str, WhatIf] = {}
 
 
 def _compute(
-    prefix: str, specs: Sequence[FailureSpec], sets: int, tasks: int, numbers: Iterable[pa.RecordBatch]
+    prefix: str, specs: Sequence[AnyFailure], sets: int, tasks: int, numbers: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """What tasks tell, by their numbers."""
     from pyspark import SparkFiles
@@ -226,7 +230,7 @@ def _summary(plan: Plan) -> str:
         "brokers": len(plan.what_if.brokers.ids),
         "partitions": plan.partitions,
         "fail": [str(spec) for spec in plan.specs],
-        "seed": plan.specs[0].seed,
+        "seed": plan.seed,
         "unfit": [{"fail": fail, "why": why} for fail, why in plan.unfit],
         "failure_sets": plan.sets,
         "settled": plan.what_if.settled._asdict(),

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from simzk.partitions.layouts import read_layout
+from simzk.partitions.named_failures import NamedFailure
 from simzk.pipeline.outcomes import failures_table, parse_specs
 
 if TYPE_CHECKING:
@@ -34,8 +35,14 @@ def layout(simzk: Simzk, tmp_path: Path) -> Path:
 
 @pytest.mark.java
 def test_a_sweep_says_the_worst_and_nothing_else_and_litters_nowhere(layout: Path, tmp_path: Path) -> None:
-    desk = tmp_path / "desk"
+    desk, other = tmp_path / "desk", tmp_path / "bin" / "python3"
     desk.mkdir()
+    other.parent.mkdir()
+    other.write_text("#!/bin/sh\nexit 1\n")  # what PySpark's workers would run on if they were not told
+    other.chmod(0o755)
+    variables = {name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"}
+    variables["PATH"] = f"{other.parent}{os.pathsep}{variables['PATH']}"
+    (tmp_path / "power.json").write_text('{"feed [1]": {"brokers": [6, 0, 3, 1, 2]}, "feed 2": {"racks": ["rack9"]}}')
     ended = subprocess.run(
         [
             *SIMZK,
@@ -51,36 +58,44 @@ def test_a_sweep_says_the_worst_and_nothing_else_and_litters_nowhere(layout: Pat
             "brokers:2~9",
             "--fail",
             "racks:1+brokers:1",
+            "--fail",
+            "brokers=5+1",
+            "--fail",
+            "../power.json",
             "--out",
             "out",
             "--master",
             "local[1]",
         ],
         cwd=desk,
-        env={**os.environ, "PYSPARK_PYTHON": "/no/such/python", "COLUMNS": "200"},
+        env={**variables, "COLUMNS": "200"},
         capture_output=True,
         text=True,
         check=False,
     )
-    unfit = "racks:4 cannot fail: there are 3 racks with a live broker"
-    assert (ended.returncode, ended.stderr) == (0, f"simzk: left out: {unfit}\n")
+    unfit = {
+        "racks:4": "racks:4 cannot fail: there are 3 racks with a live broker",
+        "feed 2": "feed 2 cannot fail: there is no rack 'rack9'",
+    }
+    assert (ended.returncode, ended.stderr) == (0, "".join(f"simzk: left out: {why}\n" for why in unfit.values()))
     lines = ended.stdout.splitlines()
-    assert lines[0] == "the worst 10 of 39 failure sets".ljust(len(lines[0]))
+    assert lines[0] == "the worst 10 of 41 failure sets".ljust(len(lines[0]))
     assert re.search(r"rack\d \(3 brokers\), broker \d ", ended.stdout)
     sampled = lines.pop()
     assert re.fullmatch(
         r"brokers:2~9: [\d.]+% \([\d.]+% to [\d.]+%\) of all 36 sets take partitions offline, .*", sampled
     )
-    assert json.loads((desk / "out" / "sweep.json").read_text())["unfit"] == [{"fail": "racks:4", "why": unfit}]
+    assert json.loads((desk / "out" / "sweep.json").read_text())["unfit"] == [
+        {"fail": fail, "why": why} for fail, why in unfit.items()
+    ]
     assert lines[-2] == "without any failure: 0 offline, 0 under min ISR, 0 under-replicated, of 90 partitions"
     assert lines[-1] == f"all of them: {desk / 'out' / 'failures'} (Parquet)"
     rows = sorted(pq.read_table(desk / "out" / "failures").to_pylist(), key=lambda row: row["failure_set"])
-    assert (
-        rows
-        == failures_table(
-            read_layout(layout), parse_specs("brokers:1,racks:1,brokers:2~9,racks:1+brokers:1")
-        ).to_pylist()
-    )
+    named = (NamedFailure("brokers=1+5", (1, 5)), NamedFailure("feed [1]", (0, 1, 2, 3, 6)))
+    specs = (*parse_specs("brokers:1,racks:1,brokers:2~9,racks:1+brokers:1"), *named)
+    assert rows == failures_table(read_layout(layout), specs).to_pylist()
+    assert [row["brokers"] for row in rows[-2:]] == [[1, 5], [0, 1, 2, 3, 6]]
+    assert "feed [1]" in ended.stdout
     assert sorted(path.name for path in desk.iterdir()) == ["out"]
     assert sorted(path.name for path in (desk / "out").iterdir()) == TABLES
 
@@ -104,6 +119,8 @@ def test_a_master_that_cannot_be_is_one_line(layout: Path, tmp_path: Path) -> No
     ("arguments", "told"),
     [
         (["--fail", "broker"], "'broker' is no failure; expected brokers:N, racks:N or racks:N+brokers:M"),
+        (["--fail", "brokers:1", "--fail", "brokers=1+9", "--strict"], "brokers=1+9 cannot fail: there is no broker 9"),
+        (["--fail", "nowhere.json"], "nowhere.json: cannot be read: No such file"),
         (
             ["--fail", "brokers:1", "--fail", "racks:4", "--strict"],
             "racks:4 cannot fail: there are 3 racks with a live broker",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -13,11 +12,10 @@ import simzk.pipeline
 from simzk.errors import ConfigError, SimzkError
 from simzk.partitions.layouts import brokers_in_racks, generate_layout, read_layout, write_layout
 from simzk.pipeline.jobs import in_words
-from simzk.pipeline.outcomes import failures_table, parse_specs, slice_batches, slice_schema
+from simzk.pipeline.outcomes import failures_table, parse_specs
 from simzk.pipeline.session import spark_session
-from simzk.pipeline.sweep import WORST_FIRST, Plan, plan_sweep, run_sweep
-from simzk.pipeline.sweep_tables import estimates_table, things_tables
-from simzk.pipeline.tallies import merged
+from simzk.pipeline.sweep import WORST_FIRST, plan_sweep, run_sweep
+from tests.pipeline.local_tables import local_tables
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,15 +75,6 @@ def test_a_sweep_writes_the_local_tables_and_finds_the_worst(spark: SparkSession
     assert (summary["settled"]["offline"], summary["seed"], summary["unfit"]) == (0, 5, [])
     assert shares == sorted(shares)
     assert all(0 <= share <= 1 for share in shares)
-
-
-def local_tables(plan: Plan) -> dict[str, pa.Table]:
-    """The tables beside `failures` of one slice in this process."""
-    told = pa.Table.from_batches(slice_batches(plan.what_if, plan.specs, 0, plan.sets), schema=slice_schema())
-    shares = [tuple(row.values()) for row in told["share"].to_pylist() if row is not None]
-    tables = things_tables(plan.what_if, merged(sorted(shares)))
-    failures = failures_table(read_layout(plan.layout), plan.specs)
-    return {**tables, "estimates": estimates_table(failures.to_batches(), plan.populations)}
 
 
 @pytest.mark.java

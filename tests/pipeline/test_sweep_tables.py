@@ -32,6 +32,9 @@ def shares_of(what_if: WhatIf, fail: str, bounds: list[int]) -> list[tuple[objec
 def test_the_tables_equal_brute_force_however_the_sets_are_sliced(
     cluster: Cluster, fail: str, data: st.DataObject
 ) -> None:
+    members = data.draw(st.lists(st.sampled_from(sorted(cluster.brokers)), unique=True))
+    if members:
+        fail += f",brokers={'+'.join(map(str, members))}"
     layout, specs = layout_of(cluster), parse_specs(fail)
     try:
         sets = count_sets(specs, layout.brokers)

@@ -1,0 +1,111 @@
+"""Failure sets that somebody names: read from words and files, and what they are in any cluster."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simzk.errors import ConfigError, FailureSetError
+from simzk.partitions.layouts import Brokers
+from simzk.partitions.named_failures import NamedFailure, parse_failures
+from tests.partitions.layout_strategies import Cluster, clusters, layout_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@given(clusters(), st.data())
+def test_a_named_set_is_its_brokers_and_those_of_its_racks_that_are_up(cluster: Cluster, data: st.DataObject) -> None:
+    names = sorted({broker.rack for broker in cluster.brokers.values() if broker.rack is not None})
+    brokers = data.draw(st.lists(st.sampled_from(sorted(cluster.brokers)), unique=True))
+    racks = data.draw(st.lists(st.sampled_from(names), unique=True)) if names else []
+    if not brokers and not racks:
+        return
+    terms = [f"{kind}={'+'.join(map(str, some))}" for kind, some in (("brokers", brokers), ("racks", racks)) if some]
+    spec = NamedFailure.parse("+".join(data.draw(st.permutations(terms))))
+    up = [
+        broker
+        for broker, state in sorted(cluster.brokers.items())
+        if state.live and (broker in brokers or state.rack in racks)
+    ]
+    known = layout_of(cluster).brokers
+    if not up:
+        with pytest.raises(FailureSetError, match="all of it is down already"):
+            spec.size(known)
+        return
+    assert (spec.population(known), spec.size(known)) == (1, 1)
+    assert [tuple(found) for found in spec.sets(known, 0, 1)] == [(tuple(up), tuple(sorted(racks)))]
+    assert not list(spec.sets(known, 0, 0))
+    assert not list(spec.sets(known, 1, 2))
+    assert NamedFailure.parse(str(spec)) == spec
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "brokers=",
+        "brokers=a",
+        "brokers=-1",
+        "racks=",
+        "racks=a+",
+        "brokers=1+brokers=2",
+        "disks=1",
+        "1+brokers=2",
+        "=1",
+    ],
+)
+def test_what_is_no_named_set_is_told(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"is no failure; expected .*brokers=ID"):
+        parse_failures(text)
+
+
+def test_what_a_cluster_does_not_have_is_named() -> None:
+    brokers = Brokers.from_racks({1: "a", 2: "b"})
+    with pytest.raises(FailureSetError, match=r"cannot fail: there is no broker 7, no broker 9, no rack 'c'$"):
+        NamedFailure.parse("brokers=9+1+7+racks=c+a").size(brokers)
+
+
+def test_a_file_of_sets(tmp_path: Path) -> None:
+    path = tmp_path / "power.json"
+    path.write_text(json.dumps({"feed 1": {"racks": ["b", "a+b", "b"]}, "old": {"brokers": [3, 1], "racks": []}}))
+    assert parse_failures(str(path)) == (
+        NamedFailure("feed 1", (), ("a+b", "b")),
+        NamedFailure("old", (1, 3), ()),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{", "is no JSON"),
+        ("{}", "holds no failure sets"),
+        ('["a"]', "holds no failure sets"),
+        ('{"a": {"brokers": [1]}, "a": {"brokers": [2]}}', "'a': stands twice"),
+        ('{"a": {"brokers": [1]}, "b": {}}', "'b': names nothing that fails"),
+        ('{"a": {"brokers": [true]}}', "'a': is no failure set"),
+        ('{"a": {"brokers": 1}}', "'a': is no failure set"),
+        ('{"a": {"racks": [1]}}', "'a': is no failure set"),
+        ('{"a": {"hosts": [1]}}', "'a': is no failure set"),
+        ('{"a": [["brokers", [1]]]}', "'a': is no failure set"),
+        ('{"a": {"brokers": [1], "brokers": [2]}}', "'a': is no failure set"),
+        ('{"": {"brokers": [1]}}', "'': is no failure set"),
+        ('{"a": null}', "'a': is no failure set"),
+    ],
+)
+def test_a_file_that_is_none_is_refused_whole(tmp_path: Path, text: str, told: str) -> None:
+    path = tmp_path / "sets.json"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        parse_failures(str(path))
+    assert str(caught.value).startswith(f"{path}: ")
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none\.json: cannot be read: No such file"):
+        parse_failures(str(tmp_path / "none.json"))
