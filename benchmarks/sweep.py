@@ -1,13 +1,18 @@
 """Failure sets over a million partitions: Spark with one task and with two, a bare process, a bare pool of two.
 
     python -m benchmarks.sweep [--json OUT] [--partitions N] [--brokers N] [--fail KIND:N] [--rounds N]
+    python -m benchmarks.sweep --partitions 10000000 --brokers 300 --fail brokers:1 --rounds 1
 
-The default is all 4,950 pairs of 100 brokers. Beside the sweep stand what it is made of: drawing the layout, loading it
-from Parquet (columns read, every row checked), making it ready (its index, the settled cluster), and writing the
-columns that the workers map. A bare process, and each of a pool, maps those files and computes the same slices. On
-Spark the start of the session and the first sweep, in which Java warms up, are shown apart from the later ones; a sweep
-there includes writing all its tables. All arms must give equal tables. Of the workers the most memory of their own and
-the most that they map is told: what is mapped is there once, however many map it.
+The default is all 4,950 pairs of 100 brokers; the second line is about memory.
+
+Beside the sweep stand what it is made of: drawing the layout, loading it from Parquet (columns read, every row
+checked), making it ready (its index, the settled cluster), and writing the columns that the workers map. A bare
+process, and each of a pool, maps those files and computes the same slices. On Spark the start of the session and the
+first sweep, in which Java warms up, are shown apart from the later ones; a sweep there includes writing all its tables.
+All arms must give equal tables.
+
+Of the workers the most memory of their own is told, their Python with it, and the most of the table's files that one
+has mapped: what is mapped is there once, however many map it, so what all of them have together is told, too.
 """
 
 from __future__ import annotations
@@ -29,6 +34,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.machine import machine
+from benchmarks.verdict import verdict
 from simzk.partitions.failure_sets import FailureSpec
 from simzk.partitions.layouts import brokers_in_racks, generate_layout, read_layout, write_layout
 from simzk.partitions.what_if import WhatIf
@@ -41,6 +47,11 @@ if TYPE_CHECKING:
 
 MASTERS = ("local[1]", "local[2]")
 POOL = 2
+MOST_S = 60.0
+LEAST_TIMES = 1.7
+"""How many times as fast two tasks must be as one."""
+TELLING_BYTES = 256e6
+"""A table of so many bytes would be seen, were there a copy of it among the memory that a worker has of its own."""
 
 Figures = dict[str, float]
 
@@ -117,21 +128,30 @@ def spark_figures(
 
 @contextmanager
 def watched_memory() -> Iterator[dict[str, float]]:
-    """The most that any one of PySpark's worker processes has of its own, and maps from files, meanwhile."""
-    most = {"worker_own_bytes": 0.0, "worker_mapped_bytes": 0.0}
+    """Meanwhile, of PySpark's worker processes: the most that one has of its own, maps from files, maps of a table.
+
+    And the most of a table that all of them have together, pages that several map counted once.
+    """
+    names = ("worker_own_bytes", "worker_mapped_bytes", "worker_table_bytes", "workers_table_bytes")
+    most = dict.fromkeys(names, 0.0)
     over = Event()
 
     def watch() -> None:
         while not over.wait(0.1):
+            together = 0.0
             for status in Path("/proc").glob("[0-9]*/status"):
                 try:
                     if b"pyspark.daemon" not in (status.parent / "cmdline").read_bytes():
                         continue
                     lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
+                    table_bytes, share_bytes = mapped_of_table(status.parent / "smaps")
                 except OSError:
                     continue  # it is over
-                for name, line in (("worker_own_bytes", "RssAnon"), ("worker_mapped_bytes", "RssFile")):
-                    most[name] = max(most[name], 1024.0 * int(lines.get(line, "0 kB").split()[0]))
+                own, mapped = (1024.0 * int(lines.get(line, "0 kB").split()[0]) for line in ("RssAnon", "RssFile"))
+                for name, value in zip(names, (own, mapped, table_bytes), strict=False):
+                    most[name] = max(most[name], value)
+                together += share_bytes
+            most[names[-1]] = max(most[names[-1]], together)
 
     watcher = Thread(target=watch, daemon=True)
     watcher.start()
@@ -142,8 +162,25 @@ def watched_memory() -> Iterator[dict[str, float]]:
         watcher.join()
 
 
-def measure(partitions: int, brokers: int, specs: tuple[FailureSpec, ...], rounds: int) -> dict[str, object]:
-    """All arms on one layout."""
+def mapped_of_table(smaps: Path) -> tuple[float, float]:
+    """How much of a sweep's columns a process has mapped, and its share of that: of a page that two map, a half."""
+    resident = share = 0.0
+    is_table = False
+    for line in smaps.read_text().splitlines():
+        name, *rest = line.split()
+        if not name.endswith(":"):  # where a mapping begins: addresses, and at the end the file
+            is_table = bool(rest) and Path(rest[-1]).name.startswith("simzk-") and rest[-1].endswith(".npy")
+        elif is_table and name == "Rss:":
+            resident += 1024.0 * int(rest[0])
+        elif is_table and name == "Pss:":
+            share += 1024.0 * int(rest[0])
+    return resident, share
+
+
+def measure(
+    partitions: int, brokers: int, specs: tuple[FailureSpec, ...], rounds: int
+) -> tuple[Figures, Figures, dict[str, Figures]]:
+    """All arms on one layout: of all, of bare processes, of Spark on each master."""
     with TemporaryDirectory(prefix="simzk-bench-") as folder:
         layout = Path(folder) / "layout.parquet"
 
@@ -160,17 +197,36 @@ def measure(partitions: int, brokers: int, specs: tuple[FailureSpec, ...], round
             for master in MASTERS
         }
         one, two = (sweeps[master]["sweep_s"] for master in MASTERS)
-        return {
-            "machine": machine(),
+        figures: Figures = {
             "partitions": partitions,
             "failure_sets": len(expected),
             "drawn_and_written_s": drawn_s,
             "layout_file_bytes": layout.stat().st_size,
-            "bare": bare,
-            "spark": sweeps,
             "two_tasks_beside_one": round(one / two, 2),
             "spark_beside_the_pool": round(two / bare[f"pool_of_{POOL}_s"], 2),
         }
+        return figures, bare, sweeps
+
+
+def told(figures: Figures, bare: Figures, spark: dict[str, Figures]) -> Iterator[str]:
+    """The figures that something is demanded of, a line each."""
+    one, two = (spark[master] for master in MASTERS)
+    taken_s, times = two["sweep_s"], figures["two_tasks_beside_one"]
+    yield f"a sweep on two tasks: {taken_s} s {verdict(f'at most {MOST_S:g}', taken_s <= MOST_S)}"
+    yield f"beside one task: {times} times as fast {verdict(f'{LEAST_TIMES}', times >= LEAST_TIMES)}"
+    pool = bare[f"pool_of_{POOL}_s"]
+    beside = figures["spark_beside_the_pool"]
+    yield f"beside a bare pool of {POOL}, {pool} s: {beside} times as long, {taken_s - pool:.1f} s more"
+    yield f"beside one bare process, {bare['one_process_s']} s: one task {one['sweep_s']} s"
+    table = bare["columns_bytes"]
+    own, mapped, together = (two[f"{name}_bytes"] for name in ("worker_own", "worker_table", "workers_table"))
+    judged = verdict("less than the table", own < table) if table >= TELLING_BYTES else ""
+    yield f"the table: {table / 1e6:.0f} MB; a worker has {own / 1e6:.0f} MB of its own {judged}"
+    copies = together / table
+    yield (
+        f"it maps {mapped / 1e6:.0f} MB of the table, all workers together {together / 1e6:.0f} MB "
+        f"{verdict('one copy', copies <= 1.01)}"
+    )
 
 
 def main() -> None:
@@ -182,10 +238,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     specs = (FailureSpec.parse(options.fail),)
-    text = json.dumps(measure(options.partitions, options.brokers, specs, options.rounds), indent=2)
-    print(text)
+    figures, bare, spark = measure(options.partitions, options.brokers, specs, options.rounds)
+    on = machine()
+    kept = {"machine": on, **figures, "bare": bare, "spark": spark, "told": list(told(figures, bare, spark))}
+    print(on)
+    print(json.dumps({"bare": bare, "spark": spark}, indent=2))
+    for line in told(figures, bare, spark):
+        print(line)
     if options.json:
-        options.json.write_text(text + "\n")
+        options.json.write_text(json.dumps(kept, indent=2) + "\n")
 
 
 if __name__ == "__main__":

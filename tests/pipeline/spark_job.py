@@ -3,7 +3,8 @@
     python -m tests.pipeline.spark_job MASTER
 
 Lines of its input are `sweep LAYOUT FAIL OUT` and `timelines DATA OUT`, words separated by tabs. While a sweep runs it
-says `at SHARE failed N`: how much is done, and how many attempts at tasks have failed; at the end of each job `done N`.
+says `at SHARE failed N`: how much is done, and how many attempts at tasks have failed; of timelines what it is at; at
+the end of each job `done N`.
 `where` says from where the workers have simzk.
 """
 
@@ -48,7 +49,7 @@ def main() -> None:
                     run_sweep(spark, plan_sweep(Path(layout), parse_specs(fail), Path(out)), tell)
                     print(f"done {failed_attempts(spark)}", flush=True)
                 case ["timelines", data, out]:
-                    run_timelines(spark, plan_timelines([data], Path(out)))
+                    run_timelines(spark, plan_timelines([data], Path(out)), lambda what: print(what, flush=True))
                     print(f"done {failed_attempts(spark)}", flush=True)
                 case ["where"]:
                     print("done", *spark.sparkContext.parallelize(range(2), 2).map(where).collect(), flush=True)

@@ -99,11 +99,15 @@ def timelines(job: Started, out: Path) -> dict[str, list[dict[str, object]]]:
     return {name: sorted(table.to_pylist(), key=repr) for name, table in tables.items()}
 
 
+def check_that_simzk_was_sent(job: Started) -> None:
+    for place in job.ask("where").split()[1:]:
+        assert place.endswith("simzk.zip/simzk/__init__.py"), "the workers have the driver's simzk"
+
+
 def test_an_executor_that_loses_its_python_changes_nothing(sweep: Sweep, tmp_path: Path) -> None:
     with start_job("local-cluster[2,1,1024]", tmp_path / "job") as job:
         assert sweep.on(job, kill_pythons(job.pid)) > 0, "a task was under way"
-        for place in job.ask("where").split()[1:]:
-            assert place.endswith("simzk.zip/simzk/__init__.py"), "the workers have the driver's simzk"
+        check_that_simzk_was_sent(job)
 
 
 @only_asked_for
@@ -115,6 +119,7 @@ def test_a_sweep_and_timelines_are_the_same_on_every_master(sweep: Sweep, tmp_pa
             assert sweep.on(job) == 0
             told[name] = timelines(job, tmp_path / f"timelines-{name}")
     with StandaloneCluster(tmp_path / "cluster") as cluster, start_job(cluster.url, tmp_path / "standalone") as job:
+        check_that_simzk_was_sent(job)
         assert sweep.on(job) == 0
         told["standalone"] = timelines(job, tmp_path / "timelines-standalone")
     for name, tables in told.items():
