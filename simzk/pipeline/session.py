@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 from zipfile import ZIP_DEFLATED, ZipFile
 
-import simzk
 from simzk.errors import ConfigError
 from simzk.pipeline.requirements import WORKERS_PYTHON, require_spark
 
@@ -130,7 +129,7 @@ def _environment(variables: dict[str, str]) -> Iterator[None]:
 
 def _ship(context: SparkContext, scratch: str) -> None:
     """Send simzk to the workers of a cluster, for they may have none, or another one."""
-    package = Path(simzk.__file__).parent
+    package = Path(__file__).parents[1]
     shipped = Path(scratch, "simzk.zip")
     with ZipFile(shipped, "w", ZIP_DEFLATED) as archive:
         for file in sorted(package.rglob("*.py")):
