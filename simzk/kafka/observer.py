@@ -79,12 +79,15 @@ class Observer:
         self._states = KnownStates()
         self._topics = KnownTopics()
         self._epoch = "0"
-        if topics is not None:
-            self._states.load(topics)
-            self._topics.load(topics)
+        if topics is None:
+            for path, node in tree.walk():
+                self._learn(path, node.data)
             return
-        for path, node in tree.walk():
-            self._learn(path, node.data)
+        self._states.load(topics)
+        self._topics.load(topics)
+        epoch = tree.get(paths.CONTROLLER_EPOCH)
+        if epoch is not None:
+            self._learn(paths.CONTROLLER_EPOCH, epoch.data)
 
     def observe_batch(self, written: Written) -> None:
         """Many transactions have been applied, each a write of one state; they are told when somebody looks."""
