@@ -6,7 +6,9 @@ Rules of the module:
    the leader gets one epoch more, so that it takes the new replicas. It is completed once its target is in the ISR.
 2. At completion the leader moves if it must, else it gets one epoch more; then the others leave the ISR one after the
    other; then the lists say the target alone.
-3. Nothing is applied here: `table.assign` and `table.apply` make it so. The lists are the algebra of `reassignment`.
+3. Up to 2.3 the topic znode does not tell where a reassignment is going: whoever completes it says so. From 0.8.1 on
+   the lists are a set of the target's and the present replicas meanwhile; 0.8.0 writes nothing before it is complete.
+4. Nothing is applied here: `table.assign` and `table.apply` make it so. The lists are the algebra of `reassignment`.
 """
 
 from __future__ import annotations
@@ -15,17 +17,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simzk.partitions.arrays import BoolArray, IntArray, among, any_of, contained, keep, taken, widen
+from simzk.partitions.arrays import NONE, BoolArray, IntArray, among, any_of, contained, keep, taken, widen
 from simzk.partitions.course import Change, Course
 from simzk.partitions.elections import elect_for_reassignment
 from simzk.partitions.reassignment import (
     Assignment,
-    completed,
     in_sync,
     is_reassigning,
     origin_of,
     reassign_to,
     target_of,
+    widened_for_legacy,
 )
 from simzk.partitions.rules import LATEST, ElectionRules
 from simzk.tuples import NamedTuple
@@ -33,6 +35,7 @@ from simzk.tuples import NamedTuple
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from simzk.partitions.scala_order import Scala
     from simzk.partitions.table import PartitionTable
 
 
@@ -91,6 +94,39 @@ def begin_reassignments(
     return Move(rows, before, after, Change.between(rows, states, course.outcome(controller_epoch)))
 
 
+def begin_legacy_reassignments(
+    table: PartitionTable,
+    rows: IntArray,
+    target: IntArray,
+    scala: Scala,
+    *,
+    controller_epoch: int,
+    rules: ElectionRules,
+) -> Move:
+    """As `begin_reassignments`, from 0.8.1 to 2.3; rows whose target is in sync already stay.
+
+    Args:
+        table, rows, target, controller_epoch, rules: as of `begin_reassignments`.
+        scala: Scala line of the Kafka version, which fixes the order of the lists.
+
+    >>> from simzk.partitions.arrays import pack, unpack
+    >>> from simzk.partitions.rules import rules_of
+    >>> from simzk.partitions.table import PartitionTable
+    >>> table, rules = PartitionTable(), rules_of((1, 1, 0))
+    >>> rows, target = table.add("t", {0: [1, 2]}), pack([[3, 2]])
+    >>> unpack(begin_legacy_reassignments(table, rows, target, "2.12", controller_epoch=1, rules=rules).after.replicas)
+    [(3, 2, 1)]
+    """
+    replicas, states = table.replicas_and_states(rows)
+    waiting = np.flatnonzero(~in_sync(target, states.isr))
+    rows, replicas, states = rows[waiting], taken(replicas, waiting), states.at(waiting)
+    widened = widened_for_legacy(taken(target, waiting), replicas, scala)
+    course = Course(replicas, states, False, rules)
+    course.rewrite(np.ones(len(rows), dtype=np.bool_))
+    changed = Change.between(rows, states, course.outcome(controller_epoch))
+    return Move(rows, _settled(replicas), _settled(widened), changed)
+
+
 def cancel_reassignments(
     table: PartitionTable, rows: IntArray, *, controller_epoch: int, rules: ElectionRules = LATEST
 ) -> Move:
@@ -107,6 +143,8 @@ def complete_reassignments(
     live: BoolArray,
     *,
     controller_epoch: int,
+    target: IntArray | None = None,
+    again: bool = True,
     unclean_allowed: BoolArray | bool = False,
     rules: ElectionRules = LATEST,
 ) -> Move:
@@ -117,19 +155,28 @@ def complete_reassignments(
         rows: int32[k], distinct; those that are not moving, or not there yet, stay.
         live: mask of live brokers.
         controller_epoch: the epoch of the controller that writes.
+        target: int32[k, v], where each is going, up to 2.3; None where the lists tell.
+        again: whether a leader that stays gets a new epoch (0.8.1 and later).
         unclean_allowed: whether unclean election is on, by row of the table, or one for all (0.8.2 to 1.0 only).
         rules: the row of the Kafka version.
     """
     before, states = table.assignment(rows), table.states(rows)
-    ready = np.flatnonzero(is_reassigning(before) & in_sync(target_of(before), states.isr) & (states.version >= 0))
-    rows, before, states = rows[ready], _at(before, ready), states.at(ready)
-    target = target_of(before)
+    goal = target_of(before) if target is None else target
+    under_way = is_reassigning(before) if target is None else _differ(before, _settled(target))
+    ready = np.flatnonzero(under_way & in_sync(goal, states.isr) & (states.version >= 0))
+    rows, before, states, goal = rows[ready], _at(before, ready), states.at(ready), taken(goal, ready)
     allowed = unclean_allowed if isinstance(unclean_allowed, bool) else unclean_allowed[rows]
     course = Course(before.replicas, states, allowed, rules)
-    move_leaders(course, target, live, np.ones(len(rows), dtype=np.bool_), rules)
-    for leaving in before.removing.T:
+    move_leaders(course, goal, live, np.ones(len(rows), dtype=np.bool_), rules, again=again)
+    for leaving in keep(before.replicas, ~contained(before.replicas, goal)).T:
         course.remove(leaving)
-    return Move(rows, before, completed(before), Change.between(rows, states, course.outcome(controller_epoch)))
+    return Move(rows, before, _settled(goal), Change.between(rows, states, course.outcome(controller_epoch)))
+
+
+def _settled(replicas: IntArray) -> Assignment:
+    """Replicas that are not moving."""
+    nobody = np.full((len(replicas), 1), NONE, dtype=np.int32)
+    return Assignment(replicas, nobody, nobody)
 
 
 def move_leaders(

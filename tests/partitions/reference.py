@@ -246,6 +246,39 @@ def complete(
     return Moving(target, [], []), state
 
 
+def begin_legacy(
+    moving: Moving, state: State | None, target: Sequence[int], controller_epoch: int
+) -> tuple[Moving, State | None]:
+    """§2.11 Legacy of 0.8.1 to 2.3, steps 1 and 2; up to four replicas in all, so that a set keeps their order."""
+    if state is not None and set(target) <= set(state.isr):
+        return moving, state
+    both = [*target, *(r for r in moving.replicas if r not in target)]
+    return Moving(both, [], []), state and rewritten(state, Elected(state.leader, state.isr), controller_epoch)
+
+
+def complete_legacy(
+    version: Version,
+    moving: Moving,
+    state: State | None,
+    target: Sequence[int],
+    live: set[int],
+    controller_epoch: int,
+    unclean: bool,
+) -> tuple[Moving, State | None]:
+    """§2.11 Legacy, steps 5 to 10 (0.8.0 raises no epoch of a leader that stays); the same where it is not time yet."""
+    if state is None or not set(target) <= set(state.isr) or moving.replicas == list(target):
+        return moving, state
+    if state.leader not in target or state.leader not in live:
+        elected = reassign(version, target, state.isr, live)
+        state = state if elected is None else rewritten(state, elected, controller_epoch)
+    elif version >= (0, 8, 1):
+        state = rewritten(state, Elected(state.leader, state.isr), controller_epoch)
+    for broker in moving.replicas:
+        if broker not in target:
+            state = remove(version, state, broker, controller_epoch, unclean)
+    return Moving(list(target), [], []), state
+
+
 def by_leader(state: State, isr: Sequence[int]) -> State:
     """§2.8: a leader's own write."""
     return replace(state, isr=list(isr), version=state.version + 1, recovering=False)
