@@ -145,12 +145,21 @@ def _check_belongs(option: str, value: object, to: str, source: object) -> None:
 def show(
     file: Annotated[Path, typer.Argument(help="A layout file, .parquet or .json.")],
     all_brokers: Annotated[bool, typer.Option("--all-brokers", help="List every broker, however many.")] = False,
+    html: Annotated[
+        Path | None, typer.Option(help="Write it as a page with pictures, too; replaced if it exists.", metavar="FILE")
+    ] = None,
 ) -> None:
     """Sum up a layout: loads by broker and rack, skew, and what is offline, under-replicated or badly placed."""
     from simzk.cli.layout_tables import show_layout
-    from simzk.partitions.layouts import read_layout
+    from simzk.partitions.layouts import read_layout, summarize
 
-    show_layout(str(file), read_layout(file), all_brokers=all_brokers)
+    layout = read_layout(file)
+    summary = summarize(layout)
+    if html is not None:
+        from simzk.cli.layout_html import write_page
+
+        write_page(str(file), layout, summary, html)
+    show_layout(str(file), layout, summary, all_brokers=all_brokers)
 
 
 app.command()(plan)

@@ -6,6 +6,7 @@ are spread, and a table the extremes.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,9 +15,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from simzk.cli.bars import FOLLOWS, KEY, LEADS, OUT_OF_SYNC, PLAIN_KEY, Bar, histogram
-from simzk.partitions.arrays import NONE
-from simzk.partitions.layouts import BrokerLoad, Layout, LayoutSummary, exposure, summarize
+from simzk.partitions.layouts import BrokerLoad, Layout, LayoutSummary, exposure
 from simzk.partitions.settling import settled
+from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -36,28 +37,34 @@ NARROW_WIDTH = 90
 """On a screen narrower than this tables have fewer columns: bars say more than half a number does."""
 
 
+class Fact(NamedTuple):
+    """One thing that is told of a layout, and whether it is good, where it is either."""
+
+    name: str
+    value: str
+    good: bool | None = None
+
+
 def console() -> Console:
     """Where tables go: the terminal as wide as it is, a file or pipe at a fixed width."""
     screen = Console(highlight=False)
     return screen if screen.is_terminal else Console(highlight=False, width=PLAIN_WIDTH)
 
 
-def show_layout(name: str, layout: Layout, *, all_brokers: bool) -> None:
+def show_layout(name: str, layout: Layout, summary: LayoutSummary, *, all_brokers: bool) -> None:
     """Print the summary of a layout."""
-    summary, brokers = summarize(layout), layout.brokers
+    brokers = layout.brokers
     screen = console()
-    screen.print(_facts(name, layout, summary))
+    screen.print(_facts(name, facts_of(layout, summary)))
     narrow = screen.width < NARROW_WIDTH
     key = PLAIN_KEY if screen.options.ascii_only else KEY
     if summary.by_rack:
-        names = list(summary.by_rack)
-        racks = np.array([-1 if rack is None else names.index(rack) for rack in brokers.racks])
-        members = np.bincount(racks[racks >= 0], minlength=len(names)).tolist()
-        loads = _one_load(list(summary.by_rack.values()))
+        names, members = list(summary.by_rack), Counter(brokers.racks)
+        loads = rack_loads(summary)
         chosen = _chosen(loads, all_of=all_brokers)
         table = _table("rack", "brokers", len(names), chosen, key, narrow=narrow)
         for at in chosen:
-            table.add_row(escape(names[at]), f"{members[at]:,}", *_load_cells(loads, at, narrow=narrow))
+            table.add_row(escape(names[at]), f"{members[names[at]]:,}", *_load_cells(loads, at, narrow=narrow))
         screen.print(table)
     chosen = _chosen(summary.by_broker, all_of=all_brokers)
     if len(chosen) < len(brokers.ids):
@@ -70,29 +77,45 @@ def show_layout(name: str, layout: Layout, *, all_brokers: bool) -> None:
     screen.print(table)
 
 
-def _facts(name: str, layout: Layout, summary: LayoutSummary) -> Table:
+def facts_of(layout: Layout, summary: LayoutSummary) -> list[Fact]:
+    """What is to be told of a layout as a whole, in order."""
     brokers, partitions, exposed = layout.brokers, summary.partitions, exposure(settled(layout))
     down = int(np.count_nonzero(~brokers.live))
     factors = ", ".join(f"{factor} ({count:,})" for factor, count in summary.replication_factors.items())
+    at_risk = exposed.last_in_sync
+    worst = f", {exposed.worst_offline:,} of them at broker {exposed.worst_broker}" if at_risk else ""
+    found = [
+        Fact(
+            "brokers", f"{len(brokers.ids):,}" + (f", {down:,} of them down" if down else ""), False if down else None
+        ),
+        Fact("racks", f"{len(brokers.rack_names):,}" if brokers.rack_names else "none known"),
+        Fact("topics", f"{summary.topics:,}"),
+        Fact("partitions", f"{partitions:,}"),
+        Fact("replication factor", factors or "-"),
+        Fact("preferred leaders", _share(summary.preferred_led, partitions)),
+        _never("offline", summary.offline, partitions),
+        _never("under-replicated", summary.under_replicated, partitions),
+        _never("under min ISR", summary.under_min_isr, partitions),
+        Fact("one in sync", (_share(at_risk, partitions) if at_risk else "0") + worst),
+    ]
+    if brokers.all_have_racks:
+        found.append(_never("rack violations", summary.rack_violations, partitions))
+    for name, skew in (("replica skew", summary.replica_skew), ("leader skew", summary.leader_skew)):
+        found.append(Fact(name, f"{skew:.2f} (most / mean of a broker)"))
+    return found
+
+
+def _never(name: str, count: int, whole: int) -> Fact:
+    """A fact that should be nothing."""
+    return Fact(name, _share(count, whole) if count else "0", not count)
+
+
+def _facts(name: str, facts: Iterable[Fact]) -> Table:
     table = Table(title=escape(name), title_justify="left", show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold")
     table.add_column()
-    table.add_row("brokers", f"{len(brokers.ids):,}" + (f", [red]{down:,} of them down[/red]" if down else ""))
-    table.add_row("racks", f"{len(brokers.rack_names):,}" if brokers.rack_names else "none known")
-    table.add_row("topics", f"{summary.topics:,}")
-    table.add_row("partitions", f"{partitions:,}")
-    table.add_row("replication factor", factors or "-")
-    table.add_row("preferred leaders", _share(summary.preferred_led, partitions))
-    table.add_row("offline", alarm(summary.offline, partitions))
-    table.add_row("under-replicated", alarm(summary.under_replicated, partitions))
-    table.add_row("under min ISR", alarm(summary.under_min_isr, partitions))
-    worst = f", {exposed.worst_offline:,} of them at broker {exposed.worst_broker}"
-    at_risk = _share(exposed.last_in_sync, partitions) if exposed.last_in_sync else "0"
-    table.add_row("one in sync", at_risk + (worst if exposed.worst_broker != NONE else ""))
-    if brokers.all_have_racks:
-        table.add_row("rack violations", alarm(summary.rack_violations, partitions))
-    table.add_row("replica skew", f"{summary.replica_skew:.2f} (most / mean of a broker)")
-    table.add_row("leader skew", f"{summary.leader_skew:.2f} (most / mean of a broker)")
+    for fact in facts:
+        table.add_row(fact.name, f"[red]{fact.value}[/red]" if fact.good is False else fact.value)
     return table
 
 
@@ -119,8 +142,9 @@ def _chosen(load: BrokerLoad, *, all_of: bool) -> Sequence[int]:
     return [*order[:EXTREMES].tolist(), *order[-EXTREMES:].tolist()]
 
 
-def _one_load(loads: Iterable[BrokerLoad]) -> BrokerLoad:
-    """The loads of several racks as one of columns over them."""
+def rack_loads(summary: LayoutSummary) -> BrokerLoad:
+    """The loads of the racks as columns over them."""
+    loads = summary.by_rack.values()
     rows = [(load.replicas, load.leaders, load.preferred, load.preferred_led, load.out_of_sync) for load in loads]
     return BrokerLoad(*(np.concatenate(column) for column in zip(*rows, strict=True)))
 
@@ -128,9 +152,7 @@ def _one_load(loads: Iterable[BrokerLoad]) -> BrokerLoad:
 def _load_cells(load: BrokerLoad, at: int, *, narrow: bool) -> tuple[str | Bar, ...]:
     """What one holds: partitions, leads, of how many it is the preferred leader and leads them, out of sync, a bar."""
     held, leads, out = int(load.replicas[at]), int(load.leaders[at]), int(load.out_of_sync[at])
-    # A tree that was edited by hand may have somebody lead what it does not hold.
-    led = min(leads, max(held - out, 0))
-    bar = Bar((led, held - out - led, out), (LEADS, FOLLOWS, OUT_OF_SYNC), int(load.replicas.max()))
+    bar = Bar((leads, held - out - leads, out), (LEADS, FOLLOWS, OUT_OF_SYNC), int(load.replicas.max()))
     if narrow:
         return f"{held:,}", f"{leads:,}", bar
     preferred = _share(int(load.preferred_led[at]), int(load.preferred[at]))

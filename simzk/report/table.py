@@ -25,7 +25,7 @@ def to_html(columns: Columns, *, marked_by: str = "") -> str:
 
     Args:
         columns: the table; None is an empty cell, a float has three decimals.
-        marked_by: a column of truth values that marks the rows good or bad, and is not shown itself.
+        marked_by: a column of truth values that marks the rows good or bad, None neither, and is not shown itself.
 
     >>> to_html({"name": ["a<b"], "held": [False]}, marked_by="held")
     '<table><thead><tr><th>name</th></tr></thead><tbody><tr class="bad"><td>a&lt;b</td></tr></tbody></table>'
@@ -34,7 +34,7 @@ def to_html(columns: Columns, *, marked_by: str = "") -> str:
     head = "".join(f"<th>{escape(name)}</th>" for name in shown)
     marks = [""] * length(columns)
     if marked_by:
-        marks = [f' class="{MARKS[bool(value)]}"' for value in columns[marked_by]]
+        marks = ["" if value is None else f' class="{MARKS[bool(value)]}"' for value in columns[marked_by]]
     rows = zip(*(columns[name] for name in shown), strict=True)
     body = "".join(
         f"<tr{mark}>{''.join(_cell(value) for value in row)}</tr>" for mark, row in zip(marks, rows, strict=True)

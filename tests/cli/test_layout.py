@@ -246,6 +246,26 @@ def test_as_many_racks_as_brokers(simzk: Simzk, tmp_path: Path) -> None:
     assert "the 5 racks that lead most and the 5 that lead least" in text
 
 
+@pytest.mark.parametrize("brokers", [6, 300])
+def test_show_writes_a_page_that_fetches_nothing(simzk: Simzk, tmp_path: Path, brokers: int) -> None:
+    out, page = tmp_path / "l.parquet", tmp_path / "l.html"
+    simzk("layout", "make", "--brokers", brokers, "--racks", 3, "--partitions", 2000, "--isr-gaps", "0.1", "--out", out)
+    assert simzk("layout", "show", out, "--html", page).out == simzk("layout", "show", out).out
+    html = page.read_text()
+    assert 'id="racks"' in html
+    assert 'id="brokers"' in html
+    assert ('id="spread-holds"' in html) == (brokers == 300)
+    assert re.search(r'<tr class="bad"><td>under-replicated</td><td>[12]\d\d of 2,000', html)
+    assert not re.search(r"<(script|link|img)[^>]+(src|href)=", html)
+
+
+def test_a_page_that_cannot_be_written(simzk: Simzk, tmp_path: Path) -> None:
+    simzk("layout", "make", "--out", tmp_path / "l.json")
+    status, out, err = simzk("layout", "show", tmp_path / "l.json", "--html", tmp_path / "no" / "l.html")
+    assert (status, out) == (2, "")
+    assert "l.html: cannot be written: No such file or directory" in err
+
+
 def test_show_keeps_a_name_that_looks_like_markup(simzk: Simzk, tmp_path: Path) -> None:
     path = tmp_path / "odd.json"
     path.write_text('{"brokers":[{"broker":1,"rack":"[red]a[/red]","live":true}],"partitions":[]}')
