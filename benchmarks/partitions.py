@@ -24,8 +24,10 @@ from simzk.partitions.arrays import broker_mask, pack
 from simzk.partitions.assignment import assign_topic, assign_topics
 from simzk.partitions.broker_index import BrokerIndex
 from simzk.partitions.elections import elect_offline
-from simzk.partitions.failures import broker_failure, fail_brokers
+from simzk.partitions.failures import bounce_brokers, broker_failure, fail_brokers, start_brokers
 from simzk.partitions.java_random import JavaRandom
+from simzk.partitions.leaderships import rebalance_leaders, shrink_isrs, shut_down_broker
+from simzk.partitions.moves import begin_reassignments
 from simzk.partitions.states import States
 from simzk.partitions.table import PartitionTable
 
@@ -161,6 +163,26 @@ def slope(failing: list[Failing]) -> list[Figure]:
     ]
 
 
+def operation_times(partitions: int, rounds: int) -> Times:
+    """What other operations of one broker of 300, and of the controller over all rows, take to be computed."""
+    table = PartitionTable.from_columns(*columns(partitions, 300))
+    everyone, others = broker_mask(range(300)), broker_mask(broker for broker in range(300) if broker != FAILED)
+    held = table.rows_with_replica(FAILED)
+    target = np.roll(table.replicas_at(held), 1, axis=1)
+    lost = fail_brokers(table, [FAILED], others, controller_epoch=2)
+    arms: Arms = {
+        "bounces": lambda: bounce_brokers(table, [FAILED], everyone, controller_epoch=2),
+        "shuts_down_in_order": lambda: shut_down_broker(table, FAILED, everyone, controller_epoch=2),
+        "its_partitions_are_reassigned": lambda: begin_reassignments(table, held, target, controller_epoch=2),
+        "fails": lambda: table.apply(lost.rows, lost.after),
+        "starts": lambda: start_brokers(table, [FAILED], everyone, controller_epoch=2),
+        "its_leaders_shrink_isrs": lambda: shrink_isrs(table, held, table.replicas_at(held)[:, 2:]),
+        "preferred_leaders_of_all_rows": lambda: rebalance_leaders(table, everyone, controller_epoch=2),
+        "undone": lambda: table.apply(lost.rows, lost.before),
+    }
+    return medians(arms, rounds)
+
+
 def building_times(partitions: int, rounds: int) -> Times:
     racks = rack_of(300)
     counts = [PARTITIONS_PER_TOPIC] * (partitions // PARTITIONS_PER_TOPIC)
@@ -245,6 +267,7 @@ def main() -> None:
     details = {
         "numpy": np.__version__,
         "failures": [one.details() for one in failing],
+        "operations_of_one_broker": operation_times(options.partitions, max(options.rounds // 3, 1)),
         "building": building,
         "bytes_per_partition_of_the_table": memory_figures(options.partitions),
     }

@@ -27,6 +27,7 @@ from simzk.partitions.moves import (
     complete_reassignments,
 )
 from simzk.partitions.rules import rules_of
+from simzk.partitions.states import LeaderAndIsr
 from simzk.partitions.table import PartitionTable
 from tests.partitions import reference
 from tests.partitions.reference import Moving, State, Version
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
     from simzk.partitions.course import Change
     from simzk.partitions.moves import Move
-    from simzk.partitions.states import LeaderAndIsr, States
+    from simzk.partitions.states import States
 
 BROKERS = [0, 1, 2, 3, 5]
 TOPICS = ["t", "u"]
@@ -419,6 +420,15 @@ def as_reference(state: LeaderAndIsr) -> State:
     """A state in the words of the reference."""
     leader, leader_epoch, isr, controller_epoch, version, recovering = state
     return State(leader, leader_epoch, list(isr), controller_epoch, version, recovering)
+
+
+def test_a_broker_is_out_of_balance_above_the_percentage_not_at_it() -> None:
+    table = PartitionTable()
+    for row in table.add("t", {number: [1, 2] for number in range(10)}).tolist():
+        table.put(row, LeaderAndIsr(1 if row else 2, 0, (1, 2), 1))
+    everyone = broker_mask([1, 2])
+    assert rebalance_leaders(table, everyone, 10, controller_epoch=2).rows.tolist() == []
+    assert rebalance_leaders(table, everyone, 9, controller_epoch=2).rows.tolist() == [0]
 
 
 TestOperations = Operations.TestCase
