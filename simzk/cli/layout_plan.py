@@ -59,15 +59,15 @@ def plan(
     layout = read_layout(file)
     with _without_collection():
         found = what_if(layout, _text(plan_file), line)
-    _check_known(layout, fail or [])
-    told = report(found, _sizes(sizes, layout, found), fail or [])
+    failed = _known(layout, fail or [])
+    told = report(found, _sizes(sizes, layout, found), failed)
     if out is not None:
         write_layout(found.layout_at(phase), out)
     if diff is not None:
         write_diff(found, diff)
     if json_out is not None:
-        write_json(told, json_out, layout=str(file), plan=str(plan_file), version=line.name, failed=fail or [])
-    show_plan(str(plan_file), told, version=line.name, failed=fail or [])
+        write_json(told, json_out, layout=str(file), plan=str(plan_file), version=line.name, failed=failed)
+    show_plan(str(plan_file), told, version=line.name, failed=failed)
 
 
 @contextmanager
@@ -89,10 +89,12 @@ def _text(path: Path) -> str:
         raise ConfigError(f"cannot be read: {error}", where=str(path)) from error
 
 
-def _check_known(layout: Layout, brokers: list[int]) -> None:
+def _known(layout: Layout, brokers: list[int]) -> list[int]:
+    """Brokers of the layout, each once."""
     for broker in brokers:
         if broker not in layout.brokers.ids:
             raise ConfigError(f"the layout has no broker {broker}", where="--fail")
+    return list(dict.fromkeys(brokers))
 
 
 def _sizes(path: Path | None, layout: Layout, found: PlanWhatIf) -> NDArray[np.int64] | None:

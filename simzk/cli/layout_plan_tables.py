@@ -8,7 +8,7 @@ import numpy as np
 from rich.markup import escape
 from rich.table import Table
 
-from simzk.cli.layout_tables import EXTREMES, MOST_LISTED, alarm, console
+from simzk.cli.layout_tables import EXTREMES, MOST_LISTED, NARROW_WIDTH, alarm, console
 from simzk.partitions.arrays import NONE, sizes, unpack
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def show_plan(name: str, told: PlanReport, *, version: str, failed: list[int]) -
     """Print what a plan would do."""
     screen = console()
     screen.print(_facts(f"{name}, as Kafka {version} carries it out", told))
-    screen.print(_phase_table(told))
+    screen.print(_phase_table(told, narrow=screen.width < NARROW_WIDTH))
     if failed:
         screen.print(_failure_table(told, failed))
     if told.what_if.settled.brokers.rack_names:
@@ -81,15 +81,17 @@ def _copied(moved: Moved, shown: Amount) -> str:
     return text + (f", [red]{shown(moved.unsourced)} cannot be[/red]" if moved.unsourced else "")
 
 
-def _phase_table(told: PlanReport) -> Table:
+def _phase_table(told: PlanReport, *, narrow: bool) -> Table:
     title = "after each phase, if all partitions had come just so far"
-    table = Table("after", title=title, title_justify="left", caption=_STANDS, caption_justify="left")
-    columns = ("assigned", "preferred led", "offline", "under min ISR", "at min ISR", "1 in sync", "worst failure")
-    for heading in (*columns, "writes"):
-        table.add_column(heading, justify="right")
+    table = Table(title=title, title_justify="left", caption=_STANDS, caption_justify="left")
+    table.add_column("after", no_wrap=True)
+    headings = ("assigned", "preferred led", "offline", "under min ISR", "at min ISR", "1 in sync")
+    for heading in headings if narrow else (*headings, "worst failure", "writes"):
+        table.add_column(heading, justify="right", overflow="fold")
     for phase in told.phases:
         exposed, summary = phase.exposure, phase.summary
-        table.add_row(
+        worst = "-" if exposed.worst_broker == NONE else f"broker {exposed.worst_broker}: {exposed.worst_offline:,}"
+        cells = [
             phase.name,
             f"{summary.by_broker.replicas.sum():,}",
             f"{summary.preferred_led:,}",
@@ -97,9 +99,8 @@ def _phase_table(told: PlanReport) -> Table:
             _red(exposed.under_min_isr),
             f"{exposed.at_min_isr:,}",
             f"{exposed.last_in_sync:,}",
-            "-" if exposed.worst_broker == NONE else f"broker {exposed.worst_broker}: {exposed.worst_offline:,}",
-            f"{phase.writes:,}",
-        )
+        ]
+        table.add_row(*cells if narrow else (*cells, worst, f"{phase.writes:,}"))
     return table
 
 

@@ -63,13 +63,12 @@ def read_plan(layout: Layout, text: str, version: KafkaVersion) -> Plan:
     plan = Plan(named(list(wanted)), pack(list(wanted.values())))
     _refuse_unknown(layout, list(wanted), plan, version)
     live = set(layout.brokers.ids[layout.brokers.live].tolist())
-    reassign_tool.refuse(reassign_tool.dead_brokers(wanted, live, version))
-    if not version.moves_to_dead and any(broker not in live for replicas in wanted.values() for broker in replicas):
-        raise ConfigError(
-            f"a controller of Kafka {version.name} moves nothing to brokers that are down",
-            where="reassignment",
-            right=f"some of the brokers {', '.join(map(str, islice(sorted(live), NAMED_PROBLEMS)))}",
-        )
+    said = reassign_tool.dead_brokers(wanted, live, version)
+    if said is None and not version.moves_to_dead and any(not live.issuperset(brokers) for brokers in wanted.values()):
+        said = f"a controller of Kafka {version.name} moves nothing to brokers that are down"
+    if said is not None:
+        some = ", ".join(map(str, islice(sorted(live), NAMED_PROBLEMS)))
+        raise ConfigError(said, where="reassignment", right=f"live brokers, such as {some}")
     return plan
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -59,6 +60,16 @@ def test_a_plan_is_told(simzk: Simzk, folder: Path) -> None:
         "│ topic-0-0 │ 3, 1, 2 → 0, 3, 1 │ 0 │ 2 │ 3 │ 0 → 3 │ breaks the rack rule │",
         "│ topic-1-2 │ 3, 2, 4 → 2, 3, 4 │ - │ - │ 3 │ 0 → 1 │ │",
     } <= lines(out), out
+
+
+def test_a_narrow_terminal_leaves_columns_out(simzk: Simzk, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "80")
+    out = re.sub(r"\x1b\[[0-9;]*m", "", simzk("layout", "plan", "l.parquet", "plan.json", "--fail", 0, "--fail", 0).out)
+    assert max(map(len, out.splitlines())) <= 80
+    assert "│ finished │" in out
+    assert "worst failure" not in out
+    assert "if broker 0 failed then" in out
 
 
 def test_what_is_written_says_the_same(simzk: Simzk, folder: Path) -> None:
