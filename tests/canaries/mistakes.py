@@ -27,6 +27,8 @@ _STREAMS = "simulation/test_streams.py::"
 _ELECTIONS = "partitions/test_elections.py::"
 _FAILURES = "kafka/test_failures.py::"
 _TRACES = "kafka/test_traces.py::"
+_PLANS = "kafka/test_plans.py::"
+_WHAT_IF_PLAN = "partitions/test_plan_what_if.py::"
 _STORIES = "kafka/test_stories.py::test_a_step_leaves_and_writes_what_was_recorded"
 _COLUMNS = "kafka/columnar/"
 _STREAM = "pipeline/test_log_follower.py::"
@@ -255,6 +257,18 @@ MISTAKES: dict[str, Mistake] = {
         "live_members(head, live, on_offline_dirs) & contained(head, isr) & wanted",
         "live_members(head, live, on_offline_dirs) & wanted",
         _ELECTIONS + "test_preferred",
+    ),
+    "a plan that waits for nobody raises no leader epoch": Mistake(
+        "partitions/moves.py",
+        "        course.rewrite(chosen & leads_on)\n",
+        "        course.rewrite(chosen & ~leads_on)\n",
+        _PLANS + "test_real_clusters_did_what_is_told_of_their_plans",
+    ),
+    "what has no leader is copied all the same": Mistake(
+        "partitions/plan_what_if.py",
+        "(source != NONE) & brokers.live[source] & brokers.live[to]",
+        "(source != NONE) & brokers.live[to]",
+        _WHAT_IF_PLAN + "test_what_nobody_leads_is_not_copied",
     ),
     "the last member leaves the ISR": Mistake(
         "partitions/isr.py",

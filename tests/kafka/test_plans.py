@@ -39,6 +39,10 @@ LINES = ["3.9", "2.8", "2.4", "2.3", "1.0", "0.10.2", "0.8.1", "0.8.0"]
 """On each side of what changed: KIP-455, who writes ISRs, the assignment that is widened."""
 
 
+EXAMPLES = settings.default.max_examples // 16
+"""For each line; a story takes a fifth of a second. Six in every run, more where somebody looks longer."""
+
+
 class Seen(NamedTuple):
     """What the znodes of one partition say: replicas, leader, ISR (a set), leader epoch."""
 
@@ -164,7 +168,7 @@ def stories(draw: st.DrawFn) -> Story:
 
 
 @pytest.mark.parametrize("line", LINES)
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(story=stories())
 def test_a_plan_does_what_is_told_of_it(
     line: str, story: tuple[list[list[int]], list[int], dict[int, list[int]]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -133,6 +134,19 @@ def test_the_what_if_of_failures_goes_on_from_the_middle_of_a_plan() -> None:
     what_if = PlanWhatIf(layout, plan_of({("topic-0", 0): [away]}))
     lost = {phase: WhatIf(what_if.layout_at(phase)).fail([home]).newly_offline for phase in PHASES}
     assert lost == {"before": 1, "widened": 1, "joined": 0, "led": 0, "removed": 0, "finished": 0}
+
+
+def test_what_nobody_leads_is_not_copied() -> None:
+    """The only replica is down: the znode still names it as leader, and nobody can send what it has."""
+    healthy = generate_layout(brokers_in_racks(3, 0), topics=1, partitions=1, replication_factor=1, seed=0)
+    (home,) = healthy.replicas[0].tolist()
+    live = np.array([broker != home for broker in range(3)])
+    layout = replace(healthy, brokers=replace(healthy.brokers, live=live))
+    what_if = PlanWhatIf(layout, plan_of({("topic-0", 0): [(home + 1) % 3]}))
+    moved = what_if.moved()
+    assert (moved.copied, moved.unsourced, int(moved.deleted.sum())) == (0, 1, 0)
+    assert what_if.phases.waits.tolist() == [True]
+    assert rows_of(what_if.layout_at("finished"))[0].leader == home
 
 
 def test_rows_are_found_whatever_their_order() -> None:
