@@ -39,7 +39,7 @@ LINES = ["3.9", "2.8", "2.4", "2.3", "1.0", "0.10.2", "0.8.1", "0.8.0"]
 """On each side of what changed: KIP-455, who writes ISRs, the assignment that is widened."""
 
 
-EXAMPLES = settings.default.max_examples // 16
+EXAMPLES = settings().max_examples // 16
 """For each line; a story takes a fifth of a second. Six in every run, more where somebody looks longer."""
 
 
