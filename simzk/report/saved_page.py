@@ -147,7 +147,11 @@ def _sections(tables: TimelinesTables | SweepTables | RiskTables | SwarmTables, 
 
 def _timelines(tables: TimelinesTables, name: str) -> dict[str, list[Part]]:
     left_out = [Text(tables.left_out)] if tables.left_out else []
-    counted = {state: STATE_COLOURS[state] for state in (OFFLINE, UNDER_MIN_ISR, UNDER_REPLICATED)}
+    # Beside the many that are short of a replica, the few that are offline would not be seen.
+    counted = [
+        Areas(tables.counts, f"{name}-counts-{number}", {state: STATE_COLOURS[state] for state in states}, "partitions")
+        for number, states in enumerate(((OFFLINE, UNDER_MIN_ISR), (UNDER_REPLICATED,)))
+    ]
     return {
         "What state partitions were in": _or_none(
             tables.states,
@@ -156,7 +160,7 @@ def _timelines(tables: TimelinesTables, name: str) -> dict[str, list[Part]]:
         ),
         "How many partitions were in a bad state": _or_none(
             tables.counts,
-            [Areas(tables.counts, f"{name}-counts", counted, "partitions")],
+            [*counted],
             "All partitions were in sync all the time.",
         ),
         "Partitions that were longest in a bad state": _table(tables.worst, "None was in a bad state."),

@@ -83,7 +83,8 @@ def test_a_page_of_timelines_tells_everything() -> None:
     assert states["x"] == ["1970-01-01 00:00:00.000", "1970-01-01 00:01:00.000", "1970-01-01 00:02:00.000"]
     assert states["text"][0][0].startswith("1970-01-01 00:00:00.000 to 1970-01-01 00:01:00.000: ")
     assert plots(html)["p0-moves"]["y"] == [3, 4]
-    assert plots(html)["p0-counts"]["y"] == [1.0, 0.0]
+    assert plots(html)["p0-counts-0"]["y"] == [1.0, 0.0]
+    assert plots(html)["p0-counts-1"]["y"] == [2.0, 2.0]
 
 
 def test_where_nothing_happened_that_is_said() -> None:

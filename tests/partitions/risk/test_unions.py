@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from random import Random
 from statistics import fmean, stdev
 
@@ -11,7 +12,7 @@ from hypothesis import given
 
 from simzk.partitions.risk.cut_sets import cut_sets
 from simzk.partitions.risk.rates import Rate
-from simzk.partitions.risk.union_exact import union_exact
+from simzk.partitions.risk.union_exact import MOST_COMPONENTS, union_exact
 from simzk.partitions.risk.union_sampled import Background, background, union_sampled
 from simzk.partitions.risk.unions import Figure, Union, bounds, yearly
 from tests.partitions.risk.reference import Cluster, clusters, falls_per_year, offline_share, play, share_down
@@ -83,6 +84,25 @@ def test_the_probability_of_a_year_is_that_of_years_that_are_played() -> None:
     error = (share * (1 - share) / years) ** 0.5
     assert told == pytest.approx(share, abs=4 * error)
     assert sure.probability_least - 4 * error <= share <= sure.probability_most + 4 * error
+
+
+def test_clusters_too_large_to_enumerate_are_as_years_that_are_played_say() -> None:
+    """More of them by `SIMZK_RISK_YEARS=20000` (half a minute)."""
+    years = int(os.environ.get("SIMZK_RISK_YEARS", "300"))
+    chance = Random(3)
+    large = Cluster(
+        racks=[number % 4 for number in range(20)],
+        broker_rates=[Rate(chance.uniform(1, 6), chance.uniform(5, 60)) for _ in range(20)],
+        rack_rates=[Rate(chance.uniform(0.2, 1), chance.uniform(5, 40)) for _ in range(4)],
+        sets=sorted({tuple(sorted(chance.sample(range(20), 2))) for _ in range(30)}),
+    )
+    played, told = play(large, years, chance), sampled(large, 4000)
+    assert len(large.broker_rates) + len(large.rack_rates) > MOST_COMPONENTS
+    falls, shares = fmean(played.falls), fmean(played.offline)
+    error = 4 * stdev(played.falls) / years**0.5 + 2 * (told.per_year.high - told.per_year.value)
+    assert told.per_year.value == pytest.approx(falls, rel=0.02, abs=error)
+    error = 4 * stdev(played.offline) / years**0.5 + 2 * (told.offline.high - told.offline.value)
+    assert told.offline.value == pytest.approx(shares, rel=0.03, abs=error)
 
 
 def test_sets_that_share_a_rack_go_down_once() -> None:
