@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    import pyarrow.dataset as ds
     from pyspark.sql import DataFrame, SparkSession
 
 WORST_SHOWN = 10
+_WORST_FIRST = ("offline_s", "under_min_isr_s", "under_replicated_s", "leader_moves")
 _BY_DAY = ("partitions", "leadership")
 """Tables that grow with time; their files stand by the day of the event."""
 
@@ -119,15 +121,30 @@ def _run(spark: SparkSession, plan: Plan, tell: Callable[[str], None]) -> Findin
             table.withColumn("day", table[time].cast("date")).write.partitionBy("day").parquet(place)
         else:
             table.write.parquet(place)
-        rows[name] = spark.read.schema(table.schema).parquet(place).count()
-    worst = (
-        spark.read.parquet(f"file:{plan.out / 'totals'}")
-        .orderBy("offline_s", "under_min_isr_s", "under_replicated_s", "leader_moves", ascending=False)
-        .limit(WORST_SHOWN)
-    )
-    findings = Findings(transactions, damages, rows, worst.toArrow().to_pylist())
+        rows[name] = _written(plan.out / name).count_rows()
+    findings = Findings(transactions, damages, rows, _worst(plan.out / "totals"))
     (plan.out / "timelines.json").write_text(json.dumps(findings._asdict(), indent=2) + "\n", encoding="utf-8")
     return findings
+
+
+def _written(table: Path) -> ds.Dataset:
+    """A table, read here: to Spark's Hadoop the characters of a path are a pattern."""
+    import pyarrow.dataset as ds
+
+    return ds.dataset(table, format="parquet")
+
+
+def _worst(totals: Path) -> list[dict[str, object]]:
+    """The first rows of `totals`, worst first; of equals the partition whose name comes first."""
+    import pyarrow as pa
+
+    order = [*((name, "descending") for name in _WORST_FIRST), ("topic", "ascending"), ("partition", "ascending")]
+    worst = pa.table([])
+    for batch in _written(totals).to_batches():
+        rows = pa.Table.from_batches([batch])
+        worst = pa.concat_tables([worst, rows] if len(worst) else [rows]).sort_by(order).slice(0, WORST_SHOWN)
+    found: list[dict[str, object]] = worst.to_pylist()
+    return found
 
 
 def _tables(log: DataFrame, changes: DataFrame) -> dict[str, DataFrame]:

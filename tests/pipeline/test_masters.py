@@ -28,13 +28,14 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-pytestmark = pytest.mark.java
+pytestmark = pytest.mark.xdist_group("spark")
 
 ROOT = Path(__file__).parents[2]
 KAFKA = Path(__file__).parent / "data" / "kafka-3.6.2"
 FAIL = "brokers:2,racks:1+brokers:1"
 EVERY = os.environ.get("SIMZK_MASTERS") == "all"
-only_asked_for = pytest.mark.skipif(not EVERY, reason="minutes: SIMZK_MASTERS=all")
+only_asked_for = pytest.mark.skipif(not EVERY, reason="minutes, on a busy machine many of them: SIMZK_MASTERS=all")
+patient = pytest.mark.timeout(1800)
 
 
 class Sweep:
@@ -87,8 +88,8 @@ def kill_pythons(*above: int) -> Callable[[str], None]:
     return each
 
 
-def timelines(job: Started, out: Path) -> dict[str, list[dict[str, object]]]:
-    """The tables of timelines, their rows in one order."""
+def timelines(job: Started, out: Path) -> dict[str, object]:
+    """The tables of timelines, their rows in one order, and what is said of them."""
     job.ask("\t".join(["timelines", str(KAFKA), str(out)]))
     tables: dict[str, pa.Table] = {
         folder.name: ds.dataset(folder, format="parquet", partitioning="hive").to_table()
@@ -96,7 +97,8 @@ def timelines(job: Started, out: Path) -> dict[str, list[dict[str, object]]]:
         if folder.is_dir()
     }
     assert len(tables) > 6
-    return {name: sorted(table.to_pylist(), key=repr) for name, table in tables.items()}
+    rows = {name: sorted(table.to_pylist(), key=repr) for name, table in tables.items()}
+    return {**rows, "said": (out / "timelines.json").read_text()}
 
 
 def check_that_simzk_was_sent(job: Started) -> None:
@@ -104,12 +106,14 @@ def check_that_simzk_was_sent(job: Started) -> None:
         assert place.endswith("simzk.zip/simzk/__init__.py"), "the workers have the driver's simzk"
 
 
+@pytest.mark.java
 def test_an_executor_that_loses_its_python_changes_nothing(sweep: Sweep, tmp_path: Path) -> None:
     with start_job("local-cluster[2,1,1024]", tmp_path / "job") as job:
         assert sweep.on(job, kill_pythons(job.pid)) > 0, "a task was under way"
         check_that_simzk_was_sent(job)
 
 
+@patient
 @only_asked_for
 def test_a_sweep_and_timelines_are_the_same_on_every_master(sweep: Sweep, tmp_path: Path) -> None:
     (tmp_path / "cluster").mkdir()
@@ -126,12 +130,14 @@ def test_a_sweep_and_timelines_are_the_same_on_every_master(sweep: Sweep, tmp_pa
         assert tables == told["local[1]"], name
 
 
+@patient
 @only_asked_for
 def test_an_embedded_spark_that_may_try_again_goes_on_without_its_python(sweep: Sweep, tmp_path: Path) -> None:
     with start_job("local[2,4]", tmp_path / "job") as job:
         assert sweep.on(job, kill_pythons(job.pid)) > 0
 
 
+@patient
 @only_asked_for
 def test_the_other_master_takes_over_and_a_worker_dies(sweep: Sweep, tmp_path: Path) -> None:
     """The masters' election, what they keep, and the workers' way to the new one all go through `simzk serve`."""

@@ -33,7 +33,8 @@ def test_what_cannot_be_is_said_before_spark_starts(tmp_path: Path) -> None:
 
 @pytest.mark.java
 def test_all_tables_are_written_and_damage_is_told_or_fatal(spark: SparkSession, tmp_path: Path) -> None:
-    data, out = tmp_path / "data", tmp_path / "out"
+    # What is a pattern or an escape to Hadoop is a name here.
+    data, out = tmp_path / "data", tmp_path / "out of [1] {x,y} 100% *"
     shutil.copytree(KAFKA, data)
     log = data / "version-2" / "log.1"
     log.write_bytes(log.read_bytes().rstrip(b"\0")[:-5])
@@ -42,6 +43,10 @@ def test_all_tables_are_written_and_damage_is_told_or_fatal(spark: SparkSession,
     assert said[0] == "reading the logs"
     assert [str(damage["damage"]).partition(",")[0] for damage in found.damages] == ["the file ends inside an entry"]
     assert json.loads((out / "timelines.json").read_text())["rows"] == found.rows
+    order = ("offline_s", "under_min_isr_s", "under_replicated_s", "leader_moves")
+    totals = ds.dataset(out / "totals", format="parquet").to_table().to_pylist()
+    totals.sort(key=lambda row: ([-row[name] for name in order], row["topic"], row["partition"]))
+    assert found.worst == totals[:10]
     for name, count in found.rows.items():
         assert ds.dataset(out / name, format="parquet", partitioning="hive").count_rows() == count > 0
     strict = plan_timelines([str(data)], tmp_path / "strict", strict=True)

@@ -1,0 +1,101 @@
+"""Runs of a scenario under many seeds: Spark with one task at a time and with two, a bare process, a bare pool of two.
+
+    python -m benchmarks.swarm [--json OUT] [--scenario FILE] [--seeds N] [--rounds N]
+
+All arms play the same runs, and must come to the same, run by run. Told are runs a second by the wall's time, the
+median of the rounds. On Spark the start of the session, and the first swarm, in which Java warms up and the workers
+begin, are told apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.machine import machine
+from benchmarks.verdict import verdict
+from simzk.pipeline.session import spark_session
+from simzk.pipeline.swarm import play_on_spark
+from simzk.scenarios.swarm import plan_runs, play_run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from simzk.scenarios.results import Result
+
+SCENARIO = Path(__file__).parents[1] / "scenarios" / "anything_breaks.toml"
+MASTERS = ("local[1]", "local[2]")
+POOL = 2
+LEAST_TIMES = 1.7
+"""How many times as fast two tasks must be as one."""
+
+play = partial(play_run, documented=False)
+
+
+def seconds(arm: Callable[[], Sequence[Result]], expected: Sequence[Result]) -> float:
+    """How long an arm took to come to what is expected."""
+    begun_s = time.perf_counter()
+    results = arm()
+    taken_s = time.perf_counter() - begun_s
+    assert results == expected, "an arm came to something else"
+    return taken_s
+
+
+def median_rate(arm: Callable[[], Sequence[Result]], expected: Sequence[Result], rounds: int) -> float:
+    """Runs a second."""
+    return round(len(expected) / statistics.median(seconds(arm, expected) for _ in range(rounds)), 2)
+
+
+def measure(scenario: str, seeds: int, rounds: int) -> dict[str, float]:
+    """All figures, by name."""
+    runs = plan_runs([scenario], None, seeds, "")
+    expected = [play(run) for run in runs]
+    figures: dict[str, float] = {"runs": seeds, "held": sum(result.held for result in expected)}
+    figures["one_process_runs_per_s"] = median_rate(lambda: list(map(play, runs)), expected, rounds)
+    with ProcessPoolExecutor(POOL) as pool:
+        list(pool.map(play, runs[:POOL]))  # each has begun
+        arm = partial(pool.map, play, runs, chunksize=8)
+        figures[f"pool_of_{POOL}_runs_per_s"] = median_rate(lambda: list(arm()), expected, rounds)
+    for master in MASTERS:
+        begun_s = time.perf_counter()
+        with spark_session(master) as spark:
+            figures[f"{master}_started_s"] = round(time.perf_counter() - begun_s, 2)
+            swarm = partial(play_on_spark, spark, [scenario], None, seeds, "", documented=False)
+            figures[f"{master}_first_swarm_s"] = round(seconds(swarm, expected), 2)
+            figures[f"{master}_runs_per_s"] = median_rate(swarm, expected, rounds)
+    return figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="write the figures here too")
+    parser.add_argument("--scenario", type=Path, default=SCENARIO)
+    parser.add_argument("--seeds", type=int, default=200)
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    figures = measure(str(options.scenario), options.seeds, options.rounds)
+    one, two = (figures[f"{master}_runs_per_s"] for master in MASTERS)
+    times = two / one
+    judged = verdict(f"{LEAST_TIMES}", times >= LEAST_TIMES)
+    pool, bare = figures[f"pool_of_{POOL}_runs_per_s"], figures["one_process_runs_per_s"]
+    told = [
+        f"runs a second: {two} on two tasks, {one} on one, {times:.2f} times {judged}",
+        f"a bare pool of {POOL}: {pool}, {pool / two:.2f} times; one bare process: {bare}",
+    ]
+    on = machine()
+    print(on)
+    for name, value in figures.items():
+        print(f"{name}: {value:,g}")
+    print(*told, sep="\n")
+    if options.json:
+        options.json.write_text(json.dumps({"machine": on, **figures, "told": told}, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
