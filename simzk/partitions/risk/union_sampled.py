@@ -107,21 +107,19 @@ def _chosen(rates: Rates, cuts: CutSets, samples: int, draws: Draws) -> tuple[ND
     number = np.where(cause < width, 0, 1 + rates.rack[brokers] % (MOST_STRATA - 1)).astype(np.uint8)
     order = np.argsort(number, kind="stable")
     ends = np.searchsorted(number[order], np.arange(MOST_STRATA + 1))
-    weights: list[float] = []
-    most: list[float] = []
-    for start, end in pairwise(ends.tolist()):
-        of_stratum = order[start:end]
-        weights.append(float(often[of_stratum].sum()))
+    filled = [at for at, (start, end) in enumerate(pairwise(ends.tolist())) if end > start]
+    weights, most = {}, {}
+    for at in filled:
+        of_stratum = order[ends[at] : ends[at + 1]]
+        weights[at] = float(often[of_stratum].sum())
         failing = np.unique(brokers[of_stratum])
-        by_rack = rates.rack_fail[np.unique(rates.rack[failing])].sum()
-        can = rates.fail[failing].sum() if not most else by_rack
-        most.append(min(weights[-1], float(can)))
-    filled = [at for at, weight in enumerate(weights) if weight > 0]
+        can = rates.rack_fail[np.unique(rates.rack[failing])] if at else rates.fail[failing]
+        most[at] = min(weights[at], float(can.sum()))
     strata: list[_Stratum] = []
     chosen: list[NDArray[np.intp]] = []
     left = samples
     for rank, at in enumerate(filled):
-        share = 0.5 / len(filled) + 0.5 * most[at] / sum(most)
+        share = 0.5 / len(filled) + 0.5 * most[at] / sum(most.values())
         count = (
             left if rank == len(filled) - 1 else min(max(round(samples * share), 2), left - 2 * (len(filled) - rank))
         )
