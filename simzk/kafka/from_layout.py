@@ -16,6 +16,7 @@ from simzk.errors import ConfigError
 from simzk.kafka.columnar.populated import populated
 from simzk.kafka.releases import Releases, local_registration
 from simzk.kafka.schemas.uuid import uuid_text
+from simzk.partitions.layouts.problems import find_problems
 from simzk.tuples import NamedTuple
 from simzk.zookeeper.config import ServerConfig
 
@@ -59,7 +60,7 @@ class FromLayout:
         znodes are there for any client; what stands behind them are columns. Brokers hold no records.
 
         Args:
-            layout: checked; such as `simzk.partitions.layouts.generate_layout` makes, or `read_layout` reads.
+            layout: such as `simzk.partitions.layouts.generate_layout` makes, or `read_layout` reads.
             version: which Kafka the brokers run, 2.7 or later.
             sends_batches: whether brokers send many requests to ZooKeeper as one; else as real ones do, one by one,
                 which leaves the same znodes, zxids and history.
@@ -67,6 +68,7 @@ class FromLayout:
 
         Raises:
             ConfigError: the version cannot be simulated so.
+            LayoutError: it is no layout; the first ten partitions that cannot be are named.
 
         >>> from simzk.kafka.cluster import KafkaCluster
         >>> from simzk.partitions.layouts import brokers_in_racks, generate_layout
@@ -78,6 +80,7 @@ class FromLayout:
         >>> bool((cluster.table.leader == 5).any()), len(cluster.table.rows_with_replica(5))
         (False, 300)
         """
+        find_problems(layout).refuse("layout")
         brokers = layout.brokers
         ids, racks = brokers.ids.tolist(), brokers.racks
         releases = Releases(ids, version, None, config)

@@ -278,7 +278,8 @@ def test_show_refuses_a_layout_that_cannot_be(simzk: Simzk, tmp_path: Path) -> N
     path.write_text(json.dumps({"brokers": [], "partitions": [row]}))
     status, out, err = simzk("layout", "show", path)
     assert (status, out) == (2, "")
-    assert err == f"simzk: error: {path}: 1 partition cannot be:\n  row 0 (t-0): replica on unknown broker 9\n"
+    told = "row 0 (t-0): replica on unknown broker 9; expected a broker of the layout, which has none"
+    assert err == f"simzk: error: {path}: 1 partition cannot be:\n  {told}\n"
 
 
 def test_help_loads_nothing_heavy() -> None:

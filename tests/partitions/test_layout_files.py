@@ -147,20 +147,57 @@ def test_a_missing_column_is_named(tmp_path: Path, column: str) -> None:
         ("replicas", pa.array(["1"] * 7), "column 'replicas' is string; expected list"),
         ("topic", pa.array([1] * 7), "column 'topic' is int64; expected string"),
         ("leader", pa.array([1.0] * 7), "column 'leader' is double; expected int32"),
-        ("partition", pa.array([0, None, 2, 3, 4, 5, None]), "2 partitions cannot be:\n  row 1: partition is null"),
-        ("isr", pa.array([[1, None]] * 7), "isr: has a list with a null in it"),
-        ("replicas", pa.array([[0]] * 6 + [[1, -1]]), "row 6: a broker id is negative"),
-        ("replicas", pa.array([[0]] * 6 + [list(range(300))]), "row 6: more than 255 brokers in a list"),
+        (
+            "partition",
+            pa.array([0, None, 2, 3, 4, 5, None]),
+            "2 partitions cannot be:\n  row 1: partition is null; expected int32",
+        ),
+        (
+            "isr",
+            pa.array([[1]] * 6 + [[1, None]]),
+            "row 6 ({}): isr [1, None] has a null in it; expected ids of brokers",
+        ),
+        (
+            "replicas",
+            pa.array([[0]] * 6 + [[1, -1]]),
+            "row 6 ({}): replicas [1, -1] has a negative id; expected ids of",
+        ),
+        (
+            "replicas",
+            pa.array([[0]] * 6 + [list(range(300))]),
+            "row 6 ({}): replicas lists 300 brokers; expected at most",
+        ),
+        ("replicas", pa.array([[]] * 7), "7 partitions cannot be:\n  row 0 ("),
+        ("replicas", pa.array([[]] * 7), "row 6 ({}): the list of replicas is empty; expected one or more"),
+        ("leader", pa.nulls(7), "row 6 ({}): leader is null; expected int32"),
     ],
 )
 def test_a_column_of_a_wrong_kind_is_named(tmp_path: Path, column: str, values: pa.Array, told: str) -> None:
     path = tmp_path / "layout.parquet"
     write_layout(small(), path)
     table = pq.read_table(path)
+    last = f"{table['topic'][6]}-{table['partition'][6]}"
     pq.write_table(table.set_column(table.column_names.index(column), column, values), path)
     with pytest.raises(LayoutError) as caught:
         read_layout(path)
-    assert told in str(caught.value)
+    assert told.format(last) in str(caught.value)
+
+
+def test_a_column_whose_lists_are_all_empty_has_no_type_and_is_read(tmp_path: Path) -> None:
+    """As pyarrow and pandas infer it of ISRs of partitions that are not started, and of brokers without racks."""
+    path = tmp_path / "layout.parquet"
+    write_layout(small(), path)
+    table = pq.read_table(path)
+    for column, values in (("isr", pa.array([[]] * 7)), ("leader", pa.array([-1] * 7))):
+        table = table.set_column(table.column_names.index(column), column, values)
+    pq.write_table(table, path)
+    beside = tmp_path / "layout.brokers.parquet"
+    brokers = pq.read_table(beside)
+    pq.write_table(brokers.set_column(1, "rack", pa.nulls(len(brokers))), beside)
+    read = read_layout(path)
+    assert (read.isr == -1).all()
+    assert set(read.brokers.racks) == {None}
+    read.check()
 
 
 @pytest.mark.parametrize(
@@ -169,8 +206,14 @@ def test_a_column_of_a_wrong_kind_is_named(tmp_path: Path, column: str, values: 
         ([{"broker": 1, "rack": None, "live": True}] * 2, "broker 1 stands twice"),
         ([{"broker": -1, "rack": None, "live": True}], "broker id -1 is out of range"),
         ([{"broker": 2**20, "rack": None, "live": True}], "broker id 1048576 is out of range (0 to 1048575)"),
-        ([{"broker": 1, "rack": "", "live": True}], "the rack of broker 1 has no name"),
-        ([{"broker": "one", "rack": None, "live": True}], "has a value of a wrong type"),
+        ([{"broker": 1, "rack": "", "live": True}], "row 0 (1): the rack has no name; expected a name, or null"),
+        ([{"broker": "one", "rack": None, "live": True}], 'row 0: broker is "one"; expected a whole number'),
+        ([{"broker": True, "rack": None, "live": True}], "row 0: broker is true; expected a whole number"),
+        ([{"broker": 1, "rack": 2, "live": True}], "row 0: rack is 2; expected a string"),
+        ([{"broker": 1, "rack": "a", "live": 1}], "row 0: live is 1; expected true or false"),
+        ([{"broker": 1, "rack": "a"}], "row 0: live is missing; expected true or false"),
+        ([{"broker": n, "rack": "a"} for n in range(12)], "12 brokers cannot be:"),
+        ([{"broker": 1, "rack": None, "live": True}] * 13, "12 brokers cannot be:\n  row 1 (1): broker 1 stands twice"),
         ([{"broker": None, "rack": None, "live": True}], "row 0: broker is null"),
         (["one"], "is no list of objects"),
     ],

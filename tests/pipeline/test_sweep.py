@@ -88,6 +88,23 @@ def test_what_fails_in_a_worker_is_told_in_one_line(spark: SparkSession, layout:
 
 
 @pytest.mark.java
+def test_a_layout_that_cannot_be_is_refused_with_its_rows(spark: SparkSession, layout: Path) -> None:
+    from pyspark.errors import PySparkException
+
+    table = pq.read_table(layout)
+    column = table.column_names.index("replicas")
+    wrong = pa.array([[99]] * len(table), pa.list_(pa.int32()))
+    pq.write_table(table.set_column(column, "replicas", wrong), layout)
+    simzk.pipeline.register(spark)
+    with pytest.raises(PySparkException) as caught:
+        spark.read.format("simzk_failures").load(str(layout)).toArrow()
+    assert f"{layout}: {len(table)} partitions cannot be:" in str(caught.value)
+    for row in range(10):
+        assert f"row {row} (" in str(caught.value)
+    assert "replica on unknown broker 99" in str(caught.value)
+
+
+@pytest.mark.java
 @pytest.mark.parametrize(
     ("options", "told"),
     [

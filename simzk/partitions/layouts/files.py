@@ -54,7 +54,7 @@ def read_layout(path: str | Path) -> Layout:
     read = _form_of(source, {".parquet": _read_parquet, ".json": _read_json})
     if not source.exists():
         raise LayoutError("there is no such file", where=str(source))
-    return columns.to_layout(*read(source), where=str(source))
+    return read(source)
 
 
 def read_brokers(path: str | Path) -> Brokers:
@@ -103,9 +103,11 @@ def _form_of(path: Path, forms: dict[str, F]) -> F:
     return form
 
 
-def _read_parquet(path: Path) -> tuple[pa.Table, pa.Table | None]:
+def _read_parquet(path: Path) -> Layout:
     beside = brokers_path(path)
-    return parquet_table(path), parquet_table(beside) if beside.exists() else None
+    partitions = parquet_table(path)
+    brokers = columns.to_brokers(parquet_table(beside), str(beside)) if beside.exists() else None
+    return columns.to_layout(partitions, brokers, str(path))
 
 
 def parquet_table(path: Path) -> pa.Table:
@@ -118,17 +120,16 @@ def parquet_table(path: Path) -> pa.Table:
         raise LayoutError(f"cannot be read as Parquet: {str(error).splitlines()[0]}", where=str(path)) from error
 
 
-def _read_json(path: Path) -> tuple[pa.Table, pa.Table]:
+def _read_json(path: Path) -> Layout:
     try:
         document = json.loads(path.read_bytes())
     except (ValueError, OSError) as error:
         raise LayoutError(f"cannot be read as JSON: {error}", where=str(path)) from error
     if not isinstance(document, dict) or set(document) != {"brokers", "partitions"}:
         raise LayoutError("is no layout", where=str(path), right="an object with the lists `brokers` and `partitions`")
-    return (
-        columns.table_of_rows(document["partitions"], columns.partitions_schema(), f"{path}: partitions"),
-        columns.table_of_rows(document["brokers"], columns.brokers_schema(), f"{path}: brokers"),
-    )
+    brokers = columns.to_brokers(columns.brokers_of_json(document["brokers"], f"{path}: brokers"), str(path))
+    partitions = columns.partitions_of_json(document["partitions"], f"{path}: partitions")
+    return columns.to_layout(partitions, brokers, str(path))
 
 
 def _write_parquet(path: Path, layout: Layout) -> None:

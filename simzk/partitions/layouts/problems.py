@@ -20,13 +20,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from simzk.partitions.layouts.layout import Layout
+    from simzk.partitions.layouts.layout import Brokers, Layout
 
 NAMED_PROBLEMS = 10
 """How many wrong rows an error names."""
 
 LONGEST_LIST = 255
 """The most replicas of a partition that are read: one absurd list would make every padded row as wide."""
+
+_FEW = 8
 
 LARGEST_INT32 = 2**31 - 1
 
@@ -41,16 +43,18 @@ class Problems:
     Args:
         total: how many rows break at least one rule.
         first: at most ten sentences, by ascending row.
+        of: what a row is.
     """
 
     total: int
     first: tuple[str, ...]
+    of: str = "partition"
 
     def refuse(self, where: str) -> None:
         """Raise `LayoutError` for the file `where`, if any row is wrong."""
         if not self.total:
             return
-        wrong = "1 partition" if self.total == 1 else f"{self.total:,} partitions"
+        wrong = f"{self.total:,} {self.of}{'s' * (self.total != 1)}"
         more = self.total - len(self.first)
         lines = [f"{wrong} cannot be:", *self.first]
         if more > 0:
@@ -89,9 +93,12 @@ def _rules(rows: Layout) -> Iterator[Rule]:
 
     illegal = np.array([TOPIC_NAME.fullmatch(name) is None for name in rows.topics], np.bool_)
     if illegal.any():
-        yield illegal[rows.topic], lambda row: "no topic of Kafka can have this name"
+        yield (
+            illegal[rows.topic],
+            lambda row: "no topic of Kafka can have this name; expected 1 to 249 of a-z A-Z 0-9 . _ -",
+        )
     yield _outside(rows.partition), lambda row: "the partition's number is out of range (0 to 2147483647)"
-    yield np.all(replicas == NONE, axis=1), lambda row: "the list of replicas is empty"
+    yield np.all(replicas == NONE, axis=1), lambda row: "the list of replicas is empty; expected one or more"
     yield (
         np.any(_outside(replicas, NONE, MAX_BROKER_ID), axis=1),
         lambda row: f"a broker id of replicas {ids_of(replicas, row)} is out of range (0 to {MAX_BROKER_ID})",
@@ -99,24 +106,37 @@ def _rules(rows: Layout) -> Iterator[Rule]:
     known = np.isin(replicas, rows.brokers.ids) | (replicas == NONE)
     yield (
         ~np.all(known, axis=1),
-        lambda row: f"replica on unknown broker {int(replicas[row][~known[row]][0])}",
+        lambda row: f"replica on unknown broker {int(replicas[row][~known[row]][0])}; expected {_some(rows.brokers)}",
     )
-    yield _repeated(replicas), lambda row: f"duplicate replicas {ids_of(replicas, row)}"
+    yield _repeated(replicas), lambda row: f"duplicate replicas {ids_of(replicas, row)}; expected each once"
     yield (
         ~np.all(contained(isr, replicas) | (isr == NONE), axis=1),
         lambda row: f"ISR {ids_of(isr, row)} has a member that is not in replicas {ids_of(replicas, row)}",
     )
-    yield _repeated(isr), lambda row: f"duplicate members in ISR {ids_of(isr, row)}"
+    yield _repeated(isr), lambda row: f"duplicate members in ISR {ids_of(isr, row)}; expected each once"
     yield (
         (leader != NONE) & ~np.any(isr == leader[:, None], axis=1),
         lambda row: f"leader {int(leader[row])} is neither -1 (none) nor in ISR {ids_of(isr, row)}",
     )
-    yield _outside(rows.leader_epoch), lambda row: f"leader_epoch {int(rows.leader_epoch[row])} is out of range"
+    yield (
+        _outside(rows.leader_epoch),
+        lambda row: f"leader_epoch {int(rows.leader_epoch[row])} is out of range (0 or more)",
+    )
     yield (
         _outside(rows.min_insync_replicas, 1),
         lambda row: f"min_insync_replicas {int(rows.min_insync_replicas[row])} is out of range (1 or more)",
     )
-    yield _seen_before(rows.topic, rows.partition), lambda row: "the partition stands in an earlier row too"
+    yield (
+        _seen_before(rows.topic, rows.partition),
+        lambda row: "the partition stands in an earlier row too; expected it once",
+    )
+
+
+def _some(brokers: Brokers) -> str:
+    """The brokers that there are, if they are few."""
+    ids = brokers.ids.tolist()
+    listed = ", ".join(map(str, ids[:_FEW]))
+    return f"one of {listed}{', ...' if len(ids) > _FEW else ''}" if ids else "a broker of the layout, which has none"
 
 
 def _outside(column: NDArray[np.int32], lowest: int = 0, highest: int = LARGEST_INT32) -> NDArray[np.bool_]:
