@@ -276,7 +276,7 @@ def _count_up(places: IntArray, rows: NDArray[np.intp], up: BoolArray) -> NDArra
 
 
 def _lists(places: IntArray, rows: NDArray[np.intp]) -> IntArray:
-    return np.stack([place.take(rows) for place in places], axis=1).astype(np.int32)
+    return np.stack([place.take(rows) for place in places]).astype(np.int32).T
 
 
 def _settled(layout: Layout) -> _Columns:
