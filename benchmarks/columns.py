@@ -10,7 +10,7 @@ real form make them, in a cluster of a tenth, and the same batch in clusters whe
 controller reads all, elects and writes; all brokers restart in turn: what the rules and the writes of that take,
 brokers and network aside (`benchmarks.large_cluster` has the whole controller). All times are of the processor, so that
 a busy machine shows the same; wall times stand beside them in the file. `--large` is the size at which the process's
-memory is measured (0: not at all), from which 100,000,000 partitions are worked out; these themselves need 18 GB while
+memory is measured (0: not at all), from which 100,000,000 partitions are worked out; these themselves need 16 GB while
 they are made.
 """
 
