@@ -19,7 +19,6 @@ from simzk.kafka.cluster import KafkaCluster
 from simzk.kafka.layout_import import layout_from_tree, layout_of_recording
 from simzk.kafka.recording import load
 from simzk.kafka.schemas import partition_state, topic
-from simzk.kafka.topic_partition import TopicPartition
 from simzk.kafka.versions import VERSIONS, kafka_version
 from simzk.partitions.arrays import unpack
 from simzk.partitions.layouts import Brokers, brokers_in_racks, generate_layout
@@ -27,6 +26,7 @@ from simzk.partitions.names import Partitions
 from simzk.partitions.plans import find_rows
 from simzk.zookeeper.transactions import MultiTxn, SetDataTxn
 from tests.kafka.clusters import QUICK, quiet
+from tests.kafka.recorded_transactions import by_step
 
 if TYPE_CHECKING:
     from simzk.partitions.layouts import Layout
@@ -53,34 +53,50 @@ class Seen(NamedTuple):
 
 
 class Znodes:
-    """What stands in the znodes of a cluster's partitions after each write of one of them."""
+    """What stands in the znodes of a layout's partitions after each write of one of them."""
 
-    def __init__(self, cluster: KafkaCluster) -> None:
-        self._assigned: dict[int, tuple[int, ...]] = {n: a.replicas for n, a in cluster.assignment("t").items()}
-        self._states = {n: cluster.state("t", n) for n in self._assigned}
-        self.writes: dict[int, int] = dict.fromkeys(self._assigned, 0)
-        self.seen: dict[int, list[Seen]] = {n: [self._now(n)] for n in self._assigned}
-        cluster.server.on_transaction.append(self._note)
+    def __init__(self, layout: Layout) -> None:
+        names = Partitions(layout.topics, layout.topic, layout.partition).names()
+        columns = (unpack(layout.replicas), layout.leader.tolist(), unpack(layout.isr), layout.leader_epoch.tolist())
+        self._now = {
+            name: Seen(replicas, leader, frozenset(isr), epoch)
+            for name, replicas, leader, isr, epoch in zip(names, *columns, strict=True)
+        }
+        self.seen = {name: [now] for name, now in self._now.items()}
+        self.writes = dict.fromkeys(self._now, 0)
 
-    def _now(self, number: int) -> Seen:
-        state = self._states[number]
-        return Seen(self._assigned[number], state.leader, frozenset(state.isr), state.leader_epoch)
-
-    def _note(self, transaction: Transaction) -> None:
+    def note(self, transaction: Transaction) -> None:
+        """A server applied it."""
         record = transaction.record
         for part in record.records if isinstance(record, MultiTxn) else [record]:
-            if not isinstance(part, SetDataTxn):
-                continue
-            if part.path == "/brokers/topics/t":
-                found = topic.decode(part.path, part.data).partitions
-                self._assigned = {number: assignment.replicas for number, assignment in found.items()}
-            elif part.path.startswith("/brokers/topics/t/partitions/"):
-                number = int(part.path.split("/")[5])
-                self._states[number] = partition_state.decode(part.path, part.data)
-                self.writes[number] += 1
-            for number, seen in self.seen.items():
-                if (now := self._now(number)) != seen[-1]:
-                    seen.append(now)
+            if isinstance(part, SetDataTxn):
+                self.write(part.path, part.data)
+
+    def write(self, path: str, data: bytes | None) -> None:
+        """A znode was written."""
+        place = path.removeprefix("/brokers/topics/").split("/")
+        if path == paths.topic(place[0]):
+            for number, assignment in topic.decode(path, data).partitions.items():
+                self._put((place[0], number), self._now[place[0], number]._replace(replicas=assignment.replicas))
+        elif path.endswith("/state"):
+            state, name = partition_state.decode(path, data), (place[0], int(place[2]))
+            self.writes[name] += 1
+            self._put(name, Seen(self._now[name].replicas, state.leader, frozenset(state.isr), state.leader_epoch))
+
+    def _put(self, name: tuple[str, int], now: Seen) -> None:
+        if now != self._now[name]:
+            self._now[name] = now
+            self.seen[name].append(now)
+
+    def check(self, what_if: PlanWhatIf) -> None:
+        """Assert that each partition of a plan went through the phases that it was told, and no further."""
+        layout, rows = what_if.settled, what_if.diff.rows
+        for place, name in enumerate(Partitions(layout.topics, layout.topic, layout.partition).at(rows).names()):
+            told, seen = predicted(what_if, place), self.seen[name]
+            assert seen[-1] == told[-1], (name, seen, told)
+            left = iter(seen)
+            assert all(phase in left for phase in dict.fromkeys(told)), (name, seen, told)
+            assert self.writes[name] == what_if.phases.at("finished").states.version[place]
 
 
 SECOND_STORY = Path(__file__).parent / "data" / "second_story"
@@ -94,12 +110,10 @@ MOVED = {
 """What the recorded operators moved where."""
 
 
-@pytest.mark.parametrize(
-    "folder", [*RECORDINGS, *sorted(SECOND_STORY.iterdir())], ids=lambda f: f"{f.parent.name} {f.name}"
-)
+@pytest.mark.parametrize("folder", RECORDINGS, ids=lambda folder: f"{folder.parent.name} {folder.name}")
 def test_real_clusters_did_what_is_told_of_their_plans(folder: Path) -> None:
-    """The layout of the step before, and the plan, give the layout and the versions of the step."""
-    dump = folder / "dumps.json"
+    """Write by write; and in the end the layout is that of the step's dump."""
+    dump, transactions = folder / "dumps.json", by_step(folder / "txns.json")
     recording = load(dump)
     played = [step for step in recording.steps if step in MOVED]
     assert played
@@ -110,17 +124,18 @@ def test_real_clusters_did_what_is_told_of_their_plans(folder: Path) -> None:
         _, after = layout_of_recording(dump, step)
         text = json.dumps({"version": 1, "partitions": moved})
         what_if = plans.what_if(layout, text, kafka_version(folder.name.removeprefix("kafka-")))
-        told = what_if.layout_at("finished")
         assert not what_if.phases.waits.any()
+        znodes = Znodes(layout)
+        for entry in transactions[step]:
+            for part in entry.get("ops", [entry]):
+                if part["op"] == "setData" and part["path"].startswith("/brokers/topics/"):
+                    znodes.write(part["path"], part["data"].encode())
+        znodes.check(what_if)
+        told = what_if.layout_at("finished")
         assert unpack(told.replicas) == unpack(after.replicas)
         assert list(map(set, unpack(told.isr))) == list(map(set, unpack(after.isr)))
         assert told.leader.tolist() == after.leader.tolist()
         assert told.leader_epoch.tolist() == after.leader_epoch.tolist()
-        writes = what_if.phases.at("finished").states.version.tolist()
-        for (name, number), count in zip(MOVED[step], writes, strict=True):
-            path = paths.state(TopicPartition(name, number))
-            versions = [recording.tree(at)[path].version for at in (before, step)]
-            assert versions[1] - versions[0] == count
 
 
 def layout_now(cluster: KafkaCluster) -> Layout:
@@ -183,16 +198,12 @@ def test_a_plan_does_what_is_told_of_it(
             cluster.kill(broker)
             quiet(cluster)
         text = document(targets)
-        what_if = plans.what_if(layout_now(cluster), text, VERSIONS[line])
-        znodes = Znodes(cluster)
+        layout = layout_now(cluster)
+        what_if, znodes = plans.what_if(layout, text, VERSIONS[line]), Znodes(layout)
+        cluster.server.on_transaction.append(znodes.note)
         cluster.reassign(text)
         cluster.run_until_quiet(30)
-        for place, number in enumerate(what_if.diff.rows.tolist()):
-            told = predicted(what_if, place)
-            assert znodes.seen[number][-1] == told[-1], (number, znodes.seen[number], told)
-            left = iter(znodes.seen[number])
-            assert all(phase in left for phase in dict.fromkeys(told)), (number, znodes.seen[number], told)
-            assert znodes.writes[number] == what_if.phases.at("finished").states.version[place]
+        znodes.check(what_if)
         after, told_after = layout_now(cluster), what_if.layout_at("finished")
         assert unpack(after.replicas) == unpack(told_after.replicas)
         assert after.leader.tolist() == told_after.leader.tolist()
