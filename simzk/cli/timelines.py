@@ -7,6 +7,9 @@ from typing import Annotated
 
 import typer
 
+DAMAGES_SHOWN = 20
+"""All of them stand in timelines.json."""
+
 
 def timelines(
     directories: Annotated[
@@ -33,10 +36,12 @@ def timelines(
             progress.tell("stopping Spark")
     finally:
         progress.close()
-    for damage in found.damages:
+    for damage in found.damages[:DAMAGES_SHOWN]:
         typer.echo(f"simzk: lost: {damage['file']}: {damage['damage']}", err=True)
     told = ", ".join(f"{count:,} {name}" for name, count in found.rows.items())
     typer.echo(f"{found.transactions:,} transactions; {told}")
+    if found.damages:
+        typer.echo(f"{len(found.damages):,} times something could not be used: damages in {out / 'timelines.json'}")
     for row in found.worst:
         typer.echo(
             f"{row['topic']}-{row['partition']}: offline {row['offline_s']:.1f} s, under min ISR "

@@ -2,22 +2,31 @@
 
 Rules of this module:
   - a path is a file, a data directory, its `version-2`, or a pattern of those (`*`, `?`); commas separate several;
-  - files are known by their names, as the server knows them: `log.<zxid>` and `snapshot.<zxid>`, packed ones too.
+  - files are known by their names, as the server knows them: `log.<zxid>` and `snapshot.<zxid>`, packed ones too;
+  - where one of several paths leads to nothing, what the others lead to is found, and it is told.
 """
 
 from __future__ import annotations
 
 import glob
-import gzip
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import TYPE_CHECKING, NoReturn
 
 from simzk.errors import ConfigError
 from simzk.tuples import NamedTuple
 from simzk.zookeeper.persistence.file_names import LOG, VERSION_FOLDER, zxid_of
+from simzk.zookeeper.persistence.packed import Unzipped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from simzk.zookeeper.persistence.log_scan import Seekable
 
 PACKED = ".gz"
 """The ending of a log that was packed."""
+
+_GZIP = b"\x1f\x8b"
 
 
 class NumberedFile(NamedTuple):
@@ -27,22 +36,64 @@ class NumberedFile(NamedTuple):
     path: Path
 
 
-def find_files(kind: str, text: str) -> list[NumberedFile]:
+class Missing(NamedTuple):
+    """A path that leads to no file, and why."""
+
+    path: str
+    why: str
+    right: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.why}; expected {self.right}" if self.right else self.why
+
+
+class Found(NamedTuple):
+    """What some paths lead to.
+
+    Args:
+        files: oldest first, each once.
+        missing: the paths that lead to none.
+    """
+
+    files: list[NumberedFile]
+    missing: list[Missing]
+
+
+def find_files(kind: str, text: str) -> Found:
     """The files that a path names.
 
     Args:
         kind: LOG or SNAPSHOT.
         text: one path or several.
+    """
+    files: dict[Path, NumberedFile] = {}
+    missing: list[Missing] = []
+    for part in text.split(","):
+        for found in _places(part.strip()):
+            if isinstance(found, Path):
+                here, none = _in_place(kind, found)
+                files |= {file.path.resolve(): file for file in here}
+                missing += none
+            else:
+                missing.append(found)
+    return Found(sorted(files.values()), missing)
+
+
+def some_files(kind: str, text: str) -> Found:
+    """The same, where there must be at least one.
 
     Raises:
-        ConfigError: there is nothing, or no such file in it.
+        ConfigError: there is none; the first path that leads to nothing, and why.
     """
-    found: dict[Path, NumberedFile] = {}
-    for part in text.split(","):
-        for path in _places(part.strip()):
-            for file in _in_place(kind, path):
-                found[file.path.resolve()] = file
-    return sorted(found.values())
+    found = find_files(kind, text)
+    if not found.files:
+        refuse(found.missing[0])
+    return found
+
+
+def refuse(missing: Missing) -> NoReturn:
+    """Raise it as an error."""
+    raise ConfigError(missing.why, where=missing.path, right=missing.right)
 
 
 def logs_in_folder(text: str) -> list[NumberedFile]:
@@ -65,30 +116,45 @@ def logs_in_folder(text: str) -> list[NumberedFile]:
     return sorted(NumberedFile(zxid, file) for zxid, file in by_zxid.items())
 
 
-def opened(path: Path) -> IO[bytes]:
-    """A log, unpacked where it is packed."""
-    return gzip.open(path) if path.suffix == PACKED else path.open("rb")  # type: ignore[return-value]
+@contextmanager
+def opened(path: Path) -> Iterator[Seekable]:
+    """A log, unpacked where it is packed; one that is only named so is read as it is.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with path.open("rb") as stream:
+        is_packed = path.suffix == PACKED and stream.read(len(_GZIP)) == _GZIP
+        stream.seek(0)
+        yield Unzipped(stream) if is_packed else stream
 
 
-def _places(text: str) -> list[Path]:
+def _places(text: str) -> list[Path | Missing]:
     if glob.has_magic(text):
-        places = [Path(place) for place in sorted(glob.glob(text))]
-        if not places:
-            raise ConfigError("nothing is named so", where=text)
-        return places
+        return [Path(place) for place in sorted(glob.glob(text))] or [Missing(text, "nothing is named so")]
     if not Path(text).exists():
-        raise ConfigError("it is not there", where=text, right="a data directory of ZooKeeper, or a file of one")
+        return [Missing(text, "it is not there", "a data directory of ZooKeeper, or a file of one")]
     return [Path(text)]
 
 
-def _in_place(kind: str, path: Path) -> list[NumberedFile]:
+def _in_place(kind: str, path: Path) -> tuple[list[NumberedFile], list[Missing]]:
     if path.is_file():
         zxid = zxid_of(kind, path.name)
         # A file that was given by name is what its user says it is.
-        return [NumberedFile(0 if zxid is None else zxid, path)]
+        return [NumberedFile(0 if zxid is None else zxid, path)], []
     folder = path / VERSION_FOLDER if (path / VERSION_FOLDER).is_dir() else path
-    numbered = [(zxid_of(kind, file.name), file) for file in sorted(folder.iterdir())]
+    try:
+        numbered = [(zxid_of(kind, file.name), file) for file in sorted(folder.iterdir())]
+    except OSError as error:
+        return [], [Missing(str(path), unreadable(error))]
     files = [NumberedFile(zxid, file) for zxid, file in numbered if zxid is not None]
-    if not files:
-        raise ConfigError(f"it holds no {kind}", where=str(path), right=f"{VERSION_FOLDER}/{kind}.<zxid>")
-    return files
+    return files, [] if files else [Missing(str(path), f"it holds no {kind}", f"{VERSION_FOLDER}/{kind}.<zxid>")]
+
+
+def unreadable(error: OSError) -> str:
+    """Why a file or folder cannot be read, in words.
+
+    >>> unreadable(PermissionError(13, "Permission denied"))
+    'it cannot be read: Permission denied'
+    """
+    return f"it cannot be read: {error.strerror}"

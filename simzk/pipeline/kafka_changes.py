@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 SET, GONE = "set", "gone"
-_MADE = ("create", "create2", "createContainer", "createTTL", "setData")
+_CREATED = ("create", "create2", "createContainer", "createTTL")
+_MADE = (*_CREATED, "setData")
 _REMOVED = ("delete", "deleteContainer")
 
 
@@ -34,7 +35,7 @@ def changes_of(log: DataFrame, snapshots: DataFrame | None, chroot: str) -> Data
         `zxid`, `step` (place within the transaction), `time`, `session`, `change` ("set" or "gone"), `path` (without
         the chroot), `data` (text), `version`, and `owned`: whether it is an ephemeral of the session.
     """
-    once = log.where("applied").dropDuplicates(["zxid", "step"])
+    once = applied_once(log)
     place = F.coalesce("step", F.lit(0))
     made = once.where(F.col("operation").isin(*_MADE)).select(
         "zxid",
@@ -50,7 +51,10 @@ def changes_of(log: DataFrame, snapshots: DataFrame | None, chroot: str) -> Data
     removed = once.where(F.col("operation").isin(*_REMOVED)).select(
         "zxid", place.alias("step"), "time", "session", *_gone("path")
     )
-    changes = made.unionByName(removed).unionByName(_taken_by_sessions(once, made))
+    taken = taken_by_sessions(once, snapshots)
+    ended = taken.select("zxid", F.posexplode("paths").alias("step", "taken"), "time", "session")
+    gone = ended.select("zxid", "step", "time", "session", *_gone("taken"))
+    changes = made.unionByName(removed).unionByName(gone)
     if snapshots is not None:
         changes = changes.unionByName(_seen(snapshots))
     kept = changes.where(_is_below(chroot)).withColumn("path", F.expr(f"substring(path, {len(chroot) + 1})"))
@@ -69,19 +73,40 @@ def _gone(path: str) -> list[Column]:
     ]
 
 
-def _taken_by_sessions(log: DataFrame, made: DataFrame) -> DataFrame:
-    """The ends of ephemerals whose sessions ended."""
-    ends = log.where("operation = 'closeSession'").select("zxid", "time", "session", "paths")
-    listed = ends.select("zxid", "time", "session", F.posexplode("paths").alias("step", "gone_path"))
-    owned = made.where("owned").groupBy("session", "path").agg(F.max("zxid").alias("made_zxid"))
-    # A znode that was removed before its session ended is gone twice, which changes nothing.
-    unlisted = (
-        ends.where(F.size("paths") == 0)
-        .join(owned, "session")
-        .where("made_zxid < zxid")
-        .select("zxid", "time", "session", F.lit(0).alias("step"), F.col("path").alias("gone_path"))
-    )
-    return listed.unionByName(unlisted).select("zxid", "step", "time", "session", *_gone("gone_path"))
+def applied_once(log: DataFrame) -> DataFrame:
+    """What the tree took, each step once, in however many servers' logs it stands."""
+    return log.where("applied").dropDuplicates(["zxid", "step"])
+
+
+def taken_by_sessions(once: DataFrame, snapshots: DataFrame | None) -> DataFrame:
+    """The ends of sessions, and the ephemerals that each took with it.
+
+    Args:
+        once: of `applied_once`.
+        snapshots: as for `changes_of`.
+
+    Returns:
+        `zxid`, `time`, `session`, `cxid` and `paths`: as the log lists them; where it lists none, by name those that
+        the session had made and nobody had removed.
+    """
+    ends = once.where("operation = 'closeSession'").select("zxid", "time", "session", "cxid", "paths")
+    step = F.coalesce("step", F.lit(0)).alias("step")
+    creations = once.where(F.col("operation").isin(*_CREATED))
+    made = creations.select("path", "zxid", step, F.when(F.col("ephemeral"), F.col("session")).alias("owner"))
+    if snapshots is not None:
+        owned = snapshots.where("damage is null and ephemeral_owner > 0")
+        shown = owned.select("path", F.col("czxid").alias("zxid"), F.lit(0), F.col("ephemeral_owner"))
+        made = made.union(shown).groupBy("path", "zxid", "owner").agg(F.max("step").alias("step"))
+        made = made.select("path", "zxid", "step", "owner")
+    removed = once.where(F.col("operation").isin(*_REMOVED)).select("path", "zxid", step, F.lit(None).cast("bigint"))
+    lives = Window.partitionBy("path").orderBy("zxid", "step")
+    known = made.union(removed).withColumn("next_zxid", F.lead("zxid").over(lives)).where("owner is not null")
+    left = known.select("path", F.col("zxid").alias("made_zxid"), "next_zxid", F.col("owner").alias("session"))
+    unlisted = ends.where(F.size("paths") == 0).drop("paths").join(left, "session", "left")
+    is_there = F.expr("made_zxid < zxid and (next_zxid is null or next_zxid > zxid)")
+    paths = F.array_sort(F.collect_set(F.when(is_there, F.col("path")))).alias("paths")
+    found = unlisted.groupBy("zxid", "time", "session", "cxid").agg(paths)
+    return ends.where(F.size("paths") > 0).unionByName(found)
 
 
 def _seen(snapshots: DataFrame) -> DataFrame:

@@ -62,10 +62,12 @@ def columns_of(schema: StructType, whole: pa.Schema) -> list[str]:
 
 def sound(rows: Iterator[tuple[object, ...]], mode: str) -> Iterator[tuple[object, ...]]:
     """The rows of a table whose last column is `damage`, with what is damaged treated as the mode says."""
+    return rows if mode == PERMISSIVE else _sound(rows, mode)
+
+
+def _sound(rows: Iterator[tuple[object, ...]], mode: str) -> Iterator[tuple[object, ...]]:
     for row in rows:
-        if row[-1] is not None:
-            if mode == FAILFAST:
-                raise ConfigError(str(row[-1]), where=str(row[0]), right="what is whole, or mode PERMISSIVE")
-            if mode == DROPMALFORMED:
-                continue
-        yield row
+        if row[-1] is None:
+            yield row
+        elif mode == FAILFAST:
+            raise ConfigError(str(row[-1]), where=str(row[0]), right="what is whole, or mode PERMISSIVE")

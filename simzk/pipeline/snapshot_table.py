@@ -74,4 +74,9 @@ def snapshot_rows(file: str, stream: Readable) -> Iterator[Row]:
             None,
         )
     if reader.damage is not None:
-        yield (file, *(None,) * 12, str(reader.damage))
+        yield unread_snapshot(file, str(reader.damage))
+
+
+def unread_snapshot(file: str, why: str) -> Row:
+    """The row of a snapshot that cannot be believed."""
+    return (file, *(None,) * 12, why)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
-from simzk.pipeline.kafka_changes import GONE, SET
+from simzk.pipeline.kafka_changes import GONE, SET, applied_once, taken_by_sessions
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -109,9 +109,8 @@ def totals_of(partitions: DataFrame, end: Column) -> DataFrame:
         partitions: of `partitions_of`.
         end: when the observation ends, for intervals that no change ended.
     """
-    turns = Window.partitionBy("topic", "partition").orderBy("from_zxid")
     seconds = F.coalesce("until", end).cast("double") - F.col("from").cast("double")
-    before, isr_before = F.lag("leader").over(turns), F.size(F.lag("isr").over(turns))
+    before, isr_before = _before("leader"), F.size(_before("isr"))
     seen = partitions.select(
         "*",
         seconds.alias("seconds"),
@@ -137,11 +136,18 @@ def totals_of(partitions: DataFrame, end: Column) -> DataFrame:
     )
 
 
+def _before(column: str) -> Column:
+    """What a partition had in the interval before; null where it was not there, or was a topic of the same name."""
+    turns = Window.partitionBy("topic", "partition").orderBy("from_zxid")
+    follows = F.lag("until_zxid").over(turns) == F.col("from_zxid")
+    return F.when(follows, F.lag(column).over(turns))
+
+
 def leadership_of(partitions: DataFrame) -> DataFrame:
     """Each move of a leadership: from which broker to which; -1 for none."""
-    turns = Window.partitionBy("topic", "partition").orderBy("from_zxid")
-    before = F.lag("leader").over(turns)
-    moved = partitions.withColumn("from_broker", before).where("from_broker is not null and from_broker != leader")
+    moved = partitions.withColumn("from_broker", _before("leader")).where(
+        "from_broker is not null and from_broker != leader"
+    )
     return moved.select(
         "topic",
         "partition",
@@ -186,14 +192,18 @@ def _ephemerals(changes: DataFrame, broker: Column) -> DataFrame:
     )
 
 
-def sessions_of(log: DataFrame) -> DataFrame:
-    """Each session: its beginning and its end, who ended it, and the ephemerals that it took with it."""
-    once = log.where("applied").dropDuplicates(["zxid", "step"])
+def sessions_of(log: DataFrame, snapshots: DataFrame | None) -> DataFrame:
+    """Each session: its beginning and its end, who ended it, and the ephemerals that it took with it.
+
+    Args:
+        log, snapshots: as for `kafka_changes.changes_of`.
+    """
+    once = applied_once(log)
     begun = once.where("operation = 'createSession'").select(
         "session", "timeout_ms", F.col("zxid").alias("from_zxid"), F.col("time").alias("from")
     )
     # A client's own end has the xid of its request; the server's, where the session expired, has none (§6).
-    ended = once.where("operation = 'closeSession'").select(
+    ended = taken_by_sessions(once, snapshots).select(
         "session",
         F.col("zxid").alias("until_zxid"),
         F.col("time").alias("until"),

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 import simzk.pipeline
 from simzk.errors import ConfigError
 from simzk.pipeline import timelines
-from simzk.pipeline.files import find_files
+from simzk.pipeline.files import Missing, find_files, refuse
 from simzk.pipeline.jobs import in_words, told
 from simzk.pipeline.kafka_changes import changes_of
+from simzk.pipeline.mixed_clusters import strangers
 from simzk.pipeline.options import FAILFAST, PERMISSIVE
 from simzk.tuples import NamedTuple
-from simzk.zookeeper.persistence.file_names import LOG, SNAPSHOT
+from simzk.zookeeper.persistence.file_names import LOG, SNAPSHOT, VERSION_FOLDER, zxid_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,17 +38,19 @@ class Plan:
     """Timelines that have been checked and can be computed.
 
     Args:
-        logs, snapshots: the files, as Spark is told them.
+        logs, snapshots: the files, in the order in which they were named.
         out: directory to write to.
         chroot: where Kafka's znodes are.
         strict: whether damage is fatal.
+        missing: the paths that lead to no log.
     """
 
-    logs: str
-    snapshots: str
+    logs: list[str]
+    snapshots: list[str]
     out: Path
     chroot: str
     strict: bool
+    missing: list[Missing]
 
 
 class Findings(NamedTuple):
@@ -55,13 +58,14 @@ class Findings(NamedTuple):
 
     Args:
         transactions: that were read, steps of multis counted.
-        damages: what could not be read, file by file.
+        damages: what could not be read or used, by `file`: paths that lead to nothing, damages in logs and snapshots,
+            files of another cluster.
         rows: of each table.
         worst: the partitions that were longest without a leader, then short of replicas, as rows of `totals`.
     """
 
     transactions: int
-    damages: list[dict[str, object]]
+    damages: list[dict[str, str]]
     rows: dict[str, int]
     worst: list[dict[str, object]]
 
@@ -70,19 +74,28 @@ def plan_timelines(directories: Sequence[str], out: Path, *, chroot: str = "", s
     """Check everything that can be checked before Spark is started.
 
     Raises:
-        ConfigError: a directory that is none or holds no log, a chroot that is no path, or `out` holds timelines.
+        ConfigError: no path leads to a log, or, if it is strict, one of them does not; a chroot that is no path; `out`
+            holds timelines.
     """
     if chroot and (not chroot.startswith("/") or chroot.endswith("/")):
         raise ConfigError(f"{chroot!r} is no chroot", where="chroot", right='a path such as "/kafka"')
     if (out / "partitions").exists():
         raise ConfigError("timelines stand there already", where=str(out), right="another directory, or remove it")
-    text = ",".join(directories)
-    logs = [str(file.path.absolute()) for file in find_files(LOG, text)]
-    try:
-        snapshots = [str(file.path.absolute()) for file in find_files(SNAPSHOT, text)]
-    except ConfigError:
-        snapshots = []  # logs alone tell what they tell
-    return Plan(",".join(logs), ",".join(snapshots), out.absolute(), chroot, strict)
+    logs: dict[str, None] = {}
+    snapshots: dict[str, None] = {}
+    missing: list[Missing] = []
+    for text in directories:
+        found = find_files(LOG, text)
+        missing += found.missing
+        # A file that is given by its name is what the name says.
+        logs |= {str(file.path.absolute()): None for file in found.files if zxid_of(SNAPSHOT, file.path.name) is None}
+        seen = find_files(SNAPSHOT, text).files
+        snapshots |= {str(file.path.absolute()): None for file in seen if zxid_of(SNAPSHOT, file.path.name) is not None}
+    if not logs and not missing:
+        missing.append(Missing(",".join(directories), f"it holds no {LOG}", f"{VERSION_FOLDER}/{LOG}.<zxid>"))
+    if missing and (strict or not logs):
+        refuse(missing[0])
+    return Plan(list(logs), list(snapshots), out.absolute(), chroot, strict, missing)
 
 
 def run_timelines(spark: SparkSession, plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Findings:
@@ -102,18 +115,28 @@ def run_timelines(spark: SparkSession, plan: Plan, tell: Callable[[str], None] =
 
 
 def _run(spark: SparkSession, plan: Plan, tell: Callable[[str], None]) -> Findings:
-    mode = FAILFAST if plan.strict else PERMISSIVE
     tell("reading the logs")
-    log = spark.read.format("zookeeper_log").option("mode", mode).load(plan.logs).cache()
-    sound = log.where("damage is null")
-    damages: list[dict[str, object]] = log.where("damage is not null").select("file", "damage").toArrow().to_pylist()
-    transactions = sound.count()
+    log, damages = _read(spark, "zookeeper_log", plan.logs, plan)
     snapshots = None
     if plan.snapshots:
-        snapshots = spark.read.format("zookeeper_snapshot").option("mode", mode).load(plan.snapshots)
-    changes = changes_of(sound, snapshots, plan.chroot).cache()
+        tell("reading the snapshots")
+        snapshots, broken = _read(spark, "zookeeper_snapshot", plan.snapshots, plan)
+        # A server takes nothing of a snapshot that is damaged.
+        snapshots = _without(snapshots, [damage["file"] for damage in broken])
+        damages += broken
+    tell("looking for files of other clusters")
+    others = strangers(log, snapshots, [*plan.logs, *plan.snapshots], plan.chroot)
+    if others and plan.strict:
+        raise ConfigError(others[0].why, where=others[0].path, right="the files of one cluster")
+    left_out = [file for other in others for file in other.files]
+    log = _without(log, left_out)
+    snapshots = None if snapshots is None else _without(snapshots, left_out)
+    not_used = [(one.path, str(one)) for one in plan.missing] + [(other.path, other.why) for other in others]
+    damages = [*({"file": path, "damage": why} for path, why in not_used), *damages]
+    transactions = log.count()
+    changes = changes_of(log, snapshots, plan.chroot).cache()
     rows = {}
-    for name, table in _tables(sound, changes).items():
+    for name, table in _tables(log, snapshots, changes).items():
         tell(f"writing {name}")
         place = f"file:{plan.out / name}"
         if name in _BY_DAY:
@@ -147,7 +170,19 @@ def _worst(totals: Path) -> list[dict[str, object]]:
     return found
 
 
-def _tables(log: DataFrame, changes: DataFrame) -> dict[str, DataFrame]:
+def _read(spark: SparkSession, source: str, files: list[str], plan: Plan) -> tuple[DataFrame, list[dict[str, str]]]:
+    """What is whole of some files, and what is not."""
+    mode = FAILFAST if plan.strict else PERMISSIVE
+    table = spark.read.format(source).option("mode", mode).load(",".join(files)).cache()
+    damages = table.where("damage is not null").select("file", "damage").toArrow().to_pylist()
+    return table.where("damage is null"), damages
+
+
+def _without(table: DataFrame, files: list[str]) -> DataFrame:
+    return table.where(~table["file"].isin(files)) if files else table
+
+
+def _tables(log: DataFrame, snapshots: DataFrame | None, changes: DataFrame) -> dict[str, DataFrame]:
     from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
     end = log.agg(F.max("time").alias("end")).collect()[0]["end"]
@@ -158,6 +193,6 @@ def _tables(log: DataFrame, changes: DataFrame) -> dict[str, DataFrame]:
         "leadership": timelines.leadership_of(partitions),
         "controllers": timelines.controllers_of(changes),
         "brokers": timelines.brokers_of(changes),
-        "sessions": timelines.sessions_of(log),
+        "sessions": timelines.sessions_of(log, snapshots),
         "writers": timelines.writers_of(log),
     }

@@ -29,12 +29,12 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from simzk.errors import ConfigError
-from simzk.pipeline.columns import batches
-from simzk.pipeline.files import PACKED, NumberedFile, find_files, opened
+from simzk.pipeline.columns import batches, uncollected
+from simzk.pipeline.files import PACKED, Found, Missing, opened, some_files, unreadable
 from simzk.pipeline.log_stream import LogStreamReader
-from simzk.pipeline.log_table import MOST, Wanted, log_rows, log_schema
+from simzk.pipeline.log_table import MOST, Row, Wanted, damage_row, log_rows, log_schema
 from simzk.pipeline.options import columns_of, mode_of, number, sound
-from simzk.pipeline.snapshot_table import snapshot_rows, snapshot_schema
+from simzk.pipeline.snapshot_table import snapshot_rows, snapshot_schema, unread_snapshot
 from simzk.zookeeper.persistence.file_names import LOG, SNAPSHOT
 from simzk.zookeeper.persistence.packed import unpacked
 
@@ -49,13 +49,14 @@ SPLIT_BYTES = 16 << 20
 
 
 class Stretch(InputPartition):
-    """One task: a file, or the bytes `start` to `stop` of a log."""
+    """One task: a file, or the bytes `start` to `stop` of a log; or a path that leads to none, and why."""
 
-    def __init__(self, path: str, start: int = 0, stop: int | None = None) -> None:
+    def __init__(self, path: str, start: int = 0, stop: int | None = None, missing: str = "") -> None:
         super().__init__((path, start, stop))
         self.path = path
         self.start = start
         self.stop = stop
+        self.missing = missing
 
 
 class _Source(DataSource):
@@ -67,9 +68,9 @@ class _Source(DataSource):
             raise ConfigError(f"{self.name()} reads files", right='load("/path/to/dataDir")')
         return path
 
-    def _given(self, kind: str, schema: StructType, whole: pa.Schema) -> tuple[list[NumberedFile], str, list[str]]:
+    def _given(self, kind: str, schema: StructType, whole: pa.Schema) -> tuple[Found, str, list[str]]:
         """The files, the mode, and the columns that are wanted."""
-        return find_files(kind, self._path()), mode_of(self.options), columns_of(schema, whole)
+        return some_files(kind, self._path()), mode_of(self.options), columns_of(schema, whole)
 
 
 class LogSource(_Source):
@@ -116,14 +117,15 @@ class LogReader(DataSourceReader):
     """Cuts logs into stretches, and reads a stretch in the worker that is handed it.
 
     Args:
-        files: the logs, oldest first.
+        found: the logs.
         mode: what to do with what is damaged.
         columns: those that are wanted.
         split_bytes: how much of a log a task reads.
     """
 
-    def __init__(self, files: list[NumberedFile], mode: str, columns: list[str], split_bytes: int) -> None:
-        self.files = files
+    def __init__(self, found: Found, mode: str, columns: list[str], split_bytes: int) -> None:
+        self.files = found.files
+        self.missing = found.missing
         self.mode = mode
         self.columns = columns
         self.split_bytes = split_bytes
@@ -170,13 +172,13 @@ class LogReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Stretches of at most `split_bytes`; a packed log is one."""
-        stretches: list[InputPartition] = []
+        stretches = _missing(self.missing)
         for place, file in enumerate(self.files):
             following = self.files[place + 1].zxid if place + 1 < len(self.files) else MOST
             same_folder = place + 1 < len(self.files) and self.files[place + 1].path.parent == file.path.parent
             if file.zxid > self.wanted.last_zxid or (same_folder and following <= self.wanted.first_zxid):
                 continue
-            size = file.path.stat().st_size
+            size = _size(file.path)
             if file.path.suffix == PACKED or size <= self.split_bytes:
                 stretches.append(Stretch(str(file.path)))
                 continue
@@ -189,10 +191,19 @@ class LogReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one stretch."""
         assert isinstance(partition, Stretch)
-        path = Path(partition.path)
-        with opened(path) as stream:
-            rows = log_rows(partition.path, stream, partition.start, partition.stop, self.wanted)
-            yield from batches(sound(rows, self.mode), log_schema(), wanted=self.columns)
+        with uncollected():
+            yield from batches(sound(self._rows(partition), self.mode), log_schema(), wanted=self.columns)
+
+    def _rows(self, part: Stretch) -> Iterator[Row]:
+        if part.missing:
+            yield damage_row(part.path, None, part.missing)
+            return
+        try:
+            with opened(Path(part.path)) as stream:
+                yield from log_rows(part.path, stream, part.start, part.stop, self.wanted)
+        except OSError as error:
+            if part.start == 0:
+                yield damage_row(part.path, None, unreadable(error))
 
 
 def _whole_ms(time: datetime) -> int:
@@ -207,19 +218,41 @@ _MS = timedelta(milliseconds=1)
 class SnapshotFilesReader(DataSourceReader):
     """One task a snapshot."""
 
-    def __init__(self, files: list[NumberedFile], mode: str, columns: list[str]) -> None:
-        self.files = files
+    def __init__(self, found: Found, mode: str, columns: list[str]) -> None:
+        self.files = found.files
+        self.missing = found.missing
         self.mode = mode
         self.columns = columns
 
     def partitions(self) -> Sequence[InputPartition]:
         """One a file."""
-        return [Stretch(str(file.path)) for file in self.files]
+        return [*_missing(self.missing), *(Stretch(str(file.path)) for file in self.files)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one snapshot."""
         assert isinstance(partition, Stretch)
-        path = Path(partition.path)
+        yield from batches(sound(_snapshot(partition), self.mode), snapshot_schema(), wanted=self.columns)
+
+
+def _snapshot(part: Stretch) -> Iterator[Row]:
+    if part.missing:
+        yield unread_snapshot(part.path, part.missing)
+        return
+    path = Path(part.path)
+    try:
         with path.open("rb") as stream:
-            rows = snapshot_rows(partition.path, unpacked(stream, path.suffix))
-            yield from batches(sound(rows, self.mode), snapshot_schema(), wanted=self.columns)
+            yield from snapshot_rows(part.path, unpacked(stream, path.suffix))
+    except OSError as error:
+        yield unread_snapshot(part.path, unreadable(error))
+
+
+def _missing(paths: list[Missing]) -> list[InputPartition]:
+    return [Stretch(one.path, missing=str(one)) for one in paths]
+
+
+def _size(path: Path) -> int:
+    """Of a file; 0 of one that cannot be looked at, which its reader will tell."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
+import struct
 from pathlib import Path
 from typing import TYPE_CHECKING
+from zlib import adler32
 
 import pyarrow.dataset as ds
 import pytest
 
 from simzk.errors import ConfigError, SimzkError
+from simzk.kafka.recording import load
 from simzk.pipeline.timelines_run import plan_timelines, run_timelines
+from simzk.zookeeper.persistence import LOG_HEADER, TransactionLogReader, encode_log_entry
+from tests.pipeline.plain_timelines import Timelines
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 KAFKA = Path(__file__).parent / "data" / "kafka-3.6.2"
+RECORDED = load(KAFKA / "dumps.json")
 
 
 def test_what_cannot_be_is_said_before_spark_starts(tmp_path: Path) -> None:
@@ -31,27 +38,93 @@ def test_what_cannot_be_is_said_before_spark_starts(tmp_path: Path) -> None:
         plan_timelines([str(KAFKA)], tmp_path / "out")
 
 
+def written_again(target: Path, *, first_zxid: int = 1, later_ms: int = 0, cluster_id: bytes | None = None) -> Path:
+    """The transactions of the kept log from a zxid on, later, or of a cluster with another id."""
+    with (KAFKA / "version-2" / "log.1").open("rb") as stream:
+        entries = list(TransactionLogReader(stream))
+    known = json.loads(RECORDED.tree(RECORDED.steps[-1])["/cluster/id"].data or "")["id"].encode()
+    log = LOG_HEADER
+    for transaction, _ in entries:
+        if transaction.zxid >= first_zxid:
+            entry = encode_log_entry(transaction._replace(time_ms=transaction.time_ms + later_ms), None)
+            data = entry[12:-1].replace(known, cluster_id or known)
+            log += struct.pack(">qi", adler32(data), len(data)) + data + b"B"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(log)
+    return target
+
+
 @pytest.mark.java
-def test_all_tables_are_written_and_damage_is_told_or_fatal(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_cannot_be_used_is_told_and_left_out(spark: SparkSession, tmp_path: Path) -> None:
     # What is a pattern or an escape to Hadoop is a name here.
     data, out = tmp_path / "data", tmp_path / "out of [1] {x,y} 100% *"
+    version_2 = data / "version-2"
     shutil.copytree(KAFKA, data)
-    log = data / "version-2" / "log.1"
+    log = version_2 / "log.1"
     log.write_bytes(log.read_bytes().rstrip(b"\0")[:-5])
+    (version_2 / "log.900").write_bytes(b"#!/bin/sh\necho this is no log\n")
+    (version_2 / "log.901").write_bytes(LOG_HEADER[:7] + b"\3" + LOG_HEADER[8:] + bytes(99))
+    (version_2 / "log.902").write_bytes(b"")
+    (version_2 / "log.903").mkdir()
+    packed = gzip.compress((version_2 / "snapshot.0").read_bytes())
+    (version_2 / "snapshot.904.gz").write_bytes(packed[: len(packed) // 2])
+    written_again(tmp_path / "other" / "version-2" / "log.1", later_ms=1)
+    written_again(tmp_path / "third" / "log.1", cluster_id=b"another-cluster-ident0")
+    (tmp_path / "no_logs").mkdir()
+    # What another server of the same ensemble kept is welcome.
+    written_again(tmp_path / "member" / "log.100", first_zxid=0x100)
+    folders = [str(data), *(str(tmp_path / name) for name in ("other", "third", "no_logs", "member", "nowhere"))]
     said: list[str] = []
-    found = run_timelines(spark, plan_timelines([str(data)], out), said.append)
+    found = run_timelines(spark, plan_timelines(folders, out), said.append)
     assert said[0] == "reading the logs"
-    assert [str(damage["damage"]).partition(",")[0] for damage in found.damages] == ["the file ends inside an entry"]
-    assert json.loads((out / "timelines.json").read_text())["rows"] == found.rows
+    told = {
+        Path(damage["file"]).name if "log." in damage["file"] else damage["file"]: damage["damage"]
+        for damage in found.damages
+    }
+    assert {name: text.partition(",")[0] for name, text in told.items()} == {
+        str(tmp_path / "no_logs"): "it holds no log; expected version-2/log.<zxid>",
+        str(tmp_path / "nowhere"): "it is not there; expected a data directory of ZooKeeper",
+        str(
+            tmp_path / "other" / "version-2"
+        ): f"it is of another cluster than {version_2}: 455 zxids have another time there",
+        str(tmp_path / "third"): f"it is of another cluster than {version_2}: their ids are another-cluster-ident0",
+        "log.1": "the file ends inside an entry",
+        "log.900": "it does not start as such a file does",
+        "log.901": "the file is of another format version",
+        "log.902": "the file is empty",
+        "log.903": "it holds no log; expected version-2/log.<zxid>",
+        str(version_2 / "snapshot.904.gz"): "the file ends inside an entry",
+    }
+    assert json.loads((out / "timelines.json").read_text())["damages"] == found.damages
     order = ("offline_s", "under_min_isr_s", "under_replicated_s", "leader_moves")
     totals = ds.dataset(out / "totals", format="parquet").to_table().to_pylist()
     totals.sort(key=lambda row: ([-row[name] for name in order], row["topic"], row["partition"]))
     assert found.worst == totals[:10]
     for name, count in found.rows.items():
         assert ds.dataset(out / name, format="parquet", partitioning="hive").count_rows() == count > 0
-    strict = plan_timelines([str(data)], tmp_path / "strict", strict=True)
+    # The rest tells all that the kept log tells: its last transaction is with the other member.
+    with (KAFKA / "version-2" / "log.1").open("rb") as stream:
+        plain = Timelines(entry.transaction for entry in TransactionLogReader(stream))
+    assert (found.rows["totals"], found.rows["sessions"]) == (len(plain.partitions), len(plain.sessions))
+    assert found.rows["leadership"] == sum(len(plain.moves(key, 0)) for key in plain.partitions)
+    assert found.rows["brokers"] + found.rows["controllers"] == sum(map(len, plain.owners.values()))
+
+
+@pytest.mark.java
+def test_what_cannot_be_used_is_fatal_where_it_is_to_be(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="nowhere: it is not there"):
+        plan_timelines([str(KAFKA), str(tmp_path / "nowhere")], tmp_path / "strict", strict=True)
+    other = written_again(tmp_path / "other" / "log.1", later_ms=1)
+    mixed = plan_timelines([str(KAFKA), str(other.parent)], tmp_path / "strict", strict=True)
+    with pytest.raises(
+        ConfigError, match=r"other: it is of another cluster than .*; expected the files of one cluster"
+    ):
+        run_timelines(spark, mixed)
+    other.write_bytes(other.read_bytes()[:-5])
+    strict = plan_timelines([str(other)], tmp_path / "strict", strict=True)
     with pytest.raises(SimzkError, match="the file ends inside an entry"):
         run_timelines(spark, strict)
+    assert not (tmp_path / "strict").exists()
 
 
 @pytest.mark.java

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 import simzk.pipeline
+from simzk.errors import ConfigError
 from simzk.pipeline.files import find_files
 from simzk.pipeline.log_table import OPERATIONS
-from simzk.pipeline.zookeeper_sources import LogReader
-from simzk.zookeeper.persistence.file_names import LOG
+from simzk.pipeline.zookeeper_sources import LogReader, SnapshotFilesReader
+from simzk.zookeeper.persistence.file_names import LOG, SNAPSHOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -131,8 +132,8 @@ def test_filters_give_what_filtering_gives(session: SparkSession) -> None:
 def test_times_and_zxids_are_filtered_where_rows_are_made() -> None:
     from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, LessThan
 
-    file = find_files(LOG, str(REAL))[0]
-    whole = LogReader([file], "PERMISSIVE", ["zxid", "time"], 1 << 20)
+    file = find_files(LOG, str(REAL / "version-2" / "log.1"))
+    whole = LogReader(file, "PERMISSIVE", ["zxid", "time"], 1 << 20)
     (stretch,) = whole.partitions()
     everything = [row for batch in whole.read(stretch) for row in batch.to_pylist()]
     after, before = everything[3]["time"], everything[-4]["time"]
@@ -141,7 +142,7 @@ def test_times_and_zxids_are_filtered_where_rows_are_made() -> None:
         [EqualTo(("zxid",), everything[5]["zxid"])],
     ]
     for filters in given:
-        reader = LogReader([file], "PERMISSIVE", ["zxid", "time"], 1 << 20)
+        reader = LogReader(file, "PERMISSIVE", ["zxid", "time"], 1 << 20)
         assert list(reader.pushFilters(filters)) == filters  # Spark applies them, too
         some = [row for batch in reader.read(stretch) for row in batch.to_pylist()]
         assert 0 < len(some) < len(everything)
@@ -151,6 +152,40 @@ def test_times_and_zxids_are_filtered_where_rows_are_made() -> None:
             if row["zxid"] == everything[5]["zxid"] or (len(filters) == 2 and after <= row["time"] <= before)
         ]
         assert some == kept
+
+
+def test_a_file_that_cannot_be_read_is_told_once_however_it_was_to_be_cut(tmp_path: Path) -> None:
+    log, snapshot = tmp_path / "log.1", tmp_path / "snapshot.1"
+    log.write_bytes(bytes(2000))
+    snapshot.write_bytes(b"")
+    reader = LogReader(find_files(LOG, str(log)), "PERMISSIVE", ["file", "damage"], 1000)
+    snapshots = SnapshotFilesReader(find_files(SNAPSHOT, str(snapshot)), "PERMISSIVE", ["file", "damage"])
+    stretches, whole = reader.partitions(), snapshots.partitions()
+    assert (len(stretches), len(whole)) == (2, 1)
+    log.unlink()
+    snapshot.unlink()
+    rows = [row for stretch in stretches for batch in reader.read(stretch) for row in batch.to_pylist()]
+    rows += [row for stretch in whole for batch in snapshots.read(stretch) for row in batch.to_pylist()]
+    why = "it cannot be read: No such file or directory"
+    assert rows == [{"file": str(log), "damage": why}, {"file": str(snapshot), "damage": why}]
+
+
+@pytest.mark.parametrize(
+    ("mode", "told"),
+    [("PERMISSIVE", ["it holds no log; expected version-2/log.<zxid>"]), ("DROPMALFORMED", []), ("FAILFAST", None)],
+)
+def test_one_of_several_paths_that_leads_to_nothing_is_what_is_damaged(
+    tmp_path: Path, mode: str, told: list[str] | None
+) -> None:
+    reader = LogReader(find_files(LOG, f"{REAL},{tmp_path}"), mode, ["file", "damage"], 1 << 20)
+    missing, *rest = reader.partitions()
+    assert len(rest) == 5
+    if told is None:
+        with pytest.raises(ConfigError, match=f"{tmp_path}: it holds no log"):
+            list(reader.read(missing))
+    else:
+        rows = [row for batch in reader.read(missing) for row in batch.to_pylist()]
+        assert rows == [{"file": str(tmp_path), "damage": why} for why in told]
 
 
 def test_of_the_columns_those_are_made_that_a_schema_names(session: SparkSession) -> None:

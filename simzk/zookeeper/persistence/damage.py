@@ -10,7 +10,9 @@ from simzk.tuples import NamedTuple
 class DamageKind(Enum):
     """Why a file cannot be read further."""
 
+    EMPTY = "the file is empty"
     FOREIGN = "it does not start as such a file does"
+    VERSION = "the file is of another format version"
     TORN = "the file ends inside an entry"
     HOLE = "data stands behind the end of the log"
     LENGTH = "an entry has an absurd length"
@@ -40,7 +42,7 @@ class Damage(NamedTuple):
 
         Everything else it refuses to start from (FileTxnLog.FileTxnIterator.next).
         """
-        return self.kind in (DamageKind.TORN, DamageKind.HOLE)
+        return self.kind in (DamageKind.EMPTY, DamageKind.TORN, DamageKind.HOLE)
 
     def __str__(self) -> str:
         whole = "nothing before it" if self.last_zxid is None else f"whole up to zxid 0x{self.last_zxid:x}"

@@ -4,6 +4,8 @@ Rules of this module:
   - a stretch owns the entries that begin in it, and what is damaged right behind one of them: who begins in the damage
     cannot see it. So stretches that cover a log give each entry and each damage once, however it is cut;
   - unlike a server that boots, a scan goes on behind what is damaged, at the next entry that is whole;
+  - of a file that does not begin as a log of the version that is known does, nothing is read, in no stretch; the first
+    one says so;
   - an entry in the middle of bytes is known by its head, its mark and its checksum.
 """
 
@@ -14,8 +16,8 @@ from struct import Struct
 from typing import TYPE_CHECKING, Protocol
 from zlib import adler32
 
-from simzk.zookeeper.persistence.damage import Damage, DamageKind
-from simzk.zookeeper.persistence.transaction_log import HEADER_BYTES, MAX_ENTRY_BYTES, TransactionLogReader
+from simzk.zookeeper.persistence.damage import Damage
+from simzk.zookeeper.persistence.transaction_log import HEADER_BYTES, MAX_ENTRY_BYTES, TransactionLogReader, head_damage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,6 +63,12 @@ def scan(
     74 2
     123 3
     """
+    stream.seek(0)
+    wrong = head_damage(stream.read(HEADER_BYTES))
+    if wrong is not None:
+        if start == 0:
+            yield 0, Damage(wrong, 0, None)
+        return
     at: int | None = start if start == 0 else find_entry(stream, start, max_entry_bytes)
     while at is not None and (stop is None or at < stop):
         stream.seek(at)
@@ -73,7 +81,7 @@ def scan(
         if damage is None:
             return
         yield damage.offset, damage
-        if damage.kind is DamageKind.FOREIGN or (stop is not None and damage.offset >= stop):
+        if stop is not None and damage.offset >= stop:
             return
         at = find_entry(stream, damage.offset + 1, max_entry_bytes)
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from simzk.zookeeper.persistence.transaction_log import Readable
 
 _CHUNK_BYTES = 64 * 1024
+_BROKEN = (EOFError, gzip.BadGzipFile, zlib.error)
 
 
 def unpacked(stream: IO[bytes], suffix: str) -> Readable:
@@ -27,19 +28,34 @@ def unpacked(stream: IO[bytes], suffix: str) -> Readable:
         suffix: the last part of its name, with its point, as `pathlib` has it.
     """
     if suffix == ".gz":
-        return _Unzipped(stream)
+        return Unzipped(stream)
     return _Unsnapped(stream) if suffix == ".snappy" else stream
 
 
-class _Unzipped:
+class Unzipped:
+    """What a stream holds that is packed with gzip.
+
+    Args:
+        stream: a file opened for reading, at its beginning.
+    """
+
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = gzip.GzipFile(fileobj=stream)
 
     def read(self, size: int, /) -> bytes:
+        """Some bytes, at most so many; none at the end, or where the stream is broken."""
         try:
-            return self._stream.read(size)
-        except (EOFError, gzip.BadGzipFile, zlib.error):
+            # As much as is there: what comes before the break is not lost with it.
+            return self._stream.read1(size)
+        except _BROKEN:
             return b""
+
+    def seek(self, offset: int, /) -> int:
+        """Go to a byte of what is unpacked; backwards it takes as long as from the beginning."""
+        try:
+            return self._stream.seek(offset)
+        except _BROKEN:
+            return offset
 
 
 class _Unsnapped:

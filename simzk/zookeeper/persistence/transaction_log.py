@@ -26,15 +26,31 @@ if TYPE_CHECKING:
 MAX_ENTRY_BYTES = 2 * 0xFFFFF
 """The longest entry that a server with the default jute.maxbuffer reads back (BinaryInputArchive.checkLength)."""
 
-_MAGIC = b"ZKLG"
+_MAGIC, _VERSION = b"ZKLG", 2
 _file_header = Struct(">4siq")
 _entry_header = Struct(">qi")
 _END_MARK = 0x42
 _CHUNK_BYTES = 1 << 20
 
 HEADER_BYTES = _file_header.size
-LOG_HEADER = _file_header.pack(_MAGIC, 2, 0)
+LOG_HEADER = _file_header.pack(_MAGIC, _VERSION, 0)
 """How every log starts: magic, version, database id."""
+
+
+def head_damage(head: bytes) -> DamageKind | None:
+    """What is wrong with the first bytes of a log, where there are no more of them than `HEADER_BYTES`.
+
+    >>> head_damage(LOG_HEADER), head_damage(b"ZKLG"), head_damage(b"").name, head_damage(b"#!/bin/sh and so on").name
+    (None, <DamageKind.TORN: 'the file ends inside an entry'>, 'EMPTY', 'FOREIGN')
+    """
+    if len(head) < HEADER_BYTES:
+        if not head:
+            return DamageKind.EMPTY
+        return DamageKind.TORN if LOG_HEADER.startswith(head) else DamageKind.FOREIGN
+    magic, version, _ = _file_header.unpack_from(head)
+    if magic != _MAGIC:
+        return DamageKind.FOREIGN
+    return None if version == _VERSION else DamageKind.VERSION
 
 
 class Readable(Protocol):
@@ -84,9 +100,10 @@ class TransactionLogReader:
         dropped = self._start  # bytes of the file before the buffer
         if self._start == 0:
             buffer = self._fill(buffer, _file_header.size)
-            if not buffer.startswith(_MAGIC) or len(buffer) < _file_header.size:
-                torn = LOG_HEADER.startswith(buffer[: _file_header.size])
-                self.damage = Damage(DamageKind.TORN if torn else DamageKind.FOREIGN, 0, None)
+            wrong = head_damage(buffer[: _file_header.size])
+            # A server reads any version: it looks at the magic alone (FileTxnIterator.inStreamCreated).
+            if wrong is not None and wrong is not DamageKind.VERSION:
+                self.damage = Damage(wrong, 0, None)
                 return
             at = _file_header.size
         entry: LogEntry | None = None

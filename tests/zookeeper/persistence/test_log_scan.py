@@ -5,10 +5,11 @@ from __future__ import annotations
 from io import BytesIO
 from itertools import chain
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simzk.zookeeper.persistence import LOG_HEADER, Damage, encode_log_entry
+from simzk.zookeeper.persistence import LOG_HEADER, Damage, DamageKind, encode_log_entry
 from simzk.zookeeper.persistence.log_scan import find_entry, scan
 from simzk.zookeeper.requests import OPEN_ACL
 from simzk.zookeeper.transactions import CreateSessionTxn, CreateTxn, SetDataTxn, Transaction
@@ -69,6 +70,23 @@ def test_a_head_across_two_windows_is_found() -> None:
         assert find_entry(BytesIO(log), 0) == len(LOG_HEADER) + before
 
 
-def test_a_file_that_is_no_log_is_one_damage() -> None:
-    assert [offset for offset, _ in scan(BytesIO(b"not a log at all, but long enough"))] == [0]
+@pytest.mark.parametrize(
+    ("head", "kind"),
+    [
+        (b"not a log at all", DamageKind.FOREIGN),
+        (bytes(16), DamageKind.FOREIGN),
+        (LOG_HEADER[:7] + b"\3" + LOG_HEADER[8:], DamageKind.VERSION),
+        (LOG_HEADER[:9], DamageKind.TORN),
+        (b"", DamageKind.EMPTY),
+    ],
+)
+def test_a_file_that_is_no_log_is_one_damage_however_it_is_cut(head: bytes, kind: DamageKind) -> None:
+    behind = b"".join(entry(zxid, b"data") for zxid in range(1, 9)) if len(head) == len(LOG_HEADER) else b""
+    file = BytesIO(head + behind)
+    assert list(scan(file)) == [(0, Damage(kind, 0, None))]
+    parts = [list(scan(file, start, start + 50)) for start in range(0, len(head + behind), 50)]
+    assert list(chain.from_iterable(parts)) == ([(0, Damage(kind, 0, None))] if head else [])
+
+
+def test_of_a_log_without_entries_nothing_is_told() -> None:
     assert list(scan(BytesIO(LOG_HEADER))) == []
