@@ -130,11 +130,11 @@ def opened(path: Path) -> Iterator[Seekable]:
 
 
 def _places(text: str) -> list[Path | Missing]:
+    if Path(text).exists():
+        return [Path(text)]  # whatever its characters may mean to a pattern
     if glob.has_magic(text):
         return [Path(place) for place in sorted(glob.glob(text))] or [Missing(text, "nothing is named so")]
-    if not Path(text).exists():
-        return [Missing(text, "it is not there", "a data directory of ZooKeeper, or a file of one")]
-    return [Path(text)]
+    return [Missing(text, "it is not there", "a data directory of ZooKeeper, or a file of one")]
 
 
 def _in_place(kind: str, path: Path) -> tuple[list[NumberedFile], list[Missing]]:

@@ -154,6 +154,19 @@ def test_times_and_zxids_are_filtered_where_rows_are_made() -> None:
         assert some == kept
 
 
+def test_what_is_there_is_a_name_and_no_pattern(tmp_path: Path) -> None:
+    names = ["data [1]", "data 1", "what*"]
+    for name in names:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "log.1").write_bytes(b"")
+
+    def folders(text: str) -> list[str]:
+        return [file.path.parent.name for file in find_files(LOG, str(tmp_path / text)).files]
+
+    assert [folders(name) for name in names] == [[name] for name in names]
+    assert folders("data*") == ["data 1", "data [1]"]
+
+
 def test_a_file_that_cannot_be_read_is_told_once_however_it_was_to_be_cut(tmp_path: Path) -> None:
     log, snapshot = tmp_path / "log.1", tmp_path / "snapshot.1"
     log.write_bytes(bytes(2000))
