@@ -15,10 +15,9 @@ from simzk.pipeline.files import find_files
 from simzk.pipeline.log_table import OPERATIONS
 from simzk.pipeline.zookeeper_sources import LogReader, SnapshotFilesReader
 from simzk.zookeeper.persistence.file_names import LOG, SNAPSHOT
+from tests.pipeline import toolkit_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pyspark.sql import DataFrame, SparkSession
 
 ROOT = Path(__file__).parents[1]
@@ -27,13 +26,9 @@ REAL = ROOT / "zookeeper" / "persistence" / "data" / "real"
 KAFKA = Path(__file__).parent / "data" / "kafka-3.6.2"
 LOGS = [(folder, path.name) for folder in (REAL, KAFKA) for path in sorted((folder / "version-2").glob("log.*"))]
 SNAPSHOTS = sorted(path.name for path in (REAL / "version-2").glob("snapshot.*"))
-LINE = re.compile(
-    r"^\d+/\d+/\d+, .*? session 0x(\w+) cxid 0x(\w+) zxid 0x(\w+) (\w+) (.*?)(?=^\d+/\d+/\d+, |^EOF)", re.M | re.S
-)
+LINE = re.compile(r"^(\d+/\d+/\d+, [^\n]* zxid 0x\w+) (.*?)\n(?=\d+/\d+/\d+, |EOF)", re.M | re.S)
 
 pytestmark = pytest.mark.java
-
-Printed = tuple[int, int, int, str, str]
 
 
 @pytest.fixture(scope="module")
@@ -54,13 +49,6 @@ def rows(frame: DataFrame) -> list[dict[str, object]]:
     return sorted(found, key=lambda row: (row["file"], row["offset"], row["step"] or 0))
 
 
-def printed(folder: Path, name: str) -> Iterator[Printed]:
-    """What TxnLogToolkit printed of a log: session, cxid, zxid, kind and the rest."""
-    text = (folder / "printed" / f"{name}.txt").read_bytes().decode()
-    for session, cxid, zxid, kind, rest in LINE.findall(text):
-        yield int(session, 16), int(cxid, 16), int(zxid, 16), kind, rest
-
-
 def unsigned(number: object, bits: int) -> int:
     assert isinstance(number, int)
     return number % (1 << bits)
@@ -70,27 +58,18 @@ def unsigned(number: object, bits: int) -> int:
 def test_each_transaction_that_the_toolkit_prints_is_read_and_no_other(
     session: SparkSession, folder: Path, name: str
 ) -> None:
-    found: dict[int, list[dict[str, object]]] = {}
+    found: dict[object, list[dict[str, object]]] = {}
     for row in rows(load(session, folder / "version-2" / name)):
-        found.setdefault(unsigned(row["zxid"], 64), []).append(row)
-    wanted = list(printed(folder, name))
-    assert [zxid for _, _, zxid, _, _ in wanted] == list(found)
-    for session_id, cxid, zxid, kind, rest in wanted:
-        first, *more = found[zxid]
-        assert (unsigned(first["session"], 64), unsigned(first["cxid"], 32)) == (session_id, cxid)
-        assert first["damage"] is None
-        if kind == "multi" and rest.strip():
-            assert [row["step"] for row in found[zxid]] == list(range(1 + len(more)))
-            assert [row["operation"] for row in found[zxid]] == re.findall(r"(?:^|;)(\w+):", rest)
-            assert {row["applied"] for row in found[zxid]} == {"error:" not in rest}
-        else:
-            assert (first["operation"], first["step"], more) == (kind, None, [])
-            assert first["applied"] == (kind != "error")
-            assert str(first["path"] or "") in rest
-            if kind in ("create", "setData"):
-                data = first["data"] or b""
-                assert isinstance(data, bytes)
-                assert data.decode("utf-8", "replace") in rest
+        assert row["damage"] is None
+        found.setdefault(row["zxid"], []).append(row)
+    lines = LINE.findall((folder / "printed" / f"{name}.txt").read_bytes().decode())
+    assert [header for header, _ in lines] == [toolkit_text.header(steps[0]) for steps in found.values()]
+    for (_, what), steps in zip(lines, found.values(), strict=True):
+        assert toolkit_text.one_mark(what.rstrip()) == toolkit_text.one_mark(toolkit_text.what(steps).rstrip())
+        of_a_multi = what.startswith("multi ") and len(what.strip()) > len("multi")
+        assert [row["step"] for row in steps] == (list(range(len(steps))) if of_a_multi else [None])
+        failed = what.startswith("error ") or (of_a_multi and "error:" in what)
+        assert {row["applied"] for row in steps} == {not failed}
 
 
 def test_every_kind_of_transaction_is_among_them(session: SparkSession) -> None:
