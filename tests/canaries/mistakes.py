@@ -49,6 +49,18 @@ MISTAKES: dict[str, Mistake] = {
         "partitions/risk/test_unions.py::test_draws_find_what_enumeration_does",
     ),
     # The store
+    "a node that wakes forgets its children": Mistake(
+        "zookeeper/persistence/sleeping.py",
+        "        names = self._names.pop(path, [])\n",
+        "        names = self._names.pop(path, [])[:0]\n",
+        "zookeeper/persistence/test_restore.py::test_a_fuzzy_snapshot_and_the_log_behind_it",
+    ),
+    "of a partition that stands twice in a topic the first counts": Mistake(
+        "kafka/znode_columns.py",
+        "    last[:-1] = (np.diff(topic[order]) != 0) | (np.diff(partition[order]) != 0)\n",
+        "    last[1:] = (np.diff(topic[order]) != 0) | (np.diff(partition[order]) != 0)\n",
+        "kafka/test_znode_columns.py::test_topics_are_read_as_each_is_decoded",
+    ),
     "a set of a child's data counts in the parent's cversion": Mistake(
         "zookeeper/tree.py",
         "        node.data = data\n        node.version = version\n",
