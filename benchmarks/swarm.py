@@ -10,7 +10,6 @@ begin, are told apart.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -18,8 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.machine import machine
-from benchmarks.verdict import verdict
+from benchmarks.figures import Figure, tell
 from simzk.pipeline.session import spark_session
 from simzk.pipeline.swarm import play_on_spark
 from simzk.scenarios.swarm import plan_runs, play_run
@@ -81,20 +79,12 @@ def main() -> None:
     options = parser.parse_args()
     figures = measure(str(options.scenario), options.seeds, options.rounds)
     one, two = (figures[f"{master}_runs_per_s"] for master in MASTERS)
-    times = two / one
-    judged = verdict(f"{LEAST_TIMES}", times >= LEAST_TIMES)
-    pool, bare = figures[f"pool_of_{POOL}_runs_per_s"], figures["one_process_runs_per_s"]
-    told = [
-        f"runs a second: {two} on two tasks, {one} on one, {times:.2f} times {judged}",
-        f"a bare pool of {POOL}: {pool}, {pool / two:.2f} times; one bare process: {bare}",
+    judged = [
+        Figure("two_tasks_beside_one", round(two / one, 2), "times as fast", at_least=LEAST_TIMES),
+        Figure("on_two_tasks", two, "runs a second"),
+        Figure(f"bare_pool_of_{POOL}", figures[f"pool_of_{POOL}_runs_per_s"], "runs a second"),
     ]
-    on = machine()
-    print(on)
-    for name, value in figures.items():
-        print(f"{name}: {value:,g}")
-    print(*told, sep="\n")
-    if options.json:
-        options.json.write_text(json.dumps({"machine": on, **figures, "told": told}, indent=2) + "\n")
+    tell("swarm", judged, figures, options.json)
 
 
 if __name__ == "__main__":

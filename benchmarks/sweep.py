@@ -18,7 +18,6 @@ has mapped: what is mapped is there once, however many map it, so what all of th
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -33,8 +32,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.machine import machine
-from benchmarks.verdict import verdict
+from benchmarks.figures import Figure, Limit, tell
 from simzk.partitions.failure_sets import FailureSpec
 from simzk.partitions.layouts import brokers_in_racks, generate_layout, read_layout, write_layout
 from simzk.partitions.what_if import WhatIf
@@ -52,6 +50,7 @@ LEAST_TIMES = 1.7
 """How many times as fast two tasks must be as one."""
 TELLING_BYTES = 256e6
 """A table of so many bytes would be seen, were there a copy of it among the memory that a worker has of its own."""
+MOST_COPIES = 1.01
 
 Figures = dict[str, float]
 
@@ -138,20 +137,22 @@ def watched_memory() -> Iterator[dict[str, float]]:
 
     def watch() -> None:
         while not over.wait(0.1):
-            together = 0.0
+            together: dict[str, float] = {}
             for status in Path("/proc").glob("[0-9]*/status"):
                 try:
                     if b"pyspark.daemon" not in (status.parent / "cmdline").read_bytes():
                         continue
                     lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
-                    table_bytes, share_bytes = mapped_of_table(status.parent / "smaps")
+                    tables = mapped_of_tables(status.parent / "smaps")
                 except OSError:
                     continue  # it is over
                 own, mapped = (1024.0 * int(lines.get(line, "0 kB").split()[0]) for line in ("RssAnon", "RssFile"))
-                for name, value in zip(names, (own, mapped, table_bytes), strict=False):
+                of_table = max((resident for resident, _ in tables.values()), default=0.0)
+                for name, value in zip(names, (own, mapped, of_table), strict=False):
                     most[name] = max(most[name], value)
-                together += share_bytes
-            most[names[-1]] = max(most[names[-1]], together)
+                for table, (_, share) in tables.items():
+                    together[table] = together.get(table, 0.0) + share
+            most[names[-1]] = max(most[names[-1]], *together.values(), 0.0)
 
     watcher = Thread(target=watch, daemon=True)
     watcher.start()
@@ -162,19 +163,23 @@ def watched_memory() -> Iterator[dict[str, float]]:
         watcher.join()
 
 
-def mapped_of_table(smaps: Path) -> tuple[float, float]:
-    """How much of a sweep's columns a process has mapped, and its share of that: of a page that two map, a half."""
-    resident = share = 0.0
-    is_table = False
+def mapped_of_tables(smaps: Path) -> dict[str, tuple[float, float]]:
+    """How much of each sweep's columns a process has mapped, and its share of that: of a page that two map, a half.
+
+    Between two sweeps a worker still has the last one's.
+    """
+    found: dict[str, tuple[float, float]] = {}
+    table: str | None = None
     for line in smaps.read_text().splitlines():
         name, *rest = line.split()
         if not name.endswith(":"):  # where a mapping begins: addresses, and at the end the file
-            is_table = bool(rest) and Path(rest[-1]).name.startswith("simzk-") and rest[-1].endswith(".npy")
-        elif is_table and name == "Rss:":
-            resident += 1024.0 * int(rest[0])
-        elif is_table and name == "Pss:":
-            share += 1024.0 * int(rest[0])
-    return resident, share
+            file = Path(rest[-1]).name if rest else ""
+            table = file.rpartition("-")[0] if file.startswith("simzk-") and file.endswith(".npy") else None
+        elif table is not None and name in ("Rss:", "Pss:"):
+            resident, share = found.get(table, (0.0, 0.0))
+            size = 1024.0 * int(rest[0])
+            found[table] = (resident + size, share) if name == "Rss:" else (resident, share + size)
+    return found
 
 
 def measure(
@@ -208,25 +213,23 @@ def measure(
         return figures, bare, sweeps
 
 
-def told(figures: Figures, bare: Figures, spark: dict[str, Figures]) -> Iterator[str]:
-    """The figures that something is demanded of, a line each."""
-    one, two = (spark[master] for master in MASTERS)
-    taken_s, times = two["sweep_s"], figures["two_tasks_beside_one"]
-    yield f"a sweep on two tasks: {taken_s} s {verdict(f'at most {MOST_S:g}', taken_s <= MOST_S)}"
-    yield f"beside one task: {times} times as fast {verdict(f'{LEAST_TIMES}', times >= LEAST_TIMES)}"
-    pool = bare[f"pool_of_{POOL}_s"]
-    beside = figures["spark_beside_the_pool"]
-    yield f"beside a bare pool of {POOL}, {pool} s: {beside} times as long, {taken_s - pool:.1f} s more"
-    yield f"beside one bare process, {bare['one_process_s']} s: one task {one['sweep_s']} s"
-    table = bare["columns_bytes"]
-    own, mapped, together = (two[f"{name}_bytes"] for name in ("worker_own", "worker_table", "workers_table"))
-    judged = verdict("less than the table", own < table) if table >= TELLING_BYTES else ""
-    yield f"the table: {table / 1e6:.0f} MB; a worker has {own / 1e6:.0f} MB of its own {judged}"
-    copies = together / table
-    yield (
-        f"it maps {mapped / 1e6:.0f} MB of the table, all workers together {together / 1e6:.0f} MB "
-        f"{verdict('one copy', copies <= 1.01)}"
-    )
+def judged(figures: Figures, bare: Figures, spark: dict[str, Figures]) -> list[Figure]:
+    """The figures that something is demanded of, beside what a bare pool does."""
+    two, pool_s, table = spark[MASTERS[-1]], bare[f"pool_of_{POOL}_s"], bare["columns_bytes"]
+    copies = two["workers_table_bytes"] / table
+    telling = table if table >= TELLING_BYTES else None
+    return [
+        Figure("sweep_on_two_tasks", two["sweep_s"], "s", MOST_S, limit=Limit(pool_s, f"a bare pool of {POOL}")),
+        Figure("two_tasks_beside_one", figures["two_tasks_beside_one"], "times as fast", at_least=LEAST_TIMES),
+        Figure("overhead_beside_the_pool", round(two["sweep_s"] - pool_s, 3), "s"),
+        Figure("sweep_on_one_task", spark[MASTERS[0]]["sweep_s"], "s"),
+        Figure("sweep_in_one_bare_process", bare["one_process_s"], "s"),
+        Figure("session_started", two["session_started_s"], "s"),
+        Figure("first_sweep_of_a_session", two["first_sweep_s"], "s"),
+        Figure("table", table, "bytes"),
+        Figure("worker_own", two["worker_own_bytes"], "bytes", telling),
+        Figure("copies_mapped_by_all_workers", round(copies, 3), "copies", MOST_COPIES),
+    ]
 
 
 def main() -> None:
@@ -239,14 +242,7 @@ def main() -> None:
     options = parser.parse_args()
     specs = (FailureSpec.parse(options.fail),)
     figures, bare, spark = measure(options.partitions, options.brokers, specs, options.rounds)
-    on = machine()
-    kept = {"machine": on, **figures, "bare": bare, "spark": spark, "told": list(told(figures, bare, spark))}
-    print(on)
-    print(json.dumps({"bare": bare, "spark": spark}, indent=2))
-    for line in told(figures, bare, spark):
-        print(line)
-    if options.json:
-        options.json.write_text(json.dumps(kept, indent=2) + "\n")
+    tell("sweep", judged(figures, bare, spark), {**figures, "bare": bare, "spark": spark}, options.json)
 
 
 if __name__ == "__main__":
