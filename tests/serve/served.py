@@ -13,6 +13,7 @@ from simzk.serve.ensemble_plan import numbered
 from simzk.serve.ensemble_tcp import EnsembleTcp
 from simzk.serve.metrics_server import MetricsServer
 from simzk.serve.tcp import TcpServer
+from simzk.serve.world_tcp import WorldTcp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from simzk.serve.ensemble_plan import EnsemblePlan
     from simzk.serve.http import HttpServer
     from simzk.serve.settings import Settings
+    from simzk.serve.world_tcp import World
 
 
 class _Running:
@@ -76,6 +78,15 @@ class Served(_Running):
     def metrics_port(self) -> int:
         assert self.metrics is not None
         return port_of(self.metrics)
+
+
+class ServedWorld(_Running):
+    """A running server that stands in a simulated world."""
+
+    def __init__(self, settings: Settings, world: World) -> None:
+        self.tcp = WorldTcp(settings, world)
+        self.port = self.tcp.port
+        super().__init__(self.tcp, [])
 
 
 class ServedEnsemble(_Running):

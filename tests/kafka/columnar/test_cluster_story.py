@@ -48,7 +48,7 @@ def told(kinds: tuple[Kind, ...], story: list[Step], seed: int, version: str) ->
     return arms
 
 
-EXAMPLES = max(5, settings().max_examples // 8)
+EXAMPLES = max(5, settings().max_examples // 16)
 QUICKLY = st.sampled_from([None, None, 0.0, 0.001, 0.3, 5.0])
 VERSIONS = st.sampled_from(["3.9", "3.3", "2.8", "2.7"])
 

@@ -1,0 +1,82 @@
+"""A simulated cluster as a world on wall time, for clients over TCP, whose brokers a test can break meanwhile."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from simzk.kafka.cluster import KafkaCluster
+    from simzk.simulation.fault_rules import FaultRules
+    from simzk.zookeeper.connection import Connection
+    from simzk.zookeeper.replies import Outgoing
+    from simzk.zookeeper.server import Server
+    from tests.serve.served import ServedWorld
+
+T = TypeVar("T")
+
+
+class LiveCluster:
+    """A `World` (simzk.serve.world_tcp).
+
+    Args:
+        cluster: whose virtual time follows the wall from now on.
+    """
+
+    def __init__(self, cluster: KafkaCluster) -> None:
+        self.cluster = cluster
+        self._host = cluster.zookeeper_host
+        self.server: Server = self._host.server
+        self.rules: FaultRules = self._host.rules
+
+    @property
+    def on_foreign_output(self) -> Callable[[Connection, list[Outgoing]], None] | None:
+        return self._host.on_foreign_output
+
+    @on_foreign_output.setter
+    def on_foreign_output(self, receive: Callable[[Connection, list[Outgoing]], None] | None) -> None:
+        self._host.on_foreign_output = receive
+
+    def now_ms(self) -> int:
+        return self._host.now_ms
+
+    def next_ms(self) -> float | None:
+        next_us = self.cluster.scheduler.next_at_us
+        return None if next_us is None else self._host.start_ms + next_us / 1000
+
+    def run_until(self, at_ms: int) -> None:
+        self.cluster.scheduler.run_until(self._host.when_us(at_ms))
+
+    def wake_faults(self, at_ms: int) -> None:
+        self._host.wake_faults(at_ms)
+
+    def pump(self) -> None:
+        self._host.pump()
+
+
+class Operator:
+    """Whoever breaks brokers and looks at the cluster from within, while it is served."""
+
+    def __init__(self, world: LiveCluster, served: ServedWorld) -> None:
+        self._world = world
+        self._served = served
+        self.port = served.port
+
+    def do(self, act: Callable[[KafkaCluster], T]) -> T:
+        """Something at the present instant; what comes of it comes by itself."""
+        with self._served.tcp.host.lock:
+            done = act(self._world.cluster)
+            self._world.pump()
+        self._served.tcp.call_on_loop(self._served.tcp.arm)
+        return done
+
+    def kill(self, broker: int) -> None:
+        """A broker's process ends, and so does its session, which would else take its timeout."""
+
+        def end(cluster: KafkaCluster) -> None:
+            session = cluster.brokers[broker].session.session_id
+            cluster.kill(broker)
+            cluster.server.expire(session, cluster.now_ms)
+
+        self.do(end)
