@@ -52,6 +52,11 @@ _NOTED = {
 }
 
 
+_TOLD = (CreateTxn, SetDataTxn, DeleteTxn, CloseSessionTxn)
+"""What there is to tell of; who sends much else, such as a hundred brokers that all want to be controller, is not
+asked for."""
+
+
 class Observer:
     """Turns transactions into events.
 
@@ -105,14 +110,12 @@ class Observer:
     def observe(self, transaction: Transaction) -> None:
         """A transaction has been applied."""
         record = transaction.record
-        self._session_id = transaction.session_id
-        who = self._who_is(transaction.session_id)
-        if isinstance(record, MultiTxn):
-            if not record.failed:
-                for part in record.records:
-                    self._tell(who, part)
-        else:
-            self._tell(who, record)
+        parts = (record,) if not isinstance(record, MultiTxn) else () if record.failed else record.records
+        if any(isinstance(part, _TOLD) for part in parts):
+            self._session_id = transaction.session_id
+            who = self._who_is(transaction.session_id)
+            for part in parts:
+                self._tell(who, part)
 
     def _learn(self, path: str, data: bytes | None) -> None:
         partition = paths.state_partition(path)

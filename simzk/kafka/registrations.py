@@ -81,11 +81,12 @@ class ReadRegistrations(Batch):
 
     def serve(self, server: Server, connection: Connection, xid: int, now_ms: int) -> RegistrationsRead:
         find, table = server.tree.find, server.watches.data
+        handled = [path_of(broker) for broker in self._brokers if broker in self._watched]
+        unwatched = dict.fromkeys(table.lacking(handled, connection, Mode.STANDARD))
         found: dict[int, Registration] = {}
         watched: list[str] = []
         for place, broker in enumerate(self._brokers):
             path = path_of(broker)
-            is_new = broker in self._watched and not table.contains(path, connection, Mode.STANDARD)
             node = find(path)
             if node is None or node.acl is not OPEN_ACL:
                 reply = ask(server, connection, xid + place, self._request(broker), now_ms)
@@ -94,9 +95,9 @@ class ReadRegistrations(Batch):
                 found[broker] = _told(reply)
             else:
                 found[broker] = Registration(node.data, node.czxid)
-                if is_new:
+                if path in unwatched:
                     table.add(path, connection, Mode.STANDARD)
-            if is_new:
+            if path in unwatched:
                 watched.append(path)
         return RegistrationsRead(found, watched)
 

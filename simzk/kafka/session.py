@@ -416,6 +416,8 @@ class ZooKeeperSession:
 
     def _note_watch(self, request: Request, error: int) -> None:
         """Keep a book of the watches that the server holds for us, to set them again after a reconnection."""
+        if not getattr(request, "watch", False):
+            return
         match request:
             case Exists(path=str(path), watch=True):
                 (self._data_watches if error == Code.OK else self._exist_watches)[path] = None

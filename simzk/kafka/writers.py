@@ -42,7 +42,7 @@ class Writers:
         self._brokers = brokers
         self._participants = participants
         self._operator = operator
-        self._last: Broker | None = None
+        self._holders: dict[int, Broker] = {}
 
     def who_is(self, session_id: int) -> str:
         """The name of whom a session belongs to; ZooKeeper itself where nobody holds it."""
@@ -66,8 +66,13 @@ class Writers:
         return None if by_controller else f"broker {broker.id}"
 
     def _holder(self, session_id: int) -> Broker | None:
-        """The broker whose session it is, or was until a moment ago; mostly who wrote last writes again."""
-        if session_id and self._last is not None and self._last.holds(session_id):
-            return self._last
-        self._last = next((broker for broker in self._brokers.values() if broker.holds(session_id)), None)
-        return self._last
+        """The broker whose session it is, or was until a moment ago; mostly it was the same the last time."""
+        known = self._holders.get(session_id)
+        if known is not None and known.holds(session_id):
+            return known
+        found = next((broker for broker in self._brokers.values() if broker.holds(session_id)), None)
+        if found is not None and session_id:  # no session is that of several
+            if len(self._holders) > 2 * len(self._brokers):
+                self._holders.clear()
+            self._holders[session_id] = found
+        return found

@@ -74,6 +74,18 @@ class PackedRecords(Generic[Form]):
         entry = self._entries[code]
         return None if entry is None else entry[1]
 
+    def forms_of(self, rows: NDArray[np.integer]) -> list[Form | None]:
+        """The form of each of many rows, None where one has no record or is negative."""
+        there = (rows >= 0) & (rows < len(self._code))
+        codes = np.zeros(len(rows), dtype=np.uint16)
+        codes[there] = self._code[rows[there]]
+        forms = [entry and entry[1] for entry in self._entries]
+        beside = self._beside
+        return [
+            beside[row][1] if code == _BESIDE else forms[code]
+            for row, code in zip(rows.tolist(), codes.tolist(), strict=True)
+        ]
+
     def put(self, row: int, numbers: Sequence[int], form: Form) -> None:
         """Write a row's record."""
         assert len(numbers) == self.width

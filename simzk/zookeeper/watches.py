@@ -20,7 +20,7 @@ from simzk.zookeeper.replies import EventType, WatchedEvent
 from simzk.zookeeper.summary import Summary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from simzk.zookeeper.requests import ACL
     from simzk.zookeeper.tree import Change
@@ -36,6 +36,10 @@ class Mode(IntFlag):
     RECURSIVE = 4
 
 
+# Flags of an enumeration are worked with in Python, numbers by the processor: what is kept and asked is a number.
+_STANDARD, _RECURSIVE = int(Mode.STANDARD), int(Mode.RECURSIVE)
+
+
 class WatcherType(IntEnum):
     """What `RemoveWatches` and `CheckWatches` may ask for (Watcher.WatcherType)."""
 
@@ -49,11 +53,12 @@ class WatcherType(IntEnum):
 class WatchTable(Generic[Watcher]):
     """Paths to watchers with their modes, and back."""
 
-    __slots__ = ("_by_watcher", "_recursive", "by_path")
+    __slots__ = ("_by_watcher", "_depths", "_recursive", "by_path")
 
     def __init__(self) -> None:
         self.by_path: dict[str | None, dict[Watcher, int]] = {}
         self._by_watcher: dict[Watcher, dict[str | None, None]] = {}
+        self._depths: dict[int, int] = {}
         self._recursive = 0
 
     def __bool__(self) -> bool:
@@ -65,18 +70,27 @@ class WatchTable(Generic[Watcher]):
         return self._recursive > 0
 
     def add(self, path: str | None, watcher: Watcher, mode: int) -> None:
-        watchers = self.by_path.setdefault(path, {})
+        watchers = self.by_path.get(path)
+        if watchers is None:
+            watchers = self.by_path[path] = {}
+            self._count(path, 1)
         old = watchers.get(watcher, 0)
         self._by_watcher.setdefault(watcher, {})[path] = None
-        self._set(path, watcher, old, old | mode)
+        self._set(path, watcher, old, old | int(mode))
 
     def contains(self, path: str | None, watcher: Watcher, mode: int) -> bool:
         """Whether the watcher has a watch of one of the modes on the path."""
-        return bool(self.by_path.get(path, {}).get(watcher, 0) & mode)
+        return bool(self.by_path.get(path, {}).get(watcher, 0) & int(mode))
+
+    def lacking(self, paths: Iterable[str], watcher: Watcher, mode: int) -> list[str]:
+        """Those of many paths on which the watcher has no watch of the modes."""
+        by_path, mode, nobody = self.by_path, int(mode), dict[Watcher, int]()
+        return [path for path in paths if not by_path.get(path, nobody).get(watcher, 0) & mode]
 
     def remove(self, path: str | None, watcher: Watcher, mode: int) -> bool:
         """Drop the modes of one watch; whether there was anything to drop."""
         old = self.by_path.get(path, {}).get(watcher, 0)
+        mode = int(mode)
         if old & mode:
             self._set(path, watcher, old, old & ~mode)
         return bool(old & mode)
@@ -91,12 +105,12 @@ class WatchTable(Generic[Watcher]):
         told: dict[Watcher, None] = {}
         for watcher, modes in list(self.by_path.get(path, {}).items()):
             told[watcher] = None
-            if modes & Mode.STANDARD:
-                self._set(path, watcher, modes, modes & ~Mode.STANDARD)
+            if modes & _STANDARD:
+                self._set(path, watcher, modes, modes & ~_STANDARD)
         if self._recursive:
             for ancestor in ancestors_of(path):
                 for watcher, modes in self.by_path.get(ancestor, {}).items():
-                    if modes & Mode.RECURSIVE:
+                    if modes & _RECURSIVE:
                         told[watcher] = None
         return told
 
@@ -107,7 +121,8 @@ class WatchTable(Generic[Watcher]):
                 yield path, watcher, Mode(modes)
 
     def _set(self, path: str | None, watcher: Watcher, old: int, new: int) -> None:
-        self._recursive += bool(new & Mode.RECURSIVE) - bool(old & Mode.RECURSIVE)
+        if (new ^ old) & _RECURSIVE:
+            self._recursive += 1 if new & _RECURSIVE else -1
         if new:
             self.by_path[path][watcher] = new
             return
@@ -115,11 +130,24 @@ class WatchTable(Generic[Watcher]):
         del self._by_watcher[watcher][path]
         if not self.by_path[path]:
             del self.by_path[path]
+            self._count(path, -1)
         if not self._by_watcher[watcher]:
             del self._by_watcher[watcher]
 
+    def _count(self, path: str | None, change: int) -> None:
+        depth = 0 if path is None else path.count("/")
+        self._depths[depth] = self._depths.get(depth, 0) + change
+
+    def has_depth(self, depth: int) -> bool:
+        """Whether anybody watches a path of so many names."""
+        return self._depths.get(depth, 0) > 0
+
     def check(self) -> None:
         """Assert all invariants of the structure."""
+        assert all(
+            count == sum((path or "").count("/") == depth for path in self.by_path)
+            for depth, count in self._depths.items()
+        )
         forward = {(path, watcher) for path, watcher, _ in self.entries()}
         backward = {(path, watcher) for watcher, paths in self._by_watcher.items() for path in paths}
         assert forward == backward

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from simzk.zookeeper.server import Server
 
 
+_STATE_DEPTH = paths.state(TopicPartition("t", 0)).count("/")
+"""Of what else is watched next to nothing lies as deep as a state."""
 _MANY_WATCHES = 20
 """To look at a watched path costs so much less than to name a row."""
 
@@ -216,6 +218,8 @@ class WriteStates(Batch):
 
     def _watched(self, server: Server, topics: ColumnarTopics, rows: IntArray) -> list[int]:
         """Those of the rows whose states somebody watches; others may be among them."""
+        if not server.watches.data.has_depth(_STATE_DEPTH):
+            return []
         by_path, table = server.watches.data.by_path, topics.table
         if len(by_path) > _MANY_WATCHES * len(rows):
             return [row for place, row in enumerate(rows.tolist()) if _path(self._partitions, place) in by_path]

@@ -19,17 +19,16 @@ from simzk.partitions.names import Partitions
 from simzk.tuples import NamedTuple
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.batches import Batch, ask
-from simzk.zookeeper.replies import Code
+from simzk.zookeeper.replies import Code, Reply
 from simzk.zookeeper.requests import OPEN_ACL
 from simzk.zookeeper.watches import Mode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from simzk.kafka.columnar.backing import ColumnarTopics
     from simzk.partitions.arrays import IntArray
     from simzk.zookeeper.connection import Connection
-    from simzk.zookeeper.replies import Reply
     from simzk.zookeeper.server import Server
 
 
@@ -84,43 +83,39 @@ class ReadTopics(Batch):
     def serve(self, server: Server, connection: Connection, xid: int, now_ms: int) -> TopicsRead:
         topics = columns_of(server)
         regular = {} if topics is None else _regular(topics, self._names)
-        replies: dict[str, Reply] = {}
+        watches, replies = server.watches.data, dict[str, Reply]()
         for place, name in enumerate(self._names):
-            path = paths.topic(name)
             if name not in regular:
-                reply = ask(server, connection, xid + place, req.GetData(path, self._watch), now_ms)
+                reply = ask(server, connection, xid + place, req.GetData(paths.topic(name), self._watch), now_ms)
                 if not reply.error:
                     replies[name] = reply
             elif self._watch:
-                server.watches.data.add(path, connection, Mode.STANDARD)
-        return TopicsRead(replies, _assigned(topics, list(regular)) if topics is not None else None)
+                watches.add(paths.topic(name), connection, Mode.STANDARD)
+        return TopicsRead(replies, _assigned(topics, regular) if topics is not None else None)
 
 
-def _regular(topics: ColumnarTopics, names: Sequence[str]) -> dict[str, None]:
-    """Topics whose columns say all there is: their partitions count from 0 in consecutive rows."""
+def _regular(topics: ColumnarTopics, names: Sequence[str]) -> dict[str, tuple[range, str]]:
+    """Topics whose columns say all there is: their partitions count from 0 in consecutive rows; rows and id of each."""
     moving = {topics.table.name(row)[0] for row in topics.table.reassigning()}
-    found: dict[str, None] = {}
-    for name in names:
-        held = topics.topics.form(name).topic
-        if held is not None and held.acl is OPEN_ACL and name not in moving:
+    found: dict[str, tuple[range, str]] = {}
+    for name, form, topic_id in zip(names, *topics.topics.forms_and_ids(names), strict=True):
+        held = form.topic
+        if held is not None and topic_id and held.acl is OPEN_ACL and name not in moving:
             rows = topics.table.run_of(name)
-            if rows is not None and topics.topics.id_of(name) is not None:
-                found[name] = None
+            if rows is not None:
+                found[name] = rows, topic_id
     return found
 
 
-def _assigned(topics: ColumnarTopics, names: Sequence[str]) -> Assigned | None:
-    if not names:
+def _assigned(topics: ColumnarTopics, regular: Mapping[str, tuple[range, str]]) -> Assigned | None:
+    if not regular:
         return None
-    table, rows, lengths = topics.table, [], []
-    for name in names:
-        run = table.run_of(name)
-        assert run is not None
-        rows.append(np.arange(run.start, run.stop))
-        lengths.append(len(run))
-    chosen = np.concatenate(rows)
-    partitions = Partitions(
-        list(names), np.repeat(np.arange(len(names), dtype=np.int32), lengths), table.partition.take(chosen)
-    )
-    ids = {name: topics.topics.id_of(name) for name in names}
+    table = topics.table
+    begins = np.array([rows.start for rows, _ in regular.values()], dtype=np.int64)
+    lengths = np.array([len(rows) for rows, _ in regular.values()], dtype=np.int64)
+    before = np.cumsum(lengths) - lengths
+    chosen = np.repeat(begins - before, lengths) + np.arange(int(lengths.sum()))
+    topic = np.repeat(np.arange(len(regular), dtype=np.int32), lengths)
+    partitions = Partitions(list(regular), topic, table.partition.take(chosen))
+    ids: dict[str, str | None] = {name: topic_id for name, (_, topic_id) in regular.items()}
     return Assigned(ids, partitions, table.replicas_at(chosen))

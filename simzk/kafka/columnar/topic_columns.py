@@ -136,6 +136,14 @@ class TopicColumns:
         """The id of a topic whose own node is held; None where it has none."""
         return self._ids[self._table.topic_number(name)].decode() or None
 
+    def forms_and_ids(self, names: Sequence[str]) -> tuple[list[BothForm], list[str]]:
+        """What is held of each of many topics, and their ids, "" where there is none."""
+        numbers = np.array([self._table.topic_number(name) for name in names], dtype=np.int64)
+        there = (numbers >= 0) & (numbers < len(self._ids))
+        ids = np.zeros(len(numbers), dtype=self._ids.dtype)
+        ids[there] = self._ids[numbers[there]]
+        return [form or _NOTHING[1] for form in self._records.forms_of(numbers)], ids.astype(str).tolist()
+
     def _write(self, number: int, numbers: Sequence[int], before: BothForm, after: BothForm) -> None:
         self._records.put(number, numbers, after)
         self.held += after.nodes - before.nodes
