@@ -14,7 +14,7 @@ import numpy as np
 from simzk.kafka.schemas.topic import TopicZnode
 from simzk.kafka.topic_partition import ReplicaAssignment
 from simzk.partitions.arrays import unpack
-from simzk.partitions.states import no_states
+from simzk.partitions.row_records import RowRecords
 
 if TYPE_CHECKING:
     from simzk.kafka.columnar import ColumnarTopics
@@ -30,20 +30,23 @@ class KnownStates:
     def __init__(self) -> None:
         self._named: dict[TopicPartition, LeaderAndIsr] = {}
         self._topics: ColumnarTopics | None = None
-        self._rows = no_states(0, 1)
+        self._rows = RowRecords(1)
 
     def load(self, topics: ColumnarTopics) -> None:
         """Know what columns hold now."""
         self._topics = topics
-        self._rows = topics.table.states(np.arange(len(topics.table.topic), dtype=np.int32))
+        rows = np.arange(len(topics.table.topic), dtype=np.int32)
+        self._rows = RowRecords(topics.table.width)
+        self._rows.reserve(len(rows))
+        self._rows.replace(rows, topics.table.states(rows))
 
     def get(self, partition: TopicPartition) -> LeaderAndIsr | None:
         """The state of a partition, None where none is known."""
         state = self._named.get(partition)
         if state is None and self._topics is not None:
             row = self._topics.table.find(*partition)
-            if row is not None and row < len(self._rows.version) and self._rows.version[row] >= 0:
-                return self._rows.one(row)
+            if row is not None and row < len(self._rows) and self._rows.version[row] >= 0:
+                return self._rows.state(row)
         return state
 
     def put(self, partition: TopicPartition, state: LeaderAndIsr) -> None:
@@ -54,18 +57,16 @@ class KnownStates:
         """A state was deleted."""
         self._named.pop(partition, None)
         row = None if self._topics is None else self._topics.table.find(*partition)
-        if row is not None and row < len(self._rows.version):
+        if row is not None and row < len(self._rows):
             self._rows.version[row] = -1
 
     def put_batch(self, written: Written) -> None:
         """Many states were written at once."""
         assert written.topics is self._topics
         table = written.topics.table
-        missing = len(table.topic) - len(self._rows.version)
-        if missing > 0:
-            more = no_states(missing, self._rows.isr.shape[1])
-            self._rows = type(more)(*(np.concatenate(pair) for pair in zip(self._rows, more, strict=True)))
-        self._rows.put(written.rows, written.after)
+        self._rows.reserve(len(table.topic))
+        self._rows.widen(written.after.isr.shape[1])
+        self._rows.replace(written.rows, written.after)
         if self._named:
             rows = set(written.rows.tolist())
             for partition in [p for p in self._named if table.find(*p) in rows]:

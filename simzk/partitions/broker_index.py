@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from simzk.partitions.arrays import NONE, IntArray, unpack
+from simzk.partitions.arrays import NONE, BoolArray, IntArray, unpack
 
 _NOTED_AT_MOST = 64
 _NO_ROWS: IntArray = np.empty(0, dtype=np.int32)
@@ -46,6 +46,11 @@ class BrokerIndex:
     def brokers(self) -> list[int]:
         """The brokers that hold at least one row, ascending."""
         return [broker for broker in sorted(self._held.keys() | self._noted.keys()) if self.rows(broker).size]
+
+    def brokers_beyond(self, brokers: BoolArray) -> list[int]:
+        """Those that hold, or held, a row and are not among some, by a mask over broker ids; in any order."""
+        size = len(brokers)
+        return [b for b in self._held.keys() | self._noted.keys() if b >= size or not brokers[b]]
 
     @property
     def nbytes(self) -> int:

@@ -127,6 +127,15 @@ class RowRecords:
         columns = self._read(rows)
         return columns[_LISTS + self.width :].T, self._states(columns)
 
+    def replicas_at(self, rows: NDArray[np.integer]) -> IntArray:
+        """A copy of the replicas of some rows alone: word by word, at a third of the price of `read`."""
+        words, ids = self._words.ravel(), np.empty((self.width, len(rows)), dtype=np.int32)
+        for some in lots(len(rows)):
+            at = rows[some] * np.intp(self._words.shape[1])
+            for place in range(self.width):
+                ids[place, some] = words.take(at + (_LISTS + self.width + place))
+        return ids.T
+
     def replace(self, rows: NDArray[np.integer], states: States) -> tuple[IntArray, States]:
         """Write states; what `read` gave before.
 

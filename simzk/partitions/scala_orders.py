@@ -185,8 +185,9 @@ def _in_common(ordered: NDArray[np.uint32]) -> NDArray[np.int64]:
 
 def _champ_keys(ordered: NDArray[np.uint32], common: NDArray[np.int64]) -> NDArray[np.int64]:
     """What ascends as the keys of a set iterate, by their ascending paths and what neighbours have in common."""
-    edge = [(0, 0)] * (ordered.ndim - 1)
-    alone_at = np.maximum(np.pad(common, [*edge, (0, 1)]), np.pad(common, [*edge, (1, 0)]))
+    alone_at = np.zeros(ordered.shape, dtype=np.int64)
+    alone_at[..., :-1] = common
+    np.maximum(alone_at[..., 1:], common, out=alone_at[..., 1:])
     key = np.zeros(ordered.shape, dtype=np.int64)
     # Deeper than where the last one is alone nothing is left to tell.
     for level in range(min(int(alone_at.max(initial=0)) + 1, _LEVELS)):

@@ -7,8 +7,8 @@ Rules of the module:
 2. `add`, `extend`, `set_assignment`, `apply`, `put` and `remove` are the only ways to change a table. Columns are
    handed out as read-only views: a view is of the moment, taken anew after a change.
 3. The index from broker to rows is built when first asked for, and kept up to date from then on.
-4. ISR members and leaders are normally among the replicas. Rows where they are not (a tree edited by hand, a legacy
-   reassignment) are *strays*, kept in a set of their own.
+4. ISR members and leaders are normally among the replicas, and a state has a leader. Rows where they are not (a tree
+   edited by hand, a legacy reassignment), or where no one leads, are kept apart (`odd_rows`).
 5. Bad input (`LayoutError`) changes nothing.
 """
 
@@ -24,11 +24,10 @@ from simzk.partitions.arrays import (
     BoolArray,
     Column,
     IntArray,
-    any_of,
+    among,
     contained,
     first_duplicate,
     is_padded,
-    lots,
     pack,
     unpack,
     widen,
@@ -36,6 +35,7 @@ from simzk.partitions.arrays import (
 from simzk.partitions.broker_index import BrokerIndex
 from simzk.partitions.moving_rows import MovingRows
 from simzk.partitions.names import Partitions
+from simzk.partitions.odd_rows import OddRows
 from simzk.partitions.reassignment import Assignment
 from simzk.partitions.row_records import RowRecords
 from simzk.partitions.states import LeaderAndIsr, States, no_states
@@ -68,7 +68,7 @@ class PartitionTable:
         self._free: list[int] = []
         self._topic_rows = TopicRows()
         self._moving = MovingRows()
-        self._strays: set[int] = set()
+        self._odd = OddRows()
         self._index: BrokerIndex | None = None
 
     @classmethod
@@ -214,9 +214,23 @@ class PartitionTable:
     def rows_led_by(self, *brokers: int) -> IntArray:
         """The rows whose leader is one of the brokers, ascending. Costs what they hold."""
         held = self.rows_with_replica(*brokers)
-        if self._strays:
-            held = np.union1d(held, np.array(sorted(self._strays), dtype=np.int32))
+        if self._odd.strays:
+            held = np.union1d(held, np.array(sorted(self._odd.strays), dtype=np.int32))
         return held[np.isin(self.leader[held], brokers)]
+
+    def rows_not_led_by(self, brokers: BoolArray) -> IntArray:
+        """The rows with a state that none of some brokers leads, ascending. Costs what the other brokers hold.
+
+        Args:
+            brokers: a mask over broker ids.
+        """
+        if self._index is None:
+            return np.flatnonzero((self.version >= 0) & ~among(self.leader, brokers)).astype(np.int32)
+        held = [self._index.rows(broker) for broker in self._index.brokers_beyond(brokers)]
+        odd = self._odd.rows()
+        rows = held[0] if len(held) == 1 and not len(odd) else np.unique(np.concatenate([odd, *held]))
+        leader, version = self.leader[rows], self.version[rows]
+        return rows[(version >= 0) & ~among(leader, brokers)]
 
     def reassigning(self) -> list[int]:
         """The rows under reassignment, ascending."""
@@ -228,7 +242,7 @@ class PartitionTable:
 
     def replicas_at(self, rows: NDArray[np.integer]) -> IntArray:
         """A copy of the replicas of some rows, int32[k, w]."""
-        return self._records.read(rows)[0]
+        return self._records.replicas_at(rows)
 
     def replicas_and_states(self, rows: IntArray) -> tuple[IntArray, States]:
         """Copies of the replicas, int32[k, w], and the states of some rows, in one reading."""
@@ -309,7 +323,7 @@ class PartitionTable:
         self._topic[rows] = numbers[topic]
         self._partition[rows] = partition
         self._records.fill(rows, replicas, states)
-        self._note_strays(rows, replicas, states)
+        self._odd.note_all(rows, replicas, states)
         if self._index is not None:
             self._index.add(rows, replicas)
         return rows
@@ -339,7 +353,7 @@ class PartitionTable:
             self._index.add(rows, new)
         self._records.replicas[row] = widen(new, self.width)[0]
         self._moving.put(row, adding, removing)
-        self._note_stray(row, self._records.state(row))
+        self._odd.note(row, self._records.replicas[row], self._records.state(row))
 
     def assignment(self, rows: IntArray) -> Assignment:
         """What the topic znodes say of some rows, a copy."""
@@ -373,7 +387,7 @@ class PartitionTable:
         self._records.put_replicas(rows, replicas)
         for row, (_, *moving) in zip(rows.tolist(), moves, strict=True):
             self._moving.put(row, *moving)
-        self._note_strays(rows, *self._records.read(rows))
+        self._odd.note_all(rows, *self._records.read(rows))
         return before
 
     def apply(self, rows: IntArray, states: States) -> States:
@@ -389,7 +403,7 @@ class PartitionTable:
         assert all(len(column) == len(rows) for column in states)
         self._records.widen(states.isr.shape[1])
         replicas, before = self._records.replace(rows, states)
-        self._note_strays(rows, replicas, states)
+        self._odd.note_all(rows, replicas, states)
         return before
 
     def put(self, row: int, state: LeaderAndIsr) -> None:
@@ -397,7 +411,7 @@ class PartitionTable:
         self._assert_in_use(row)
         self._records.widen(len(state.isr))
         self._records.put_state(row, state)
-        self._note_stray(row, state)
+        self._odd.note(row, self._records.replicas[row], state)
 
     def remove(self, rows: Iterable[int]) -> tuple[Partitions, Assignment, States]:
         """Take partitions out of the table; their rows are free, and a topic without partitions is forgotten.
@@ -422,7 +436,7 @@ class PartitionTable:
         self._topic[gone] = FREE_TOPIC
         self._partition[gone] = -1
         self._records.clear(gone)
-        self._strays.difference_update(gone.tolist())
+        self._odd.forget(gone)
         self._free = sorted([*self._free, *gone.tolist()])
         return were
 
@@ -443,20 +457,6 @@ class PartitionTable:
             self._records.reserve(capacity)
         return np.arange(first, self._used, dtype=np.int32)
 
-    def _note_stray(self, row: int, state: LeaderAndIsr) -> None:
-        """`_note_strays` for one row, at a tenth of its price."""
-        if {NONE, *self._records.replicas[row].tolist()}.issuperset((state.leader, *state.isr)):
-            self._strays.discard(row)
-        else:
-            self._strays.add(row)
-
-    def _note_strays(self, rows: IntArray, replicas: IntArray, states: States) -> None:
-        if self._strays:
-            self._strays.difference_update(rows.tolist())
-        for some in lots(len(rows)):
-            stray = _is_stray(replicas[some], states.isr[some], states.leader[some])
-            self._strays.update(rows[some][stray].tolist())
-
     def check(self) -> None:
         """Assert every invariant of the table."""
         self._topic_rows.check(self.topic, self.partition)
@@ -468,8 +468,7 @@ class PartitionTable:
         assert (self.replicas[in_use, 0] != NONE).all()
         assert (self.replicas[~in_use] == NONE).all()
         self._check_states(in_use)
-        strays = np.flatnonzero(_is_stray(self.replicas, self.isr, self.leader)).tolist()
-        assert sorted(self._strays) == strays
+        self._odd.check(self.replicas, self.isr, self.leader, self.version)
         for row in self.reassigning():
             assert in_use[row]
             validate_moves(self.replicas_of(row), self.adding_of(row), self.removing_of(row))
@@ -491,10 +490,3 @@ def _with_room(column: IntArray, used: int, capacity: int) -> IntArray:
     roomy = np.empty(capacity, dtype=np.int32)
     roomy[:used] = column[:used]
     return roomy
-
-
-def _is_stray(replicas: IntArray, isr: IntArray, leader: IntArray) -> BoolArray:
-    """Which rows have an ISR member or a leader that is not among the replicas."""
-    stray = any_of((isr != NONE) & ~contained(isr, replicas))
-    stray |= (leader != NONE) & ~contained(leader[:, None], replicas)[:, 0]
-    return stray

@@ -6,7 +6,7 @@ Rules of the module:
 2. The number of a forgotten topic is used again.
 3. The list of names is handed out: it only grows at its end; where a name goes or another takes its number, a new list
    takes its place.
-4. Many partitions are found by arrays of where the topics begin, made anew when topics have changed.
+4. Many partitions are found by arrays of where somebody's topics begin here, made anew when topics have changed.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 FREE_TOPIC = -1
 """The topic number of a row that holds no partition."""
 _SCATTERED = -2
+_NO_ROWS = range(0)
 
 
 class TopicRows:
@@ -43,8 +44,7 @@ class TopicRows:
         self._free_numbers: list[int] = []
         self._rows: dict[str, range | dict[int, int]] = {}
         self._changes = 0
-        self._begins: tuple[int, NDArray[np.int64], NDArray[np.int64]] | None = None
-        self._known: tuple[int, Sequence[str], IntArray] | None = None
+        self._known: tuple[int, Sequence[str], IntArray, NDArray[np.uint32]] | None = None
 
     def __iter__(self) -> Iterator[str]:
         """The topics, in the order in which they were added."""
@@ -73,36 +73,28 @@ class TopicRows:
         """The rows of many partitions, -1 where there is none; int32[k]."""
         if not partitions.size:
             return np.empty(0, dtype=np.int32)
-        numbers = self._numbers_of(partitions.topics)[partitions.topic]
-        first, length = self._ranges()
-        begins, partition = first[numbers], partitions.partition
-        found = np.where((begins >= 0) & (partition >= 0) & (partition < length[numbers]), begins + partition, -1)
-        for place in np.flatnonzero(begins == _SCATTERED).tolist():
-            row = self.find(*partitions.name(place))
-            found[place] = -1 if row is None else row
-        return found.astype(np.int32)
+        first, length = self._ranges_of(partitions.topics)
+        begins, partition = first.take(partitions.topic), partitions.partition.astype(np.int32, copy=False)
+        found: IntArray = begins + partition
+        # Read without sign, what is negative is beyond every length.
+        outside = partition.view(np.uint32) >= length.take(partitions.topic)
+        if outside.any():
+            found[outside] = -1
+            for place in np.flatnonzero(outside & (begins == _SCATTERED)).tolist():
+                row = self.find(*partitions.name(place))
+                found[place] = -1 if row is None else row
+        return found
 
-    def _numbers_of(self, topics: Sequence[str]) -> IntArray:
-        """The numbers here of somebody's topics; of an unknown one that of the last place of `_ranges`."""
+    def _ranges_of(self, topics: Sequence[str]) -> tuple[IntArray, NDArray[np.uint32]]:
+        """First rows and lengths here of somebody's topics; no length of unknown ones, nor of scattered ones."""
         known = self._known
         if known is None or known[0] != self._changes or known[1] is not topics or len(known[2]) != len(topics):
-            mine = self._numbers
-            numbers = np.array([mine.get(name, FREE_TOPIC) for name in topics], dtype=np.int32)
-            known = self._known = self._changes, topics, numbers
-        return known[2]
-
-    def _ranges(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """First row and length by number, no rows in the last place; the first row says where rows are scattered."""
-        begins = self._begins
-        if begins is None or begins[0] != self._changes:
-            first = np.full(len(self.names) + 1, -1, dtype=np.int64)
-            length = np.zeros(len(self.names) + 1, dtype=np.int64)
-            for name, number in self._numbers.items():
-                rows = self._rows[name]
-                first[number] = rows.start if isinstance(rows, range) else _SCATTERED
-                length[number] = len(rows)
-            begins = self._begins = self._changes, first, length
-        return begins[1], begins[2]
+            held = [self._rows.get(name, _NO_ROWS) for name in topics]
+            first = [rows.start if isinstance(rows, range) else _SCATTERED for rows in held]
+            length = [len(rows) if isinstance(rows, range) else 0 for rows in held]
+            numbers = np.array(first, dtype=np.int32), np.array(length, dtype=np.uint32)
+            known = self._known = self._changes, topics, *numbers
+        return known[2], known[3]
 
     def rows(self, topic: str) -> IntArray:
         """The rows of a topic in the order of its partition ids; none where it is unknown."""

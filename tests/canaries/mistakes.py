@@ -163,8 +163,7 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "a standard watch fires again and again": Mistake(
         "zookeeper/watches.py",
-        "            if modes & _STANDARD:\n"
-        "                self._set(path, watcher, modes, modes & ~_STANDARD)\n",
+        "            if modes & _STANDARD:\n                self._set(path, watcher, modes, modes & ~_STANDARD)\n",
         "",
         _RULES + "test_a_standard_watch_is_used_up_by_its_event",
     ),

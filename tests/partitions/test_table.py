@@ -149,6 +149,13 @@ class TableMachine(RuleBasedStateMachine):
             assert self.table.rows_with_replica(broker).tolist() == sorted(held)
             assert self.table.rows_led_by(broker).tolist() == sorted(led)
 
+    @invariant()
+    def who_is_not_led_is_found(self) -> None:
+        """Before the index is built, and after."""
+        for live in (BROKERS[:2], BROKERS):
+            left = [self.table.row(*key) for key, state in self.states.items() if state.leader not in live]
+            assert self.table.rows_not_led_by(broker_mask(live)).tolist() == sorted(left)
+
 
 TestTable = TableMachine.TestCase
 TestTable.settings = settings(stateful_step_count=25, deadline=None)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simzk.kafka.broker.beliefs import Beliefs
 from simzk.kafka.broker.lives import Lives
 from simzk.kafka.broker.metadata_cache import MetadataCache
 from simzk.kafka.isr_columns import CODE_OF, ERRORS, AlteredPartitions, AlterPartitions, Proposals
@@ -64,10 +65,7 @@ class LightReplicas:
         self._brokers: Mapping[int, Broker] = {}
         self._lives = Lives({})
         self.table = PartitionTable()
-        # By row and place in the assignment: the leader epoch that a replica has, and who leads then.
-        self._epoch: IntArray = np.zeros((0, self.table.width), dtype=np.int32)
-        self._leader: IntArray = np.zeros((0, self.table.width), dtype=np.int32)
-        self._proposed: BoolArray = np.zeros(0, dtype=np.bool_)
+        self._beliefs = Beliefs(self.table.width)
         self.metadata = MetadataCache(forgets=True)
 
     def serve_for(self, brokers: Mapping[int, Broker]) -> None:
@@ -83,9 +81,10 @@ class LightReplicas:
         """A broker's process is gone, and with it what it believed."""
         self._lives.note(broker)
         rows = self.table.rows_with_replica(broker)
-        for place in range(self.table.width):
-            mine = rows[self.table.replicas[rows, place] == broker]
-            self._epoch[mine, place] = self._leader[mine, place] = NONE
+        believed, mine = self._beliefs.at(rows), self._assigned(rows) == broker
+        for column in (believed.epoch, believed.leader):
+            np.copyto(column, np.int32(NONE), where=mine)
+        self._beliefs.put(rows, believed)
 
     # -- what the controller orders
 
@@ -136,26 +135,35 @@ class LightReplicas:
         return Error.NONE
 
     def _lead_and_follow(self, updates: PartitionUpdates, told: BoolArray) -> None:
-        concerned = np.flatnonzero(any_of(told))
-        updates, told = updates.at(concerned), told[concerned]
-        states, rows = updates.states, self._rows(updates)
-        told = np.pad(told, ((0, 0), (0, self.table.width - told.shape[1])))
-        replicas = self.table.replicas[rows]
-        accepted = told & (states.leader_epoch[:, None] > self._epoch[rows])
-        self._epoch[rows] = np.where(accepted, states.leader_epoch[:, None], self._epoch[rows])
-        self._leader[rows] = np.where(accepted, states.leader[:, None], self._leader[rows])
-        leading = np.flatnonzero(any_of(accepted & (replicas == states.leader[:, None])))
+        concerned = any_of(told)
+        if not concerned.all():
+            updates, told = updates.at(np.flatnonzero(concerned)), told[concerned]
+        rows, replicas = self._rows(updates)
+        states, believed = updates.states, self._beliefs.at(rows)
+        accepted = _padded(told, replicas.shape[1]) & (states.leader_epoch[:, None] > believed.epoch)
+        news = any_of(accepted)
+        if not news.all():
+            rows, replicas, accepted = rows[news], replicas[news], accepted[news]
+            states, believed = states.where(news), believed.where(news)
+        if not len(rows):
+            return
+        leader = states.leader[:, None]
+        np.copyto(believed.epoch, states.leader_epoch[:, None], where=accepted)
+        np.copyto(believed.leader, leader, where=accepted)
+        is_leader = replicas == leader
+        leads = any_of(accepted & is_leader)
+        believed.proposed[leads] = False
+        self._beliefs.put(rows, believed)
+        leading = np.flatnonzero(leads)
         self.table.apply(rows[leading], states.at(leading))
-        self._proposed[rows[leading]] = False
         recovering = leading[states.recovering[leading]]
         if len(recovering):
             self._propose(rows[recovering], states.isr[recovering])
-        following = accepted & (replicas != NONE) & (replicas != states.leader[:, None])
-        following &= (states.leader != NONE)[:, None] & ~contained(replicas, states.isr)
+        following = accepted & (replicas != NONE) & ~is_leader & (leader != NONE) & ~contained(replicas, states.isr)
         self._fetch_anew(np.repeat(rows, count_of(following)), replicas[following])
 
-    def _rows(self, updates: PartitionUpdates) -> IntArray:
-        """The rows of partitions, new ones made, under the assignments of now."""
+    def _rows(self, updates: PartitionUpdates) -> tuple[IntArray, IntArray]:
+        """The rows of partitions, new ones made, and the assignments of now, under which they stand from here on."""
         rows = self.table.find_all(updates.partitions)
         new = np.flatnonzero(rows == NONE)
         if len(new):
@@ -164,39 +172,40 @@ class LightReplicas:
             topics = [names.topics[number] for number in numbers.tolist()]
             rows[new] = self.table.extend(topics, topic.astype(np.int32), names.partition, updates.replicas[new])
         self._reach()
-        width = self.table.width
-        moved = np.flatnonzero(any_of(self.table.replicas[rows] != widen(updates.replicas, width)[:, :width]))
+        assigned = widen(updates.replicas, self.table.width)[:, : self.table.width]
+        moved = np.flatnonzero(any_of(self._assigned(rows) != assigned))
         for place, replicas in zip(moved.tolist(), unpack(updates.replicas[moved]), strict=True):
             self._move(int(rows[place]), replicas)
-        return rows
+        return rows, self._assigned(rows) if len(moved) else assigned
 
     def _reach(self) -> None:
-        missing, wider = len(self.table.topic) - len(self._epoch), self.table.width - self._epoch.shape[1]
-        if missing > 0 or wider > 0:
-            room = ((0, max(missing, 0)), (0, max(wider, 0)))
-            self._epoch = np.pad(self._epoch, room, constant_values=NONE)
-            self._leader = np.pad(self._leader, room, constant_values=NONE)
-            self._proposed = np.pad(self._proposed, room[0])
+        self._beliefs.grow(len(self.table.topic), self.table.width)
 
     def _move(self, row: int, replicas: tuple[int, ...]) -> None:
         """A partition is assigned to others: what a replica believes stays with its broker."""
-        before = self.table.replicas_of(row)
-        believed = {b: (self._epoch[row, at], self._leader[row, at]) for at, b in enumerate(before)}
+        rows = np.array([row], dtype=np.int32)
+        before, believed = self.table.replicas_of(row), self._beliefs.at(rows)
         self.table.set_assignment(row, replicas)
         self._reach()
-        self._epoch[row] = self._leader[row] = NONE
+        after = self._beliefs.at(rows)
+        after.epoch[:] = after.leader[:] = NONE
         for place, broker in enumerate(replicas):
-            self._epoch[row, place], self._leader[row, place] = believed.get(broker, (NONE, NONE))
+            if broker in before:
+                at = before.index(broker)
+                after.epoch[0, place], after.leader[0, place] = believed.epoch[0, at], believed.leader[0, at]
+        self._beliefs.put(rows, after)
 
     def _stop(self, broker: int, stops: ReplicaStops) -> None:
         """Without a leader a replica neither leads nor follows; its epoch stays, but for one that is deleted."""
         rows = self.table.find_all(stops.partitions)
         known = np.flatnonzero(rows != NONE)
         rows, epochs, delete = rows[known], stops.leader_epoch[known], stops.delete[known]
-        for place in range(self.table.width):
-            mine = (self.table.replicas[rows, place] == broker) & ~((epochs >= 0) & (epochs < self._epoch[rows, place]))
-            self._leader[rows[mine], place] = NONE
-            self._epoch[rows[mine & delete], place] = NONE
+        believed = self._beliefs.at(rows)
+        mine = self._assigned(rows) == broker
+        mine &= ~((epochs >= 0)[:, None] & (epochs[:, None] < believed.epoch))
+        np.copyto(believed.leader, np.int32(NONE), where=mine)
+        np.copyto(believed.epoch, np.int32(NONE), where=mine & delete[:, None])
+        self._beliefs.put(rows, believed)
 
     # -- followers join ISRs
 
@@ -219,22 +228,20 @@ class LightReplicas:
         """Leaders hear of a follower that has all they have."""
         if not self._brokers[follower].alive:
             return
-        leader, epoch = self._belief(rows, np.full(len(rows), follower, dtype=np.int32))
-        wanted = (leader != NONE) & (leader != follower) & ~any_of(self.table.isr[rows] == follower)
-        rows, leader, epoch = rows[wanted], leader[wanted], epoch[wanted]
-        believed, its_epoch = self._belief(rows, leader)
-        serving = self._serving()
-        ready = (
-            (believed == leader) & (its_epoch == epoch) & (leader < len(serving)) & serving.take(leader, mode="clip")
-        )
-        ready &= ~self._proposed[rows] & (follower in self.metadata.live_brokers)
-        late = rows[~ready]
+        (replicas, states), believed = self.table.replicas_and_states(rows), self._beliefs.at(rows)
+        leader, epoch = believed.by(np.full(len(rows), follower, dtype=np.int32), replicas)
+        wanted = (leader != NONE) & (leader != follower) & ~any_of(states.isr == follower)
+        its_leader, its_epoch = believed.by(leader, replicas)
+        ready = (its_leader == leader) & (its_epoch == epoch) & (believed.proposed == 0)
+        ready &= self._serving().take(leader, mode="clip")
+        ready &= follower in self.metadata.live_brokers
+        late = rows[wanted & ~ready]
         self._fetch_again(late, np.full(len(late), follower, dtype=np.int32))
-        rows = rows[ready]
-        if len(rows):
+        chosen = np.flatnonzero(wanted & ready)
+        if len(chosen):
             scala = self._brokers[follower].version.scala
-            joining = np.full(len(rows), follower, dtype=np.int32)
-            self._propose(rows, expand_isr(self.table.isr[rows], joining, scala))
+            joining = np.full(len(chosen), follower, dtype=np.int32)
+            self._propose(rows[chosen], expand_isr(states.isr[chosen], joining, scala))
 
     def _serving(self) -> BoolArray:
         """Who lives and is not paused: bool[m] over broker ids."""
@@ -244,20 +251,15 @@ class LightReplicas:
             serving[[b for b, broker in self._brokers.items() if broker.process.paused]] = False
         return serving
 
-    def _belief(self, rows: IntArray, brokers: IntArray) -> tuple[IntArray, IntArray]:
-        """Who leads, and in which epoch, by what the replica of a broker believes; nobody where it has none."""
-        leader = np.full(len(rows), NONE, dtype=np.int32)
-        epoch = np.full(len(rows), NONE, dtype=np.int32)
-        for place in range(self.table.width):
-            mine = self.table.replicas[rows, place] == brokers
-            leader[mine], epoch[mine] = self._leader[rows[mine], place], self._epoch[rows[mine], place]
-        return leader, epoch
+    def _assigned(self, rows: IntArray) -> IntArray:
+        """The assignments of some rows."""
+        return self.table.replicas_at(rows)
 
     # -- proposals
 
     def _propose(self, rows: IntArray, isr: IntArray) -> None:
         """Leaders ask the controller for other ISRs."""
-        self._proposed[rows] = True
+        self._beliefs.propose(rows, True)
         states = self.table.states(rows)
         proposals = Proposals(
             self.table.partitions(rows),
@@ -289,9 +291,10 @@ class LightReplicas:
 
     def _stand(self, rows: IntArray, proposals: Proposals) -> BoolArray:
         """Which proposals are still those of who leads in that epoch, and has the life in which it asked."""
-        leader, epoch = self._belief(rows, proposals.leader)
+        believed = self._beliefs.at(rows)
+        leader, epoch = believed.by(proposals.leader, self._assigned(rows))
         stand: BoolArray = (
-            self._proposed[rows]
+            (believed.proposed != 0)
             & (leader == proposals.leader)
             & (epoch == proposals.leader_epoch)
             & (self._lives.epochs(proposals.leader) == proposals.broker_epoch)
@@ -310,12 +313,14 @@ class LightReplicas:
         done = np.flatnonzero(stand & (altered.errors == 0))
         self.table.apply(rows[done], _of_width(altered.states.at(done), self.table.width))
         again = stand & np.isin(altered.errors, _SENT_AGAIN)
-        self._proposed[rows[stand & ~again]] = False
+        self._beliefs.propose(rows[stand & ~again], False)
         self._join_again(rows, proposals, stand & (altered.errors == CODE_OF[Error.INELIGIBLE_REPLICA]))
         return np.flatnonzero(again).astype(np.int32)
 
     def _join_again(self, rows: IntArray, proposals: Proposals, refused: BoolArray) -> None:
         """Who could not join because the controller did not know it to live asks again."""
+        if not refused.any():
+            return
         joining = np.where(contained(proposals.isr, self.table.isr[rows]), NONE, proposals.isr)
         for place in range(joining.shape[1]):
             late = refused & (joining[:, place] != NONE)
@@ -325,9 +330,8 @@ class LightReplicas:
         """Assert every invariant."""
         self.table.check()
         self._lives.check()
-        assert self._epoch.shape == self._leader.shape
-        padding = self.table.replicas == NONE
-        assert (self._leader[: len(padding)][padding] == NONE).all()
+        leader = self._beliefs.leader[: len(self.table.topic)]
+        assert (leader[self.table.replicas[: len(leader)] == NONE] == NONE).all()
 
 
 _SENT_AGAIN = [CODE_OF[error] for error in (Error.NOT_CONTROLLER, Error.STALE_BROKER_EPOCH, Error.UNKNOWN_SERVER_ERROR)]
@@ -341,6 +345,11 @@ def _by_follower(rows: IntArray, followers: IntArray) -> Iterator[tuple[int, Int
         return
     for broker in np.unique(followers).tolist():
         yield broker, rows[followers == broker]
+
+
+def _padded(mask: BoolArray, width: int) -> BoolArray:
+    missing = width - mask.shape[1]
+    return mask if missing <= 0 else np.pad(mask, ((0, 0), (0, missing)))
 
 
 def _refusals(proposals: Proposals, errors: list[Error], at_us: int) -> Iterator[Event]:

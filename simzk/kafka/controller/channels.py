@@ -149,7 +149,7 @@ class BrokerRequests:
         """
         if len(rows):
             self._leaders.append((rows, recipients, is_new))
-            self.add_metadata(sorted(self._context.brokers), rows)
+            self.add_metadata(list(self._context.registered().racks), rows)
 
     def add_leaders_on(self, broker: int, rows: IntArray, *, is_new: bool = False) -> None:
         """Tell one broker who leads partitions; and everybody, too."""
@@ -188,7 +188,7 @@ class BrokerRequests:
         apart = light.deaf(source, context.brokers)
         parts = [self._part(rows, recipients, apart) for rows, recipients, _ in self._leaders]
         stops = {broker: self._stops_of(parts) for broker, parts in self._stops.items() if broker in context.brokers}
-        brokers, epochs, racks = context.registered()
+        brokers, epochs, racks, _ = context.registered()
         if apart:
             together = ~np.isin(brokers, list(apart))
             brokers, epochs = brokers[together], epochs[together]
@@ -216,7 +216,8 @@ class BrokerRequests:
         """Updates of distinct partitions, and which assigned replicas are told; who is apart is told by itself."""
         self._orders += len(rows)
         updates = self._updates(rows, np.zeros(len(rows), dtype=np.bool_))
-        recipients = recipients[self._context.table.version[rows] >= 0]
+        if len(updates) < len(rows):
+            recipients = recipients[self._context.table.version[rows] >= 0]
         told = contained(updates.replicas, recipients)
         if apart:
             away = np.isin(updates.replicas, list(apart))
@@ -290,9 +291,11 @@ class BrokerRequests:
     def _updates(self, rows: IntArray, is_new: BoolArray) -> PartitionUpdates:
         """What is told of partitions: nothing of one that has no state, of one that is being deleted just that."""
         context = self._context
-        known = context.table.version[rows] >= 0
-        rows = rows[known]
-        updates = PartitionUpdates.of_table(context.table, rows, is_new[known])
+        updates = PartitionUpdates.of_table(context.table, rows, is_new)
+        known = updates.states.version >= 0
+        if not known.all():
+            rows = rows[known]
+            updates = PartitionUpdates.of_table(context.table, rows, is_new[known])
         if context.to_be_deleted:
             updates.states.leader[context.of_topics(rows, context.to_be_deleted)] = DELETED
         return updates

@@ -133,13 +133,15 @@ class ClusterChanges:
             PartitionAndReplica(partition, broker)
             for partition, broker in zip(context.names(rows[deleted]), brokers[deleted].tolist(), strict=True)
         ]
-        # What was filtered is still a hash set, if it was one.
-        others, holders = rows[~deleted], brokers[~deleted]
-        order = context.orders.of_replicas(others, holders, hashed=len(rows) > SMALL)
+        others, holders = rows, brokers
+        if to_delete:  # what was filtered is still a hash set, if it was one
+            others, holders = rows[~deleted], brokers[~deleted]
+            order = context.orders.of_replicas(others, holders, hashed=len(rows) > SMALL)
+            others, holders = others[order], holders[order]
         leaderless = context.rows_with_offline_leader()
         await controller.partitions.handle_rows(leaderless, PartitionState.OFFLINE)
         await controller.partitions.trigger_online()
-        await controller.replicas.handle_rows(others[order], holders[order], ReplicaState.OFFLINE)
+        await controller.replicas.handle_rows(others, holders, ReplicaState.OFFLINE)
         await controller.deletion.fail_replicas(to_delete)
         if not len(leaderless):
             controller.send_metadata()

@@ -24,7 +24,7 @@ from simzk.kafka.topic_partition import (
     ReplicaAssignment,
     TopicPartition,
 )
-from simzk.partitions.arrays import BoolArray, IntArray, among, broker_mask, pack
+from simzk.partitions.arrays import BoolArray, IntArray, broker_mask, pack
 from simzk.partitions.elections import live_members
 from simzk.partitions.scala_order import SMALL, Scala
 from simzk.partitions.table import PartitionTable
@@ -49,11 +49,12 @@ class LiveBroker(NamedTuple):
 
 
 class Registered(NamedTuple):
-    """The registered brokers, ascending: ids, int32[b], epochs, int64[b], and racks."""
+    """The registered brokers, ascending: ids, int32[b], epochs, int64[b], racks, and a mask over broker ids."""
 
     ids: IntArray
     epochs: NDArray[np.int64]
     racks: dict[int, str | None]
+    mask: BoolArray
 
     @classmethod
     def of(cls, brokers: Mapping[int, LiveBroker]) -> Registered:
@@ -63,6 +64,7 @@ class Registered(NamedTuple):
             np.array(ids, dtype=np.int32),
             np.array([brokers[broker].epoch for broker in ids], dtype=np.int64),
             {broker: brokers[broker].registration.rack for broker in ids},
+            broker_mask(ids),
         )
 
 
@@ -116,17 +118,18 @@ class ControllerContext:
             return None
         return pack([[b for b, offline in self.on_failed_dirs.items() if p in offline] for p in self.names(rows)])
 
-    def live_ids(self) -> list[int]:
-        """The live brokers, ascending."""
-        return sorted(broker for broker in self.brokers if broker not in self.shutting_down)
-
     def live_mask(self) -> BoolArray:
         """The live brokers as the rules of partitions take them."""
-        return broker_mask(self.live_ids())
+        registered = self.registered().mask
+        if not self.shutting_down:
+            return registered
+        live = registered.copy()
+        live[[broker for broker in self.shutting_down if broker < len(live)]] = False
+        return live
 
     def registered_mask(self) -> BoolArray:
         """The live brokers and those shutting down."""
-        return broker_mask(sorted(self.brokers))
+        return self.registered().mask
 
     def shutting_down_mask(self) -> BoolArray:
         """The brokers that are shutting down."""
@@ -267,10 +270,14 @@ class ControllerContext:
 
     def rows_on(self, broker: int) -> IntArray:
         """The partitions with a replica on a broker, as an immutable set of them."""
-        return self.orders.in_set(self.orders.on(broker))
+        return self.orders.on_in_set(broker)
 
     def replicas_on(self, brokers: Iterable[int]) -> tuple[IntArray, IntArray]:
         """The replicas on some brokers, as an immutable set of them: rows, and brokers."""
+        brokers = list(brokers)
+        if len(brokers) == 1:
+            rows = self.orders.replicas_on(brokers[0])
+            return rows, np.full(len(rows), brokers[0], dtype=np.int32)
         found = [(self.orders.on(broker), broker) for broker in brokers]
         rows = np.concatenate([np.empty(0, dtype=np.int32), *(rows for rows, _ in found)])
         held = np.repeat(np.array([b for _, b in found], dtype=np.int32), [len(rows) for rows, _ in found])
@@ -298,12 +305,10 @@ class ControllerContext:
 
     def rows_with_offline_leader(self, *, deleted_too: bool = False) -> IntArray:
         """The partitions whose leader is not online, as the map of all; without topics that are to be deleted."""
-        table = self.table
-        led: BoolArray = among(table.leader, self.live_mask())
+        rows = self.table.rows_not_led_by(self.live_mask())
         for broker, partitions in self.on_failed_dirs.items():
-            rows = self.rows_of(partitions)
-            led[rows] &= table.leader[rows] != broker
-        rows = np.flatnonzero(~led & (table.version >= 0)).astype(np.int32)
+            failed = self.rows_of(partitions)
+            rows = np.union1d(rows, failed[self.table.leader[failed] == broker])
         if self.to_be_deleted and not deleted_too:
             rows = rows[~self.of_topics(rows, self.to_be_deleted)]
         return self.orders.some_of_everything(rows)

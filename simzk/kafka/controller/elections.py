@@ -132,7 +132,8 @@ class LeaderElections:
                     await self._take_from(broker, partition)
             rows = rows[concerned]
         else:
-            rows = context.orders.in_set(rows[concerned], hashed=hashed)
+            if not concerned.all():  # else what is filtered is the set itself
+                rows = context.orders.in_set(rows[concerned], hashed=hashed)
             await self._take_all_from(broker, rows, hashed=hashed)
         rows = rows[table.leader[rows] == broker]
         return ControlledShutdownResponse(Error.NONE, tuple(context.names(context.orders.in_set(rows, hashed=hashed))))

@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from simzk.partitions.table import PartitionTable
 
 
+_KEPT_AT_MOST = 12
+"""A broker that stops and starts is asked for a few times in a row."""
+
+
 class MapOrder:
     """Puts rows in order.
 
@@ -48,8 +52,12 @@ class MapOrder:
         self._collections = collections
         self._flat = flat
         self._of_everything: dict[str, tuple[int, IntArray]] = {}
+        self._on_broker: dict[tuple[str, int], tuple[IntArray, int, IntArray]] = {}
         self._hashed: Sequence[str] = ()
         self._hashes: IntArray = np.zeros(0, dtype=np.int32)
+        self._are_distinct = True
+        self._asked = 0
+        self._row_hashes: tuple[int, IntArray | None] = -1, None
 
     def everything(self) -> IntArray:
         """All rows, as the map of them iterates."""
@@ -69,7 +77,32 @@ class MapOrder:
 
     def on(self, broker: int) -> IntArray:
         """The rows with a replica on a broker, as the map of them iterates."""
-        return self._listed(self._table.rows_with_replica(broker))
+        return self._kept_on("map", broker, self._listed)
+
+    def on_in_set(self, broker: int) -> IntArray:
+        """The same rows as an immutable set that was made of what the map gives iterates."""
+        return self._kept_on("set", broker, lambda _: self.in_set(self.on(broker)))
+
+    def replicas_on(self, broker: int) -> IntArray:
+        """The same rows as an immutable set of the broker's replicas iterates."""
+
+        def ordered(_: IntArray) -> IntArray:
+            rows = self.on(broker)
+            return rows[self.of_replicas(rows, np.full(len(rows), broker, dtype=np.int32))]
+
+        return self._kept_on("replicas", broker, ordered)
+
+    def _kept_on(self, name: str, broker: int, work: Callable[[IntArray], IntArray]) -> IntArray:
+        """What is the same as long as the partitions are, and those that the broker holds; of the last few brokers."""
+        rows, changes = self._table.rows_with_replica(broker), self._table.changes
+        kept = self._on_broker.pop((name, broker), None)
+        if kept is None or kept[0] is not rows or kept[1] != changes:
+            kept = rows, changes, work(rows)
+            kept[2].flags.writeable = False
+        self._on_broker[name, broker] = kept
+        if len(self._on_broker) > _KEPT_AT_MOST:
+            del self._on_broker[next(iter(self._on_broker))]
+        return kept[2]
 
     def some_of_everything(self, rows: IntArray) -> IntArray:
         """Some rows, as the map of all iterates."""
@@ -103,6 +136,21 @@ class MapOrder:
 
     def hashes(self, rows: IntArray) -> IntArray:
         """The hashes of partitions, int32[k]."""
+        changes, hashes = self._row_hashes
+        if changes != self._table.changes:
+            self._asked, hashes = 0, None
+            self._row_hashes = self._table.changes, None
+        if hashes is None:
+            self._asked += len(rows)
+            if self._asked <= len(self._table):
+                return self._hashes_of(rows)
+            # So often asked for, they are worked out of all rows once and for all.
+            hashes, every = np.zeros(len(self._table.topic), dtype=np.int32), self._table.rows()
+            hashes[every] = self._hashes_of(every)
+            self._row_hashes = self._table.changes, hashes
+        return hashes.take(rows)
+
+    def _hashes_of(self, rows: IntArray) -> IntArray:
         topics = self._topic_hashes().take(self._table.topic.take(rows))
         return partition_hashes(topics, self._table.partition.take(rows), case_classes=self._collections.case_classes)
 
@@ -120,6 +168,7 @@ class MapOrder:
             known = len(self._hashes) if self._hashed is names else 0
             more = np.array([string_hash(name) for name in names[known:]], dtype=np.int32)
             self._hashed, self._hashes = names, np.concatenate([self._hashes[:known], more])
+            self._are_distinct = len(np.unique(self._hashes)) == len(self._hashes)
         return self._hashes
 
     def _listed(self, rows: IntArray) -> IntArray:
@@ -142,7 +191,8 @@ class MapOrder:
 
     def _by_first_row(self, numbers: NDArray[np.intp]) -> NDArray[np.intp]:
         """Topics in the order in which they came, where two are of one hash: nothing else depends on it."""
-        if len(np.unique(self._topic_hashes()[numbers])) == len(numbers):
+        hashes = self._topic_hashes()[numbers]
+        if self._are_distinct or len(np.unique(hashes)) == len(numbers):
             return numbers
         names = self._table.topics
         return np.array(sorted(numbers.tolist(), key=lambda number: int(self._table.rows_of(names[number]).min())))
@@ -159,8 +209,10 @@ class MapOrder:
         numbers = numbers[map_order(self._topic_hashes()[numbers])]
         rank = np.zeros(len(entries), dtype=np.int64)
         rank[numbers] = np.arange(len(numbers))
-        sizes, inverse = np.unique(entries, return_inverse=True)
-        masks = np.array([buckets_of(int(size)) - 1 for size in sizes], dtype=np.int64)[inverse]
+        masks = np.zeros(int(entries.max(initial=0)) + 1, dtype=np.int64)
+        for size in np.flatnonzero(np.bincount(entries)).tolist():
+            masks[size] = buckets_of(size) - 1
+        masks = masks.take(entries)
         topic, partition = table.topic.take(rows), table.partition.take(rows).astype(np.int64)
         mixed = partition ^ partition >> 16
         bits = int(mixed.max(initial=1)).bit_length()

@@ -174,20 +174,21 @@ class ReplicaStateMachine:
     async def _enter_offline(self, broker: int, rows: IntArray) -> None:
         context, requests, states = self._context, self._requests, self._context.replica_states
         requests.add_stops(broker, rows, delete=False)
-        led = rows[context.table.version[rows] >= 0]
+        has_state = context.table.version[rows] >= 0
+        led = rows if has_state.all() else rows[has_state]
         if not self._client.version.refreshes_isr:
             known_in = any_of(context.table.isr[led] == broker)
             states.put(led[~known_in], broker, ReplicaState.OFFLINE)
             led = led[known_in]
         done = await self._remove_from_isr(broker, led)
         concerned = done[~context.of_topics(done, context.to_be_deleted)]
-        replicas = context.table.replicas[concerned]
+        replicas = context.table.replicas_at(concerned)
         requests.add_leaders(concerned, keep(replicas, (replicas != NONE) & (replicas != broker)))
         states.put(done, broker, ReplicaState.OFFLINE)
-        if not self._transitions.leaderless_stay:
+        if not self._transitions.leaderless_stay and not has_state.all():
             leaderless = rows[context.table.version[rows] < 0]
             if len(leaderless):
-                requests.add_metadata(sorted(context.brokers), leaderless)
+                requests.add_metadata(list(context.registered().racks), leaderless)
                 states.put(leaderless, broker, ReplicaState.OFFLINE)
 
     async def _remove_from_isr(self, broker: int, rows: IntArray) -> IntArray:
@@ -197,16 +198,19 @@ class ReplicaStateMachine:
         while len(rows):
             found = await self._client.states(context.partitions(rows))
             present = np.flatnonzero((found.version >= 0) & (found.controller_epoch <= context.epoch))
-            present = present[map_order(orders.hashes(rows[present]), context.scala)]
-            hashed = len(present) > SMALL
-            present = present[set_order(orders.hashes(rows[present]), context.scala)]
-            rows, found = rows[present], found.at(present)
-            members = any_of(found.isr == broker)
-            context.table.apply(rows[~members], found.where(~members))
-            done.append(rows[~members])
-            rows, after = rows[members], await self._without(broker, rows[members], found.where(members))
-            order = set_order(orders.hashes(rows), context.scala, hashed=hashed)
-            rows, after = rows[order], after.at(order)
+            hashed, members = len(present) > SMALL, any_of(found.isr == broker)
+            if members[present].any() or not self._requests.tells_as_one:  # else nobody sees an order
+                present = present[map_order(orders.hashes(rows[present]), context.scala)]
+                present = present[set_order(orders.hashes(rows[present]), context.scala)]
+            rows, found, members = rows[present], found.at(present), members[present]
+            if not members.all():
+                context.table.apply(rows[~members], found.where(~members))
+                done.append(rows[~members])
+                rows, found = rows[members], found.where(members)
+            after = await self._without(broker, rows, found)
+            if not members.all():
+                order = set_order(orders.hashes(rows), context.scala, hashed=hashed)
+                rows, after = rows[order], after.at(order)
             errors = await self._client.write_states(context.partitions(rows), after, context.epoch_version)
             ok = np.flatnonzero(errors == Code.OK)
             context.table.apply(rows[ok], after.at(ok))

@@ -150,9 +150,10 @@ class ReplicaStates(MutableMapping[PartitionAndReplica, ReplicaState]):
         """The place of a broker in each assignment; the width where it is not assigned."""
         self._reach()
         replicas = self._table.replicas_at(rows)
-        places = np.full(len(rows), replicas.shape[1], dtype=np.intp)
+        width = self._codes.shape[1]
+        places = np.full(len(rows), width, dtype=np.intp)
         for place in range(replicas.shape[1]):
-            places[replicas[:, place] == broker] = place
+            places += (replicas[:, place] == broker) * np.intp(place - width)
         return places
 
     def are_in(self, rows: IntArray, broker: int, wanted: Collection[ReplicaState]) -> BoolArray:
@@ -166,7 +167,7 @@ class ReplicaStates(MutableMapping[PartitionAndReplica, ReplicaState]):
     def _at(self, rows: IntArray, broker: int) -> NDArray[np.int8]:
         places = self._places(rows, broker)
         assigned = places < self._table.width
-        codes = self._codes[rows, np.where(assigned, places, 0)]
+        codes = self._codes.ravel().take(rows * np.intp(self._codes.shape[1]) + places * assigned)
         if not assigned.all():
             for at in np.flatnonzero(~assigned).tolist():
                 replica = PartitionAndReplica(TopicPartition(*self._table.name(int(rows[at]))), broker)
@@ -180,6 +181,9 @@ class ReplicaStates(MutableMapping[PartitionAndReplica, ReplicaState]):
     def _put(self, rows: IntArray, broker: int, code: int) -> None:
         places = self._places(rows, broker)
         assigned = places < self._table.width
+        if assigned.all():
+            self._codes.ravel()[rows * np.intp(self._codes.shape[1]) + places] = code
+            return
         self._codes[rows[assigned], places[assigned]] = code
         for row in rows[~assigned].tolist():
             replica = PartitionAndReplica(TopicPartition(*self._table.name(row)), broker)
