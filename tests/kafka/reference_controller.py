@@ -53,7 +53,8 @@ class Reference:
         unclean: `unclean.leader.election.enable`.
 
     `cached` is what a controller of 0.8.0 believes of ISRs, `arriving` its replicas that no assignment names yet and
-    that were told to follow. `silent` are brokers that do nothing any more and are registered still.
+    whom they were told to follow: of a later leader nobody tells them. `silent` are brokers that do nothing any more
+    and are registered still.
     """
 
     version: Number
@@ -70,7 +71,7 @@ class Reference:
     replicas: dict[Replica, str] = field(default_factory=dict)
     deleted: dict[str, None] = field(default_factory=dict)
     ineligible: set[str] = field(default_factory=set)
-    arriving: set[Replica] = field(default_factory=set)
+    arriving: dict[Replica, int] = field(default_factory=dict)
     silent: set[int] = field(default_factory=set)
 
     # -- what happens to the cluster
@@ -123,7 +124,7 @@ class Reference:
         """§2.7, onBrokerFailure."""
         self.live.discard(broker)
         self.leaving.discard(broker)
-        self.arriving = {replica for replica in self.arriving if replica[2] != broker}
+        self.arriving = {replica: leader for replica, leader in self.arriving.items() if replica[2] != broker}
         for partition, state in self.states.items():
             if partition[0] not in self.deleted and not self.is_live(state.leader):
                 self.partitions[partition] = OFFLINE
@@ -317,10 +318,10 @@ class Reference:
         self.move([(*partition, broker) for broker in target], NEW)
 
     def let_arrive(self, partition: Partition, brokers: Iterable[int]) -> None:
-        """0.8.0 tells new replicas once to follow: one whose broker ends meanwhile is not told again."""
+        """0.8.0 tells new replicas once whom to follow: elections tell those of the assignment alone (§2.6)."""
         for replica in [(*partition, broker) for broker in brokers]:
             if replica not in self.replicas and replica[2] in self.live:
-                self.arriving.add(replica)
+                self.arriving[replica] = self.states[partition].leader
             self.move([replica], NEW)
 
     def cancel(self, partition: Partition) -> None:
@@ -336,7 +337,8 @@ class Reference:
         if self.version >= (0, 8, 1):
             self.assignment[partition] = target
         else:  # a leader's epoch stays, and the old assignment until all is done, with the new replicas behind it
-            self.arriving = {replica for replica in self.arriving if replica[:2] != partition}
+            left = {replica: leader for replica, leader in self.arriving.items() if replica[:2] != partition}
+            self.arriving = left
             self.assignment[partition] += tuple(b for b in target if b not in self.assignment[partition])
         if state.leader in target and self.is_live(state.leader):
             if self.version >= (0, 8, 1):
@@ -422,7 +424,9 @@ class Reference:
                 continue
             if self.version < (0, 8, 1) and state.leader not in self.assignment[partition]:
                 continue  # in the ISR by a move that was dropped (KAFKA-1097): it is not told that it leads (§2.6)
-            brokers = [*self.assignment[partition], *(b for *p, b in sorted(self.arriving) if tuple(p) == partition)]
+            here = [b for *p, b in sorted(self.arriving) if tuple(p) == partition]
+            following = [b for b in here if self.arriving[*partition, b] == state.leader]
+            brokers = [*self.assignment[partition], *following]
             back = {broker for broker in brokers if broker in self.live - self.silent} - set(state.isr)
             told = [broker for broker in order.get(partition, ()) if broker in back]
             joining = [*told, *sorted(back - set(told))]

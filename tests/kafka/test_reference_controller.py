@@ -66,6 +66,19 @@ WAITED: list[Step] = [
     ("start", 0, [3, 4, 1, 2]),
 ]
 
+# 0.8.0: who is new learns nothing of a leader that is elected while the move waits.
+LEADERLESS: list[Step] = [
+    ("reassign", 0, [1, 3, 2, 4]),
+    ("reassign", 3, [1, 2, 3, 4]),
+    ("kill", 0, [1, 2, 3, 4]),
+    ("start", 0, [1, 2, 3, 4]),
+    ("kill", 0, [1, 2, 3, 4]),
+    ("kill", 0, [4, 2, 3, 1]),
+    ("reassign", 1, [1, 2, 3, 4]),
+    ("kill", 0, [1, 4, 3, 2]),
+    ("start", 0, [4, 2, 3, 1]),
+]
+
 
 class Both:
     """A simulated cluster and the reference of its controller, led through the same events."""
@@ -379,6 +392,7 @@ EXAMPLES = max(5, settings().max_examples // 20)
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @example(steps=FOUND, unclean=False, seed=3)
 @example(steps=WAITED, unclean=True, seed=0)
+@example(steps=LEADERLESS, unclean=False, seed=0)
 @given(steps=steps, unclean=st.booleans(), seed=st.integers(0, 3))
 def test_the_reference_agrees(version: str, steps: list[Step], unclean: bool, seed: int) -> None:
     both = Both(version, unclean=unclean, seed=seed)
