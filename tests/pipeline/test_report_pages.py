@@ -48,13 +48,6 @@ def test_a_page_of_timelines_says_what_the_tables_say(spark: SparkSession, tmp_p
     assert len(to_html([tables])) < 8_000_000
 
 
-def test_timelines_of_nothing_are_a_page_that_says_so(spark: SparkSession, tmp_path: Path) -> None:
-    run_timelines(spark, plan_timelines([str(KAFKA)], tmp_path / "out", chroot="/kafka"))
-    html = to_html([timelines_tables(find_saved(tmp_path / "out")[0])])
-    assert "No partition was seen." in html
-    assert "No leadership moved." in html
-
-
 def test_a_page_of_a_sweep_says_what_the_tables_say(spark: SparkSession, tmp_path: Path) -> None:
     layout = generate_layout(brokers_in_racks(9, 3), topics=3, partitions=90, replication_factor=2, seed=1)
     write_layout(layout, tmp_path / "layout.parquet")

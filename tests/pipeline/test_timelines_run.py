@@ -13,9 +13,12 @@ from zlib import adler32
 import pyarrow.dataset as ds
 import pytest
 
+from simzk.cli.report_timelines import timelines_tables
 from simzk.errors import ConfigError, SimzkError
 from simzk.kafka.recording import load
+from simzk.pipeline.saved import find_saved
 from simzk.pipeline.timelines_run import plan_timelines, run_timelines
+from simzk.report.saved_page import to_html
 from simzk.zookeeper.persistence import LOG_HEADER, TransactionLogReader, encode_log_entry
 from tests.pipeline.plain_timelines import Timelines
 
@@ -132,3 +135,6 @@ def test_below_a_chroot_that_is_not_there_nothing_happened(spark: SparkSession, 
     found = run_timelines(spark, plan_timelines([str(KAFKA)], tmp_path / "out", chroot="/kafka"))
     assert (found.rows["partitions"], found.rows["brokers"], found.worst) == (0, 0, [])
     assert found.transactions > 0
+    page = to_html([timelines_tables(find_saved(tmp_path / "out")[0])])
+    assert "No partition was seen." in page
+    assert "No leadership moved." in page
