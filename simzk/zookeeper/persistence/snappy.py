@@ -103,45 +103,47 @@ def unpack_block(block: bytes) -> bytes:
         size, at = _read_varint(block)
         if size > _MAX_BLOCK_BYTES:
             raise SnappyError("a block says that it is too long")
-        out = bytearray()
-        while at < len(block):
+        out, have, end = bytearray(), 0, len(block)
+        # Most of a block is copies: there is no call in the way of one.
+        while at < end:
             tag = block[at]
-            at += 1
-            kind, high = tag & 3, tag >> 2
-            if kind == _LITERAL:
-                if high >= 60:
-                    width = high - 59
-                    high = int.from_bytes(block[at : at + width], "little")
+            kind, length = tag & 3, (tag >> 2) + 1
+            if kind == _COPY_2:
+                offset = block[at + 1] | block[at + 2] << 8
+                at += 3
+            elif kind == _LITERAL:
+                at += 1
+                if length > 60:
+                    width = length - 60
+                    length = int.from_bytes(block[at : at + width], "little") + 1
                     at += width
-                piece = block[at : at + high + 1]
-                if len(piece) != high + 1:
+                out += block[at : at + length]
+                at += length
+                have += length
+                if len(out) != have:
                     raise SnappyError("a literal ends in the middle")
-                out += piece
-                at += high + 1
                 continue
-            if kind == 1:
-                length, offset, at = (high & 7) + 4, (high >> 3) << 8 | block[at], at + 1
+            elif kind == 1:
+                length, offset = (tag >> 2 & 7) + 4, tag >> 5 << 8 | block[at + 1]
+                at += 2
             else:
-                width = 2 if kind == _COPY_2 else 4
-                length, offset, at = high + 1, int.from_bytes(block[at : at + width], "little"), at + width
-            _copy(out, offset, length)
-            if len(out) > size:
+                offset = int.from_bytes(block[at + 1 : at + 5], "little")
+                at += 5
+            begin = have - offset
+            if not 0 <= begin < have:
+                raise SnappyError("a copy reaches before the beginning")
+            if offset >= length:
+                out += out[begin : begin + length]
+            else:  # it repeats what it has just written
+                out += (out[begin:] * (length // offset + 1))[:length]
+            have += length
+            if have > size:
                 break
     except IndexError:
         raise SnappyError("a block ends in the middle") from None
     if len(out) != size:
         raise SnappyError("a block is not as long as it says")
     return bytes(out)
-
-
-def _copy(out: bytearray, offset: int, length: int) -> None:
-    begin = len(out) - offset
-    if not offset > 0 or begin < 0:
-        raise SnappyError("a copy reaches before the beginning")
-    if offset >= length:
-        out += out[begin : begin + length]
-    else:  # it repeats what it has just written
-        out += (out[begin:] * (length // offset + 1))[:length]
 
 
 def _read_varint(data: bytes) -> tuple[int, int]:
