@@ -79,9 +79,10 @@ def clusters(draw: st.DrawFn, *, most_brokers: int = 4, most_sets: int = 4) -> C
 
 def states(cluster: Cluster) -> Iterator[tuple[tuple[bool, ...], float]]:
     """Every state, and how likely it is."""
-    ups = [1 / (1 + rate.per_year * rate.hours / HOURS_PER_YEAR) for rate in cluster.components]
-    for state in product((False, True), repeat=len(ups)):
-        yield state, prod(up if is_up else 1 - up for up, is_up in zip(ups, state, strict=True))
+    # Down for each up: what is down once in a billion years is not lost in 1 - up.
+    odds = [rate.per_year * rate.hours / HOURS_PER_YEAR for rate in cluster.components]
+    for state in product((False, True), repeat=len(odds)):
+        yield state, prod((1 if is_up else down) / (1 + down) for down, is_up in zip(odds, state, strict=True))
 
 
 def share_down(cluster: Cluster, number: int) -> float:
