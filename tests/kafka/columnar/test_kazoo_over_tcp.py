@@ -33,16 +33,16 @@ BROKERS, TOPICS, PARTITIONS = 300, 10_000, 1_000_000
 READ = int(os.environ.get("SIMZK_WALK", "3000"))
 IN_FLIGHT = 500
 CONTROLLER, NEXT_CONTROLLER = 0, 1
+TICK_TIME_MS, SESSION_SECONDS = 20_000, 300.0
+"""What is waited for until all is quiet passes at once for the client, whose session must outlive it."""
 
-pytestmark = pytest.mark.xdist_group("a million partitions over TCP")
 
-
-@pytest.fixture(scope="module")
+@pytest.fixture
 def operator() -> Iterator[Operator]:
     layout = generate_layout(
         brokers_in_racks(BROKERS, 3), topics=TOPICS, partitions=PARTITIONS, replication_factor=3, seed=1
     )
-    with KafkaCluster.from_layout(layout) as cluster:
+    with KafkaCluster.from_layout(layout, tick_time_ms=TICK_TIME_MS) as cluster:
         assert cluster.controller == CONTROLLER
         world = LiveCluster(cluster)
         served = ServedWorld(Settings(), world)
@@ -54,7 +54,7 @@ def operator() -> Iterator[Operator]:
 
 @pytest.fixture
 def client(operator: Operator) -> Iterator[KazooClient]:
-    started = KazooClient(f"127.0.0.1:{operator.port}", timeout=PATIENCE_S)
+    started = KazooClient(f"127.0.0.1:{operator.port}", timeout=SESSION_SECONDS)
     started.start(PATIENCE_S)
     yield started
     started.stop()
@@ -102,7 +102,16 @@ def seen_alike(operator: Operator, client: KazooClient, places: Iterable[TopicPa
         assert read == said == believed
 
 
-def test_a_walk_while_brokers_fail(operator: Operator, client: KazooClient) -> None:
+@pytest.mark.timeout(1200)
+def test_a_client_of_a_million_partitions(operator: Operator, client: KazooClient) -> None:
+    walk_while_brokers_fail(operator, client)
+    hear_of_a_failure(operator, client)
+    write_on_condition(operator, client)
+    see_the_controller_fail_over(operator, client)
+    operate_by_znodes(operator, client)
+
+
+def walk_while_brokers_fail(operator: Operator, client: KazooClient) -> None:
     topics = client.get_children(paths.TOPICS)
     assert len(topics) == client.exists(paths.TOPICS).children_count == TOPICS
     dying = range(100, 130, 3)  # of one rack, so that no partition loses two
@@ -126,7 +135,7 @@ def test_a_walk_while_brokers_fail(operator: Operator, client: KazooClient) -> N
     seen_alike(operator, client, chosen[::100])
 
 
-def test_who_watches_is_told(operator: Operator, client: KazooClient) -> None:
+def hear_of_a_failure(operator: Operator, client: KazooClient) -> None:
     failing = 7
     held = led_by(operator, failing, 40)
     others = [
@@ -156,7 +165,7 @@ def test_who_watches_is_told(operator: Operator, client: KazooClient) -> None:
     seen_alike(operator, client, held)
 
 
-def test_the_controller_fails_over(operator: Operator, client: KazooClient) -> None:
+def see_the_controller_fail_over(operator: Operator, client: KazooClient) -> None:
     ruling = json.loads(client.get(paths.CONTROLLER)[0])["brokerid"]
     epoch = int(client.get(paths.CONTROLLER_EPOCH)[0])
     operator.do(lambda cluster: cluster.prefer_controller(NEXT_CONTROLLER))
@@ -175,7 +184,7 @@ def test_the_controller_fails_over(operator: Operator, client: KazooClient) -> N
     seen_alike(operator, client, held)
 
 
-def test_what_a_client_writes_is_heeded(operator: Operator, client: KazooClient) -> None:
+def write_on_condition(operator: Operator, client: KazooClient) -> None:
     """A conditional write; a controller that finds another version than it knew reads again, and writes."""
     failing = 20
     (place,) = led_by(operator, failing, 1)
@@ -199,7 +208,7 @@ def test_what_a_client_writes_is_heeded(operator: Operator, client: KazooClient)
     seen_alike(operator, client, [place])
 
 
-def test_an_operator_by_znodes(operator: Operator, client: KazooClient) -> None:
+def operate_by_znodes(operator: Operator, client: KazooClient) -> None:
     """A move, a topic and its end, asked for as an operator's tools do."""
     (place,) = led_by(operator, 30, 1)
     target = [broker for broker in (40, 41, 42, 43) if broker not in state(client, place).isr][:3]
