@@ -19,7 +19,9 @@ app = typer.Typer(no_args_is_help=True, help="Layouts: where every partition of 
 FIRST_RACK_AWARE = (0, 10, 0)
 """The release from which replicas are spread over racks (KIP-36)."""
 
-Out = Annotated[Path, typer.Option("--out", "-o", help="File to write, .parquet or .json; replaced if it exists.")]
+Out = Annotated[
+    Path, typer.Option("--out", "-o", help="File to write, .parquet, .arrow or .json; replaced if it exists.")
+]
 
 
 @app.command()
@@ -143,7 +145,7 @@ def _check_belongs(option: str, value: object, to: str, source: object) -> None:
 
 @app.command()
 def show(
-    file: Annotated[Path, typer.Argument(help="A layout file, .parquet or .json.")],
+    file: Annotated[Path, typer.Argument(help="A layout file, .parquet, .arrow or .json.")],
     all_brokers: Annotated[bool, typer.Option("--all-brokers", help="List every broker, however many.")] = False,
     html: Annotated[
         Path | None, typer.Option(help="Write it as a page with pictures, too; replaced if it exists.", metavar="FILE")

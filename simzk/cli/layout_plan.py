@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def plan(
-    file: Annotated[Path, typer.Argument(metavar="LAYOUT", help="A layout file, .parquet or .json.")],
+    file: Annotated[Path, typer.Argument(metavar="LAYOUT", help="A layout file, .parquet, .arrow or .json.")],
     plan_file: Annotated[
         Path, typer.Argument(metavar="PLAN", help="The JSON that kafka-reassign-partitions --execute takes.")
     ],
@@ -36,7 +36,7 @@ def plan(
         typer.Option(help="A broker that fails, after each phase once; several fail together.", metavar="BROKER"),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Write the layout after the plan, .parquet or .json.")
+        Path | None, typer.Option("--out", "-o", help="Write the layout after the plan, .parquet, .arrow or .json.")
     ] = None,
     phase: Annotated[
         str, typer.Option(help="After which phase --out writes it: before, widened, joined, led, removed or finished.")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def risk(
-    layout: Annotated[Path, typer.Argument(help="A layout file, .parquet or .json.")],
+    layout: Annotated[Path, typer.Argument(help="A layout file, .parquet, .arrow or .json.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Directory to write to.")],
     compare: Annotated[
         list[str] | None,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def sweep(
-    layout: Annotated[Path, typer.Argument(help="A layout file, .parquet or .json.")],
+    layout: Annotated[Path, typer.Argument(help="A layout file, .parquet, .arrow or .json.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Directory to write to; it gets failures/ and more tables.")],
     fail: Annotated[
         list[str],

@@ -18,7 +18,7 @@ import numpy as np
 
 from simzk.errors import LayoutError
 from simzk.partitions.arrays import NONE
-from simzk.partitions.layouts.files import FORMS, parquet_table, require_pyarrow
+from simzk.partitions.layouts.files import parquet_table, require_pyarrow
 from simzk.partitions.names import Partitions
 from simzk.partitions.plans import find_rows
 
@@ -51,7 +51,7 @@ def read_sizes(path: str | Path, layout: Layout) -> NDArray[np.int64]:
     source = Path(path)
     read = {".parquet": _read_parquet, ".json": _read_log_dirs}.get(source.suffix)
     if read is None:
-        raise LayoutError(f"sizes cannot stand in a {source.suffix!r}", where=str(source), right=FORMS)
+        raise LayoutError(f"sizes cannot stand in a {source.suffix!r}", where=str(source), right=".parquet or .json")
     if not source.exists():
         raise LayoutError("there is no such file", where=str(source))
     partitions, size_bytes = read(source)

@@ -129,7 +129,7 @@ def plan_risk(
 
 
 def _assignment(layout: Layout, name: str, seed: int) -> Assignment:
-    is_file = name.endswith((".parquet", ".json"))
+    is_file = name.endswith((".parquet", ".arrow", ".json"))
     replicas = _replicas_of_file(layout, Path(name)) if is_file else alternative(layout, name, seed)
     return Assignment(name, replicas, moved(layout.replicas, replicas), is_made=not is_file)
 

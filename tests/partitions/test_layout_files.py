@@ -26,7 +26,7 @@ from simzk.partitions.layouts import (
 from simzk.partitions.layouts.columns import partitions_schema
 from tests.partitions.layout_strategies import Cluster, clusters, layout_of, rows_of
 
-FORMS = (".parquet", ".json")
+FORMS = (".parquet", ".arrow", ".json")
 
 
 def small() -> Layout:
@@ -113,14 +113,24 @@ def _rows_table(topic: str) -> pa.Table:
     return pa.Table.from_pylist(rows, partitions_schema().remove(6))
 
 
-def test_a_truncated_file_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "layout.parquet"
-    write_layout(small(), path)
-    whole = path.read_bytes()
+@pytest.mark.parametrize(("form", "name"), [(".parquet", "Parquet"), (".arrow", "Arrow")])
+def test_a_truncated_file_is_refused(tmp_path: Path, form: str, name: str) -> None:
+    write_layout(small(), tmp_path / f"layout{form}")
+    whole = (tmp_path / f"layout{form}").read_bytes()
     for length in (0, 10, len(whole) // 2, len(whole) - 1):
+        path = tmp_path / f"cut_{length}{form}"
         path.write_bytes(whole[:length])
-        with pytest.raises(LayoutError, match="cannot be read as Parquet"):
+        with pytest.raises(LayoutError, match=f"cannot be read as {name}"):
             read_layout(path)
+
+
+def test_arrow_files_of_others_are_read(tmp_path: Path) -> None:
+    with pa.ipc.new_file(str(tmp_path / "other.arrow"), _rows_table("t").schema) as file:
+        for batch in _rows_table("t").to_batches(max_chunksize=2):
+            file.write_batch(batch)
+    read = read_layout(tmp_path / "other.arrow")
+    read.check()
+    assert (read.topics, len(read), read.brokers.ids.tolist()) == (("t",), 3, [1, 2])
 
 
 def test_a_truncated_list_of_brokers_is_refused(tmp_path: Path) -> None:
@@ -237,7 +247,7 @@ def test_what_is_no_layout_is_refused(tmp_path: Path, text: str) -> None:
 def test_a_missing_file_and_an_unknown_form_are_refused(tmp_path: Path) -> None:
     with pytest.raises(LayoutError, match="there is no such file"):
         read_layout(tmp_path / "none.parquet")
-    with pytest.raises(LayoutError, match=r"cannot end in '\.csv'; expected \.parquet or \.json"):
+    with pytest.raises(LayoutError, match=r"cannot end in '\.csv'; expected \.parquet, \.arrow or \.json"):
         read_layout(tmp_path / "none.csv")
     with pytest.raises(LayoutError, match="cannot be written"):
         write_layout(small(), tmp_path / "no" / "such" / "folder.parquet")

@@ -1,6 +1,6 @@
-"""Layout files: Parquet with the brokers in a second file beside it, or one JSON document (docs/layout.md).
+"""Layout files: Parquet or Arrow with the brokers in a second file beside it, or one JSON document (docs/layout.md).
 
-Both forms become the same Arrow tables and go through the same checks; nothing here walks over rows in Python but the
+All forms become the same Arrow tables and go through the same checks; nothing here walks over rows in Python but the
 reader of JSON. A file is written under another name first and then renamed, so that nobody reads half a layout.
 """
 
@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError, LayoutError
 from simzk.partitions.layouts import columns
+from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,9 +21,7 @@ if TYPE_CHECKING:
 
     from simzk.partitions.layouts.layout import Brokers, Layout
 
-F = TypeVar("F")
-
-FORMS = ".parquet or .json"
+FORMS = ".parquet, .arrow or .json"
 """The endings by which the form of a layout file is told."""
 
 ROWS_PER_GROUP = 1 << 18
@@ -30,20 +29,20 @@ ROWS_PER_GROUP = 1 << 18
 
 
 def brokers_path(path: Path) -> Path:
-    """The file with the brokers that stands beside a Parquet layout.
+    """The file with the brokers that stands beside a layout of Parquet or Arrow.
 
     >>> brokers_path(Path("cluster.parquet")).name
     'cluster.brokers.parquet'
     """
-    return path.with_name(f"{path.stem}.brokers.parquet")
+    return path.with_name(f"{path.stem}.brokers{path.suffix}")
 
 
 def read_layout(path: str | Path) -> Layout:
     """Read a layout file and check every row of it.
 
     Args:
-        path: a file that ends in `.parquet` or `.json`. Where no brokers stand beside a Parquet file, the brokers are
-            those that the replicas name, all live, without racks.
+        path: a file that ends in `.parquet`, `.arrow` (Arrow's IPC file) or `.json`. Where no brokers stand beside a
+            file of the first two, the brokers are those that the replicas name, all live, without racks.
 
     Raises:
         LayoutError: the file cannot be read, lacks a column, or has rows that cannot be; the first ten are named.
@@ -51,10 +50,10 @@ def read_layout(path: str | Path) -> Layout:
     """
     source = Path(path)
     require_pyarrow()
-    read = _form_of(source, {".parquet": _read_parquet, ".json": _read_json})
+    form = _form_of(source)
     if not source.exists():
         raise LayoutError("there is no such file", where=str(source))
-    return read(source)
+    return form.read(source)
 
 
 def read_brokers(path: str | Path) -> Brokers:
@@ -63,10 +62,11 @@ def read_brokers(path: str | Path) -> Brokers:
     Args and raises as in `read_layout`.
     """
     beside = brokers_path(Path(path))
-    if Path(path).suffix != ".parquet" or not beside.exists():
+    table = TABLES.get(beside.suffix)
+    if table is None or not beside.exists():
         return read_layout(path).brokers
     require_pyarrow()
-    return columns.to_brokers(parquet_table(beside), str(beside))
+    return columns.to_brokers(table.read(beside), str(beside))
 
 
 def write_layout(layout: Layout, path: str | Path) -> None:
@@ -74,7 +74,7 @@ def write_layout(layout: Layout, path: str | Path) -> None:
 
     Args:
         layout: what to write.
-        path: a file that ends in `.parquet` or `.json`; what stands there is replaced.
+        path: a file that ends in `.parquet`, `.arrow` or `.json`; what stands there is replaced.
 
     Raises:
         LayoutError: the ending is another, or the file cannot be written.
@@ -82,9 +82,9 @@ def write_layout(layout: Layout, path: str | Path) -> None:
     """
     target = Path(path)
     require_pyarrow()
-    write = _form_of(target, {".parquet": _write_parquet, ".json": _write_json})
+    form = _form_of(target)
     try:
-        write(target, layout)
+        form.write(target, layout)
     except OSError as error:
         raise LayoutError(f"cannot be written: {error.strerror or error}", where=str(target)) from error
 
@@ -96,18 +96,30 @@ def require_pyarrow() -> None:
         raise ConfigError("layout files need pyarrow: pip install 'simzk[layout]'") from error
 
 
-def _form_of(path: Path, forms: dict[str, F]) -> F:
-    form = forms.get(path.suffix)
-    if form is None:
+def _form_of(path: Path) -> _Form:
+    if path.suffix == ".json":
+        return _Form(_read_json, _write_json)
+    table = TABLES.get(path.suffix)
+    if table is None:
         raise LayoutError(f"a layout file cannot end in {path.suffix!r}", where=str(path), right=FORMS)
-    return form
+    return _Form(
+        lambda source: _read_tables(table, source), lambda target, layout: _write_tables(table, target, layout)
+    )
 
 
-def _read_parquet(path: Path) -> Layout:
+def _read_tables(table: _TableForm, path: Path) -> Layout:
     beside = brokers_path(path)
-    partitions = parquet_table(path)
-    brokers = columns.to_brokers(parquet_table(beside), str(beside)) if beside.exists() else None
+    partitions = table.read(path)
+    brokers = columns.to_brokers(table.read(beside), str(beside)) if beside.exists() else None
     return columns.to_layout(partitions, brokers, str(path))
+
+
+def _write_tables(table: _TableForm, path: Path, layout: Layout) -> None:
+    # The brokers first: a layout that can be seen has its brokers beside it.
+    brokers = columns.brokers_table(layout.brokers)
+    _replace(brokers_path(path), lambda target: table.write(brokers, target))
+    partitions = columns.partitions_table(layout)
+    _replace(path, lambda target: table.write(partitions, target))
 
 
 def parquet_table(path: Path) -> pa.Table:
@@ -120,6 +132,48 @@ def parquet_table(path: Path) -> pa.Table:
         raise LayoutError(f"cannot be read as Parquet: {str(error).splitlines()[0]}", where=str(path)) from error
 
 
+def _write_parquet(table: pa.Table, path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    pq.write_table(table, path, row_group_size=ROWS_PER_GROUP, compression="zstd", store_schema=False)
+
+
+def _read_arrow(path: Path) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.feather as feather
+
+    try:
+        table = feather.read_table(path, memory_map=True)
+        table.validate()
+    except (pa.ArrowException, OSError) as error:
+        raise LayoutError(f"cannot be read as Arrow: {str(error).splitlines()[0]}", where=str(path)) from error
+    return table
+
+
+def _write_arrow(table: pa.Table, path: Path) -> None:
+    import pyarrow.feather as feather
+
+    feather.write_feather(table, str(path), compression="uncompressed")
+
+
+class _TableForm(NamedTuple):
+    """How an Arrow table stands in a file."""
+
+    read: Callable[[Path], pa.Table]
+    write: Callable[[pa.Table, Path], None]
+
+
+TABLES = {".parquet": _TableForm(parquet_table, _write_parquet), ".arrow": _TableForm(_read_arrow, _write_arrow)}
+"""The forms in which partitions and brokers are two tables, by ending."""
+
+
+class _Form(NamedTuple):
+    """How a layout stands in files."""
+
+    read: Callable[[Path], Layout]
+    write: Callable[[Path, Layout], None]
+
+
 def _read_json(path: Path) -> Layout:
     try:
         document = json.loads(path.read_bytes())
@@ -130,19 +184,6 @@ def _read_json(path: Path) -> Layout:
     brokers = columns.to_brokers(columns.brokers_of_json(document["brokers"], f"{path}: brokers"), str(path))
     partitions = columns.partitions_of_json(document["partitions"], f"{path}: partitions")
     return columns.to_layout(partitions, brokers, str(path))
-
-
-def _write_parquet(path: Path, layout: Layout) -> None:
-    import pyarrow.parquet as pq
-
-    def write(table: pa.Table) -> Callable[[Path], None]:
-        return lambda target: pq.write_table(
-            table, target, row_group_size=ROWS_PER_GROUP, compression="zstd", store_schema=False
-        )
-
-    # The brokers first: a layout that can be seen has its brokers beside it.
-    _replace(brokers_path(path), write(columns.brokers_table(layout.brokers)))
-    _replace(path, write(columns.partitions_table(layout)))
 
 
 def _write_json(path: Path, layout: Layout) -> None:
