@@ -102,7 +102,7 @@ def test_the_same_seed_gives_the_same_bytes_in_any_process(tmp_path: Path) -> No
         (["--kafka-version", "5"], "Kafka '5' is not simulated"),
         (["--partitions", "0"], "0 partitions cannot be"),
         (["--racks", "7"], "7 racks for 6 brokers cannot be"),
-        (["--out", "made.csv"], "made.csv: a layout file cannot end in '.csv'; expected .parquet or .json"),
+        (["--out", "made.csv"], "made.csv: a layout file cannot end in '.csv'; expected .parquet, .arrow or .json"),
     ],
 )
 def test_make_refuses_what_cannot_be(
