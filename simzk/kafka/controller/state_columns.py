@@ -164,6 +164,13 @@ class ReplicaStates(MutableMapping[PartitionAndReplica, ReplicaState]):
         found: BoolArray = _codes_in(codes).take(self._at(rows, broker))
         return found
 
+    def among(self, rows: IntArray) -> set[ReplicaState | None]:
+        """The states that some assigned replica of these rows is in, None for one that has none."""
+        self._reach()
+        replicas = self._table.replicas_at(rows)
+        codes = self._codes[rows][:, : replicas.shape[1]][replicas >= 0]
+        return {_REPLICA_STATES[code] for code in np.unique(codes).tolist()}
+
     def _at(self, rows: IntArray, broker: int) -> NDArray[np.int8]:
         places = self._places(rows, broker)
         assigned = places < self._table.width

@@ -113,8 +113,7 @@ class TopicDeletion:
         to_retry: list[str] = []
         to_start: list[str] = []
         for topic in immutable_order(mutable_set_order(context.to_be_deleted, context.scala), context.scala):
-            replicas = list(context.replicas_of_topic(topic))
-            states = {context.replica_states.get(replica) for replica in replicas}
+            states = context.replica_states.among(context.table.rows_of(topic))
             if states <= {ReplicaState.DELETION_SUCCESSFUL}:
                 await self._complete(topic)
             elif ReplicaState.DELETION_STARTED not in states and ReplicaState.DELETION_INELIGIBLE in states:
@@ -138,7 +137,7 @@ class TopicDeletion:
 
     def _is_eligible(self, topic: str) -> bool:
         context = self._controller.context
-        started = any(True for _ in context.replicas_in(topic, ReplicaState.DELETION_STARTED))
+        started = ReplicaState.DELETION_STARTED in context.replica_states.among(context.table.rows_of(topic))
         return topic in context.to_be_deleted and not started and topic not in context.ineligible_for_deletion
 
     def _has_offline_replica(self, topic: str) -> bool:
