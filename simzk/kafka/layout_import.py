@@ -121,6 +121,10 @@ def layout_of(znodes: Znodes, *, where: str) -> Layout:
     least = _min_insync_replicas(znodes, names, errors)
     brokers = _brokers(znodes, np.unique(topics.replicas[topics.replicas != NONE]).tolist(), errors)
     _refuse(errors, where)
+    if not names and not len(brokers.ids):
+        raise LayoutError(
+            "holds no topics and no brokers", where=where, right="the chroot below which Kafka's znodes are"
+        )
     layout = Layout(
         brokers=brokers,
         topics=tuple(names),

@@ -27,7 +27,15 @@ TREE = {
 }
 
 
-@pytest.mark.parametrize("step", STEPS)
+def test_what_holds_nothing_of_kafka_is_refused() -> None:
+    for znodes in ({}, {f"/kafka{path}": text for path, text in TREE.items()}):
+        with pytest.raises(LayoutError, match=r"^there: holds no topics and no brokers; expected the chroot"):
+            layout_from_tree(znodes, where="there")
+    with pytest.raises(LayoutError, match="step a0-empty: holds no topics and no brokers"):
+        layout_of_recording(RECORDED, "a0-empty")
+
+
+@pytest.mark.parametrize("step", [step for step in STEPS if step != "a0-empty"])
 def test_a_recorded_step_is_read_as_its_znodes_say(step: str) -> None:
     """The reference reads the JSON of the znodes by itself."""
     taken, layout = layout_of_recording(RECORDED, step)
