@@ -143,10 +143,18 @@ class RowRecords:
             rows: distinct, k of them.
             states: k states; their lists are at most as wide as the records.
         """
-        columns = self._read(rows)
-        replicas = columns[_LISTS + self.width :]
-        self._write(rows, self._columns(replicas, states))
-        return replicas.T, self._states(columns)
+        width, packed, isr = self.width, self._packed(), widen(states.isr, self.width)
+        columns = np.empty((self._words.shape[1], len(rows)), dtype=np.int32)
+        for some in lots(len(rows)):
+            # Read and written again while they lie in the processor's cache.
+            words = packed.take(rows[some]).view(np.int32).reshape(-1, len(columns))
+            columns[:, some] = words.T
+            words[:, _LEADER], words[:, _LEADER_EPOCH] = states.leader[some], states.leader_epoch[some]
+            words[:, _CONTROLLER_EPOCH], words[:, _VERSION] = states.controller_epoch[some], states.version[some]
+            words[:, _RECOVERING] = states.recovering[some]
+            words[:, _LISTS : _LISTS + width] = isr[some]
+            packed[rows[some]] = words.view(packed.dtype)[:, 0]
+        return columns[_LISTS + width :].T, self._states(columns)
 
     def state(self, row: int) -> LeaderAndIsr:
         """The state of one row."""
