@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import gc
-from contextlib import contextmanager
 from pathlib import Path  # noqa: TC003 - typer reads it at run time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from simzk.collector import uncollected
 from simzk.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import numpy as np
     from numpy.typing import NDArray
 
@@ -57,7 +54,7 @@ def plan(
         raise ConfigError(f"there is no phase {phase!r}", where="--phase", right=", ".join(PHASES))
     line = line_of(kafka_version)
     layout = read_layout(file)
-    with _without_collection():
+    with uncollected():
         found = what_if(layout, _text(plan_file), line)
     failed = _known(layout, fail or [])
     told = report(found, _sizes(sizes, layout, found), failed)
@@ -68,18 +65,6 @@ def plan(
     if json_out is not None:
         write_json(told, json_out, layout=str(file), plan=str(plan_file), version=line.name, failed=failed)
     show_plan(str(plan_file), told, version=line.name, failed=failed)
-
-
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """A document of a million entries is millions of objects, in which the collector looks for garbage in vain."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _text(path: Path) -> str:

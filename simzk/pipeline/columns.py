@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -72,18 +70,6 @@ def batches(
             chunk, size = [], 0
     if chunk:
         yield _batch(chunk, places, fields)
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Without the collector of cycles: rows have none, are many, and it would look through them again and again."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _batch(rows: list[tuple[object, ...]], places: list[int], fields: pa.Schema) -> pa.RecordBatch:

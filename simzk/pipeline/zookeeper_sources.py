@@ -28,8 +28,9 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from simzk.collector import uncollected
 from simzk.errors import ConfigError
-from simzk.pipeline.columns import batches, uncollected
+from simzk.pipeline.columns import batches
 from simzk.pipeline.files import PACKED, Found, Missing, opened, some_files, unreadable
 from simzk.pipeline.log_stream import LogStreamReader
 from simzk.pipeline.log_table import MOST, Row, Wanted, damage_row, log_rows, log_schema

@@ -10,10 +10,10 @@ Source: FileTxnSnapLog, FileTxnLog.
 
 from __future__ import annotations
 
-import gc
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from simzk.collector import uncollected
 from simzk.errors import ConfigError
 from simzk.serve.purge import Numbered
 from simzk.serve.snapshot_file import open_snapshot
@@ -92,7 +92,7 @@ class DirectoryReader:
         """
         self._look_for_strays()
         self.losses.clear()
-        with _uncollected():
+        with uncollected():
             return self._restore(max_entry_bytes)
 
     def _restore(self, max_entry_bytes: int) -> Restoration:
@@ -166,18 +166,6 @@ class DirectoryReader:
                 right = f"{setting} as the directory was written with"
                 what = f"it holds {strays[0].path.name}, which belongs elsewhere"
                 raise ConfigError(what, where=str(folder), right=right)
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """A tree is made without garbage, but looks like it: to search it again and again takes a fifth of the time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _numbered(kind: str, folder: Path) -> list[Numbered]:
