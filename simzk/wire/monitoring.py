@@ -48,7 +48,7 @@ def outstanding(report: Report) -> int:
 def watch_count(report: Report) -> int:
     """All watches, of both tables."""
     watches = report.server.watches
-    return sum(1 for table in (watches.data, watches.child) for _ in table.entries())
+    return len(watches.data) + len(watches.child)
 
 
 def watched_paths(report: Report) -> dict[int, list[str]]:
@@ -194,7 +194,7 @@ def _own_gauges(report: Report) -> dict[str, str | int | float]:
     tree, statistics = report.server.tree, report.statistics
     open_files, max_files = report.open_files
     return {
-        "ephemerals_count": sum(map(len, ephemeral_paths(report).values())),
+        "ephemerals_count": sum(map(len, tree.ephemerals.values())),
         "num_alive_connections": len(report.connections),
         "avg_latency": rounded(statistics.latency.average_ms),
         "outstanding_requests": outstanding(report),
@@ -210,7 +210,7 @@ def _own_gauges(report: Report) -> dict[str, str | int | float]:
         "auth_failed_count": 0,
         "min_latency": statistics.latency.minimum_ms,
         "max_file_descriptor_count": max_files,
-        "approximate_data_size": sum(len(path) + len(node.data or b"") for path, node in tree.walk()),
+        "approximate_data_size": tree.data_size(),
         "open_file_descriptor_count": open_files,
         "local_sessions": 0,
         "uptime": report.uptime_ms,

@@ -53,8 +53,16 @@ class Backing(Protocol):
     def count_below(self, path: str) -> int:
         """How many nodes it holds below a path."""
 
+    def data_size(self) -> int:
+        """Characters of the paths and bytes of the data of all nodes that it holds, without making one of them."""
+
     def check(self) -> None:
         """Assert all its invariants."""
+
+
+def node_sizes(nodes: Iterable[tuple[str, Znode]]) -> int:
+    """Characters of the paths and bytes of the data of some nodes."""
+    return sum(len(path) + len(node.data or b"") for path, node in nodes)
 
 
 class BackedNodes(dict[str, "Znode"]):
@@ -124,6 +132,10 @@ class BackedNodes(dict[str, "Znode"]):
             return 0
         start = f"{path}/"
         return sum(at.startswith(start) for at in self) + self.backing.count_below(path)
+
+    def data_size(self) -> int:
+        """Characters of all paths and bytes of all data; no node that is held is looked at."""
+        return node_sizes(super().items()) + self.backing.data_size()
 
     def check(self) -> None:
         """Assert that no node stands twice, and nothing is left undecided."""

@@ -64,6 +64,10 @@ class WatchTable(Generic[Watcher]):
     def __bool__(self) -> bool:
         return bool(self.by_path)
 
+    def __len__(self) -> int:
+        """The number of watches."""
+        return sum(map(len, self.by_path.values()))
+
     @property
     def has_recursive(self) -> bool:
         """Whether anybody watches a whole subtree."""
@@ -151,6 +155,7 @@ class WatchTable(Generic[Watcher]):
         forward = {(path, watcher) for path, watcher, _ in self.entries()}
         backward = {(path, watcher) for watcher, paths in self._by_watcher.items() for path in paths}
         assert forward == backward
+        assert len(self) == len(forward)
         assert all(modes for _, _, modes in self.entries())
         assert all(self.by_path.values())
         assert all(self._by_watcher.values())

@@ -70,7 +70,7 @@ def monitored(port: int) -> dict[str, str]:
 # What a server counts that simzk has not got, or measures of a machine: times, and what waits between threads. The last
 # line: other threads count these, so that a client can look too early.
 INCOMPARABLE = re.compile(
-    r"zk_(approximate_data_size|uptime|(open|max)_file_descriptor_count|(avg|min|max)_latency|"
+    r"zk_(uptime|(open|max)_file_descriptor_count|(avg|min|max)_latency|"
     r"(avg|min|max|sum|p\d+)_(read|update)latency|outstanding_changes_(queued|removed)|"
     r"response_packet_(get_children_)?cache_(hits|misses)|bytes_received_count|packets_(sent|received)|"
     r"(avg|min|max|cnt|sum|p\d+)_(connection_token_deficit|proposal_process_time|propagation_latency|"

@@ -158,6 +158,9 @@ class ColumnarTopics:
                 return int(self.holds(f"{path}/{STATE}"))
         return 0
 
+    def data_size(self) -> int:
+        return self.topics.data_size(PREFIX) + self.partitions.data_size(PREFIX)
+
     def _held_of(self, topic: str) -> int:
         rows = self.table.rows_of(topic)
         return sum(form.nodes * count for form, count in self.partitions.records.forms(rows))

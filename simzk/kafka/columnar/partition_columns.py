@@ -15,10 +15,12 @@ import numpy as np
 
 from simzk.errors import ZnodeError
 from simzk.kafka.columnar.plain import FEW, NO_DATA, made, only_child
+from simzk.kafka.columnar.text_sizes import characters, chunks, state_bytes
 from simzk.kafka.schemas import partition_state
 from simzk.kafka.topic_partition import NO_LEADER, LeaderAndIsr
 from simzk.partitions.arrays import MAX_BROKER_ID
 from simzk.partitions.packed_records import PackedRecords
+from simzk.partitions.topic_rows import FREE_TOPIC
 from simzk.tuples import NamedTuple
 from simzk.zookeeper.requests import OPEN_ACL
 
@@ -249,6 +251,26 @@ class PartitionColumns:
                 return state, codec
         return None
 
+    def data_size(self, prefix: str) -> int:
+        """Characters of the paths and bytes of the data of the nodes that are held; `prefix` is of their paths."""
+        table, size = self._table, 0
+        names = np.array([*map(len, table.topics)], dtype=np.int64)
+        directory = len(f"{prefix}/partitions/")
+        for rows in chunks(table.topic != FREE_TOPIC):
+            forms = self._records.forms(rows)
+            for kind in dict.fromkeys(_kind(form) for form, _ in forms):
+                chosen = rows
+                if sum(count for form, count in forms if _kind(form) == kind) < len(rows):
+                    chosen = rows[self._records.where(rows, lambda form, kind=kind: _kind(form) == kind)]  # type: ignore[misc]
+                is_held, codec = kind
+                paths = int(names[table.topic[chosen]].sum()) + characters(table.partition[chosen])
+                paths += directory * len(chosen)
+                size += paths * is_held
+                if codec is not None:
+                    size += paths + len(f"/{STATE}") * len(chosen)
+                    size += state_bytes(STATE_CODECS[codec], table.states(chosen))
+        return size
+
     # Rows
 
     def _drop(self, row: int, *, partition: bool) -> None:
@@ -269,6 +291,11 @@ class PartitionColumns:
             assert row in in_use
         for row in in_use:
             assert (self.form(row).state is not None) == (self._table.version.item(row) >= 0)
+
+
+def _kind(form: RowForm) -> tuple[bool, int | None]:
+    """Whether a partition's own node is held, and the codec of its state if that is."""
+    return form.partition is not None, None if form.state is None else form.state.codec
 
 
 def _is_plain(form: RowForm) -> bool:

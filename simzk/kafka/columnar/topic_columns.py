@@ -15,6 +15,7 @@ import numpy as np
 
 from simzk.errors import LayoutError, ZnodeError
 from simzk.kafka.columnar.plain import NO_DATA, is_plain, made, only_child
+from simzk.kafka.columnar.text_sizes import chunks, topic_bytes
 from simzk.kafka.schemas import topic as topic_schema
 from simzk.kafka.schemas.topic import TopicZnode
 from simzk.kafka.topic_partition import ReplicaAssignment
@@ -300,6 +301,33 @@ class TopicColumns:
         self._write(number, numbers, form, form._replace(directory=held))
         return True
 
+    def data_size(self, prefix: str) -> int:
+        """Characters of the paths and bytes of the data of the nodes that are held; `prefix` is of their paths."""
+        topics, numbers = self._table.topics, self._records.rows()
+        paths = np.array([*map(len, topics)], dtype=np.int64) + len(prefix)
+        below = numbers[self._records.where(numbers, lambda form: form.directory is not None)]
+        size = int(paths[below].sum()) + len(f"/{PARTITIONS}") * len(below)
+        for codec, encode in enumerate(TOPIC_CODECS):
+            held = numbers[self._records.where(numbers, lambda form, codec=codec: _codec(form) == codec)]  # type: ignore[misc]
+            if len(held):
+                size += int(paths[held].sum()) + self._text_bytes(held, encode)
+        return size
+
+    def _text_bytes(self, numbers: NDArray[np.integer], encode: Callable[[TopicZnode], bytes]) -> int:
+        """Bytes of the texts of some topics, by their numbers."""
+        table = self._table
+        chosen = np.zeros(len(table.topics) + 1, dtype=np.bool_)  # the last is that of free rows
+        chosen[numbers] = True
+        rows = ((table.partition[part], table.replicas_at(part)) for part in chunks(chosen[table.topic]))
+        moves: dict[tuple[int, bool], dict[int, tuple[int, ...]]] = {}
+        for row in table.reassigning():
+            number = table.topic.item(row)
+            for is_adding, brokers in ((True, table.adding_of(row)), (False, table.removing_of(row))):
+                if chosen[number] and brokers:
+                    moves.setdefault((number, is_adding), {})[table.partition.item(row)] = brokers
+        ids = np.char.str_len(self._ids[numbers])
+        return topic_bytes(encode, ids, rows, moves.values())
+
     def check(self) -> None:
         """Assert every invariant."""
         self._records.check()
@@ -310,6 +338,11 @@ class TopicColumns:
             record = self._records.get(number)
             assert record is not None
             assert record[1].directory is not None
+
+
+def _codec(form: BothForm) -> int | None:
+    """The codec of a topic's own node, if that is held."""
+    return None if form.topic is None else form.topic.codec
 
 
 def _restored(data: bytes | None, acl: tuple[ACL, ...], aversion: int, numbers: Sequence[int]) -> Znode:
