@@ -23,6 +23,7 @@ from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
 from tests.conformance.arms import TcpArm
 from tests.conformance.java_tools import log_by_java, sessions_sorted, snapshot_by_java
 from tests.conformance.real_zookeeper import SUPER_DIGEST, RealZooKeeper
+from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from simzk.zookeeper.connection import Connection
@@ -139,6 +140,9 @@ def play(player: Player, steps: list[Step]) -> None:
         player(client, request)
 
 
+IN_FLIGHT = 200
+"""Znodes that are asked for at once."""
+
 Dump = dict[str, dict[str, object]]
 """Path -> data in hex (None is null), Stat, ACL."""
 
@@ -149,17 +153,24 @@ def dump_by_kazoo(hosts: str) -> Dump:
     client.start()
     dump: Dump = {}
     try:
-        pending = ["/"]
-        while pending:
-            path = pending.pop()
-            data, stat = client.get(path)
-            acl, _ = client.get_acls(path)
-            dump[path] = {
-                "data": None if data is None else data.hex(),
-                "stat": list(stat),
-                "acl": [[entry.perms, entry.id.scheme, entry.id.id] for entry in acl],
-            }
-            pending.extend(f"{path.rstrip('/')}/{name}" for name in client.get_children(path))
+        level = ["/"]
+        while level:
+            below: list[str] = []
+            for begin in range(0, len(level), IN_FLIGHT):
+                asked = [
+                    (path, client.get_async(path), client.get_acls_async(path), client.get_children_async(path))
+                    for path in level[begin : begin + IN_FLIGHT]
+                ]
+                for path, node, acls, names in asked:
+                    data, stat = node.get(PATIENCE_S)
+                    acl, _ = acls.get(PATIENCE_S)
+                    dump[path] = {
+                        "data": None if data is None else data.hex(),
+                        "stat": list(stat),
+                        "acl": [[entry.perms, entry.id.scheme, entry.id.id] for entry in acl],
+                    }
+                    below += [f"{path.rstrip('/')}/{name}" for name in names.get(PATIENCE_S)]
+            level = below
     finally:
         client.stop()
         client.close()
