@@ -56,7 +56,10 @@ def timelines_tables(saved: Saved) -> TimelinesTables:
 
 def _read(saved: Saved) -> str:
     rows, damages = saved.summary.get("rows", {}), saved.summary.get("damages", [])
-    lost = f" {len(damages):,} places in files could not be read." if damages else ""
+    lost = ""
+    if damages:
+        first = damages[0]
+        lost = f" {len(damages):,} times something could not be used, first {first['file']}: {first['damage']}."
     counted = f"{saved.summary.get('transactions', 0):,} transactions, {rows.get('totals', 0):,} partitions"
     return f"{counted}, {rows.get('leadership', 0):,} moves of leaders.{lost}"
 

@@ -2,7 +2,8 @@
 
 Rules of this module:
   - of one cluster a zxid is one transaction and has one time, in every server's log, and in every snapshot as the time
-    at which a znode was made or last set; and Kafka's `/cluster/id`, where it was written, is one;
+    at which a znode was made or last set; and Kafka's `/cluster/id` is the one that was written, until it is removed or
+    another is set: a cluster made anew on the same ZooKeeper goes on in its history;
   - what stands below `/zookeeper` does not count: a server sets its configuration there by its own clock;
   - whole folders are left out where the files of two contradict each other, single files within a folder: first who
     contradicts most, then who was named last.
@@ -10,6 +11,7 @@ Rules of this module:
 
 from __future__ import annotations
 
+from itertools import combinations
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
@@ -18,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from pyspark.sql import DataFrame
 
@@ -44,7 +46,7 @@ def strangers(log: DataFrame, snapshots: DataFrame | None, files: Sequence[str],
     """
     if len(files) < 2:
         return []
-    found = _of_ids(_cluster_ids(log, snapshots, chroot)) | _of_times(_witnesses(log, snapshots))
+    found = of_ids(_cluster_ids(log, snapshots, chroot)) | _of_times(_witnesses(log, snapshots))
     return left_out(found, files)
 
 
@@ -118,27 +120,52 @@ def _of_times(witnesses: DataFrame) -> Contradictions:
     }
 
 
-def _cluster_ids(log: DataFrame, snapshots: DataFrame | None, chroot: str) -> dict[str, set[str]]:
-    """By file, the ids of the cluster that are written in it."""
-    found: dict[str, set[str]] = {}
-    for table in (log, snapshots):
-        if table is None:
-            continue
-        written = F.get_json_object(F.col("data").cast("string"), "$.id")
-        rows = table.where(F.col("path") == f"{chroot}/cluster/id").select("file", written.alias("id"))
-        for row in rows.where("id is not null").distinct().collect():
-            found.setdefault(row["file"], set()).add(row["id"])
+class ClusterIds(NamedTuple):
+    """What some files say of Kafka's `/cluster/id`.
+
+    Args:
+        written: by file, the zxids at which an id was written, and the ids.
+        renewed: the zxids at which the znode was removed, or another id was set: from there on another one holds.
+    """
+
+    written: dict[str, set[tuple[int, str]]]
+    renewed: frozenset[int]
+
+
+def _cluster_ids(log: DataFrame, snapshots: DataFrame | None, chroot: str) -> ClusterIds:
+    at_path = F.col("path") == f"{chroot}/cluster/id"
+    cluster_id = F.get_json_object(F.col("data").cast("string"), "$.id").alias("id")
+    rows = log.where(at_path & F.col("applied")).select("file", "zxid", "operation", cluster_id).collect()
+    renewed = {row["zxid"] for row in rows if row["operation"] in ("delete", "deleteContainer", "setData")}
+    if snapshots is not None:
+        kept = snapshots.where(at_path).select("file", F.col("mzxid").alias("zxid"), "czxid", cluster_id).collect()
+        renewed |= {row["zxid"] for row in kept if row["zxid"] > row["czxid"]}
+        rows += kept
+    written: dict[str, set[tuple[int, str]]] = {}
+    for row in rows:
+        if row["id"] is not None:
+            written.setdefault(row["file"], set()).add((row["zxid"], row["id"]))
+    return ClusterIds(written, frozenset(renewed))
+
+
+def of_ids(ids: ClusterIds) -> Contradictions:
+    """Files that name different ids between which none was renewed.
+
+    >>> first, second = {(5, "A")}, {(90, "B")}
+    >>> of_ids(ClusterIds({"log.1": first, "log.50": second}, frozenset()))
+    {('log.1', 'log.50'): 'their ids are A, B'}
+    >>> of_ids(ClusterIds({"log.1": first, "log.50": second}, frozenset({80})))
+    {}
+    """
+    found = {}
+    for one, other in combinations(sorted(ids.written), 2):
+        first, second = ids.written[one], ids.written[other]
+        if _names(first).isdisjoint(_names(second)):
+            pairs = [sorted((zxid, another)) for zxid, _ in first for another, _ in second]
+            if not all(any(begin < zxid <= end for zxid in ids.renewed) for begin, end in pairs):
+                found[one, other] = f"their ids are {', '.join(sorted(_names(first | second)))}"
     return found
 
 
-def _of_ids(ids: dict[str, set[str]]) -> Contradictions:
-    return {
-        (one, other): f"their ids are {_listed(ids[one] | ids[other])}"
-        for one in sorted(ids)
-        for other in sorted(ids)
-        if one < other and not ids[one] & ids[other]
-    }
-
-
-def _listed(ids: Iterable[str]) -> str:
-    return ", ".join(sorted(ids))
+def _names(written: set[tuple[int, str]]) -> set[str]:
+    return {name for _, name in written}

@@ -16,14 +16,19 @@ import pytest
 from simzk.cli.report_timelines import timelines_tables
 from simzk.errors import ConfigError, SimzkError
 from simzk.kafka.recording import load
+from simzk.kafka.schemas.cluster import encode_cluster_id
 from simzk.pipeline.saved import find_saved
 from simzk.pipeline.timelines_run import plan_timelines, run_timelines
 from simzk.report.saved_page import to_html
 from simzk.zookeeper.persistence import LOG_HEADER, TransactionLogReader, encode_log_entry
+from simzk.zookeeper.requests import OPEN_ACL
+from simzk.zookeeper.transactions import CreateTxn, DeleteTxn
 from tests.pipeline.plain_timelines import Timelines
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from simzk.zookeeper.transactions import Record
 
 KAFKA = Path(__file__).parent / "data" / "kafka-3.6.2"
 RECORDED = load(KAFKA / "dumps.json")
@@ -111,6 +116,37 @@ def test_what_cannot_be_used_is_told_and_left_out(spark: SparkSession, tmp_path:
     assert (found.rows["totals"], found.rows["sessions"]) == (len(plain.partitions), len(plain.sessions))
     assert found.rows["leadership"] == sum(len(plain.moves(key, 0)) for key in plain.partitions)
     assert found.rows["brokers"] + found.rows["controllers"] == sum(map(len, plain.owners.values()))
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("is_told", [True, False])
+def test_a_cluster_made_anew_on_the_same_zookeeper_is_no_other(
+    spark: SparkSession, tmp_path: Path, is_told: bool
+) -> None:
+    with (KAFKA / "version-2" / "log.1").open("rb") as stream:
+        *_, last = [entry.transaction for entry in TransactionLogReader(stream)]
+    records: list[Record] = [
+        *([DeleteTxn("/cluster/id")] if is_told else []),
+        CreateTxn("/cluster/id", encode_cluster_id("another-cluster-ident0"), OPEN_ACL, False, 9),
+    ]
+    later = [
+        last._replace(zxid=last.zxid + number, time_ms=last.time_ms + number, record=record)
+        for number, record in enumerate(records, 1)
+    ]
+    data = tmp_path / "data"
+    shutil.copytree(KAFKA, data)
+    log = data / "version-2" / f"log.{later[0].zxid:x}"
+    log.write_bytes(LOG_HEADER + b"".join(encode_log_entry(one, None) for one in later))
+    found = run_timelines(spark, plan_timelines([str(data)], tmp_path / "out"))
+    page = to_html([timelines_tables(find_saved(tmp_path / "out")[0])])
+    if is_told:
+        assert found.damages == []
+        assert "could not be used" not in page
+    else:  # nobody saw the first one go
+        (told,) = found.damages
+        assert told["file"] == str(log)
+        assert "their ids are another-cluster-ident0, " in told["damage"]
+        assert f"1 times something could not be used, first {log}: it is of another cluster than" in page
 
 
 @pytest.mark.java
