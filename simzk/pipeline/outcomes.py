@@ -7,7 +7,7 @@ is its number, so that any slice is the same set of rows wherever it is computed
 from __future__ import annotations
 
 from functools import cache
-from itertools import accumulate
+from itertools import accumulate, groupby
 from typing import TYPE_CHECKING
 
 from simzk.partitions.named_failures import parse_failures
@@ -29,9 +29,10 @@ ROWS_PER_BATCH = 4096
 
 
 class NumberedSet(NamedTuple):
-    """A failure set, its number in the sweep, and the specification that it comes from."""
+    """A failure set, its number in the sweep, and the specification that it comes from, with its place among them."""
 
     number: int
+    place: int
     spec: AnyFailure
     failed: FailureSet
 
@@ -57,11 +58,12 @@ def count_sets(specs: Sequence[AnyFailure], brokers: Brokers) -> int:
 def numbered_sets(specs: Sequence[AnyFailure], brokers: Brokers, start: int, stop: int) -> Iterator[NumberedSet]:
     """The failure sets with the numbers `start` to `stop`."""
     sizes = [spec.size(brokers) for spec in specs]
-    for spec, first, end in zip(specs, accumulate([0, *sizes]), accumulate(sizes), strict=False):
+    bounds = zip(specs, accumulate([0, *sizes]), accumulate(sizes), strict=False)
+    for place, (spec, first, end) in enumerate(bounds):
         begin, finish = max(start, first), min(stop, end)
         if begin < finish:
             for number, failed in enumerate(spec.sets(brokers, begin - first, finish - first), start=begin):
-                yield NumberedSet(number, spec, failed)
+                yield NumberedSet(number, place, spec, failed)
 
 
 def failures_schema() -> pa.Schema:
@@ -104,22 +106,37 @@ def slice_batches(what_if: WhatIf, specs: Sequence[AnyFailure], start: int, stop
     """The sets `start` to `stop`: their rows, and behind them what they did to topics, brokers and racks."""
     import pyarrow as pa
 
-    tallies: dict[str, Tally] = {}
+    shares: list[pa.RecordBatch] = []
 
     def rows() -> Iterator[tuple[object, ...]]:
-        for one in numbered_sets(specs, what_if.brokers, start, stop):
-            found = what_if.consequences(one.failed.brokers)
-            tallies.setdefault(str(one.spec), Tally(what_if)).add(one.number, one.failed, found)
-            yield failure_row(one, found.outcome)
+        for place, sets in groupby(numbered_sets(specs, what_if.brokers, start, stop), key=lambda one: one.place):
+            tally = Tally(what_if)
+            for one in sets:
+                found = what_if.consequences(one.failed.brokers)
+                tally.add(one.number, one.failed, found)
+                yield failure_row(one, found.outcome)
+            shares.append(tally.shares(place))
 
     failure, share = slice_schema()
     for batch in batches(rows(), failures_schema(), ROWS_PER_BATCH):
         told = pa.StructArray.from_arrays(batch.columns, fields=list(batch.schema))
         yield pa.RecordBatch.from_arrays([told, pa.nulls(len(batch), share.type)], schema=slice_schema())
-    shares = (row for fail, tally in tallies.items() for row in tally.rows(fail))
-    for batch in batches(shares, shares_schema()):
+    for batch in shares:
         told = pa.StructArray.from_arrays(batch.columns, fields=list(batch.schema))
         yield pa.RecordBatch.from_arrays([pa.nulls(len(batch), failure.type), told], schema=slice_schema())
+
+
+def parts_of_slices(told: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Rows of `slice_schema`, parted: those of the table `failures`, and the figures."""
+    import pyarrow as pa
+
+    failures, shares = (
+        pa.Table.from_batches(
+            [pa.RecordBatch.from_struct_array(chunk.drop_null()) for chunk in column.chunks], schema=schema
+        )
+        for column, schema in zip(told.columns, (failures_schema(), shares_schema()), strict=True)
+    )
+    return failures, shares
 
 
 def failures_table(layout: Layout, specs: Sequence[AnyFailure]) -> pa.Table:

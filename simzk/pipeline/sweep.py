@@ -4,15 +4,19 @@ What stands in the directory afterwards is described in docs/layout.md. Rules of
   - the cluster is made ready once, written to files, and sent to each executor once; all its processes map those
     files, so an executor holds one copy however many tasks it runs;
   - a task is a slice of the failure sets; what it adds up can be added up in any order (tallies.py), and rows are
-    sorted at the end: so nothing depends on how many tasks there were.
+    sorted at the end (gathered.py): so nothing depends on how many tasks there were.
+  - Spark computes slices, and nothing else: its own sorting and adding up of what is told takes longer than the
+    driver's, and all of it is time in which the tasks of more cores save nothing.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import tempfile
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -21,25 +25,25 @@ from simzk.errors import ConfigError, FailureSetError
 from simzk.partitions.failure_sets import FailureSpec
 from simzk.partitions.layouts import read_layout
 from simzk.partitions.what_if import WhatIf
+from simzk.pipeline.gathered import Gathered
 from simzk.pipeline.jobs import in_words, watched
-from simzk.pipeline.outcomes import count_sets, failures_schema, slice_batches, slice_schema
+from simzk.pipeline.outcomes import count_sets, slice_batches, slice_schema
 from simzk.pipeline.sweep_tables import estimates_table, things_tables
-from simzk.pipeline.tallies import merged
+from simzk.pipeline.tallies import FIGURES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from simzk.partitions.named_failures import AnyFailure
 
-WORST_FIRST = ("newly_offline", "under_min_isr", "leaders_moved", "busiest_leaders")
-"""What makes one failure set worse than another: the first of these counts that differs, then the lower number."""
-
 WORST_SHOWN = 10
 TASKS_PER_CORE = 4
-MOST_SETS_PER_TASK = 256
+MOST_SETS_PER_TASK = 1024
+MOST_ROWS_PER_JOB = 1 << 22
+"""How many rows, of 50 to 150 bytes, the driver takes from one job: of failure sets, and of figures of things."""
 
 
 @dataclass(frozen=True)
@@ -128,46 +132,56 @@ def run_sweep(
     Raises:
         SimzkError: Spark could not do it; the error has the reason in one line.
     """
-    # Not `as_uri`: Hadoop takes a path as it stands, and would keep an escaped character escaped.
-    failures = f"file:{plan.out / 'failures'}"
-    wanted = max(spark.sparkContext.defaultParallelism * TASKS_PER_CORE, -(-plan.sets // MOST_SETS_PER_TASK))
-    tasks = min(wanted, plan.sets)
     with tempfile.TemporaryDirectory(prefix="simzk-sweep-") as scratch:
-        slices = _slices(spark, plan, tasks, Path(scratch)).persist()
-        try:
-            with watched(spark, tasks, progress):
-                in_words(slices.count)
-            rows = slices.where("failure is not null").select("failure.*")
-            in_words(lambda: _worst_first(rows).write.parquet(failures))
-            found = in_words(lambda: _shares(slices).toArrow()).to_pylist()
-        finally:
-            slices.unpersist()
-    tables = things_tables(plan.what_if, merged([tuple(row.values()) for row in found]))
-    tables["estimates"] = estimates_table(_batches(plan.out / "failures"), plan.populations)
-    for name, table in tables.items():
-        _write(plan.out / f"{name}.parquet", table)
-    (plan.out / "sweep.json").write_text(_summary(plan), encoding="utf-8")
-    return worst_of(plan.out / "failures")
+        gathered = _gather(spark, plan, Path(scratch), progress)
+        tables = things_tables(plan.what_if, [str(spec) for spec in plan.specs], gathered.shares)
+        tables["estimates"] = estimates_table(gathered.failures(), plan.populations)
+        _write(plan, tables, gathered.parts())
+    return _worst(plan)
 
 
-def worst_of(failures: Path) -> list[dict[str, object]]:
-    """The ten worst rows of a table `failures`, which stand at its beginning."""
-    rows: list[dict[str, object]] = []
-    for batch in _batches(failures):
-        rows += batch.slice(0, WORST_SHOWN - len(rows)).to_pylist()
-        if len(rows) == WORST_SHOWN:
-            break
-    return rows
-
-
-def _slices(spark: SparkSession, plan: Plan, tasks: int, scratch: Path) -> DataFrame:
+def _gather(spark: SparkSession, plan: Plan, scratch: Path, progress: Callable[[float], None] | None) -> Gathered:
+    """Have all failure sets computed, as many in one job as the driver can hold what is told of."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     prefix = f"simzk-{uuid4().hex}-"
     for file in plan.what_if.save(scratch, prefix):
         spark.sparkContext.addFile(str(file))
-    compute = partial(_compute, prefix, plan.specs, plan.sets, tasks)
-    return spark.range(0, tasks, 1, tasks).mapInArrow(compute, from_arrow_schema(slice_schema()))
+    told_as = from_arrow_schema(slice_schema())
+    gathered = Gathered(scratch)
+    brokers = plan.what_if.brokers
+    things = len(plan.what_if.topics) + len(brokers.ids) + len(brokers.rack_names)
+    for first, end, tasks in jobs_of(plan.sets, len(plan.specs), things, spark.sparkContext.defaultParallelism):
+        compute = partial(_compute, prefix, plan.specs, plan.sets, tasks)
+        told = spark.range(first, end, 1, end - first).mapInArrow(compute, told_as)
+        so_far = None if progress is None else partial(_tell_more, progress, first / tasks, (end - first) / tasks)
+        with watched(spark, end - first, so_far):
+            gathered.take(in_words(told.toArrow))
+    return gathered
+
+
+def _tell_more(progress: Callable[[float], None], before: float, of: float, share: float) -> None:
+    progress(before + of * share)
+
+
+def jobs_of(sets: int, specs: int, things: int, cores: int) -> Iterator[tuple[int, int, int]]:
+    """The tasks of each job, from number to number, and of how many: no job tells more than the driver can hold.
+
+    Args:
+        sets: the number of failure sets.
+        specs: of how many specifications they are.
+        things: how many topics, brokers and racks there are.
+        cores: so many tasks run at one time; a job is never of fewer, but the whole sweep is.
+
+    >>> list(jobs_of(4950, 1, 1103, 2))
+    [(0, 8, 8)]
+    """
+    tasks = min(max(cores * TASKS_PER_CORE, -(-sets // MOST_SETS_PER_TASK)), sets)
+    of_task = -(-sets // tasks)
+    rows = of_task + len(FIGURES) * things * min(specs, of_task)
+    jobs = -(-tasks // max(cores, MOST_ROWS_PER_JOB // rows))
+    for first, end in pairwise(tasks * job // jobs for job in range(jobs + 1)):
+        yield first, end, tasks
 
 
 _held: dict[str, WhatIf] = {}
@@ -181,6 +195,9 @@ def _compute(
     from pyspark import SparkFiles
 
     if prefix not in _held:
+        # After each task PySpark's daemon has Python look for cycles, which among all that a worker has imported takes
+        # longer than the task's own way there and back: it is not to look at what stays anyway.
+        gc.freeze()
         _held.clear()
         _held[prefix] = WhatIf.load(Path(SparkFiles.getRootDirectory()), prefix)
     for batch in numbers:
@@ -188,40 +205,34 @@ def _compute(
             yield from slice_batches(_held[prefix], specs, sets * task // tasks, sets * (task + 1) // tasks)
 
 
-def _worst_first(rows: DataFrame) -> DataFrame:
-    return rows.orderBy(*(rows[name].desc() for name in WORST_FIRST), rows["failure_set"])
+def _write(plan: Plan, tables: Mapping[str, pa.Table], failures: Iterable[pa.Table]) -> None:
+    """Write all tables, `failures` last and at once: where they stand, there is a sweep.
 
-
-def _shares(slices: DataFrame) -> DataFrame:
-    """All figures of the same thing, added up; columns as of `tallies.shares_schema`."""
-    from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
-
-    shares = slices.where("share is not null").select("share.*")
-    top = F.max(F.struct("most", (-F.col("most_set")).alias("before")))
-    keys = ("fail", "kind", "thing", "figure")
-    added = shares.groupBy(*keys).agg(F.sum("sets").alias("sets"), F.sum("total").alias("total"), top.alias("top"))
-    most = (F.col("top.most").alias("most"), (-F.col("top.before")).alias("most_set"))
-    # The driver lays them out in the order in which they come.
-    return added.select(*keys, "sets", "total", *most).orderBy(*keys)
-
-
-def _batches(failures: Path) -> Iterator[pa.RecordBatch]:
-    """The rows of a table `failures`, in their order.
-
-    The files are read here, not by Spark, to whose Hadoop the characters of a path are a pattern.
+    Raises:
+        ConfigError: the directory cannot be written to.
     """
     import pyarrow.parquet as pq
 
-    for part in sorted(failures.glob("part-*")):
-        with pq.ParquetFile(part) as file:
-            for batch in file.iter_batches():
-                yield batch.cast(failures_schema())
+    unfinished = plan.out / ".failures"
+    try:
+        unfinished.mkdir(parents=True, exist_ok=True)
+        for name, table in tables.items():
+            pq.write_table(table, plan.out / f"{name}.parquet")
+        (plan.out / "sweep.json").write_text(_summary(plan), encoding="utf-8")
+        for number, part in enumerate(failures):
+            pq.write_table(part, unfinished / f"part-{number:05}.parquet")
+        unfinished.rename(plan.out / "failures")
+    except OSError as error:
+        raise ConfigError(f"cannot write it: {error.strerror}", where=str(plan.out)) from None
 
 
-def _write(path: Path, table: pa.Table) -> None:
+def _worst(plan: Plan) -> list[dict[str, object]]:
+    """The first rows of the table `failures` that was written."""
     import pyarrow.parquet as pq
 
-    pq.write_table(table, path)
+    with pq.ParquetFile(min((plan.out / "failures").iterdir())) as part:
+        worst: list[dict[str, object]] = next(part.iter_batches(WORST_SHOWN)).to_pylist()
+    return worst
 
 
 def _summary(plan: Plan) -> str:

@@ -8,17 +8,21 @@ from __future__ import annotations
 from math import sqrt
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from simzk.partitions.arrays import NONE
 from simzk.pipeline.columns import batches
-from simzk.pipeline.tallies import BROKER, RACK, TOPIC
+from simzk.pipeline.tallies import BROKER, FIGURES, KINDS, LEADERS, OFFLINE, RACK, TOPIC, UNDER_MIN_ISR
 from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
+    from numpy.typing import NDArray
 
     from simzk.partitions.what_if import WhatIf
-    from simzk.pipeline.tallies import Merged
+    from simzk.pipeline.tallies import Shares
 
 Z = 1.959963984540054
 """Of the normal distribution 95 % are within so many standard deviations."""
@@ -26,65 +30,65 @@ Z = 1.959963984540054
 ESTIMATED = ("newly_offline", "lost", "leaders_moved", "under_min_isr", "under_replicated")
 """Columns of the table `failures` whose distribution over the sets is estimated."""
 
-_FAILING = (
-    "sets",
-    "offline",
-    "offline_most",
-    "offline_set",
-    "under_min_isr",
-    "under_min_isr_most",
-    "under_min_isr_set",
-)
-_LOAD = ("leaders_before", "leaders_most", "leaders_set")
 
-
-def things_tables(what_if: WhatIf, found: Merged) -> dict[str, pa.Table]:
+def things_tables(what_if: WhatIf, fails: Sequence[str], found: Shares) -> dict[str, pa.Table]:
     """The tables `topics`, `brokers` and `racks`, worst first in each specification.
 
     Args:
         what_if: the cluster.
+        fails: the specifications.
         found: what all sets did to each.
     """
     import pyarrow as pa
 
     brokers = what_if.brokers
-    rack_loads = [
-        int(sum(what_if.leaders[place] for place, rack in enumerate(brokers.racks) if rack == name))
-        for name in brokers.rack_names
-    ]
-    kinds: dict[str, tuple[str, Iterable[object], pa.DataType, list[int] | None]] = {
-        "topics": (TOPIC, what_if.topics, pa.string(), None),
-        "brokers": (BROKER, brokers.ids.tolist(), pa.int32(), what_if.leaders.tolist()),
-        "racks": (RACK, brokers.rack_names, pa.string(), rack_loads),
+    racks = {rack: place for place, rack in enumerate(brokers.rack_names)}
+    rack_loads = np.zeros(len(racks), np.int64)
+    for rack, load in zip(brokers.racks, what_if.leaders.tolist(), strict=True):
+        if rack in racks:
+            rack_loads[racks[rack]] += load
+    kinds: dict[str, tuple[str, pa.Array, NDArray[np.int64] | None]] = {
+        "topics": (TOPIC, pa.array(what_if.topics, pa.string()), None),
+        "brokers": (BROKER, pa.array(brokers.ids, pa.int32()), what_if.leaders.astype(np.int64)),
+        "racks": (RACK, pa.array(brokers.rack_names, pa.string()), rack_loads),
     }
     return {
-        table: _things_table(kind, list(names), key, loads, found) for table, (kind, names, key, loads) in kinds.items()
+        table: _things_table(kind, fails, names, loads, found.at(found.kind == KINDS.index(kind)))
+        for table, (kind, names, loads) in kinds.items()
     }
 
 
-def _things_table(kind: str, names: list[object], key: pa.DataType, loads: list[int] | None, found: Merged) -> pa.Table:
+def _things_table(
+    kind: str, fails: Sequence[str], names: pa.Array, loads: NDArray[np.int64] | None, found: Shares
+) -> pa.Table:
     import pyarrow as pa
 
-    columns = [*_FAILING, *(_LOAD if loads is not None else ())]
-    schema = pa.schema([("fail", pa.string()), (kind, key), *((column, pa.int64()) for column in columns)])
-    rows: list[tuple[object, ...]] = []
-    for (fail, of_kind), things in found.items():
-        if of_kind != kind:
-            continue
-        of_spec = []
-        for thing, figures in things.items():
-            offline, under = figures.get("offline"), figures.get("under_min_isr")
-            row: list[object] = [fail, names[thing], offline[0] if offline else 0]
-            for figure in (offline, under):
-                # What is nowhere has no worst set.
-                total, most, at = (0, 0, None) if figure is None else figure[1:]
-                row += [total, max(most, 0), at if most > 0 else None]
-            if loads is not None:
-                _, _, most, at = figures.get("leaders", (0, 0, None, None))  # type: ignore[assignment]
-                row += [loads[thing], most, at]
-            of_spec.append((-int(row[3]), -int(row[6]), thing, row))  # type: ignore[call-overload]
-        rows += [tuple(row) for *_, row in sorted(of_spec)]
-    return pa.Table.from_batches(batches(rows, schema), schema=schema)
+    first = np.ones(len(found.thing), np.bool_)
+    first[1:] = (found.spec[1:] != found.spec[:-1]) | (found.thing[1:] != found.thing[:-1])
+    row_of, spec, thing = np.cumsum(first) - 1, found.spec[first], found.thing[first]
+
+    def of(figure: str, name: str, absent: int = 0) -> NDArray[np.int64]:
+        """A column of a figure, by the row of its thing."""
+        column = np.full(len(thing), absent)
+        some = found.figure == FIGURES.index(figure)
+        column[row_of[some]] = getattr(found, name)[some]
+        return column
+
+    numbers: dict[str, pa.Array] = {"sets": pa.array(of(OFFLINE, "sets"))}
+    for figure in (OFFLINE, UNDER_MIN_ISR):
+        most = of(figure, "most")
+        # What is nowhere has no worst set.
+        worst = pa.array(of(figure, "most_set"), mask=most == 0)
+        numbers |= {figure: pa.array(of(figure, "total")), f"{figure}_most": pa.array(most), f"{figure}_set": worst}
+    if loads is not None:
+        most = of(LEADERS, "most", NONE)
+        numbers |= {"leaders_before": pa.array(loads[thing]), "leaders_most": pa.array(most, mask=most == NONE)}
+        numbers |= {"leaders_set": pa.array(of(LEADERS, "most_set"), mask=most == NONE)}
+    table = pa.table(
+        {"fail": pa.array(fails, pa.string()).take(pa.array(spec)), kind: names.take(pa.array(thing)), **numbers}
+    )
+    order = np.lexsort((thing, -of(UNDER_MIN_ISR, "total"), -of(OFFLINE, "total"), spec))
+    return table.take(pa.array(order))
 
 
 class Sums(NamedTuple):

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simzk.partitions.arrays import NONE
+from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
     from simzk.partitions.failure_sets import FailureSet
     from simzk.partitions.what_if import Consequences, WhatIf
 
-TOPIC, BROKER, RACK = "topic", "broker", "rack"
+TOPIC, BROKER, RACK = KINDS = ("topic", "broker", "rack")
 
-FIGURES = ("offline", "under_min_isr", "leaders")
+OFFLINE, UNDER_MIN_ISR, LEADERS = FIGURES = ("offline", "under_min_isr", "leaders")
 """What is tallied: newly offline partitions, those newly under min ISR, leaders after."""
 
 NO_SET = np.iinfo(np.int64).max
@@ -90,46 +91,80 @@ class Tally:
         some = np.unique(self._rack_of[racked])
         return some, loads[some]
 
-    def rows(self, fail: str) -> Iterator[tuple[object, ...]]:
-        """What was taken in, as rows of `shares_schema`."""
-        for kind, figures in self.figures.items():
-            for name, figure in figures.items():
-                for thing in np.flatnonzero(figure.sets).tolist():
-                    numbers = (figure.sets, figure.total, figure.most, figure.most_set)
-                    yield (fail, kind, thing, name, *(int(column[thing]) for column in numbers))
+    def shares(self, spec: int) -> pa.RecordBatch:
+        """What was taken in, as rows of `shares_schema`.
+
+        Args:
+            spec: the place of the specification in the sweep.
+        """
+        import pyarrow as pa
+
+        found: list[tuple[NDArray[np.intp], ...]] = []
+        for kind, figures in enumerate(self.figures.values()):
+            for name, figure in enumerate(figures.values()):
+                things = np.flatnonzero(figure.sets)
+                whose = (np.full(len(things), spec), np.full(len(things), kind), things, np.full(len(things), name))
+                numbers = (figure.sets, figure.total, figure.most, figure.most_set)
+                found.append((*whose, *(column[things] for column in numbers)))
+        columns = map(np.concatenate, zip(*found, strict=True))
+        arrays = [pa.array(column, kind) for column, kind in zip(columns, shares_schema().types, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=shares_schema())
 
 
 @cache
 def shares_schema() -> pa.Schema:
-    """One figure of one thing over some sets; rows of the same figure are to be added up."""
+    """One figure of one thing over some sets; rows of the same figure are to be added up.
+
+    Specifications stand by their place in the sweep, kinds and figures by theirs in `KINDS` and `FIGURES`.
+    """
     import pyarrow as pa
 
-    return pa.schema(
-        [
-            ("fail", pa.string()),
-            ("kind", pa.string()),
-            ("thing", pa.int32()),
-            ("figure", pa.string()),
-            *((name, pa.int64()) for name in ("sets", "total", "most", "most_set")),
-        ]
-    )
+    whose = [("spec", pa.int32()), ("kind", pa.int8()), ("thing", pa.int32()), ("figure", pa.int8())]
+    return pa.schema([*whose, *((name, pa.int64()) for name in ("sets", "total", "most", "most_set"))])
 
 
-Merged = dict[tuple[str, str], dict[int, dict[str, tuple[int, int, int, int]]]]
-"""By specification and kind, then by thing and figure: sets, total, most, most_set."""
+class Shares(NamedTuple):
+    """Columns of `shares_schema`, each figure of a thing once, in the order of spec, kind, thing and figure."""
+
+    spec: NDArray[np.int64]
+    kind: NDArray[np.int64]
+    thing: NDArray[np.int64]
+    figure: NDArray[np.int64]
+    sets: NDArray[np.int64]
+    total: NDArray[np.int64]
+    most: NDArray[np.int64]
+    most_set: NDArray[np.int64]
+
+    def at(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> Shares:
+        """Some of the rows, by a mask, or in an order."""
+        return Shares(*(column[rows] for column in self))
 
 
-def merged(rows: Sequence[tuple[str, str, int, str, int, int, int, int]]) -> Merged:
+def added_up(told: Iterable[pa.RecordBatch], before: Shares | None = None) -> Shares:
     """Rows of `shares_schema`, added up.
 
-    >>> rows = [("brokers:1", "topic", 0, "offline", 1, 3, 3, 8), ("brokers:1", "topic", 0, "offline", 2, 5, 3, 4)]
-    >>> merged(rows)
-    {('brokers:1', 'topic'): {0: {'offline': (3, 8, 3, 4)}}}
+    Args:
+        told: the rows.
+        before: what was added up before, which they are added to.
+
+    >>> import pyarrow as pa
+    >>> rows = [(0, 0, 7, 0, 1, 3, 3, 8), (0, 0, 7, 0, 2, 5, 3, 4)]
+    >>> columns = [pa.array(column, type) for column, type in zip(zip(*rows), shares_schema().types)]
+    >>> added = added_up([pa.RecordBatch.from_arrays(columns, schema=shares_schema())])
+    >>> [column.item() for column in added]
+    [0, 0, 7, 0, 3, 8, 3, 4]
     """
-    added: Merged = {}
-    for fail, kind, thing, figure, sets, total, most, most_set in rows:
-        figures = added.setdefault((fail, kind), {}).setdefault(thing, {})
-        before = figures.get(figure, (0, 0, NONE, int(NO_SET)))
-        top = min((-before[2], before[3]), (-most, most_set))
-        figures[figure] = (before[0] + sets, before[1] + total, -top[0], top[1])
-    return added
+    parts = [] if before is None else [before]
+    parts += [Shares(*(np.asarray(column, np.int64) for column in batch.columns)) for batch in told]
+    empty = Shares(*(np.zeros(0, np.int64) for _ in Shares._fields))
+    rows = Shares(*map(np.concatenate, zip(empty, *parts, strict=True)))
+    # Of one figure the most of it comes first, of equals the lowest number of a set.
+    order = np.lexsort((rows.most_set, -rows.most, rows.figure, rows.thing, rows.kind, rows.spec))
+    rows = rows.at(order)
+    first = np.ones(len(order), np.bool_)
+    first[1:] = np.any([column[1:] != column[:-1] for column in rows[:4]], axis=0)
+    begins = np.flatnonzero(first)
+    if not len(begins):
+        return rows
+    sums = {name: np.add.reduceat(getattr(rows, name), begins) for name in ("sets", "total")}
+    return rows.at(begins)._replace(**sums)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from simzk.partitions.layouts import read_layout
-from simzk.pipeline.outcomes import failures_table, slice_batches, slice_schema
+from simzk.pipeline.outcomes import failures_table, parts_of_slices, slice_batches, slice_schema
 from simzk.pipeline.sweep_tables import estimates_table, things_tables
-from simzk.pipeline.tallies import merged
+from simzk.pipeline.tallies import added_up
 
 if TYPE_CHECKING:
     from simzk.pipeline.sweep import Plan
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def local_tables(plan: Plan) -> dict[str, pa.Table]:
     """The tables beside `failures`, of one slice."""
     told = pa.Table.from_batches(slice_batches(plan.what_if, plan.specs, 0, plan.sets), schema=slice_schema())
-    shares = [tuple(row.values()) for row in told["share"].to_pylist() if row is not None]
-    tables = things_tables(plan.what_if, merged(sorted(shares)))
+    _, shares = parts_of_slices(told)
+    tables = things_tables(plan.what_if, [str(spec) for spec in plan.specs], added_up(shares.to_batches()))
     failures = failures_table(read_layout(plan.layout), plan.specs)
     return {**tables, "estimates": estimates_table(failures.to_batches(), plan.populations)}

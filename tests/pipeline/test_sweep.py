@@ -12,10 +12,11 @@ import pytest
 import simzk.pipeline
 from simzk.errors import ConfigError, SimzkError
 from simzk.partitions.layouts import brokers_in_racks, generate_layout, read_layout, write_layout
+from simzk.pipeline.gathered import WORST_FIRST
 from simzk.pipeline.jobs import in_words
 from simzk.pipeline.outcomes import failures_table, parse_specs
 from simzk.pipeline.session import spark_session
-from simzk.pipeline.sweep import WORST_FIRST, plan_sweep, run_sweep
+from simzk.pipeline.sweep import MOST_ROWS_PER_JOB, plan_sweep, run_sweep
 from tests.pipeline.local_tables import local_tables
 
 if TYPE_CHECKING:
@@ -50,7 +51,11 @@ def test_the_source_gives_the_local_table_in_any_number_of_tasks(
 
 
 @pytest.mark.java
-def test_a_sweep_writes_the_local_tables_and_finds_the_worst(spark: SparkSession, layout: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("rows_per_job", [MOST_ROWS_PER_JOB, 1])
+def test_a_sweep_writes_the_local_tables_and_finds_the_worst(
+    spark: SparkSession, layout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows_per_job: int
+) -> None:
+    monkeypatch.setattr("simzk.pipeline.sweep.MOST_ROWS_PER_JOB", rows_per_job)
     specs = parse_specs(f"{FAIL},racks:1+brokers:1,brokers:3~40", seed=5)
     # What is a pattern, an escape or a part of a URI to Hadoop is a name here.
     out = tmp_path / "a sweep of [1] {x,y} 100% ä:b #? *"
@@ -156,6 +161,14 @@ def test_a_directory_with_a_sweep_is_left_alone(layout: Path, tmp_path: Path) ->
     (tmp_path / "out" / "failures").mkdir(parents=True)
     with pytest.raises(ConfigError, match="a sweep stands there already"):
         plan_sweep(layout, parse_specs("brokers:1"), tmp_path / "out")
+
+
+@pytest.mark.java
+def test_where_nothing_can_be_written_is_told(spark: SparkSession, layout: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    plan = plan_sweep(layout, parse_specs("brokers:1"), tmp_path / "file" / "out")
+    with pytest.raises(ConfigError, match=r"file/out: cannot write it: Not a directory"):
+        run_sweep(spark, plan)
 
 
 def test_a_layout_without_partitions_cannot_be_swept(tmp_path: Path) -> None:
