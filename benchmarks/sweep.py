@@ -107,7 +107,7 @@ def spark_figures(
 ) -> Figures:
     """A session's start, its first sweep and the median of the later ones, in seconds; and the workers' memory."""
     begun_s = time.perf_counter()
-    with spark_session(master) as spark:
+    with spark_session(master, is_python_busy=True) as spark:
         started_s = time.perf_counter() - begun_s
         sweeps_s = []
         with watched_memory() as most:

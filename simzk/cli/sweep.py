@@ -41,7 +41,7 @@ def sweep(
     progress = Progress()
     try:
         progress.tell("starting Spark")
-        with spark_session(master) as spark:
+        with spark_session(master, is_python_busy=True) as spark:
             progress.tell(_so_far(plan, 0.0))
             worst = run_sweep(spark, plan, lambda share: progress.tell(_so_far(plan, share)))
             progress.tell("stopping Spark")

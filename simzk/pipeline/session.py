@@ -28,16 +28,21 @@ if TYPE_CHECKING:
 LOCAL = "local[*]"
 """The master of an embedded Spark: this machine, all cores."""
 
+QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
+"""Java compiles once, quickly, and not again."""
+
 _THREADS = re.compile(r"local(\[.*\])?")
 """Masters whose executor is the driver itself."""
 
 
 @contextmanager
-def spark_session(master: str = LOCAL) -> Iterator[SparkSession]:
+def spark_session(master: str = LOCAL, *, is_python_busy: bool = False) -> Iterator[SparkSession]:
     """A session; at its end its Java process is gone too.
 
     Args:
         master: as Spark's `--master`.
+        is_python_busy: whether Python computes, and Java only hands on what it is told. An embedded Java then goes
+            without its better compiler, which would take a core from the workers for as long as a short job lasts.
 
     Raises:
         ConfigError: Spark cannot run here, does not start, or runs in this process already (it can only once).
@@ -50,7 +55,7 @@ def spark_session(master: str = LOCAL) -> Iterator[SparkSession]:
     if SparkContext._active_spark_context is not None:
         raise ConfigError("a Spark session is open in this process", right="that one to be used, or to be stopped")
     with tempfile.TemporaryDirectory(prefix="simzk-spark-") as scratch, tempfile.TemporaryFile() as log:
-        settings = _settings(master, scratch)
+        settings = _settings(master, scratch, is_python_busy=is_python_busy)
         with _environment(_variables(master, scratch)):
             gateway = None
             try:
@@ -68,7 +73,7 @@ def spark_session(master: str = LOCAL) -> Iterator[SparkSession]:
                 _end(gateway)
 
 
-def _settings(master: str, scratch: str) -> SparkConf:
+def _settings(master: str, scratch: str, *, is_python_busy: bool) -> SparkConf:
     from pyspark import SparkConf
 
     settings = {
@@ -88,6 +93,8 @@ def _settings(master: str, scratch: str) -> SparkConf:
             # By default it is 200, for a cluster: on one machine most of those tasks are empty.
             "spark.sql.shuffle.partitions": str(4 * (os.cpu_count() or 1)),
         }
+        if is_python_busy:
+            settings |= {f"spark.{who}.defaultJavaOptions": QUICK_COMPILER for who in ("driver", "executor")}
     return SparkConf().setAll(list(settings.items()))
 
 

@@ -17,5 +17,5 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """An embedded Spark with two cores."""
-    with spark_session("local[2]") as session:
+    with spark_session("local[2]", is_python_busy=True) as session:
         yield session

@@ -15,7 +15,7 @@ from simzk.partitions.layouts import brokers_in_racks, generate_layout, read_lay
 from simzk.pipeline.gathered import WORST_FIRST
 from simzk.pipeline.jobs import in_words
 from simzk.pipeline.outcomes import failures_table, parse_specs
-from simzk.pipeline.session import spark_session
+from simzk.pipeline.session import QUICK_COMPILER, spark_session
 from simzk.pipeline.sweep import MOST_ROWS_PER_JOB, plan_sweep, run_sweep
 from tests.pipeline.local_tables import local_tables
 
@@ -183,3 +183,11 @@ def test_a_second_session_in_a_process_is_refused(spark: SparkSession) -> None:
     with pytest.raises(ConfigError, match="a Spark session is open in this process"), spark_session("local[1]"):
         pass
     assert spark.range(3).count() == 3
+
+
+@pytest.mark.java
+def test_where_python_is_busy_java_goes_without_its_better_compiler(spark: SparkSession) -> None:
+    java = spark.sparkContext._jvm
+    assert java is not None
+    told = java.java.lang.management.ManagementFactory.getRuntimeMXBean().getInputArguments()
+    assert QUICK_COMPILER in list(told)
