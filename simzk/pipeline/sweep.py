@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import gc
 import json
+import shutil
 import tempfile
 from dataclasses import dataclass, field
 from functools import partial
@@ -215,12 +216,14 @@ def _write(plan: Plan, tables: Mapping[str, pa.Table], failures: Iterable[pa.Tab
 
     unfinished = plan.out / ".failures"
     try:
-        unfinished.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(unfinished, ignore_errors=True)  # of a sweep that was ended here
+        unfinished.mkdir(parents=True)
         for name, table in tables.items():
             pq.write_table(table, plan.out / f"{name}.parquet")
         (plan.out / "sweep.json").write_text(_summary(plan), encoding="utf-8")
         for number, part in enumerate(failures):
             pq.write_table(part, unfinished / f"part-{number:05}.parquet")
+        (unfinished / "_SUCCESS").touch()  # as Spark says that a table is whole
         unfinished.rename(plan.out / "failures")
     except OSError as error:
         raise ConfigError(f"cannot write it: {error.strerror}", where=str(plan.out)) from None
@@ -230,7 +233,7 @@ def _worst(plan: Plan) -> list[dict[str, object]]:
     """The first rows of the table `failures` that was written."""
     import pyarrow.parquet as pq
 
-    with pq.ParquetFile(min((plan.out / "failures").iterdir())) as part:
+    with pq.ParquetFile(min((plan.out / "failures").glob("part-*"))) as part:
         worst: list[dict[str, object]] = next(part.iter_batches(WORST_SHOWN)).to_pylist()
     return worst
 

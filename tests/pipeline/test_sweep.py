@@ -61,6 +61,8 @@ def test_a_sweep_writes_the_local_tables_and_finds_the_worst(
     out = tmp_path / "a sweep of [1] {x,y} 100% ä:b #? *"
     layout = layout.rename(tmp_path / "a layout [1] %20.parquet")
     (tmp_path / "layout.brokers.parquet").rename(tmp_path / "a layout [1] %20.brokers.parquet")
+    (out / ".failures").mkdir(parents=True)
+    (out / ".failures" / "part-09999.parquet").write_text("left by a sweep that was ended")
     plan = plan_sweep(layout, specs, out)
     shares: list[float] = []
     worst = run_sweep(spark, plan, shares.append)
