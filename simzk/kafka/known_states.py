@@ -38,7 +38,7 @@ class KnownStates:
         rows = np.arange(len(topics.table.topic), dtype=np.int32)
         self._rows = RowRecords(topics.table.width)
         self._rows.reserve(len(rows))
-        self._rows.replace(rows, topics.table.states(rows))
+        self._rows.put_states(rows, topics.table.states(rows))
 
     def get(self, partition: TopicPartition) -> LeaderAndIsr | None:
         """The state of a partition, None where none is known."""
@@ -66,7 +66,7 @@ class KnownStates:
         table = written.topics.table
         self._rows.reserve(len(table.topic))
         self._rows.widen(written.after.isr.shape[1])
-        self._rows.replace(written.rows, written.after)
+        self._rows.put_states(written.rows, written.after)
         if self._named:
             rows = set(written.rows.tolist())
             for partition in [p for p in self._named if table.find(*p) in rows]:

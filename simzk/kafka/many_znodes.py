@@ -20,6 +20,7 @@ from simzk.kafka.schemas.reading import NoJsonError
 from simzk.kafka.schemas.topic import TopicZnode
 from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition, named
 from simzk.partitions.arrays import widen
+from simzk.partitions.turns import in_turn
 from simzk.zookeeper.replies import Code, Reply, Stat
 from simzk.zookeeper.requests import GetData
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from simzk.partitions.arrays import IntArray
     from simzk.partitions.names import Partitions
     from simzk.partitions.states import States
+    from simzk.partitions.turns import Turns
 
 
 class ControllerMovedError(Exception):
@@ -108,17 +110,22 @@ class ManyZnodes:
                 found[name] = TopicZnode({}, None)
         return found
 
-    async def states(self, partitions: Partitions) -> States:
+    async def states(self, partitions: Partitions, turns: Turns | None = None) -> States:
         """The states of partitions, `version` -1 where there is no znode, or none that is JSON.
+
+        Args:
+            partitions: k of them.
+            turns: int[k], the place of each among the requests; that in which it stands where None.
 
         Raises:
             ZnodeError: JSON that cannot be used.
         """
-        batch = ReadStates(partitions)
+        batch = ReadStates(partitions, turns)
         if self.version.isr_by_controller:
             read: StatesRead = await self.session.call_batch(batch)
         else:  # reading sets the watches of reassignments (§2.11)
-            wanted = [paths.state(TopicPartition(*partition)) for partition in partitions.names()]
+            names = partitions.names()
+            wanted = [paths.state(TopicPartition(*names[place])) for place in in_turn(turns, len(names))]
             read = batch.assemble(await self.read_all(wanted))
         states = read.states
         for place, reply in read.replies.items():
@@ -141,8 +148,16 @@ class ManyZnodes:
         states = await self.states(named([partition]))
         return states.one(0) if states.version[0] >= 0 else None
 
-    async def write_states(self, partitions: Partitions, states: States, epoch_version: int) -> IntArray:
-        """Write states on condition that the znodes have the versions one below, in the order given.
+    async def write_states(
+        self, partitions: Partitions, states: States, epoch_version: int, turns: Turns | None = None
+    ) -> IntArray:
+        """Write states on condition that the znodes have the versions one below.
+
+        Args:
+            partitions: k distinct ones.
+            states: k states.
+            epoch_version: the version of the controller's epoch, where writes are fenced by it.
+            turns: int[k], the place of each among the writes; that in which it stands where None.
 
         Returns:
             int32[k], the error of each write.
@@ -153,7 +168,7 @@ class ManyZnodes:
         fence = epoch_version if self.version.fenced else None
         before = states._replace(version=states.version - np.int32(1))
         errors: IntArray = await self.session.call_batch(
-            WriteStates(partitions, before, fence, self.version.encode_state)
+            WriteStates(partitions, before, fence, self.version.encode_state, turns)
         )
         for checked in errors[:, 0].tolist() if errors[:, 0].any() else ():
             check_fence(checked)

@@ -97,13 +97,13 @@ class Observer:
     def observe_batch(self, written: Written) -> None:
         """Many transactions have been applied, each a write of one state; they are told when somebody looks."""
         who = self._who_is(written.session_id)
-        partitions = written.topics.table.partitions(written.rows)
         self._states.put_batch(written)
-        before, after = written.before, written.after
+        partitions, before, after, zxids = written.partitions, written.before, written.after, written.zxids
 
         def tell(at_us: int) -> Iterator[Event]:
-            for place, name in enumerate(partitions.names()):
-                yield Event(at_us, who, *_change(TopicPartition(*name), before.one(place), after.one(place)))
+            for place in sorted(range(len(zxids)), key=zxids.tolist().__getitem__):
+                partition = TopicPartition(*partitions.name(place))
+                yield Event(at_us, who, *_change(partition, before.one(place), after.one(place)))
 
         self._history.record_later(tell)
 

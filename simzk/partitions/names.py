@@ -46,6 +46,6 @@ class Partitions(NamedTuple):
         topics = self.topics
         return [(topics[t], p) for t, p in zip(self.topic.tolist(), self.partition.tolist(), strict=True)]
 
-    def at(self, places: NDArray[np.integer] | slice) -> Partitions:
+    def at(self, places: NDArray[np.integer] | NDArray[np.bool_] | slice) -> Partitions:
         """Some of them."""
         return Partitions(self.topics, self.topic[places], self.partition[places])

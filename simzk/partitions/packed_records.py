@@ -121,6 +121,15 @@ class PackedRecords(Generic[Form]):
         """
         codes, highs = self._codes_of(rows), numbers >> _LOW_BITS
         assert (codes != _NO_RECORD).all(), "a row without a record"
+        if len(rows) and (codes == codes[0]).all() and (highs == highs[0]).all():
+            to_all = self._code_with(int(codes[0]), fields, highs[0].tolist())
+            if to_all != _BESIDE:  # as nearly always: rows written alike before, and now
+                low, begins = self._low.ravel(), rows * np.intp(self.width)
+                for place, field in enumerate(fields):
+                    low[begins + field] = numbers[:, place] & _LOW_MASK
+                if to_all != codes[0]:
+                    self._code[rows] = to_all
+                return
         kinds, inverse = _distinct(np.column_stack((codes, highs)))
         to = np.array([self._code_with(code, fields, kind) for code, *kind in kinds.tolist()], dtype=np.uint16)[inverse]
         beside = (codes == _BESIDE) | (to == _BESIDE)
@@ -178,6 +187,8 @@ class PackedRecords(Generic[Form]):
         return found
 
     def _codes_of(self, rows: NDArray[np.integer]) -> NDArray[np.uint16]:
+        if rows.max(initial=0) < len(self._code):
+            return self._code.take(rows)
         codes = np.zeros(len(rows), dtype=np.uint16)
         known = rows < len(self._code)
         codes[known] = self._code[rows[known]]

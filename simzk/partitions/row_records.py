@@ -20,6 +20,8 @@ from simzk.partitions.arrays import NONE, IntArray, lots, widen
 from simzk.partitions.states import LeaderAndIsr, States
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
 _LEADER, _LEADER_EPOCH, _CONTROLLER_EPOCH, _VERSION, _RECOVERING, _LISTS = range(6)
@@ -143,18 +145,30 @@ class RowRecords:
             rows: distinct, k of them.
             states: k states; their lists are at most as wide as the records.
         """
-        width, packed, isr = self.width, self._packed(), widen(states.isr, self.width)
         columns = np.empty((self._words.shape[1], len(rows)), dtype=np.int32)
+        for some, words in self._written_over(rows, states):
+            columns[:, some] = words.T
+        return columns[_LISTS + self.width :].T, self._states(columns)
+
+    def put_states(self, rows: NDArray[np.integer], states: States) -> IntArray:
+        """Write states, arguments as of `replace`; a copy of the rows' replicas alone."""
+        ids = np.empty((self.width, len(rows)), dtype=np.int32)
+        for some, words in self._written_over(rows, states):
+            ids[:, some] = words[:, _LISTS + self.width :].T
+        return ids.T
+
+    def _written_over(self, rows: NDArray[np.integer], states: States) -> Iterator[tuple[slice, IntArray]]:
+        """Write states, some rows at a time: which, and the words that stand there before, good until the next."""
+        packed, isr = self._packed(), widen(states.isr, self.width)
         for some in lots(len(rows)):
             # Read and written again while they lie in the processor's cache.
-            words = packed.take(rows[some]).view(np.int32).reshape(-1, len(columns))
-            columns[:, some] = words.T
+            words = packed.take(rows[some]).view(np.int32).reshape(-1, self._words.shape[1])
+            yield some, words
             words[:, _LEADER], words[:, _LEADER_EPOCH] = states.leader[some], states.leader_epoch[some]
             words[:, _CONTROLLER_EPOCH], words[:, _VERSION] = states.controller_epoch[some], states.version[some]
             words[:, _RECOVERING] = states.recovering[some]
-            words[:, _LISTS : _LISTS + width] = isr[some]
+            words[:, _LISTS : _LISTS + self.width] = isr[some]
             packed[rows[some]] = words.view(packed.dtype)[:, 0]
-        return columns[_LISTS + width :].T, self._states(columns)
 
     def state(self, row: int) -> LeaderAndIsr:
         """The state of one row."""

@@ -10,6 +10,7 @@ Rules of the module:
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 FEW = 64
 """Up to so many keys the plain functions are quicker."""
 _LEVELS = 7
+_KEY_LEVEL_BITS = 6
+_SHARED = 32
+"""Of a level's bits in a key: whether another key is in the same slot; the others are the slot."""
 _PLACE_BITS = 21
 _BEHIND_ALL = np.iinfo(np.int64).max
 KEY_BITS = 63 - _PLACE_BITS
@@ -188,14 +192,27 @@ def _champ_keys(ordered: NDArray[np.uint32], common: NDArray[np.int64]) -> NDArr
     alone_at = np.zeros(ordered.shape, dtype=np.int64)
     alone_at[..., :-1] = common
     np.maximum(alone_at[..., 1:], common, out=alone_at[..., 1:])
-    key = np.zeros(ordered.shape, dtype=np.int64)
     # Deeper than where the last one is alone nothing is left to tell.
-    for level in range(min(int(alone_at.max(initial=0)) + 1, _LEVELS)):
-        last = level == _LEVELS - 1
-        group = (ordered & np.uint32(3)) if last else (ordered >> np.uint32(27 - 5 * level) & np.uint32(31))
-        shared = (level < alone_at).astype(np.int64) << 5
-        key = key << 6 | np.where(level <= alone_at, shared | group.astype(np.int64), 0)
+    levels = min(int(alone_at.max(initial=0)) + 1, _LEVELS)
+    wide, key = ordered.astype(np.int64), np.zeros(ordered.shape, dtype=np.int64)
+    for level in range(levels):
+        key <<= _KEY_LEVEL_BITS
+        key |= wide & 3 if level == _LEVELS - 1 else wide >> (27 - 5 * level) & 31
+        key |= _SHARED
+    key &= _told(levels).take(alone_at)
     return key
+
+
+@cache
+def _told(levels: int) -> NDArray[np.int64]:
+    """Of a key of so many levels the bits that tell something, by the level at which it is alone: int64[8]."""
+    every = (1 << _KEY_LEVEL_BITS * levels) - 1
+    masks = []
+    for alone_at in range(_LEVELS + 1):
+        below = _KEY_LEVEL_BITS * max(levels - 1 - alone_at, 0)
+        not_shared = _SHARED << below if alone_at < levels else 0
+        masks.append(every & ~((1 << below) - 1) & ~not_shared)
+    return np.array(masks, dtype=np.int64)
 
 
 def lists_in_hash_order(ids: IntArray, scala: Scala = "2.13") -> IntArray:

@@ -406,6 +406,12 @@ class PartitionTable:
         self._odd.note_all(rows, replicas, states)
         return before
 
+    def put_all(self, rows: IntArray, states: States) -> None:
+        """As `apply`, where nobody asks what stood there before: at two thirds of its price."""
+        assert all(len(column) == len(rows) for column in states)
+        self._records.widen(states.isr.shape[1])
+        self._odd.note_all(rows, self._records.put_states(rows, states), states)
+
     def put(self, row: int, state: LeaderAndIsr) -> None:
         """Write the state of one partition."""
         self._assert_in_use(row)

@@ -328,8 +328,8 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "the state of a later controller is overwritten": Mistake(
         "kafka/controller/replica_state_machine.py",
-        "            present = np.flatnonzero((found.version >= 0) & (found.controller_epoch <= context.epoch))\n",
-        "            present = np.flatnonzero(found.version >= 0)\n",
+        "            present = (found.version >= 0) & (found.controller_epoch <= context.epoch)\n",
+        "            present = found.version >= 0\n",
         "kafka/test_transitions.py::test_the_state_of_a_later_controller_is_not_overwritten[1.1]",
     ),
     "a broker that stops begins to follow": Mistake(
@@ -396,8 +396,14 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "a batch's writes share one zxid": Mistake(
         "kafka/columnar/batches.py",
-        "        zxids = server.zxid + 1 + np.arange(len(rows), dtype=np.int64)\n",
+        "        zxids = server.zxid + 1 + turns\n",
         "        zxids = np.full(len(rows), server.zxid + 1, dtype=np.int64)\n",
+        _COLUMNS + "test_batches.py::test_a_broker_fails_the_same_by_batch_and_one_by_one",
+    ),
+    "a batch's writes are made as they lie, not in their turns": Mistake(
+        "kafka/columnar/batches.py",
+        "        turns = np.arange(len(rows), dtype=np.int64) if self._turns is None else self._turns\n",
+        "        turns = np.arange(len(rows), dtype=np.int64)\n",
         _COLUMNS + "test_batches.py::test_a_broker_fails_the_same_by_batch_and_one_by_one",
     ),
     "a crowded bucket is listed by arrival": Mistake(

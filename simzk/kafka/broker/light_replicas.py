@@ -155,10 +155,11 @@ class LightReplicas:
         believed.proposed[leads] = False
         self._beliefs.put(rows, believed)
         leading = np.flatnonzero(leads)
-        self.table.apply(rows[leading], states.at(leading))
+        self.table.put_all(rows[leading], states.at(leading))
         recovering = leading[states.recovering[leading]]
         if len(recovering):
-            self._propose(rows[recovering], states.isr[recovering])
+            standing = states.at(recovering)
+            self._propose(rows[recovering], standing, standing.isr)
         following = accepted & (replicas != NONE) & ~is_leader & (leader != NONE) & ~contained(replicas, states.isr)
         self._fetch_anew(np.repeat(rows, count_of(following)), replicas[following])
 
@@ -241,7 +242,8 @@ class LightReplicas:
         if len(chosen):
             scala = self._brokers[follower].version.scala
             joining = np.full(len(chosen), follower, dtype=np.int32)
-            self._propose(rows[chosen], expand_isr(states.isr[chosen], joining, scala))
+            standing = states.at(chosen)
+            self._propose(rows[chosen], standing, expand_isr(standing.isr, joining, scala))
 
     def _serving(self) -> BoolArray:
         """Who lives and is not paused: bool[m] over broker ids."""
@@ -257,10 +259,9 @@ class LightReplicas:
 
     # -- proposals
 
-    def _propose(self, rows: IntArray, isr: IntArray) -> None:
-        """Leaders ask the controller for other ISRs."""
+    def _propose(self, rows: IntArray, states: States, isr: IntArray) -> None:
+        """Leaders ask the controller for other ISRs than those of the states that they know."""
         self._beliefs.propose(rows, True)
-        states = self.table.states(rows)
         proposals = Proposals(
             self.table.partitions(rows),
             states.leader,
@@ -311,7 +312,7 @@ class LightReplicas:
             self._history.record_later(partial(_refusals, proposals.at(refused), errors))
         stand = self._stand(rows, proposals)
         done = np.flatnonzero(stand & (altered.errors == 0))
-        self.table.apply(rows[done], _of_width(altered.states.at(done), self.table.width))
+        self.table.put_all(rows[done], _of_width(altered.states.at(done), self.table.width))
         again = stand & np.isin(altered.errors, _SENT_AGAIN)
         self._beliefs.propose(rows[stand & ~again], False)
         self._join_again(rows, proposals, stand & (altered.errors == CODE_OF[Error.INELIGIBLE_REPLICA]))

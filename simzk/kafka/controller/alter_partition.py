@@ -22,8 +22,9 @@ from simzk.kafka.protocol import AlterPartitionRequest, AlterPartitionResponse, 
 from simzk.kafka.schemas.admin import decode_isr_change
 from simzk.kafka.schemas.reading import NoJsonError
 from simzk.partitions.arrays import NONE, among, any_of, by_broker, sizes, widen
-from simzk.partitions.scala_orders import map_order
+from simzk.partitions.scala_orders import map_order, places_in_order
 from simzk.partitions.states import States, no_states
+from simzk.partitions.turns import as_they_lie
 from simzk.zookeeper.replies import Code
 
 if TYPE_CHECKING:
@@ -59,11 +60,12 @@ class IsrChanges:
         """As `process`, of many leaders."""
         controller, context = self._controller, self._controller.context
         rows = context.table.find_all(proposals.partitions)
-        errors, stands = self._judge(rows, proposals)
         states = context.table.states(np.maximum(rows, 0)) if len(context.table) else no_states(len(rows), 1)
-        accepted = np.flatnonzero((errors == 0) & ~stands)
+        errors, stands = self._judge(rows, states, proposals)
+        walked = np.flatnonzero((errors == 0) & ~stands)
         for _ in range(2):  # the maps of what is asked, and of what is accepted
-            accepted = accepted[map_order(context.orders.hashes(rows[accepted]), context.scala)]
+            walked = walked[map_order(context.orders.hashes(rows[walked]), context.scala)]
+        accepted, turns = as_they_lie(walked)
         after = States(
             leader=proposals.leader[accepted],
             leader_epoch=proposals.leader_epoch[accepted],
@@ -72,12 +74,14 @@ class IsrChanges:
             version=proposals.version[accepted] + np.int32(1),
             recovering=proposals.recovering[accepted],
         )
-        codes = await controller.client.write_states(context.partitions(rows[accepted]), after, context.epoch_version)
+        partitions = context.partitions(rows[accepted])
+        codes = await controller.client.write_states(partitions, after, context.epoch_version, turns)
         errors[accepted] = np.where(codes == Code.BAD_VERSION, _OUTRUN, np.where(codes == Code.OK, 0, _FAILED))
         width = max(states.isr.shape[1], after.isr.shape[1])
         states = states._replace(isr=widen(states.isr, width))
         states.put(accepted, after._replace(isr=widen(after.isr, width)))
-        await controller.refresh_leadership(context.orders.in_set(rows[accepted[codes == Code.OK]]))
+        done = walked[codes[places_in_order(turns)] == Code.OK]
+        await controller.refresh_leadership(context.orders.in_set(rows[done]))
         controller.send_metadata_of_rows(rows[rows >= 0])
         return AlteredPartitions(Error.NONE, errors, states)
 
@@ -112,10 +116,9 @@ class IsrChanges:
             for partition in [p for p in changed if p in controller.context.being_reassigned]:
                 await controller.reassignments.maybe_complete(partition)
 
-    def _judge(self, rows: IntArray, asked: Proposals) -> tuple[NDArray[np.int8], BoolArray]:
+    def _judge(self, rows: IntArray, present: States, asked: Proposals) -> tuple[NDArray[np.int8], BoolArray]:
         """An error of each, 0 for none, and whether what is asked for is the state that stands."""
         context, strict = self._controller.context, self._controller.client.version.judges_isr
-        present = context.table.states(np.maximum(rows, 0)) if len(context.table) else no_states(len(rows), 1)
         known = (rows >= 0) & (present.version >= 0)
         width = max(asked.isr.shape[1], present.isr.shape[1])
         same_isr = ~any_of(widen(asked.isr, width) != widen(present.isr, width))

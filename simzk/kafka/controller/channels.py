@@ -20,6 +20,7 @@ from simzk.kafka.partition_updates import Orders, PartitionUpdates, ReplicaStops
 from simzk.kafka.protocol import ControlResponse, LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from simzk.kafka.rpc import Connections, Disconnected
 from simzk.partitions.arrays import any_of, contained, count_of
+from simzk.partitions.turns import as_they_lie
 from simzk.simulation import Process, Queue, Task
 
 if TYPE_CHECKING:
@@ -215,6 +216,8 @@ class BrokerRequests:
     def _part(self, rows: IntArray, recipients: IntArray, apart: set[int]) -> tuple[PartitionUpdates, BoolArray]:
         """Updates of distinct partitions, and which assigned replicas are told; who is apart is told by itself."""
         self._orders += len(rows)
+        rows, turns = as_they_lie(rows)  # told as one, they need no order
+        recipients = recipients[turns]
         updates = self._updates(rows, np.zeros(len(rows), dtype=np.bool_))
         if len(updates) < len(rows):
             recipients = recipients[self._context.table.version[rows] >= 0]
@@ -264,8 +267,12 @@ class BrokerRequests:
                 self._put_stops(broker, self._stops_of(parts))
 
     def _stops_of(self, parts: list[tuple[IntArray, bool]]) -> ReplicaStops:
-        deletes = np.concatenate([np.full(len(rows), delete) for rows, delete in parts])
-        rows, delete = _once(np.concatenate([rows for rows, _ in parts]), deletes)
+        rows = np.concatenate([rows for rows, _ in parts])
+        delete = np.concatenate([np.full(len(rows), delete) for rows, delete in parts])
+        if len(parts) > 1:  # each alone is of distinct partitions
+            rows, delete = _once(rows, delete)
+        if self._light is not None and not delete.any():
+            rows.sort()  # told as one, they need no order
         return ReplicaStops(self._context.partitions(rows), delete, self._epochs_to_stop_with(rows))
 
     def _put_stops(self, broker: int, stops: ReplicaStops) -> None:

@@ -31,6 +31,7 @@ from simzk.kafka.many_znodes import ControllerMovedError, ZooKeeperRefused
 from simzk.kafka.schemas import feature
 from simzk.kafka.session import SessionExpiredError, ZooKeeperSession
 from simzk.kafka.zk_client import ANY_VERSION, UNCLEAN_KEY, KafkaZooKeeperClient
+from simzk.partitions.turns import as_they_lie
 from simzk.simulation import Future, History, Process, Queue, Task, Timer
 from simzk.tuples import NamedTuple
 from simzk.zookeeper.replies import EventType
@@ -209,10 +210,11 @@ class KafkaController:
         self.requests.send()
 
     async def refresh_leadership(self, rows: IntArray) -> None:
-        """Read the states of partitions into the cache."""
-        states = await self.client.states(self.context.partitions(rows))
+        """Read the states of partitions into the cache, in the order given."""
+        rows, turns = as_they_lie(rows)
+        states = await self.client.states(self.context.partitions(rows), turns)
         there = np.flatnonzero(states.version >= 0)
-        self.context.table.apply(rows[there], states.at(there))
+        self.context.table.put_all(rows[there], states.at(there))
 
     # -- events
 

@@ -27,8 +27,9 @@ from simzk.partitions.elections import (
     live_members,
 )
 from simzk.partitions.scala_order import SMALL
-from simzk.partitions.scala_orders import set_order
+from simzk.partitions.scala_orders import places_in_order, set_order
 from simzk.partitions.states import States, first_states, written
+from simzk.partitions.turns import as_they_lie
 from simzk.zookeeper.replies import Code
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ class PartitionStateMachine:
         }
         codes = await self._client.create_states(as_listed, context.epoch_version)
         made = chosen[[codes[partition] == Code.OK for partition in names]]
-        context.table.apply(rows[made], columns.at(made))
+        context.table.put_all(rows[made], columns.at(made))
         self._requests.add_leaders(rows[made], election.isr[made], is_new=True)
         return rows[made]
 
@@ -190,30 +191,38 @@ class PartitionStateMachine:
         context = self._context
         elected: list[IntArray] = []
         while len(rows):
-            found = await self._client.states(context.partitions(rows))
+            rows, turns = as_they_lie(rows)
+            partitions = context.partitions(rows)
+            found = await self._client.states(partitions, turns)
             valid = np.flatnonzero((found.version >= 0) & (found.controller_epoch <= context.epoch))
-            rows, found = rows[valid], found.at(valid)
-            if not len(rows):
+            if not len(valid):
                 break
-            chosen, after, recipients = await self._decide(rows, found, strategy)
+            if len(valid) < len(rows):
+                rows, turns, found, partitions = rows[valid], turns[valid], found.at(valid), partitions.at(valid)
+            order, after, recipients = await self._decide(rows, turns, found, strategy)
+            chosen, turns = as_they_lie(order)
             rows, after, recipients = rows[chosen], after.at(chosen), recipients[chosen]
-            errors = await self._client.write_states(context.partitions(rows), after, context.epoch_version)
+            errors = await self._client.write_states(partitions.at(chosen), after, context.epoch_version, turns)
             done = np.flatnonzero(errors == Code.OK)
-            context.table.apply(rows[done], after.at(done))
+            context.table.put_all(rows[done], after.at(done))
+            if not self._requests.tells_as_one:  # else nobody sees an order
+                done = done[places_in_order(turns[done])]
             self._requests.add_leaders(rows[done], recipients[done])
             elected.append(rows[done])
-            rows = rows[errors == Code.BAD_VERSION]
+            outrun = errors == Code.BAD_VERSION
+            rows = rows[outrun][places_in_order(turns[outrun])]
         return elected
 
     async def _decide(
-        self, rows: IntArray, before: States, strategy: Strategy
+        self, rows: IntArray, turns: NDArray[np.intp], before: States, strategy: Strategy
     ) -> tuple[NDArray[np.intp], States, IntArray]:
         """Which of the rows get a leader, in the order in which they are written, the states, and who is to be told."""
         context = self._context
         replicas = context.table.replicas[rows]
         if strategy == Strategy.REASSIGNMENT:
             replicas = pack([context.assignment(partition).target for partition in context.names(rows)])
-        election, order = await self._election(rows, replicas, before, strategy)
+        given = places_in_order(turns)
+        election, order = await self._election(rows, given, replicas, before, strategy)
         recovering = election.unclean & self._client.version.rules.recovering
         after = written(before, election.leader, election.isr, context.epoch, recovering)
         shutdown = strategy == Strategy.CONTROLLED_SHUTDOWN
@@ -222,35 +231,34 @@ class PartitionStateMachine:
         return self._in_set(rows, order[election.elected[order]]), after, told
 
     async def _election(
-        self, rows: IntArray, replicas: IntArray, before: States, strategy: Strategy
+        self, rows: IntArray, given: NDArray[np.intp], replicas: IntArray, before: States, strategy: Strategy
     ) -> tuple[Election, NDArray[np.intp]]:
-        """The election, and the order in which Kafka walks its results."""
+        """The election, and the order in which Kafka walks its results, by the order in which rows were given."""
         context, rules = self._context, self._client.version.rules
         live, offline = context.live_mask(), context.on_offline_dirs(rows)
-        places = np.arange(len(rows))
         match strategy:
             case Strategy.PREFERRED:
-                return elect_preferred(replicas, before.isr, before.leader, live, offline, rules=rules), places
+                return elect_preferred(replicas, before.isr, before.leader, live, offline, rules=rules), given
             case Strategy.REASSIGNMENT:
-                return elect_for_reassignment(replicas, before.isr, live, offline, rules), places
+                return elect_for_reassignment(replicas, before.isr, live, offline, rules), given
             case Strategy.CONTROLLED_SHUTDOWN:
                 registered, leaving = context.registered_mask(), context.shutting_down_mask()
                 election = elect_for_controlled_shutdown(
                     replicas, before.isr, before.leader, registered, leaving, offline, rules
                 )
-                return election, places
+                return election, given
             case Strategy.OFFLINE | Strategy.UNCLEAN:
                 in_sync = any_of(live_members(before.isr, live, offline))
-                allowed = await self._unclean_allowed(rows, in_sync, strategy)
+                first, then = given[~in_sync[given]], given[in_sync[given]]
+                allowed = await self._unclean_allowed(rows, first, strategy)
                 election = elect_offline(replicas, before.isr, live, allowed, offline, rules)
-                return election, np.concatenate([np.flatnonzero(~in_sync), np.flatnonzero(in_sync)])
+                return election, np.concatenate([first, then])
 
-    async def _unclean_allowed(self, rows: IntArray, in_sync: BoolArray, strategy: Strategy) -> BoolArray:
+    async def _unclean_allowed(self, rows: IntArray, asked: NDArray[np.intp], strategy: Strategy) -> BoolArray:
         """Whether a leader from outside the ISR may be taken: asked of the topic where nobody in the ISR lives."""
         allowed = np.full(len(rows), strategy == Strategy.UNCLEAN, dtype=np.bool_)
         if strategy == Strategy.UNCLEAN:
             return allowed
-        asked = np.flatnonzero(~in_sync)
         names = self._context.names(rows[asked])
         by_topic = await self._client.unclean_allowed(
             dict.fromkeys(partition.topic for partition in names), self._unclean_by_default

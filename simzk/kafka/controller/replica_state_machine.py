@@ -23,17 +23,21 @@ from simzk.partitions.arrays import NONE, any_of, count_of, keep
 from simzk.partitions.isr import remove_from_isr
 from simzk.partitions.rules import LastMember
 from simzk.partitions.scala_order import SMALL, Scala, hash_order, immutable_order, mutable_order
-from simzk.partitions.scala_orders import map_order, set_order
+from simzk.partitions.scala_orders import map_order, places_in_order, set_order
 from simzk.partitions.states import States, written
+from simzk.partitions.turns import as_they_lie
 from simzk.zookeeper.replies import Code
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from simzk.kafka.controller.channels import BrokerRequests
     from simzk.kafka.controller.context import ControllerContext
     from simzk.kafka.zk_client import KafkaZooKeeperClient
     from simzk.partitions.arrays import BoolArray, IntArray
+    from simzk.partitions.turns import Turns
 
 
 def _grouped_order(brokers: list[int], scala: Scala) -> list[int]:
@@ -193,38 +197,71 @@ class ReplicaStateMachine:
 
     async def _remove_from_isr(self, broker: int, rows: IntArray) -> IntArray:
         """Take a replica out of ISRs, again where another write came between; the partitions where it is out now."""
-        context, orders = self._context, self._context.orders
+        context = self._context
         done: list[IntArray] = [rows[:0]]
         while len(rows):
-            found = await self._client.states(context.partitions(rows))
-            present = np.flatnonzero((found.version >= 0) & (found.controller_epoch <= context.epoch))
-            hashed, members = len(present) > SMALL, any_of(found.isr == broker)
-            if members[present].any() or not self._requests.tells_as_one:  # else nobody sees an order
-                present = present[map_order(orders.hashes(rows[present]), context.scala)]
-                present = present[set_order(orders.hashes(rows[present]), context.scala)]
-            rows, found, members = rows[present], found.at(present), members[present]
-            if not members.all():
-                context.table.apply(rows[~members], found.where(~members))
-                done.append(rows[~members])
-                rows, found = rows[members], found.where(members)
-            after = await self._without(broker, rows, found)
-            if not members.all():
-                order = set_order(orders.hashes(rows), context.scala, hashed=hashed)
-                rows, after = rows[order], after.at(order)
-            errors = await self._client.write_states(context.partitions(rows), after, context.epoch_version)
-            ok = np.flatnonzero(errors == Code.OK)
-            context.table.apply(rows[ok], after.at(ok))
+            rows, turns = as_they_lie(rows)
+            partitions = context.partitions(rows)
+            found = await self._client.states(partitions, turns)
+            present = (found.version >= 0) & (found.controller_epoch <= context.epoch)
+            inside = any_of(found.isr == broker) & present
+            outside = present & ~inside
+            if outside.any():
+                context.table.put_all(rows[outside], found.where(outside))
+            order = self._walked(rows, places_in_order(turns), present, wanted=bool(inside.any()))
+            done.append(rows[order[~inside[order]]])
+            chosen, turns, after = await self._without(broker, rows, order[inside[order]], len(order), found)
+            rows, partitions = rows[chosen], partitions.at(chosen)
+            errors = await self._client.write_states(partitions, after, context.epoch_version, turns)
+            ok, outrun = np.flatnonzero(errors == Code.OK), np.flatnonzero(errors == Code.BAD_VERSION)
+            context.table.put_all(rows[ok], after.at(ok))
+            if not self._requests.tells_as_one:  # else nobody sees an order
+                ok = ok[places_in_order(turns[ok])]
             done.append(rows[ok])
-            rows = rows[errors == Code.BAD_VERSION]
+            rows = rows[outrun[places_in_order(turns[outrun])]]
         return np.concatenate(done)
 
-    async def _without(self, broker: int, rows: IntArray, before: States) -> States:
-        if not len(rows):
-            return before
-        unclean = await self._unclean_allowed(rows)
+    def _walked(self, rows: IntArray, given: NDArray[np.intp], present: BoolArray, *, wanted: bool) -> NDArray[np.intp]:
+        """The places of states that are present in the order in which Kafka walks them.
+
+        Args:
+            rows: int32[k].
+            given: the k places in the order in which they were handed over.
+            present: bool[k].
+            wanted: whether something is written; if nothing is, and all brokers are told as one, nobody sees an order.
+        """
+        orders, scala, order = self._context.orders, self._context.scala, given[present[given]]
+        if wanted or not self._requests.tells_as_one:
+            order = order[map_order(orders.hashes(rows[order]), scala)]
+            order = order[set_order(orders.hashes(rows[order]), scala)]
+        return order
+
+    async def _without(
+        self, broker: int, rows: IntArray, walked: NDArray[np.intp], entries: int, found: States
+    ) -> tuple[NDArray[np.intp], Turns, States]:
+        """States without a replica that is in their ISRs.
+
+        Args:
+            broker: whose replica.
+            rows: int32[k].
+            walked: the places of those states, in the order of a set.
+            entries: of how many entries that set was before it was filtered.
+            found: k states.
+
+        Returns:
+            the places, ascending, in whose turn each is written, and what is.
+        """
+        unclean = await self._unclean_allowed(rows[walked]) if len(walked) else False
+        if isinstance(unclean, np.ndarray):
+            unclean = unclean[places_in_order(walked)]
+        if len(walked) < entries:
+            hashes = self._context.orders.hashes(rows[walked])
+            walked = walked[set_order(hashes, self._context.scala, hashed=entries > SMALL)]
+        chosen, turns = as_they_lie(walked)
+        before = found.at(chosen)
         removal = remove_from_isr(before.isr, before.leader, broker, unclean, self._client.version.rules)
         assert removal.changed.all()
-        return written(before, removal.leader, removal.isr, self._context.epoch)
+        return chosen, turns, written(before, removal.leader, removal.isr, self._context.epoch)
 
     async def _unclean_allowed(self, rows: IntArray) -> BoolArray | bool:
         """Whether unclean election is on for the topics; asked where the last member of an ISR depends on it."""

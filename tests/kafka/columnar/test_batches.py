@@ -18,6 +18,7 @@ from simzk.partitions.arrays import broker_mask
 from simzk.partitions.failures import fail_brokers
 from simzk.partitions.layouts import brokers_in_racks, generate_layout
 from simzk.partitions.states import states_of
+from simzk.partitions.turns import as_they_lie
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
 from simzk.zookeeper.server import Server
@@ -68,13 +69,20 @@ class Arm:
         self.server.handle(self.controller, xid, request, now_ms)
         return self.controller.outgoing.pop()
 
-    def write(self, writes: Writes, xid: int, now_ms: int) -> IntArray:
-        """By a batch."""
-        partitions = self.topics.table.partitions(writes.rows)
-        reply = self.ask(WriteStates(partitions, writes.states, writes.epoch_version), now_ms, xid)
-        assert (reply.xid, reply.zxid) == (xid + max(len(writes.rows), 1) - 1, self.server.zxid)
-        errors: IntArray = reply.body
-        return errors
+    def write(self, writes: Writes, xid: int, now_ms: int, form: str = "as they come") -> IntArray:
+        """By a batch, which may name rows ascending and say in whose turn each is written."""
+        rows, turns = as_they_lie(writes.rows) if form != "as they come" else (writes.rows, None)
+        states = writes.states if turns is None else writes.states.at(turns)
+        batch = WriteStates(self.topics.table.partitions(rows), states, writes.epoch_version, turns=turns)
+        errors: IntArray
+        if form == "as requests":
+            asked = [self.ask(request, now_ms, xid + turn) for turn, request in enumerate(batch.requests())]
+            errors = batch.assemble(asked)
+        else:
+            reply = self.ask(batch, now_ms, xid)
+            assert (reply.xid, reply.zxid) == (xid + max(len(rows), 1) - 1, self.server.zxid)
+            errors = reply.body
+        return errors if turns is None else errors[np.argsort(turns)]
 
     def said(self) -> list[tuple[int, object]]:
         return [(c.session_id, message) for c, messages in self.server.take_output() for message in messages]
@@ -199,6 +207,7 @@ def assert_equal(ours: Arm, theirs: Arm) -> None:
     epoch_version=st.sampled_from([0, 0, 0, 0, -1, 1]),
     listened=st.sampled_from([False, False, False, True]),
     passed_ms=st.sampled_from([1, 2**33]),
+    form=st.sampled_from(["as they come", "as they lie", "as they lie", "as requests"]),
 )
 def test_a_batch_does_what_its_requests_do(
     disturbances: list[Disturbance],
@@ -206,6 +215,7 @@ def test_a_batch_does_what_its_requests_do(
     epoch_version: int,
     listened: bool,
     passed_ms: int,
+    form: str,
 ) -> None:
     batched, single = Arm(listened=listened), Arm(listened=listened)
     for disturbance in disturbances:
@@ -215,11 +225,16 @@ def test_a_batch_does_what_its_requests_do(
     for chosen in batches:
         now_ms += passed_ms
         writes = writes_of(chosen, epoch_version)
-        errors = batched.write(writes, 10, now_ms)
+        errors = batched.write(writes, 10, now_ms, form)
         assert errors.tolist() == one_by_one(single, writes, 10, now_ms)
         assert_equal(batched, single)
     rows = np.arange(PARTITIONS, dtype=np.int32)
-    read = batched.ask(ReadStates(batched.topics.table.partitions(rows)), now_ms, 50).body
+    turns = None if form == "as they come" else rows[::-1].astype(np.intp)
+    batch = ReadStates(batched.topics.table.partitions(rows), turns)
+    if form == "as requests":
+        read: Any = batch.assemble([batched.ask(request, now_ms) for request in batch.requests()])
+    else:
+        read = batched.ask(batch, now_ms, 50).body
     for row in rows.tolist():
         assert state_in(read, row) == state_said(single.ask(req.GetData(single.path(row), False), now_ms))
     assert_equal(batched, single)
@@ -233,9 +248,10 @@ def test_a_broker_fails_the_same_by_batch_and_one_by_one() -> None:
             failure = fail_brokers(batched.topics.table, [failed], broker_mask(live), controller_epoch=1)
             assert len(failure.rows) > 4
             writes = Writes(failure.rows, failure.after._replace(version=failure.before.version), 0)
-            errors = batched.write(writes, 5, START_MS + failed)
+            backwards = Writes(writes.rows[::-1], writes.states.at(np.arange(len(writes.rows))[::-1]), 0)
+            errors = batched.write(backwards, 5, START_MS + failed, "as they lie")
             assert not errors.any()
-            assert not any(map(any, one_by_one(single, writes, 5, START_MS + failed)))
+            assert not any(map(any, one_by_one(single, backwards, 5, START_MS + failed)))
             assert_equal(batched, single)
         assert len(batched.topics) == 2 * TOPICS + 2 * PARTITIONS, "all of it stayed in columns"
 
