@@ -19,6 +19,8 @@ from simzk.partitions.arrays import NONE
 from simzk.partitions.scala_order import SMALL, Scala, hash_order, mutable_order, string_hash
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from simzk.partitions.arrays import IntArray
@@ -35,6 +37,7 @@ _PLACE_BITS = 21
 _BEHIND_ALL = np.iinfo(np.int64).max
 KEY_BITS = 63 - _PLACE_BITS
 """Of the largest key that `places_in_order` takes."""
+_LARGEST_UNIT = 0xFFFF
 _REPLICA_CLASS = "PartitionAndReplica"
 
 
@@ -129,6 +132,25 @@ def partition_hashes(topic: IntArray, partition: IntArray, *, case_classes: bool
         np.int32
     )
     return wrapped
+
+
+def string_hashes(texts: Sequence[str]) -> IntArray:
+    """`scala_order.string_hash` of many: int32[k].
+
+    >>> string_hashes(["hello", ""]).tolist()
+    [99162322, 0]
+    """
+    hashes = np.zeros(len(texts), dtype=np.uint32)
+    lengths = np.fromiter(map(len, texts), dtype=np.intp, count=len(texts))
+    longest = int(lengths.max(initial=0))
+    if longest:
+        units = np.array(texts, dtype=f"U{longest}").view(np.uint32).reshape(len(texts), longest)
+        for place in range(longest):
+            np.copyto(hashes, hashes * np.uint32(31) + units[:, place], where=lengths > place)
+        # Beyond the sixteenth bit a character is two units.
+        for odd in np.flatnonzero((units > _LARGEST_UNIT).any(axis=1)).tolist():
+            hashes[odd] = string_hash(texts[odd]) & 0xFFFF_FFFF
+    return hashes.view(np.int32)
 
 
 def replica_hashes(partition: IntArray, broker: IntArray, scala: Scala) -> IntArray:

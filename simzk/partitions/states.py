@@ -65,8 +65,8 @@ class States(NamedTuple):
         return self.map(lambda column: taken(column, rows))
 
     def where(self, mask: BoolArray) -> States:
-        """A copy of the states of the rows of a mask."""
-        return self.at(np.flatnonzero(mask))
+        """The states of the rows of a mask: these very states where they are all, else a copy."""
+        return self if mask.all() else self.at(np.flatnonzero(mask))
 
     def put(self, rows: NDArray[np.integer], new: States) -> None:
         """Overwrite the states of some rows in place; ISRs are of one width."""

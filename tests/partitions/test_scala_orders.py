@@ -28,6 +28,7 @@ from simzk.partitions.scala_orders import (
     product_hashes,
     replica_hashes,
     set_order,
+    string_hashes,
 )
 
 if TYPE_CHECKING:
@@ -97,3 +98,9 @@ ID_LISTS = st.lists(
 def test_many_lists_of_brokers_in_the_order_of_sets(lists: list[list[int]], scala: Scala) -> None:
     assert unpack(lists_in_hash_order(pack(lists), scala)) == [tuple(hash_order(ids, scala)) for ids in lists]
     assert unpack(in_set_order(pack(lists), scala)) == [tuple(immutable_order(ids, scala)) for ids in lists]
+
+
+@given(st.lists(st.text(st.characters(), max_size=9), max_size=9))
+def test_hashes_of_many_texts_are_those_of_each(texts: list[str]) -> None:
+    texts = [text for text in texts if not any("\ud800" <= unit <= "\udfff" for unit in text)]
+    assert string_hashes(texts).tolist() == [string_hash(text) for text in texts]

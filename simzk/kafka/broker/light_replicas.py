@@ -155,7 +155,7 @@ class LightReplicas:
         believed.proposed[leads] = False
         self._beliefs.put(rows, believed)
         leading = np.flatnonzero(leads)
-        self.table.put_all(rows[leading], states.at(leading))
+        self.table.put_all(rows[leading], states.where(leads))
         recovering = leading[states.recovering[leading]]
         if len(recovering):
             standing = states.at(recovering)
@@ -311,8 +311,8 @@ class LightReplicas:
             errors = [ERRORS[code] for code in altered.errors[refused].tolist()]
             self._history.record_later(partial(_refusals, proposals.at(refused), errors))
         stand = self._stand(rows, proposals)
-        done = np.flatnonzero(stand & (altered.errors == 0))
-        self.table.put_all(rows[done], _of_width(altered.states.at(done), self.table.width))
+        done = stand & (altered.errors == 0)
+        self.table.put_all(rows[done], _of_width(altered.states.where(done), self.table.width))
         again = stand & np.isin(altered.errors, _SENT_AGAIN)
         self._beliefs.propose(rows[stand & ~again], False)
         self._join_again(rows, proposals, stand & (altered.errors == CODE_OF[Error.INELIGIBLE_REPLICA]))

@@ -216,8 +216,9 @@ class BrokerRequests:
     def _part(self, rows: IntArray, recipients: IntArray, apart: set[int]) -> tuple[PartitionUpdates, BoolArray]:
         """Updates of distinct partitions, and which assigned replicas are told; who is apart is told by itself."""
         self._orders += len(rows)
-        rows, turns = as_they_lie(rows)  # told as one, they need no order
-        recipients = recipients[turns]
+        lying, turns = as_they_lie(rows)  # told as one, they need no order
+        if lying is not rows:
+            rows, recipients = lying, recipients[turns]
         updates = self._updates(rows, np.zeros(len(rows), dtype=np.bool_))
         if len(updates) < len(rows):
             recipients = recipients[self._context.table.version[rows] >= 0]

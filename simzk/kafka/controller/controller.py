@@ -213,8 +213,8 @@ class KafkaController:
         """Read the states of partitions into the cache, in the order given."""
         rows, turns = as_they_lie(rows)
         states = await self.client.states(self.context.partitions(rows), turns)
-        there = np.flatnonzero(states.version >= 0)
-        self.context.table.put_all(rows[there], states.at(there))
+        there = states.version >= 0
+        self.context.table.put_all(rows[there], states.where(there))
 
     # -- events
 

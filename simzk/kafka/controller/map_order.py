@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simzk.partitions.scala_order import SMALL, string_hash
+from simzk.partitions.scala_order import SMALL
 from simzk.partitions.scala_orders import (
     KEY_BITS,
     buckets_of,
@@ -22,6 +22,7 @@ from simzk.partitions.scala_orders import (
     product_hashes,
     replica_hashes,
     set_order,
+    string_hashes,
 )
 
 if TYPE_CHECKING:
@@ -166,7 +167,7 @@ class MapOrder:
         names = self._table.topics
         if self._hashed is not names or len(self._hashes) != len(names):
             known = len(self._hashes) if self._hashed is names else 0
-            more = np.array([string_hash(name) for name in names[known:]], dtype=np.int32)
+            more = string_hashes(names[known:])
             self._hashed, self._hashes = names, np.concatenate([self._hashes[:known], more])
             self._are_distinct = len(np.unique(self._hashes)) == len(self._hashes)
         return self._hashes

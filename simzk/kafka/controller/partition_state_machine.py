@@ -203,8 +203,9 @@ class PartitionStateMachine:
             chosen, turns = as_they_lie(order)
             rows, after, recipients = rows[chosen], after.at(chosen), recipients[chosen]
             errors = await self._client.write_states(partitions.at(chosen), after, context.epoch_version, turns)
-            done = np.flatnonzero(errors == Code.OK)
-            context.table.put_all(rows[done], after.at(done))
+            ok = errors == Code.OK
+            context.table.put_all(rows[ok], after.where(ok))
+            done = np.flatnonzero(ok)
             if not self._requests.tells_as_one:  # else nobody sees an order
                 done = done[places_in_order(turns[done])]
             self._requests.add_leaders(rows[done], recipients[done])

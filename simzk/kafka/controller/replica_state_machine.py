@@ -213,12 +213,13 @@ class ReplicaStateMachine:
             chosen, turns, after = await self._without(broker, rows, order[inside[order]], len(order), found)
             rows, partitions = rows[chosen], partitions.at(chosen)
             errors = await self._client.write_states(partitions, after, context.epoch_version, turns)
-            ok, outrun = np.flatnonzero(errors == Code.OK), np.flatnonzero(errors == Code.BAD_VERSION)
-            context.table.put_all(rows[ok], after.at(ok))
+            ok, outrun = errors == Code.OK, errors == Code.BAD_VERSION
+            written_now = rows[ok]
+            context.table.put_all(written_now, after.where(ok))
             if not self._requests.tells_as_one:  # else nobody sees an order
-                ok = ok[places_in_order(turns[ok])]
-            done.append(rows[ok])
-            rows = rows[outrun[places_in_order(turns[outrun])]]
+                written_now = written_now[places_in_order(turns[ok])]
+            done.append(written_now)
+            rows = rows[outrun][places_in_order(turns[outrun])]
         return np.concatenate(done)
 
     def _walked(self, rows: IntArray, given: NDArray[np.intp], present: BoolArray, *, wanted: bool) -> NDArray[np.intp]:
