@@ -55,10 +55,10 @@ class ReadRegistrations(Batch):
 
     Args:
         brokers: distinct ids.
-        watched: those of them on whose znodes a watch is set.
+        watched: the paths of those on whose znodes a watch is set.
     """
 
-    def __init__(self, brokers: Sequence[int], watched: Collection[int] = ()) -> None:
+    def __init__(self, brokers: Sequence[int], watched: Collection[str] = ()) -> None:
         self._brokers = brokers
         self._watched = watched
 
@@ -66,7 +66,8 @@ class ReadRegistrations(Batch):
         return len(self._brokers)
 
     def _request(self, broker: int) -> GetData:
-        return GetData(path_of(broker), broker in self._watched)
+        path = path_of(broker)
+        return GetData(path, path in self._watched)
 
     def requests(self) -> Iterator[Request]:
         return map(self._request, self._brokers)
@@ -80,14 +81,12 @@ class ReadRegistrations(Batch):
         return [(GetData(path, True), Code.OK) for path in body.watched]
 
     def serve(self, server: Server, connection: Connection, xid: int, now_ms: int) -> RegistrationsRead:
-        find, table = server.tree.find, server.watches.data
-        handled = [path_of(broker) for broker in self._brokers if broker in self._watched]
+        table, at = server.watches.data, list(map(path_of, self._brokers))
+        handled = [path for path in at if path in self._watched]
         unwatched = dict.fromkeys(table.lacking(handled, connection, Mode.STANDARD))
         found: dict[int, Registration] = {}
         watched: list[str] = []
-        for place, broker in enumerate(self._brokers):
-            path = path_of(broker)
-            node = find(path)
+        for place, (broker, path, node) in enumerate(zip(self._brokers, at, map(server.tree.find, at), strict=True)):
             if node is None or node.acl is not OPEN_ACL:
                 reply = ask(server, connection, xid + place, self._request(broker), now_ms)
                 if reply.error:

@@ -134,8 +134,8 @@ class KafkaZooKeeperClient(ManyZnodes):
         Raises:
             ZnodeError: a registration, or the name of one, cannot be used.
         """
-        ids, handlers = sorted(map(_broker_id, await self.children(paths.BROKER_IDS))), self.session.data_handlers
-        watched = {broker for broker in ids if path_of(broker) in handlers}
+        ids = sorted(map(_broker_id, await self.children(paths.BROKER_IDS)))
+        watched = self.session.data_handlers.keys() & map(path_of, ids)
         read: RegistrationsRead = await self.session.call_batch(ReadRegistrations(ids, watched))
         reading, has_epochs = self.version.reading, self.version.broker_epochs
         return {

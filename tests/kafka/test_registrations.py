@@ -57,7 +57,7 @@ def test_a_batch_tells_and_watches_what_its_requests_do(
     asked: list[int], watched: list[int], before: list[int], hidden: list[int]
 ) -> None:
     as_one, one_by_one = Arm(hidden, before), Arm(hidden, before)
-    batch = ReadRegistrations(asked, watched)
+    batch = ReadRegistrations(asked, {paths.broker(broker) for broker in watched})
     reply = as_one.ask(batch)
     replies = [one_by_one.ask(request) for request in batch.requests()]
     assert reply.body.found == batch.assemble(replies).found  # type: ignore[attr-defined]

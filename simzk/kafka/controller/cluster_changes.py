@@ -39,14 +39,12 @@ class ClusterChanges:
     async def process_brokers(self) -> None:
         """The children of `/brokers/ids` changed."""
         controller, context = self._controller, self._controller.context
-        present = {broker: LiveBroker(*found) for broker, found in (await controller.client.brokers()).items()}
-        new = sorted(broker for broker in present if broker not in context.brokers)
-        dead = sorted(broker for broker in context.brokers if broker not in present)
+        found, known = await controller.client.brokers(), context.brokers
+        new, dead = sorted(found.keys() - known.keys()), sorted(known.keys() - found.keys())
         bounced = sorted(
-            broker
-            for broker in present
-            if broker in context.brokers and present[broker].epoch > context.brokers[broker].epoch
+            broker for broker, (_, epoch) in found.items() if broker in known and epoch > known[broker].epoch
         )
+        present = {broker: LiveBroker(*found[broker]) for broker in new + bounced}
         for broker in bounced + dead:
             controller.requests.remove_broker(broker)
         for broker in new + bounced:
