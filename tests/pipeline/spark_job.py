@@ -3,8 +3,8 @@
     python -m tests.pipeline.spark_job MASTER
 
 Lines of its input are `sweep LAYOUT FAIL OUT` and `timelines DATA OUT`, words separated by tabs. While a sweep runs it
-says `at SHARE failed N`: how much is done, and how many attempts at tasks have failed; of timelines what it is at; at
-the end of each job `done N`.
+says `at SHARE failed N`: how much is done, and how many attempts at tasks have failed; while timelines do, what they
+are at and the same number; at the end of each job `done N`.
 `where` says from where the workers have simzk.
 """
 
@@ -40,8 +40,8 @@ def main() -> None:
     with spark_session(sys.argv[1]) as spark:
         print("ready", flush=True)
 
-        def tell(share: float) -> None:
-            print(f"at {share} failed {failed_attempts(spark)}", flush=True)
+        def tell(at: float | str) -> None:
+            print(f"at {at} failed {failed_attempts(spark)}", flush=True)
 
         for line in sys.stdin:
             match line.rstrip("\n").split("\t"):
@@ -49,7 +49,7 @@ def main() -> None:
                     run_sweep(spark, plan_sweep(Path(layout), parse_specs(fail), Path(out)), tell)
                     print(f"done {failed_attempts(spark)}", flush=True)
                 case ["timelines", data, out]:
-                    run_timelines(spark, plan_timelines([data], Path(out)), lambda what: print(what, flush=True))
+                    run_timelines(spark, plan_timelines([data], Path(out)), tell)
                     print(f"done {failed_attempts(spark)}", flush=True)
                 case ["where"]:
                     print("done", *spark.sparkContext.parallelize(range(2), 2).map(where).collect(), flush=True)

@@ -78,8 +78,10 @@ def kill_pythons(*above: int) -> Callable[[str], None]:
     """As soon as some tasks are done, kill the Pythons that compute others, until Spark has noticed that one failed."""
 
     def each(told: str) -> None:
-        _, share, _, failed = told.split()
-        if float(share) > 0 and failed == "0":
+        at, _, failed = told.removeprefix("at ").rpartition(" failed ")
+        # A sweep says its share, timelines what they do, and of how many tasks as soon as there are some.
+        is_under_way = at.endswith(" tasks") or (at[0].isdigit() and float(at) > 0)
+        if is_under_way and failed == "0":
             below = {pid: command for one in above for pid, command in descendants(one).items()}
             for pid, command in below.items():
                 if "pyspark.daemon" in command:
@@ -88,9 +90,9 @@ def kill_pythons(*above: int) -> Callable[[str], None]:
     return each
 
 
-def timelines(job: Started, out: Path) -> dict[str, object]:
-    """The tables of timelines, their rows in one order, and what is said of them."""
-    job.ask("\t".join(["timelines", str(KAFKA), str(out)]))
+def timelines(job: Started, out: Path, each: Callable[[str], None] = lambda _: None) -> dict[str, object]:
+    """The tables of timelines, their rows in one order, what is said of them, and how many attempts have failed."""
+    done = job.ask("\t".join(["timelines", str(KAFKA), str(out)]), each)
     tables: dict[str, pa.Table] = {
         folder.name: ds.dataset(folder, format="parquet", partitioning="hive").to_table()
         for folder in sorted(out.iterdir())
@@ -98,7 +100,7 @@ def timelines(job: Started, out: Path) -> dict[str, object]:
     }
     assert len(tables) > 6
     rows = {name: sorted(table.to_pylist(), key=repr) for name, table in tables.items()}
-    return {**rows, "said": (out / "timelines.json").read_text()}
+    return {**rows, "said": (out / "timelines.json").read_text(), "failed": int(done.split()[1])}
 
 
 def check_that_simzk_was_sent(job: Started) -> None:
@@ -128,6 +130,20 @@ def test_a_sweep_and_timelines_are_the_same_on_every_master(sweep: Sweep, tmp_pa
         told["standalone"] = timelines(job, tmp_path / "timelines-standalone")
     for name, tables in told.items():
         assert tables == told["local[1]"], name
+
+
+@patient
+@only_asked_for
+def test_timelines_whose_python_is_lost_are_the_same(tmp_path: Path) -> None:
+    with start_job("local-cluster[2,1,1024]", tmp_path / "job") as job:
+        expected = timelines(job, tmp_path / "undisturbed")
+        before = expected.pop("failed")
+        # The driver has Pythons of its own, which plan what is read: where one of those is lost, the driver is.
+        executors = [pid for pid, what in descendants(job.pid).items() if "CoarseGrainedExecutorBackend" in what]
+        found = timelines(job, tmp_path / "disturbed", kill_pythons(*executors))
+    assert before == 0
+    assert int(str(found.pop("failed"))) > 0, "a task was under way"
+    assert found == expected
 
 
 @patient
