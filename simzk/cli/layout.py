@@ -114,21 +114,25 @@ def _import(
     if dump is not None:
         from simzk.kafka.layout_import import layout_of_recording
 
-        taken, layout = layout_of_recording(dump, step)
+        taken, layout = layout_of_recording(dump, step, _note)
         return layout, f", as of step {taken}"
     from simzk.cli import layout_sources
 
     if data_dir is not None:
-        layout, losses = layout_sources.layout_of_directory(data_dir, data_log_dir, chroot)
+        layout, losses = layout_sources.layout_of_directory(data_dir, data_log_dir, chroot, _note)
         for loss in losses:
             typer.echo(f"simzk: lost: {loss}", err=True)
         return layout, ""
     assert zookeeper is not None, "one of three is given"
     progress = Progress()
     try:
-        return layout_sources.layout_of_server(zookeeper, progress.tell), ""
+        return layout_sources.layout_of_server(zookeeper, progress.tell, _note), ""
     finally:
         progress.close()
+
+
+def _note(said: str) -> None:
+    typer.echo(f"simzk: not carried: {said}", err=True)
 
 
 def _check_sources(sources: dict[str, object]) -> None:

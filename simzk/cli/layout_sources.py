@@ -13,7 +13,7 @@ from kazoo.exceptions import NoAuthError
 
 from simzk.errors import ConfigError
 from simzk.kafka import paths
-from simzk.kafka.layout_import import layout_from_tree, layout_of
+from simzk.kafka.layout_import import layout_from_tree, layout_of, unheard
 from simzk.kafka.schemas import topic
 from simzk.pipeline.live_tree import Guest, session
 from simzk.serve.directory_reader import DirectoryReader, refusing
@@ -30,13 +30,16 @@ WINDOW = 128
 """Requests under way at once: enough to keep a server busy, few enough to leave it to others."""
 
 
-def layout_of_directory(path: Path, log_path: Path | None, chroot: str) -> tuple[Layout, list[Loss]]:
+def layout_of_directory(
+    path: Path, log_path: Path | None, chroot: str, note: Callable[[str], None] = unheard
+) -> tuple[Layout, list[Loss]]:
     """The layout that stands in a data directory, and what of it is lost.
 
     Args:
         path: the server's dataDir.
         log_path: its dataLogDir, if logs are not beside the snapshots.
         chroot: under which path Kafka's znodes are; empty for none.
+        note: as of `layout_of`.
 
     Raises:
         ConfigError: the directory cannot be read, or is none.
@@ -46,7 +49,7 @@ def layout_of_directory(path: Path, log_path: Path | None, chroot: str) -> tuple
     reader = DirectoryReader(path, log_path, sleeping=True)
     with refusing(reader.folder):
         restoration = reader.restore()
-    layout = layout_of(_Restored(restoration, chroot), where=f"{path}{chroot and f', {chroot}'}")
+    layout = layout_of(_Restored(restoration, chroot), where=f"{path}{chroot and f', {chroot}'}", note=note)
     return layout, list(reader.losses)
 
 
@@ -63,7 +66,7 @@ class _Restored:
         return self._restoration.data([f"{self._chroot}{path}" for path in paths] if self._chroot else paths)
 
 
-def layout_of_server(hosts: str, tell: Callable[[str], None]) -> Layout:
+def layout_of_server(hosts: str, tell: Callable[[str], None], note: Callable[[str], None] = unheard) -> Layout:
     """The layout that stands in a live ZooKeeper.
 
     It is read znode by znode while the cluster goes on, so two partitions may be shown at different instants.
@@ -71,13 +74,14 @@ def layout_of_server(hosts: str, tell: Callable[[str], None]) -> Layout:
     Args:
         hosts: as clients write them, with a chroot or without: `host:port,host:port/chroot`.
         tell: called with how far it is.
+        note: as of `layout_of`.
 
     Raises:
         ConfigError: nobody answers there.
         LayoutError, ZnodeError: as `layout_of_directory`.
     """
     with session(hosts) as client:
-        return layout_from_tree(dict(_read(Guest(client, WINDOW), tell)), where=hosts)
+        return layout_from_tree(dict(_read(Guest(client, WINDOW), tell)), where=hosts, note=note)
 
 
 def _read(guest: Guest, tell: Callable[[str], None]) -> Iterator[tuple[str, bytes | None]]:
@@ -87,7 +91,7 @@ def _read(guest: Guest, tell: Callable[[str], None]) -> Iterator[tuple[str, byte
     for path, data in _get(guest, [f"{paths.TOPICS}/{name}" for name in names]):
         yield path, data
         states.extend(f"{path}/partitions/{partition}/state" for partition in topic.decode(path, data).partitions)
-    yield from _get(guest, [f"/config/topics/{name}" for name in names])
+    yield from _get(guest, [*(f"/config/topics/{name}" for name in names), paths.REASSIGN_PARTITIONS])
     for count, found in enumerate(_get(guest, states), start=1):
         if count % 1000 == 0 or count == len(states):
             tell(f"{count:,} of {len(states):,} partitions")

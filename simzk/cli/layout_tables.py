@@ -30,6 +30,9 @@ MOST_LISTED = 40
 EXTREMES = 5
 """How many of the most and of the least loaded are listed instead."""
 
+NAMED_BROKERS = 10
+"""How many brokers a fact names."""
+
 PLAIN_WIDTH = 120
 """Width of what is written where there is no terminal."""
 
@@ -100,9 +103,22 @@ def facts_of(layout: Layout, summary: LayoutSummary) -> list[Fact]:
     ]
     if brokers.all_have_racks:
         found.append(_never("rack violations", summary.rack_violations, partitions))
+    if summary.reassigning:
+        moves = "; ".join(
+            f"{what} {_ids(brokers)}"
+            for what, brokers in (("gain:", summary.gaining), ("lose:", summary.losing))
+            if brokers
+        )
+        found.append(Fact("being reassigned", f"{_share(summary.reassigning, partitions)}; brokers that {moves}"))
     for name, skew in (("replica skew", summary.replica_skew), ("leader skew", summary.leader_skew)):
         found.append(Fact(name, f"{skew:.2f} (most / mean of a broker)"))
     return found
+
+
+def _ids(brokers: Sequence[int]) -> str:
+    """Some brokers, the first of many."""
+    more = len(brokers) - NAMED_BROKERS
+    return ", ".join(map(str, brokers[:NAMED_BROKERS])) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _never(name: str, count: int, whole: int) -> Fact:

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simzk.kafka.schemas.topic import TopicZnode
-from simzk.kafka.topic_partition import ReplicaAssignment
+from simzk.kafka.topic_partition import ReplicaAssignment, TopicPartition
 from simzk.partitions.arrays import unpack
 from simzk.partitions.row_records import RowRecords
 
 if TYPE_CHECKING:
     from simzk.kafka.columnar import ColumnarTopics
     from simzk.kafka.columnar.batches import Written
-    from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
+    from simzk.kafka.topic_partition import LeaderAndIsr
     from simzk.partitions.arrays import IntArray
     from simzk.partitions.names import Partitions
 
@@ -80,12 +80,15 @@ class KnownTopics:
         self._named: dict[str, TopicZnode] = {}
         self._gone: set[str] = set()
         self._loaded: tuple[Partitions, IntArray] | None = None
+        self._moving: dict[TopicPartition, ReplicaAssignment] = {}
 
     def load(self, topics: ColumnarTopics) -> None:
-        """Know what columns hold now; nothing of it is being reassigned."""
+        """Know what columns hold now."""
         table, rows = topics.table, topics.table.rows()
-        assert not table.reassigning()
         self._loaded = table.partitions(rows), table.replicas[rows].copy()
+        moving = np.array(table.reassigning(), dtype=np.int32)
+        lists = zip(table.partitions(moving).names(), *map(unpack, table.assignment(moving)), strict=True)
+        self._moving = {TopicPartition(*name): ReplicaAssignment(*one) for name, *one in lists}
 
     def get(self, name: str) -> TopicZnode | None:
         """What is known of a topic, None where nothing is."""
@@ -97,7 +100,8 @@ class KnownTopics:
             return None
         places = np.flatnonzero(partitions.topic == partitions.topics.index(name))
         numbers, lists = partitions.partition[places].tolist(), unpack(replicas[places])
-        return TopicZnode({number: ReplicaAssignment(ids) for number, ids in zip(numbers, lists, strict=True)})
+        still = {number: ReplicaAssignment(ids) for number, ids in zip(numbers, lists, strict=True)}
+        return TopicZnode({n: self._moving.get(TopicPartition(name, n), one) for n, one in still.items()})
 
     def put(self, name: str, topic: TopicZnode) -> None:
         """A topic was written."""

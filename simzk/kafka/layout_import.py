@@ -4,6 +4,9 @@ What is read (docs/reference/kafka.md §1.3): `/brokers/ids/N` for the live brok
 for the replicas, `partitions/P/state` for leader and ISR, `/config/topics/T` for `min.insync.replicas`. A broker that
 replicas name and that is not registered is a broker that is down. A partition without a state has not been started yet:
 no leader, an empty ISR.
+
+What reassignments under way add and remove stands in the topic's znode from 2.4 on (KIP-455). Before, it stands in
+`/admin/reassign_partitions` alone: that a layout cannot say, so whoever imports is told of such a znode.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import numpy as np
 from simzk.errors import LayoutError, ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.recording import load
-from simzk.kafka.schemas import broker_registration, config
+from simzk.kafka.schemas import admin, broker_registration, config
 from simzk.kafka.schemas.java_numbers import parse_int
 from simzk.kafka.znode_columns import StateColumns, TopicColumns, read_states, read_topics
 from simzk.partitions.arrays import MAX_BROKER_ID, NONE
@@ -24,7 +27,7 @@ from simzk.partitions.layouts import Brokers, Layout
 from simzk.partitions.layouts.problems import NAMED_PROBLEMS, find_problems
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
@@ -54,12 +57,17 @@ class _ZnodesByPath:
         return [(self._znodes[path] or b"") if path in self._znodes else None for path in paths]
 
 
-def layout_of_recording(dump: Path, step: str | None) -> tuple[str, Layout]:
+def unheard(_said: str) -> None:
+    """Nobody asks what is not carried."""
+
+
+def layout_of_recording(dump: Path, step: str | None, note: Callable[[str], None] = unheard) -> tuple[str, Layout]:
     """The layout that stood in a recorded tree.
 
     Args:
         dump: the recording's file.
         step: after which step; the last one where None.
+        note: as of `layout_of`.
 
     Returns:
         the name of the step, and the layout.
@@ -78,15 +86,18 @@ def layout_of_recording(dump: Path, step: str | None) -> tuple[str, Layout]:
     znodes = {
         path: None if znode.data is None else znode.data.encode() for path, znode in recording.tree(taken).items()
     }
-    return taken, layout_from_tree(znodes, where=f"{dump}, step {taken}")
+    return taken, layout_from_tree(znodes, where=f"{dump}, step {taken}", note=note)
 
 
-def layout_from_tree(znodes: Mapping[str, bytes | None], *, where: str) -> Layout:
+def layout_from_tree(
+    znodes: Mapping[str, bytes | None], *, where: str, note: Callable[[str], None] = unheard
+) -> Layout:
     """The layout that stands in a tree of znodes.
 
     Args:
         znodes: path to data.
         where: what the tree is, for errors.
+        note: as of `layout_of`.
 
     Raises:
         LayoutError, ZnodeError: as `layout_of`.
@@ -100,15 +111,16 @@ def layout_from_tree(znodes: Mapping[str, bytes | None], *, where: str) -> Layou
     >>> layout.brokers.live.tolist(), layout.leader_epoch.tolist(), layout.isr.tolist()
     ([True, False], [3], [[1]])
     """
-    return layout_of(_ZnodesByPath(znodes), where=where)
+    return layout_of(_ZnodesByPath(znodes), where=where, note=note)
 
 
-def layout_of(znodes: Znodes, *, where: str) -> Layout:
+def layout_of(znodes: Znodes, *, where: str, note: Callable[[str], None] = unheard) -> Layout:
     """The layout that stands in some source of znodes.
 
     Args:
         znodes: the source; it is asked for what a layout takes and nothing else.
         where: what it is, for errors.
+        note: told what stands there that no layout carries.
 
     Raises:
         LayoutError: the znodes hold no layout that can be; the first ten partitions are named.
@@ -135,9 +147,25 @@ def layout_of(znodes: Znodes, *, where: str) -> Layout:
         leader=states.leader,
         leader_epoch=states.leader_epoch,
         min_insync_replicas=np.array(least, np.int32)[topics.topic],
+        adding=topics.adding,
+        removing=topics.removing,
     )
     find_problems(layout).refuse(where)
+    (asked,) = znodes.data([paths.REASSIGN_PARTITIONS])
+    if asked is not None:
+        note(_what_is_asked(asked))
     return layout
+
+
+def _what_is_asked(data: bytes) -> str:
+    """What `/admin/reassign_partitions` holds, in words."""
+    try:
+        count = len(admin.decode_reassignment(paths.REASSIGN_PARTITIONS, data, strict=False))
+    except ZnodeError:
+        holds = "holds what cannot be read"
+    else:
+        holds = f"asks to move {count:,} partition{'s' * (count != 1)}"
+    return f"{paths.REASSIGN_PARTITIONS} {holds}: a layout carries what topics' znodes say is being reassigned, no more"
 
 
 def _topics(znodes: Znodes, names: Sequence[str], errors: list[ZnodeError]) -> TopicColumns:

@@ -1,8 +1,8 @@
 """The texts of many topics, and of many partitions' states, to columns: those in Kafka's own form all together.
 
 Rules of the module:
-  - Kafka's own form is what releases from 0.8.1 on write, to the character, where nothing is being reassigned and no
-    leader recovers; a text in it is what the codec in `schemas` reads it to be;
+  - Kafka's own form is what releases from 0.8.1 on write, to the character, where no leader recovers; a text in it is
+    what the codec in `schemas` reads it to be;
   - nothing is guessed: any other text goes to the codec, and is put into that form when it was read; what the codec
     refuses is told.
 """
@@ -18,12 +18,12 @@ from simzk.errors import ZnodeError
 from simzk.kafka.schemas import partition_state
 from simzk.kafka.schemas import topic as topic_schema
 from simzk.kafka.schemas.uuid import canonical_uuid
-from simzk.partitions.arrays import IntArray, pack_flat
+from simzk.partitions.arrays import NONE, IntArray, pack_flat
 from simzk.partitions.layouts.problems import LONGEST_LIST
 from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -33,9 +33,10 @@ _LIST = rb"\[(?:%b(?:,%b)*)?\]" % (_WHOLE, _WHOLE)
 _STATE = re.compile(
     rb'{"controller_epoch":%b,"leader":%b,"version":1,"leader_epoch":%b,"isr":%b}' % (_NUMBER, _NUMBER, _NUMBER, _LIST)
 )
+_LISTS = rb'{((?:"%b":%b(?:,(?=")|(?=})))*)}' % (_WHOLE, _LIST)
 _TOPIC = re.compile(
-    rb'{(?:"version":[12],)?"partitions":{((?:"%b":%b(?:,(?=")|(?=})))*)}(?:,"topic_id":"([0-9A-Za-z_-]{22})")?'
-    rb'(?:,"adding_replicas":{},"removing_replicas":{})?(?:,"version":3)?}' % (_WHOLE, _LIST)
+    rb'{(?:"version":[12],)?"partitions":%b(?:,"topic_id":"([0-9A-Za-z_-]{22})")?'
+    rb'(?:,"adding_replicas":%b,"removing_replicas":%b)?(?:,"version":3)?}' % (_LISTS, _LISTS, _LISTS)
 )
 _LEADER, _LEADER_EPOCH, _STATE_NUMBERS = 1, 3, 4
 """Where the numbers of a state stand in its form, and how many stand before the ISR."""
@@ -53,7 +54,8 @@ class StateColumns(NamedTuple):
 
 
 class TopicColumns(NamedTuple):
-    """What the znodes of topics say of all their partitions: the topic's place, number, replicas int32[k, w] padded.
+    """What the znodes of topics say of all their partitions: the topic's place, number, and who holds it, who is added
+    and who removed, each int32[k, w] padded.
 
     They stand by topic, in a topic by number, each once.
     """
@@ -61,6 +63,8 @@ class TopicColumns(NamedTuple):
     topic: IntArray
     partition: IntArray
     replicas: IntArray
+    adding: IntArray
+    removing: IntArray
 
 
 def read_topics(paths: Sequence[str], texts: Sequence[bytes], errors: list[ZnodeError]) -> TopicColumns:
@@ -75,34 +79,76 @@ def read_topics(paths: Sequence[str], texts: Sequence[bytes], errors: list[Znode
     >>> columns = read_topics(["/a", "/b"], [own, b'{"partitions": {"5": []}}'], [])
     >>> columns.topic.tolist(), columns.partition.tolist(), columns.replicas.tolist()
     ([0, 0, 1], [0, 1, 5], [[7, -1], [2, 3], [-1, -1]])
+    >>> moving = b'{"version":2,"partitions":{"0":[3,1]},"adding_replicas":{"0":[3]},"removing_replicas":{"0":[1]}}'
+    >>> columns = read_topics(["/a"], [moving], [])
+    >>> columns.adding.tolist(), columns.removing.tolist()
+    ([[3]], [[1]])
     """
-    assignments = []
+    assignments, additions, removals = [], [], []
     for path, text in zip(paths, texts, strict=True):
         own = _TOPIC.fullmatch(text)
         if own is not None and (own[2] is None or canonical_uuid(own[2].decode())):
-            assignments.append(own[1])
-            continue
-        try:
-            partitions = topic_schema.decode(path, text).partitions
-        except ZnodeError as error:
-            errors.append(error)
-            partitions = {}
-        lists = (b'"%d":[%b]' % (number, _joined(assigned.replicas)) for number, assigned in partitions.items())
-        assignments.append(b",".join(lists))
-    counts = [assignment.count(b":") for assignment in assignments]
-    together = b",".join(filter(None, assignments)) + b","
+            replicas, _, adding, removing = own.groups(b"")
+        else:
+            try:
+                partitions = topic_schema.decode(path, text).partitions
+            except ZnodeError as error:
+                errors.append(error)
+                partitions = {}
+            replicas = _text_of({number: assigned.replicas for number, assigned in partitions.items()})
+            adding = _text_of({number: assigned.adding for number, assigned in partitions.items()})
+            removing = _text_of({number: assigned.removing for number, assigned in partitions.items()})
+        assignments.append(replicas)
+        additions.append(adding)
+        removals.append(removing)
+    held = _read_assignments(paths, assignments, errors)
+    moving = [_at(held, _read_assignments(paths, texts, errors)) for texts in (additions, removals)]
+    return TopicColumns(*held, *moving)
+
+
+class _Assignments(NamedTuple):
+    """Lists of brokers by topic and number, each once, ascending."""
+
+    topic: IntArray
+    partition: IntArray
+    brokers: IntArray
+
+    def keys(self) -> NDArray[np.int64]:
+        return self.topic.astype(np.int64) << 32 | self.partition
+
+
+def _read_assignments(paths: Sequence[str], texts: Sequence[bytes], errors: list[ZnodeError]) -> _Assignments:
+    """Read what stands between the braces of many maps from numbers of partitions to brokers, a topic each."""
+    counts = [text.count(b":") for text in texts]
+    together = b",".join(filter(None, texts)) + b","
     lines = together.replace(b"],", b"\n").translate(_COLON_TO_COMMA, b'"[') if any(counts) else b""
     heads, values, lengths = _read_lines(lines, 1)
     topic = np.repeat(np.arange(len(paths), dtype=np.int32), counts)
     partition = heads[:, 0]
-    replicas, too_long = _lists(values, lengths)
+    lists, too_long = _lists(values, lengths)
     errors += [_too_long(f"{paths[topic[row]]}, partition {partition[row]}", lengths[row]) for row in too_long]
     order = np.lexsort((partition, topic))
     # Of a number that stands twice the last counts, as in any JSON.
     last = np.ones(len(order), np.bool_)
     last[:-1] = (np.diff(topic[order]) != 0) | (np.diff(partition[order]) != 0)
     order = order[last]
-    return TopicColumns(topic[order], partition[order], replicas[order])
+    return _Assignments(topic[order], partition[order], lists[order])
+
+
+def _at(held: _Assignments, moving: _Assignments) -> IntArray:
+    """The lists of those that are held, nobody where there is none; of others nothing is looked at, as in the codec."""
+    found = np.full((len(held.topic), moving.brokers.shape[1]), NONE, np.int32)
+    if len(moving.topic) and len(held.topic):
+        keys, wanted = held.keys(), moving.keys()
+        places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        known = keys[places] == wanted
+        found[places[known]] = moving.brokers[known]
+    return found
+
+
+def _text_of(lists: Mapping[int, Sequence[int]]) -> bytes:
+    """The same map as Kafka writes it, between its braces."""
+    return b",".join(b'"%d":[%b]' % (number, _joined(brokers)) for number, brokers in lists.items())
 
 
 def read_states(paths: Sequence[str], texts: Sequence[bytes | None], errors: list[ZnodeError]) -> StateColumns:

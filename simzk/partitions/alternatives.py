@@ -79,7 +79,8 @@ def with_replicas(layout: Layout, replicas: IntArray) -> Layout:
     """The layout once its partitions have moved: all replicas in sync, the preferred one leads."""
     from dataclasses import replace
 
-    return replace(layout, replicas=replicas, isr=replicas, leader=replicas[:, 0].copy())
+    leader, nobody = replicas[:, 0].copy(), np.full((len(layout), 1), NONE, np.int32)
+    return replace(layout, replicas=replicas, isr=replicas, leader=leader, adding=nobody, removing=nobody)
 
 
 def moved(before: IntArray, after: IntArray) -> int:

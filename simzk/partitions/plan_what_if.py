@@ -128,6 +128,8 @@ class PlanWhatIf:
         return replace(
             before,
             replicas=put_lists(before.replicas, self.diff.rows, _trimmed(replicas)),
+            adding=put_lists(before.adding, self.diff.rows, _trimmed(found.assignment.adding)),
+            removing=put_lists(before.removing, self.diff.rows, _trimmed(found.assignment.removing)),
             isr=put_lists(before.isr, self.diff.rows, _trimmed(isr)),
             leader=put(before.leader, self.diff.rows, found.states.leader),
             leader_epoch=put(before.leader_epoch, self.diff.rows, found.states.leader_epoch),

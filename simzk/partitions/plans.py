@@ -85,6 +85,10 @@ def diff_of(layout: Layout, plan: Plan) -> Diff:
     """
     validate_plan(layout.brokers, plan)
     rows, target = _rows_of(layout, plan.partitions), plan.replicas
+    moving = np.flatnonzero(np.isin(rows, layout.reassigning))
+    if len(moving):
+        after = "a layout in which they have come to their end, or were cancelled"
+        _refuse("that are being reassigned already", plan.partitions, moving, after)
     before = layout.replicas[rows]
     width = max(before.shape[1], target.shape[1])
     left, right = widen(before, width), widen(target, width)

@@ -35,6 +35,8 @@ WRONG: dict[str, tuple[dict[str, object], str]] = {
     ),
     "negative": ({"replicas": [0, -1]}, "replicas [0, -1] has a negative id; expected ids of brokers"),
     "leader": ({"leader": 2}, "leader 2 is neither -1 (none) nor in ISR [0]"),
+    "added": ({"adding": [2]}, "adding [2] has a member that is not in replicas [0, 1]"),
+    "removed": ({"removing": [1, 0]}, "removing [1, 0] leaves nobody of replicas [0, 1]; expected one at least"),
     "epoch": ({"leader_epoch": 2**31}, "leader_epoch 2147483648 is out of range (0 or more)"),
 }
 DOORS = {
@@ -158,14 +160,19 @@ STATE = b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":0,"isr":[1
         ({"state": STATE.replace(b"[1]", b"[2]").decode()}, "row 0 (t-0): ISR [2] has a member that", "and 4 more"),
         ({"state": STATE[:-9].decode()}, f"{TOPIC}/partitions/0/state: holds b'", "and 4 more"),
         ({"state": STATE.replace(b"[1]", b'"1"').decode()}, '/state: field isr is "1"; expected a list', "and 4 more"),
+        (
+            {"moving": ',"adding_replicas":{"0":[2]},"removing_replicas":{}'},
+            "row 0 (t-0): adding [2] has a member that is not in replicas [1]",
+            "replicas [1]",
+        ),
         ({TOPIC: LIST[:-4]}, f"{TOPIC}: holds b'", "expected JSON"),
     ],
 )
 def test_znodes_of_a_data_directory_are_refused_so_too(
     simzk: Simzk, tmp_path: Path, change: dict[str, str], first: str, last: str
 ) -> None:
-    texts = {TOPIC: LIST, "state": STATE.decode(), **change}
-    znodes = {TOPIC: b'{"version":1,"partitions":{%b}}' % texts[TOPIC].encode()}
+    texts = {TOPIC: LIST, "moving": "", "state": STATE.decode(), **change}
+    znodes = {TOPIC: b'{"version":1,"partitions":{%b}%b}' % (texts[TOPIC].encode(), texts["moving"].encode())}
     znodes |= {f"{TOPIC}/partitions/{number}/state": texts["state"].encode() for number in range(PARTITIONS)}
     snapshot_of(tmp_path / "data", znodes)
     out = tmp_path / "layout.parquet"
@@ -174,7 +181,7 @@ def test_znodes_of_a_data_directory_are_refused_so_too(
     assert done.err.startswith(f"simzk: error: {tmp_path / 'data'}")
     assert first in done.err
     assert done.err.rstrip().endswith(last)
-    assert done.err.count("\n") == (12 if last == "and 4 more" else 1)
+    assert done.err.count("\n") == {"and 4 more": 12, "replicas [1]": 2}.get(last, 1)
     assert not out.exists()
 
 

@@ -48,6 +48,35 @@ def test_all_sources_give_the_same_layout(simzk: Simzk, tmp_path: Path, chroot: 
     assert len({file.read_bytes() for file in files}) == 1
 
 
+@pytest.mark.parametrize("source", ["live", "directory"])
+def test_a_reassignment_is_carried_or_told(simzk: Simzk, tmp_path: Path, source: str) -> None:
+    """What the topic's znode tells; and what stands in no topic, as before 2.4."""
+    data, out = tmp_path / "data", tmp_path / "layout.parquet"
+    moved = b'"adding_replicas":{"0":[3]},"removing_replicas":{"0":[1,2]}'
+    with package.ZooKeeperServer(data_directory=data) as server:
+        client = server.client()
+        client.start()
+        client.create(
+            "/brokers/topics/t", b'{"version":2,"partitions":{"0":[3,1,2],"1":[1]},%b}' % moved, makepath=True
+        )
+        host = b'{"version":1,"host":"a","port":9092,"jmx_port":-1,"timestamp":"0"}'
+        client.create("/brokers/ids/1", host, makepath=True)
+        asked = b'{"version":1,"partitions":[{"topic":"t","partition":1,"replicas":[2]}]}'
+        client.create("/admin/reassign_partitions", asked, makepath=True)
+        client.stop()
+        place = ("--zookeeper", server.hosts) if source == "live" else ("--data-dir", data)
+        done = simzk("layout", "import", *place, "--out", out)
+    assert done.status == 0
+    assert done.err.startswith("simzk: not carried: /admin/reassign_partitions asks to move 1 partition: a layout")
+    shown = {" ".join(line.split()) for line in simzk("layout", "show", out).out.splitlines()}
+    assert "being reassigned 1 of 2 (50.0%); brokers that gain: 3; lose: 1, 2" in shown
+    plan = tmp_path / "plan.json"
+    plan.write_text('{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1]}]}')
+    refused = simzk("layout", "plan", out, plan, "--kafka-version", "2.4")
+    assert refused.status == 2
+    assert "the plan has partitions that are being reassigned already: t-0; expected" in refused.err
+
+
 def test_a_torn_log_is_told_and_what_is_whole_is_taken(simzk: Simzk, tmp_path: Path) -> None:
     data, out = tmp_path / "data", tmp_path / "layout.json"
     with package.ZooKeeperServer(data_directory=data) as server:

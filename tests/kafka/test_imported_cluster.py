@@ -27,6 +27,7 @@ from simzk.partitions.isr import expand_isr
 from simzk.partitions.states import States, written
 from simzk.partitions.what_if import WhatIf
 from tests.kafka import lab_stories, second_story
+from tests.kafka.lab_stories import DATA as LAB
 from tests.kafka.lab_stories import LabStory
 from tests.kafka.recorded_story import CONFIG, LAYOUTS, RELEASES, TICK_TIME_MS, Story
 from tests.kafka.second_story import SecondStory
@@ -218,6 +219,65 @@ def test_from_any_step_the_next_is_as_it_was(release: str, step: str) -> None:
     assert assignments_in(cluster) == assignments_of(after)
     assert cluster.live_brokers == live_in(after)
     assert cluster.controller == controller_in(after)
+
+
+# In the middle of a reassignment
+
+MOVING, CANCELLED = "e1-kill9-broker3-then-move", "e2-cancel"
+"""Broker 3 is down, and x-0 moves to it from 1; then that is cancelled."""
+
+
+def imported_as_it_moves(release: str) -> tuple[LabStory, KafkaCluster]:
+    """A cluster that goes on from where x-0 waits for broker 3; its topic stands there as the real one's."""
+    story = LabStory("administration", release)
+    tree = story.recorded.tree(MOVING)
+    _, layout = layout_of_recording(LAB / "administration" / release / "dumps.json.gz", MOVING)
+    assert layout.adding[layout.reassigning].tolist() == [[3]]
+    assert layout.removing[layout.reassigning].tolist() == [[1]]
+    cluster = KafkaCluster.from_layout(layout, version=release, config=CONFIG, tick_time_ms=TICK_TIME_MS)
+    assert cluster.controller == controller_in(tree)
+    assert assignments_in(cluster) == assignments_of(tree)
+    return story, cluster
+
+
+MOVING_IN_COLUMNS = [release for name, release in lab_stories.recorded() if name == "administration"]
+MOVING_IN_COLUMNS = [release for release in MOVING_IN_COLUMNS if number(release) >= FIRST_FROM_LAYOUTS]
+
+
+@pytest.mark.parametrize("release", MOVING_IN_COLUMNS)
+def test_a_reassignment_that_was_imported_is_cancelled_as_the_real_one_was(release: str) -> None:
+    story, cluster = imported_as_it_moves(release)
+    before, after = story.recorded.tree(MOVING), story.recorded.tree(CANCELLED)
+    ours = states_in(cluster)
+    cluster.reassign({("x", 0): None})
+    assert cluster.run_until_quiet()
+    assert seen(ours, states_in(cluster), epoch_in(cluster)) == seen(states_of(before), states_of(after), epoch(after))
+    assert assignments_in(cluster) == assignments_of(after)
+    cluster.check()
+
+
+@pytest.mark.parametrize("release", MOVING_IN_COLUMNS)
+def test_a_reassignment_that_was_imported_is_completed_once_its_broker_is_there(release: str) -> None:
+    """As by a cluster whose brokers are objects, which lived through the story up to a failover in that state."""
+    story, cluster = imported_as_it_moves(release)
+    with story.empty_cluster() as lived:
+        for step in story.names[: story.names.index(MOVING) + 1]:
+            story.play(lived, step)
+        assert assignments_in(lived) == assignments_in(cluster)
+        lived.delete_znode(paths.CONTROLLER)
+        assert lived.run_until_quiet(60)
+        found = []
+        for arm in (cluster, lived):
+            before = states_in(arm)
+            arm.restart(3)
+            assert arm.run_until_quiet(60)
+            arm.check()
+            found.append((assignments_in(arm), seen(before, states_in(arm), epoch_in(arm))))
+        assert found[0] == found[1]
+    text = cluster.server.tree.get("/brokers/topics/x")
+    assert text is not None
+    assert b'"0":[2,3],' in (text.data or b"")
+    assert b'"adding_replicas":{},"removing_replicas":{}' in (text.data or b"")
 
 
 # The table alone

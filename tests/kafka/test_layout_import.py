@@ -10,6 +10,7 @@ import pytest
 from simzk.errors import LayoutError, ZnodeError
 from simzk.kafka.layout_import import layout_from_tree, layout_of_recording
 from simzk.kafka.recording import load
+from simzk.partitions.arrays import unpack
 from simzk.partitions.what_if import WhatIf
 from tests.partitions.layout_strategies import Row, rows_of
 
@@ -174,3 +175,29 @@ def test_all_znodes_that_cannot_be_read_are_counted_and_the_first_ten_named() ->
     assert len(named) == 10
     assert all(line.startswith(place) for line, place in zip(named, places, strict=True))
     assert last == "and 3 more"
+
+
+def test_what_a_reassignment_adds_and_removes_is_the_topics_own() -> None:
+    """As 2.4 and later write it (KIP-455); of partitions that the topic does not have nothing is looked at."""
+    moves = b'"adding_replicas":{"0":[3],"9":[1]},"removing_replicas":{"0":[1]}'
+    text = b'{"version":2,"partitions":{"0":[3,1],"1":[2,1]},%b}' % moves
+    layout = layout_from_tree({**TREE, "/brokers/topics/t": text}, where="here")
+    assert unpack(layout.adding) == [(3,), ()]
+    assert unpack(layout.removing) == [(1,), ()]
+    assert layout.brokers.live.tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b'{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[2]}]}', "asks to move 1 partition:"),
+        (b'{"version":1,"partitions":[]}', "asks to move 0 partitions:"),
+        (b"{not json", "holds what cannot be read:"),
+    ],
+)
+def test_a_reassignment_that_stands_in_no_topic_is_told(data: bytes, told: str) -> None:
+    said: list[str] = []
+    layout = layout_from_tree({**TREE, "/admin/reassign_partitions": data}, where="here", note=said.append)
+    assert len(layout.reassigning) == 0
+    (line,) = said
+    assert line.startswith(f"/admin/reassign_partitions {told} a layout carries what topics' znodes say")

@@ -85,7 +85,7 @@ def decoded_topics(texts: Sequence[bytes]) -> tuple[list[tuple[object, ...]], li
     for number, text in enumerate(texts):
         try:
             partitions = topic_schema.decode(str(number), text).partitions
-            rows += [(number, partition, partitions[partition].replicas) for partition in sorted(partitions)]
+            rows += [(number, partition, *partitions[partition]) for partition in sorted(partitions)]
         except ZnodeError as error:
             wrong.append(str(error))
     return rows, wrong
@@ -93,8 +93,9 @@ def decoded_topics(texts: Sequence[bytes]) -> tuple[list[tuple[object, ...]], li
 
 def read_topics_as_columns(texts: Sequence[bytes]) -> tuple[list[tuple[object, ...]], list[str]]:
     errors: list[ZnodeError] = []
-    topic, partition, replicas = read_topics([str(number) for number in range(len(texts))], texts, errors)
-    return list(zip(topic.tolist(), partition.tolist(), unpack(replicas), strict=True)), list(map(str, errors))
+    topic, partition, *lists = read_topics([str(number) for number in range(len(texts))], texts, errors)
+    rows = zip(topic.tolist(), partition.tolist(), *map(unpack, lists), strict=True)
+    return list(rows), list(map(str, errors))
 
 
 @given(st.lists(mangled(TOPIC_TEXTS), max_size=4))
@@ -105,6 +106,8 @@ def read_topics_as_columns(texts: Sequence[bytes]) -> tuple[list[tuple[object, .
     [b'{"version":1,"partitions":{}}', b'{"version":1,"partitions":{"0":[]}}', b'{"partitions":{"1":[5]},"version":3}']
 )
 @example([b'{"partitions":{"0":[1]},"topic_id":"AAAAAAAAQACAAAAAAAAAAB","version":3}'])
+@example([b'{"partitions":{"2":[3,1],"0":[5]},"adding_replicas":{"2":[3],"7":[1]},"removing_replicas":{"0":[5]}}'])
+@example([b'{"version":2,"partitions":{},"adding_replicas":{"0":[1]},"removing_replicas":{"0":[1]}}'])
 def test_topics_are_read_as_each_is_decoded(texts: list[bytes]) -> None:
     assert read_topics_as_columns(texts) == decoded_topics(texts)
 
@@ -134,5 +137,5 @@ def test_lists_that_are_absurd_are_told() -> None:
     assert read_as_columns(states) == ([(1, 0, (1,)), (1, 0, ())], ["1: a list of 256 brokers; expected at most 255"])
     topics = [f'{{"version":1,"partitions":{{"0":[1],"3":[{ids}]}}}}'.encode()]
     rows, wrong = read_topics_as_columns(topics)
-    assert rows == [(0, 0, (1,)), (0, 3, ())]
+    assert rows == [(0, 0, (1,), (), ()), (0, 3, (), (), ())]
     assert wrong == ["0, partition 3: a list of 256 brokers; expected at most 255"]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from hypothesis import strategies as st
 
-from simzk.partitions.arrays import pack
+from simzk.partitions.arrays import pack, unpack
 from simzk.partitions.layouts import Brokers, Layout
 
 
@@ -21,6 +21,8 @@ class Row(NamedTuple):
     leader: int
     leader_epoch: int
     min_insync_replicas: int
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
 
 
 class Broker(NamedTuple):
@@ -38,8 +40,8 @@ class Cluster(NamedTuple):
 
 
 @st.composite
-def clusters(draw: st.DrawFn, *, healthy: bool = False, most_rows: int = 12) -> Cluster:
-    """A cluster; a healthy one has every broker up, every leader in place, no ISR empty."""
+def clusters(draw: st.DrawFn, *, healthy: bool = False, most_rows: int = 12, moving: bool = False) -> Cluster:
+    """A cluster; a healthy one has every broker up, every leader in place, no ISR empty; a moving one reassigns."""
     ids = draw(st.lists(st.integers(0, 40), min_size=1, max_size=7, unique=True))
     racks = st.sampled_from(["a", "b", "c"])
     some_have_none = draw(st.booleans())
@@ -55,9 +57,13 @@ def clusters(draw: st.DrawFn, *, healthy: bool = False, most_rows: int = 12) -> 
         replicas = draw(st.lists(st.sampled_from(ids), min_size=1, max_size=5, unique=True))
         isr = draw(st.permutations(replicas))[: draw(st.integers(1 if healthy else 0, len(replicas)))]
         leader = draw(st.sampled_from(isr if healthy else [*isr, -1]))
-        rows.append(
-            Row(topic, partition, replicas, list(isr), leader, draw(st.integers(0, 9)), draw(st.integers(1, 3)))
-        )
+        epoch, least = draw(st.integers(0, 9)), draw(st.integers(1, 3))
+        moves: tuple[tuple[int, ...], tuple[int, ...]] = (), ()
+        if moving and len(replicas) > 1 and draw(st.booleans()):
+            some = tuple(draw(st.permutations(replicas))[1:])
+            cut, end = draw(st.integers(0, len(some))), draw(st.integers(0, len(some)))
+            moves = some[:cut], some[max(cut, end) :]
+        rows.append(Row(topic, partition, replicas, list(isr), leader, epoch, least, *moves))
     return Cluster(rows, brokers)
 
 
@@ -83,6 +89,8 @@ def layout_of(cluster: Cluster) -> Layout:
         leader=column([row.leader for row in rows]),
         leader_epoch=column([row.leader_epoch for row in rows]),
         min_insync_replicas=column([row.min_insync_replicas for row in rows]),
+        adding=pack([row.adding for row in rows]),
+        removing=pack([row.removing for row in rows]),
     )
 
 
@@ -93,9 +101,12 @@ def rows_of(layout: Layout) -> list[Row]:
         return [broker for broker in padded if broker != -1]
 
     columns = (layout.topic, layout.partition, layout.replicas, layout.isr, layout.leader, layout.leader_epoch)
+    moves = zip(unpack(layout.adding), unpack(layout.removing), strict=True)
     return [
-        Row(layout.topics[topic], partition, ids(replicas), ids(isr), leader, leader_epoch, min_insync_replicas)
-        for topic, partition, replicas, isr, leader, leader_epoch, min_insync_replicas in zip(
-            *(column.tolist() for column in (*columns, layout.min_insync_replicas)), strict=True
+        Row(layout.topics[topic], partition, ids(replicas), ids(isr), leader, leader_epoch, min_insync_replicas, *move)
+        for (topic, partition, replicas, isr, leader, leader_epoch, min_insync_replicas), move in zip(
+            zip(*(column.tolist() for column in (*columns, layout.min_insync_replicas)), strict=True),
+            moves,
+            strict=True,
         )
     ]

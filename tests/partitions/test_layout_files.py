@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -33,7 +34,7 @@ def small() -> Layout:
     return generate_layout(brokers_in_racks(4, 2), topics=2, partitions=7, replication_factor=2, seed=3)
 
 
-@given(clusters(), st.sampled_from(FORMS))
+@given(clusters(moving=True), st.sampled_from(FORMS))
 def test_what_is_written_is_read_back(cluster: Cluster, form: str) -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder) / f"layout{form}"
@@ -110,7 +111,7 @@ def _rows_table(topic: str) -> pa.Table:
         {"topic": topic, "partition": number, "replicas": [1, 2], "isr": [1], "leader": 1, "leader_epoch": 0}
         for number in range(3)
     ]
-    return pa.Table.from_pylist(rows, partitions_schema().remove(6))
+    return pa.Table.from_pylist(rows, partitions_schema().remove(8).remove(7).remove(6))
 
 
 @pytest.mark.parametrize(("form", "name"), [(".parquet", "Parquet"), (".arrow", "Arrow")])
@@ -261,3 +262,17 @@ def test_an_empty_layout_is_a_layout(tmp_path: Path) -> None:
         read.check()
         assert len(read) == 0
         assert read.replicas.dtype == np.int32
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_who_is_added_and_removed_stands_in_a_file_only_where_somebody_is(tmp_path: Path, form: str) -> None:
+    """So that layouts of clusters where nobody moves are the files that they were."""
+    still, path = small(), tmp_path / f"layout{form}"
+    write_layout(still, path)
+    assert b"removing" not in path.read_bytes()
+    assert read_layout(path).adding.tolist() == [[-1]] * len(still)
+    gone = still.replicas[:, :1].copy()
+    gone[1:] = -1
+    write_layout(replace(still, removing=gone), path)
+    assert read_layout(path).removing.tolist() == gone.tolist()
+    assert read_layout(path).reassigning.tolist() == [0]

@@ -23,7 +23,7 @@ def healthy(partitions: int = 30) -> Layout:
     return generate_layout(brokers_in_racks(5, 5), topics=1, partitions=partitions, replication_factor=3, seed=1)
 
 
-@given(clusters())
+@given(clusters(moving=True))
 def test_what_can_be_is_accepted(cluster: Cluster) -> None:
     layout_of(cluster).check()
 
@@ -36,6 +36,8 @@ RIGHT = {
     "leader": 1,
     "leader_epoch": 0,
     "min_insync_replicas": 1,
+    "adding": [],
+    "removing": [],
 }
 
 
@@ -57,6 +59,12 @@ RIGHT = {
         ({"partition": 2**32}, "the partition's number is out of range"),
         ({"partition": 7}, "row 1 (t-7): the partition stands in an earlier row too"),
         ({"min_insync_replicas": 0}, "min_insync_replicas 0 is out of range (1 or more)"),
+        ({"adding": [4]}, "adding [4] has a member that is not in replicas [1, 2, 3]"),
+        ({"removing": [2, 2**40]}, "removing [2, 1099511627776] has a member that is not in replicas [1, 2, 3]"),
+        ({"adding": [3, 3]}, "duplicate members in adding [3, 3]; expected each once"),
+        ({"removing": [1, 1]}, "duplicate members in removing [1, 1]; expected each once"),
+        ({"adding": [3, 2], "removing": [2]}, "adding [3, 2] and removing [2] share a member"),
+        ({"removing": [3, 2, 1]}, "removing [3, 2, 1] leaves nobody of replicas [1, 2, 3]; expected one at least"),
         ({"topic": "a/b"}, "no topic of Kafka can have this name"),
         ({"topic": ".."}, "no topic of Kafka can have this name"),
         ({"topic": ""}, "no topic of Kafka can have this name"),

@@ -31,6 +31,14 @@ def test_the_summary_equals_a_walk_over_the_rows(cluster: Cluster) -> None:
         assert load.out_of_sync[position] == sum(broker in row.replicas and broker not in row.isr for row in rows)
 
 
+@given(clusters(moving=True))
+def test_who_gains_and_who_loses(cluster: Cluster) -> None:
+    summary, rows = summarize(layout_of(cluster)), cluster.rows
+    assert summary.reassigning == sum(bool(row.adding or row.removing) for row in rows)
+    assert summary.gaining == tuple(sorted({broker for row in rows for broker in row.adding}))
+    assert summary.losing == tuple(sorted({broker for row in rows for broker in row.removing}))
+
+
 @given(clusters())
 def test_racks_sum_up_their_brokers(cluster: Cluster) -> None:
     rows, brokers = cluster.rows, cluster.brokers

@@ -23,6 +23,7 @@ from simzk.kafka.releases import local_registration
 from simzk.kafka.schemas import config
 from simzk.kafka.schemas.uuid import uuid_text
 from simzk.partitions.arrays import NONE
+from simzk.partitions.reassignment import Assignment
 from simzk.partitions.states import States
 from simzk.zookeeper.hash_order import capacity_for
 from simzk.zookeeper.requests import OPEN_ACL
@@ -51,7 +52,7 @@ def load_layout(server: Server, layout: Layout, version: KafkaVersion, now_ms: i
     Args:
         server: without topics, and with nobody who hears of its transactions (`on_transaction`): these are not told.
         layout: checked.
-        version: in whose form the znodes are written; not 0.8.0.
+        version: in whose form the znodes are written; not 0.8.0, and 2.4 or later where something is being reassigned.
         now_ms: when all of it is made.
 
     Returns:
@@ -67,6 +68,7 @@ def load_layout(server: Server, layout: Layout, version: KafkaVersion, now_ms: i
     b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":0,"isr":[1]}'
     """
     assert not server.on_transaction
+    assert version.reassigns_in_topic or not len(layout.reassigning)
     assert _ROW.state is not None
     assert STATE_CODECS[_ROW.state.codec] is version.encode_state
     for path in (BROKERS, paths.BROKER_IDS, paths.TOPICS):
@@ -151,6 +153,10 @@ def _fill_rows(topics: ColumnarTopics, layout: Layout, made: _Made, now_ms: int)
     )
     rows = topics.table.extend(layout.topics, layout.topic, layout.partition, layout.replicas, states)
     assert rows.tolist()[:1] in ([], [0]), "the table is new"
+    moving = layout.reassigning
+    if len(moving):
+        lists = layout.replicas[moving], layout.adding[moving], layout.removing[moving]
+        topics.table.assign(rows[moving], Assignment(*lists))
     topics.partitions.records.reserve(len(layout))
     for begin in range(0, len(layout), _CHUNK):
         chunk = slice(begin, begin + _CHUNK)

@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 TOPIC = "topic"
-OPTIONAL = {"min_insync_replicas": 1}
-"""Columns that may be missing, with Kafka's own default."""
+MOVES = ("adding", "removing")
+"""Columns that are written only where somebody is added or removed."""
+
+OPTIONAL = {"min_insync_replicas": 1, **dict.fromkeys(MOVES, NONE)}
+"""Columns that may be missing, with Kafka's own default, or nobody."""
 
 
 def partitions_schema() -> pa.Schema:
@@ -36,6 +39,8 @@ def partitions_schema() -> pa.Schema:
         "leader": pa.int32(),
         "leader_epoch": pa.int32(),
         "min_insync_replicas": pa.int32(),
+        "adding": ids,
+        "removing": ids,
     }
     return pa.schema([pa.field(name, kind, nullable=False) for name, kind in types.items()])
 
@@ -54,7 +59,7 @@ def brokers_schema() -> pa.Schema:
 
 
 def partitions_table(layout: Layout) -> pa.Table:
-    """The partitions of a layout as an Arrow table of `partitions_schema`."""
+    """The partitions of a layout as an Arrow table of `partitions_schema`, without `MOVES` where nobody moves."""
     import pyarrow as pa
 
     topic = pa.DictionaryArray.from_arrays(pa.array(layout.topic), pa.array(layout.topics, pa.string()))
@@ -66,8 +71,11 @@ def partitions_table(layout: Layout) -> pa.Table:
         pa.array(layout.leader),
         pa.array(layout.leader_epoch),
         pa.array(layout.min_insync_replicas),
+        list_array(layout.adding),
+        list_array(layout.removing),
     ]
-    return pa.Table.from_arrays(arrays, schema=partitions_schema())
+    table = pa.Table.from_arrays(arrays, schema=partitions_schema())
+    return table if len(layout.reassigning) else table.drop_columns(list(MOVES))
 
 
 def brokers_table(brokers: Brokers) -> pa.Table:
@@ -117,6 +125,8 @@ def to_layout(partitions: pa.Table, brokers: Brokers | None, where: str) -> Layo
         leader=rows.integers("leader"),
         leader_epoch=rows.integers("leader_epoch"),
         min_insync_replicas=rows.integers("min_insync_replicas"),
+        adding=rows.lists("adding"),
+        removing=rows.lists("removing"),
     )
     find_problems(raw).refuse(where)
     return _narrowed(raw)
@@ -134,6 +144,8 @@ def _narrowed(raw: Layout) -> Layout:
         leader=raw.leader.astype(np.int32, copy=False),
         leader_epoch=raw.leader_epoch.astype(np.int32, copy=False),
         min_insync_replicas=raw.min_insync_replicas.astype(np.int32, copy=False),
+        adding=raw.adding.astype(np.int32, copy=False),
+        removing=raw.removing.astype(np.int32, copy=False),
     )
 
 

@@ -4,17 +4,18 @@ The rules of a layout (each checked by `problems.py` where a layout comes in, as
 - a broker id is 0 .. `MAX_BROKER_ID`, stands once, and `Brokers.ids` ascend;
 - a partition (topic, number) stands once, its replicas are one or more distinct known brokers, in preference order;
 - its ISR is a sequence of distinct members of the replicas; it may be empty (Kafka 0.8 to 0.10.2 writes `[]`);
-- its leader is in its ISR, or -1 for none.
+- its leader is in its ISR, or -1 for none;
+- who is added and who is removed by a reassignment under way are distinct replicas, nobody is both, and somebody stays.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simzk.partitions.arrays import MAX_BROKER_ID, NONE, is_padded
+from simzk.partitions.arrays import MAX_BROKER_ID, NONE, is_padded, sizes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,6 +74,10 @@ class Brokers:
         assert all(rack is None or rack for rack in self.racks), "a rack has a name"
 
 
+def _left_out() -> NDArray[np.int32]:
+    return np.empty((0, 1), np.int32)
+
+
 @dataclass(frozen=True, eq=False)
 class Layout:
     """Where every partition of a cluster lives; row i of each column is one partition.
@@ -87,6 +92,9 @@ class Layout:
         leader: int32[n], a broker id, or -1 for none.
         leader_epoch: int32[n].
         min_insync_replicas: int32[n], the `min.insync.replicas` of the partition's topic.
+        adding: int32[n, u], which of the replicas a reassignment under way adds (KIP-455), in the znode's order, padded
+            with -1 on the right; nobody anywhere where left out.
+        removing: int32[n, r], which of them it removes.
     """
 
     brokers: Brokers
@@ -98,6 +106,20 @@ class Layout:
     leader: NDArray[np.int32]
     leader_epoch: NDArray[np.int32]
     min_insync_replicas: NDArray[np.int32]
+    adding: NDArray[np.int32] = field(default_factory=_left_out)
+    removing: NDArray[np.int32] = field(default_factory=_left_out)
+
+    def __post_init__(self) -> None:
+        for name in ("adding", "removing"):
+            if not len(getattr(self, name)):
+                # One list for all rows: a column of nobody takes no memory.
+                nobody = np.broadcast_to(np.array([NONE], np.int32), (len(self), 1))
+                object.__setattr__(self, name, nobody)
+
+    @property
+    def reassigning(self) -> NDArray[np.intp]:
+        """The rows of which a reassignment is under way, ascending."""
+        return np.flatnonzero((sizes(self.adding) > 0) | (sizes(self.removing) > 0))
 
     def __len__(self) -> int:
         return len(self.partition)
@@ -110,7 +132,7 @@ class Layout:
         rows = len(self)
         for column in (self.topic, self.partition, self.leader, self.leader_epoch, self.min_insync_replicas):
             assert (column.dtype, column.shape) == (np.dtype(np.int32), (rows,))
-        for lists in (self.replicas, self.isr):
+        for lists in (self.replicas, self.isr, self.adding, self.removing):
             assert (lists.dtype, lists.ndim, len(lists)) == (np.dtype(np.int32), 2, rows)
             assert is_padded(lists)
         problems = find_problems(self)

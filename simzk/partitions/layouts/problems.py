@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simzk.errors import LayoutError
-from simzk.partitions.arrays import MAX_BROKER_ID, NONE, contained
+from simzk.partitions.arrays import MAX_BROKER_ID, NONE, any_of, contained
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -88,9 +88,6 @@ def find_problems(rows: Layout) -> Problems:
 def _rules(rows: Layout) -> Iterator[Rule]:
     replicas, isr, leader = rows.replicas, rows.isr, rows.leader
 
-    def ids_of(lists: NDArray[np.int32], row: int) -> list[int]:
-        return [int(broker) for broker in lists[row] if broker != NONE]
-
     illegal = np.array([TOPIC_NAME.fullmatch(name) is None for name in rows.topics], np.bool_)
     if illegal.any():
         yield (
@@ -101,22 +98,22 @@ def _rules(rows: Layout) -> Iterator[Rule]:
     yield np.all(replicas == NONE, axis=1), lambda row: "the list of replicas is empty; expected one or more"
     yield (
         np.any(_outside(replicas, NONE, MAX_BROKER_ID), axis=1),
-        lambda row: f"a broker id of replicas {ids_of(replicas, row)} is out of range (0 to {MAX_BROKER_ID})",
+        lambda row: f"a broker id of replicas {_ids_of(replicas, row)} is out of range (0 to {MAX_BROKER_ID})",
     )
     known = np.isin(replicas, rows.brokers.ids) | (replicas == NONE)
     yield (
         ~np.all(known, axis=1),
         lambda row: f"replica on unknown broker {int(replicas[row][~known[row]][0])}; expected {_some(rows.brokers)}",
     )
-    yield _repeated(replicas), lambda row: f"duplicate replicas {ids_of(replicas, row)}; expected each once"
+    yield _repeated(replicas), lambda row: f"duplicate replicas {_ids_of(replicas, row)}; expected each once"
     yield (
         ~np.all(contained(isr, replicas) | (isr == NONE), axis=1),
-        lambda row: f"ISR {ids_of(isr, row)} has a member that is not in replicas {ids_of(replicas, row)}",
+        lambda row: f"ISR {_ids_of(isr, row)} has a member that is not in replicas {_ids_of(replicas, row)}",
     )
-    yield _repeated(isr), lambda row: f"duplicate members in ISR {ids_of(isr, row)}; expected each once"
+    yield _repeated(isr), lambda row: f"duplicate members in ISR {_ids_of(isr, row)}; expected each once"
     yield (
         (leader != NONE) & ~np.any(isr == leader[:, None], axis=1),
-        lambda row: f"leader {int(leader[row])} is neither -1 (none) nor in ISR {ids_of(isr, row)}",
+        lambda row: f"leader {int(leader[row])} is neither -1 (none) nor in ISR {_ids_of(isr, row)}",
     )
     yield (
         _outside(rows.leader_epoch),
@@ -126,10 +123,55 @@ def _rules(rows: Layout) -> Iterator[Rule]:
         _outside(rows.min_insync_replicas, 1),
         lambda row: f"min_insync_replicas {int(rows.min_insync_replicas[row])} is out of range (1 or more)",
     )
+    yield from _rules_of_moves(rows)
     yield (
         _seen_before(rows.topic, rows.partition),
         lambda row: "the partition stands in an earlier row too; expected it once",
     )
+
+
+def _rules_of_moves(rows: Layout) -> Iterator[Rule]:
+    """Who is added and removed: few partitions move at a time, mostly none, and the others are not looked at again."""
+    moving = rows.reassigning
+    if not len(moving):
+        return
+    columns = {"adding": rows.adding, "removing": rows.removing}
+    replicas, adding, removing = rows.replicas[moving], rows.adding[moving], rows.removing[moving]
+
+    def at(wrong: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        mask = np.zeros(len(rows), np.bool_)
+        mask[moving[wrong]] = True
+        return mask
+
+    def of_row(row: int) -> str:
+        return f"replicas {_ids_of(rows.replicas, row)}"
+
+    for name, lists in (("adding", adding), ("removing", removing)):
+        column = columns[name]
+        yield (
+            at(~np.all(contained(lists, replicas) | (lists == NONE), axis=1)),
+            lambda row, name=name, column=column: (  # type: ignore[misc]
+                f"{name} {_ids_of(column, row)} has a member that is not in {of_row(row)}"
+            ),
+        )
+        yield (
+            at(_repeated(lists)),
+            lambda row, name=name, column=column: (  # type: ignore[misc]
+                f"duplicate members in {name} {_ids_of(column, row)}; expected each once"
+            ),
+        )
+    yield (
+        at(any_of(contained(adding, removing))),
+        lambda row: f"adding {_ids_of(rows.adding, row)} and removing {_ids_of(rows.removing, row)} share a member",
+    )
+    yield (
+        at(np.all(contained(replicas, removing) | (replicas == NONE), axis=1)),
+        lambda row: f"removing {_ids_of(rows.removing, row)} leaves nobody of {of_row(row)}; expected one at least",
+    )
+
+
+def _ids_of(lists: NDArray[np.int32], row: int) -> list[int]:
+    return [int(broker) for broker in lists[row] if broker != NONE]
 
 
 def _some(brokers: Brokers) -> str:

@@ -17,7 +17,7 @@ from simzk.partitions.arrays import pack_flat
 from simzk.partitions.layouts.problems import LONGEST_LIST, NAMED_PROBLEMS, Problems
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -32,7 +32,7 @@ class Rows:
     Args:
         table: as it was handed in.
         schema: what its columns should be; others are not looked at.
-        optional: columns that may be missing, with what stands for them.
+        optional: columns that may be missing, with what stands for them; lists of nobody do.
         of: what a row is: a partition, a broker.
         names: the columns that say which one.
         where: the file, for errors.
@@ -63,7 +63,7 @@ class Rows:
 
         table, field = self._table, self._schema.field(name)
         if name not in table.column_names:
-            return pa.repeat(pa.scalar(self._optional[name], pa.int32()), table.num_rows)
+            return pa.repeat(pa.scalar(self._optional[name], field.type), table.num_rows)
         if table.column_names.count(name) > 1:
             raise LayoutError(f"has two columns {name!r}", where=self._where)
         column = table.column(name)
@@ -83,7 +83,9 @@ class Rows:
         return _to_numpy(self.column(name))
 
     def lists(self, name: str) -> NDArray[Any]:
-        """A column of lists of broker ids as one row each, padded with -1 on the right."""
+        """A column of lists of broker ids as one row each, padded with -1 on the right; no rows where it is missing."""
+        if name not in self._table.column_names:
+            return np.empty((0, 1), np.int32)
         lists = self.column(name)
         flat, lengths = lists.flatten(), lists.value_lengths().to_numpy()
 
@@ -115,7 +117,7 @@ class Rows:
         return f" ({'-'.join(map(str, values))})" if known else ""
 
 
-def rows_of_json(rows: object, schema: pa.Schema, *, optional: Mapping[str, int], of: str, where: str) -> pa.Table:
+def rows_of_json(rows: object, schema: pa.Schema, *, optional: Collection[str], of: str, where: str) -> pa.Table:
     """A list of JSON objects as an Arrow table.
 
     Raises:

@@ -6,6 +6,8 @@ Definitions, as Kafka's own metrics and tools have them:
 - *preferred*: the first replica leads;
 - *rack violation*: the replicas stand in fewer racks than they could, min(replicas, racks); only where all brokers have
   a rack (docs/reference/kafka.md §3.2);
+- *being reassigned*: the topic's znode names replicas that are added or removed (KIP-455); *gain*, *lose*: the brokers
+  that those are;
 - *skew*: the largest load over the mean load of the live brokers.
 """
 
@@ -55,6 +57,9 @@ class LayoutSummary:
     under_min_isr: int
     preferred_led: int
     rack_violations: int
+    reassigning: int
+    gaining: tuple[int, ...]
+    losing: tuple[int, ...]
     replica_skew: float
     leader_skew: float
     by_broker: BrokerLoad
@@ -87,12 +92,20 @@ def summarize(layout: Layout) -> LayoutSummary:
         under_replicated=int(np.count_nonzero(in_sync < factors)),
         under_min_isr=int(np.count_nonzero(in_sync < layout.min_insync_replicas)),
         preferred_led=int(by_broker.preferred_led.sum()),
+        reassigning=len(layout.reassigning),
+        gaining=_named(layout.adding),
+        losing=_named(layout.removing),
         rack_violations=int(np.count_nonzero(breaks_rack_rule(brokers, layout.replicas))),
         replica_skew=_skew(by_broker.replicas[brokers.live]),
         leader_skew=_skew(by_broker.leaders[brokers.live]),
         by_broker=by_broker,
         by_rack=_by_rack(layout, by_broker),
     )
+
+
+def _named(lists: NDArray[np.int32]) -> tuple[int, ...]:
+    """The brokers that some lists name, ascending."""
+    return tuple(np.unique(lists[lists != NONE]).tolist())
 
 
 def _load(
