@@ -382,6 +382,12 @@ MISTAKES: dict[str, Mistake] = {
         "",
         _COLUMNS + "test_layouts.py::test_a_layout_is_loaded_as_if_made_by_requests",
     ),
+    "a cluster forgets what its layout was reassigning": Mistake(
+        "kafka/columnar/layouts.py",
+        "        topics.table.assign(rows[moving], Assignment(*lists))\n",
+        "        del lists\n",
+        _COLUMNS + "test_layouts.py::test_the_text_of_a_topic_says_what_the_layout_says",
+    ),
     "children held as numbers never outgrow their table": Mistake(
         "zookeeper/numbered_names.py",
         "            self._capacity *= 2\n",
