@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 WORST, TOPICS = 15, 20
 MOST_IDS = 6
 """How many broker ids of a set are shown."""
+MOST_NAMED_LOADS = 6
+"""Of how many of the sets that somebody named the load is shown: of the worst."""
 
 
 def sweep_tables(saved: Saved) -> SweepTables:
@@ -21,13 +23,18 @@ def sweep_tables(saved: Saved) -> SweepTables:
     Raises:
         ConfigError: a table cannot be read.
     """
+    worst, named = saved.head("failures", WORST).to_pylist(), set(saved.summary.get("named", []))
+    shown = [row["fail"] for row in worst if row["fail"] in named][:MOST_NAMED_LOADS]
+    told = list(_told(saved.summary))
+    if len(named) > len(shown):
+        told.append(f"Load is shown of the worst {len(shown)} of the {len(named):,} sets that have a name.")
     return SweepTables(
         title=f"What would happen: {saved.summary.get('layout', saved.directory.name)}",
-        told=list(_told(saved.summary)),
-        worst=_worst(saved.head("failures", WORST).to_pylist()),
+        told=told,
+        worst=_worst(worst, named),
         estimates=_estimates(saved.table("estimates.parquet").to_pylist()),
         topics=_topics(saved.table("topics.parquet")),
-        loads=_loads(saved),
+        loads=_loads(saved, named.difference(shown)),
     )
 
 
@@ -42,9 +49,9 @@ def _told(summary: dict[str, Any]) -> list[str]:
     return [*told, *(f"Left out: {one['why']}." for one in summary.get("unfit", []))]
 
 
-def _worst(rows: list[dict[str, Any]]) -> Columns:
+def _worst(rows: list[dict[str, Any]], named: set[str]) -> Columns:
     return {
-        "fails": [_who(row) for row in rows],
+        "fails": [row["fail"] if row["fail"] in named else _who(row) for row in rows],
         OFFLINE: [row["newly_offline"] for row in rows],
         "no replica left": [row["lost"] for row in rows],
         UNDER_MIN_ISR: [row["under_min_isr"] for row in rows],
@@ -96,11 +103,11 @@ def _topics(table: Any) -> Columns:
     }
 
 
-def _loads(saved: Saved) -> dict[str, tuple[Columns, Columns]]:
+def _loads(saved: Saved, without: set[str]) -> dict[str, tuple[Columns, Columns]]:
     brokers, racks = (
         saved.table(f"{kind}s.parquet", "fail", kind, "leaders_before", "leaders_most") for kind in ("broker", "rack")
     )
-    fails = list(dict.fromkeys(brokers["fail"].to_pylist()))
+    fails = [fail for fail in dict.fromkeys(brokers["fail"].to_pylist()) if fail not in without]
     return {fail: (_load(brokers, "broker", fail), _load(racks, "rack", fail)) for fail in fails}
 
 

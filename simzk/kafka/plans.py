@@ -68,7 +68,8 @@ def read_plan(layout: Layout, text: str, version: KafkaVersion) -> Plan:
         said = f"a controller of Kafka {version.name} moves nothing to brokers that are down"
     if said is not None:
         some = ", ".join(map(str, islice(sorted(live), NAMED_PROBLEMS)))
-        raise ConfigError(said, where="reassignment", right=f"live brokers, such as {some}")
+        right = f"live brokers, such as {some}" if live else "a layout in which some broker lives"
+        raise ConfigError(said, where="reassignment", right=right)
     return plan
 
 

@@ -25,6 +25,7 @@ from uuid import uuid4
 from simzk.errors import ConfigError, FailureSetError
 from simzk.partitions.failure_sets import FailureSpec
 from simzk.partitions.layouts import read_layout
+from simzk.partitions.named_failures import NamedFailure
 from simzk.partitions.what_if import WhatIf
 from simzk.pipeline.gathered import Gathered
 from simzk.pipeline.jobs import in_words, watched
@@ -244,6 +245,7 @@ def _summary(plan: Plan) -> str:
         "brokers": len(plan.what_if.brokers.ids),
         "partitions": plan.partitions,
         "fail": [str(spec) for spec in plan.specs],
+        "named": [spec.name for spec in plan.specs if isinstance(spec, NamedFailure)],
         "seed": plan.seed,
         "unfit": [{"fail": fail, "why": why} for fail, why in plan.unfit],
         "failure_sets": plan.sets,

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
-from simzk.cli.report_sweep import sweep_tables
+from simzk.cli.report_sweep import MOST_NAMED_LOADS, sweep_tables
 from simzk.cli.report_timelines import timelines_tables
 from simzk.partitions.layouts import brokers_in_racks, generate_layout, write_layout
+from simzk.partitions.named_failures import NamedFailure
 from simzk.pipeline.outcomes import parse_specs
 from simzk.pipeline.saved import find_saved
 from simzk.pipeline.sweep import plan_sweep, run_sweep
@@ -46,6 +47,21 @@ def test_a_page_of_timelines_says_what_the_tables_say(spark: SparkSession, tmp_p
     assert len(tables.expired["session"]) == 2
     assert "/brokers/ids/2" in str(tables.expired["took with it"])
     assert len(to_html([tables])) < 8_000_000
+
+
+def test_sets_that_have_a_name_are_told_by_it_and_only_the_worst_with_their_load(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    layout = generate_layout(brokers_in_racks(9, 3), topics=3, partitions=90, replication_factor=2, seed=1)
+    write_layout(layout, tmp_path / "layout.parquet")
+    feeds = [NamedFailure(f"feed {number}", (number, number + 1)) for number in range(MOST_NAMED_LOADS + 2)]
+    specs = [*parse_specs("racks:1"), *feeds]
+    worst = run_sweep(spark, plan_sweep(tmp_path / "layout.parquet", specs, tmp_path / "out"))
+    tables = sweep_tables(find_saved(tmp_path / "out")[0])
+    of_feeds = [row["fail"] for row in worst if row["fail"] != "racks:1"]
+    assert [who for who in tables.worst["fails"] if str(who).startswith("feed ")][: len(of_feeds)] == of_feeds
+    assert set(tables.loads) == {"racks:1", *of_feeds[:MOST_NAMED_LOADS]}
+    assert f"Load is shown of the worst {MOST_NAMED_LOADS} of the {len(feeds)} sets that have a name." in tables.told
 
 
 def test_a_page_of_a_sweep_says_what_the_tables_say(spark: SparkSession, tmp_path: Path) -> None:
