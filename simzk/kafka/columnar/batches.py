@@ -107,12 +107,11 @@ class ReadStates(Batch):
             )
         rows = topics.table.find_all(self._partitions)
         states = topics.table.states(rows)
-        apart = ~topics.are_plain(rows)
+        apart = np.flatnonzero(~topics.are_plain(rows))
         states.version[apart] = -1
         replies = {}
-        for turn, place in enumerate(in_turn(self._turns, len(self))) if apart.any() else ():
-            if not apart[place]:
-                continue
+        turns = apart if self._turns is None else self._turns[apart]
+        for turn, place in sorted(zip(turns.tolist(), apart.tolist(), strict=True)):
             request = req.GetData(_path(self._partitions, place), False)
             reply = ask(server, connection, xid + turn, request, now_ms)
             if not reply.error:
