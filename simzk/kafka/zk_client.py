@@ -52,8 +52,6 @@ NO_EPOCH = -1
 """The broker epoch of releases that have none: such a request is never stale."""
 
 
-_registration = lru_cache(maxsize=4096)(broker_registration.decode)
-"""Hundreds of brokers are read whenever one comes or goes, and say what they said before."""
 _broker_id = lru_cache(maxsize=4096)(paths.broker_id)
 
 
@@ -137,11 +135,8 @@ class KafkaZooKeeperClient(ManyZnodes):
         ids = sorted(map(_broker_id, await self.children(paths.BROKER_IDS)))
         watched = self.session.data_handlers.keys() & map(path_of, ids)
         read: RegistrationsRead = await self.session.call_batch(ReadRegistrations(ids, watched))
-        reading, has_epochs = self.version.reading, self.version.broker_epochs
-        return {
-            broker: (_registration(path_of(broker), data, reading), czxid if has_epochs else NO_EPOCH)
-            for broker, (data, czxid) in read.found.items()
-        }
+        epochs = read.czxids if self.version.broker_epochs else [NO_EPOCH] * len(read.brokers)
+        return dict(zip(read.brokers, zip(read.decoded(self.version.reading), epochs, strict=True), strict=True))
 
     async def topics(self, names: Sequence[str]) -> dict[str, TopicZnode]:
         """The assignments of topics, those left out whose znode is gone; what is no JSON has no partitions.

@@ -328,8 +328,9 @@ class Broker:
 
     def _serve_on(self) -> None:
         self.config_changes.start()
-        self._check_isrs()
-        self._save_watermarks()
+        if self._world.light is None:  # else it has no records: nobody lags, and no watermark rises
+            self._check_isrs()
+            self._save_watermarks()
 
     def _live(self, epoch: int) -> None:
         """The process lives, in the life of that epoch."""
