@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from simzk.zookeeper.server import Server
 
 TEXTS_KEPT = 4096
-"""So many texts are kept decoded, of each way to read them; twice as many as there are brokers, where those are more."""
+"""So many texts are kept decoded, of each way to read them; of more brokers, twice as many as there are."""
 
 path_of = lru_cache(maxsize=4096)(paths.broker)
 """The path of a broker's znode."""
