@@ -42,11 +42,23 @@ MISTAKES: dict[str, Mistake] = {
         "rates.rack_fail[rack] * rack_up",
         "partitions/risk/test_cut_sets.py::test_the_share_of_time_and_the_frequency_are_those_of_all_states",
     ),
-    "a draw counts once for each set that is down": Mistake(
+    "a draw counts once for each cut that goes down": Mistake(
         "partitions/risk/union_sampled.py",
-        "    counted = 1.0 / _fallen(cuts.places, after)\n",
-        "    counted = 1.0 / np.minimum(_fallen(cuts.places, after), 1)\n",
+        "    counted = 1.0 / (down_after - down_before)\n",
+        "    counted = 1.0 / np.minimum(down_after - down_before, 1)\n",
         "partitions/risk/test_unions.py::test_draws_find_what_enumeration_does",
+    ),
+    "what is rare and lasts is drawn as seldom as it happens": Mistake(
+        "partitions/risk/union_sampled.py",
+        "    edges = np.cumsum(known.per_year / often + known.share / share)\n",
+        "    edges = np.cumsum(known.per_year / often)\n",
+        "partitions/risk/test_unions.py::test_intervals_hold_what_they_say",
+    ),
+    "an interval is as narrow as the draws are alike": Mistake(
+        "partitions/risk/union_sampled.py",
+        "2 * weight.most**2 * (share**2 + (1 - share) ** 2)",
+        "0.0",
+        "partitions/risk/test_unions.py::test_intervals_hold_what_they_say",
     ),
     # The store
     "a node that wakes forgets its children": Mistake(

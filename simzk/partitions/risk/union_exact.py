@@ -24,8 +24,9 @@ MOST_COMPONENTS = 12
 
 def components_of(rates: Rates, cuts: CutSets) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """The brokers of these sets, and those of their racks that ever fail."""
-    brokers = np.unique(cuts.places)
-    brokers = brokers[brokers < len(rates.fail) - 1]
+    held = np.zeros(len(rates.fail), np.bool_)
+    held[cuts.places] = True
+    brokers = np.flatnonzero(held[:-1])
     racks = np.unique(rates.rack[brokers])
     return brokers, racks[rates.rack_fail[racks] > 0]
 

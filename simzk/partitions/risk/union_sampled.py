@@ -1,21 +1,33 @@
-"""A union of many sets of replicas, estimated from drawn states: every draw is one in which a set goes down.
+"""A union of many sets of replicas, estimated from drawn states: every draw is one in which a cut goes down.
 
-The moments at which one given set goes down are rare, but what the cluster looks like at such a moment is known
-exactly, and can be drawn. So a draw is: a set and what takes its last broker down, by how often that happens, and then
-the state of all else. Where n sets go down or are down at that moment, the draw counts as one n-th: so each moment
-counts once, however many sets share it (Karp, Luby 1983, for unions of rare events). The estimate has no bias, and
-its error is small against what it estimates however rare that is.
+The moments at which one given cut (`minimal_cuts`) goes down are rare, but what the cluster looks like at such a moment
+is known exactly, and can be drawn. So a draw is: a cut and which of its components fails last, by how often that
+happens, and then the state of all else. Where n cuts go down at that moment, the draw counts as one n-th: so each
+moment counts once, however many cuts share it (Karp, Luby 1983, for unions of rare events). The estimate's error is
+small against what it estimates however rare that is.
+
+Rules of the module:
+
+1. Two figures are estimated of the same draws: how often, and the share of time. A fall that is rare and lasts long is
+   little of the one and may be most of the other, so half of the draws are by how often, half by how often × how long
+   it lasts at most. Each draw counts in either figure by how much more seldom it should be drawn for that one alone: no
+   more than twice (Owen, Zhou 2000: a mixture of importances).
+2. A figure is what all cuts add up to, which is known exactly, × the share of it that the draws keep: what is shared,
+   or within another outage, is left out. That share is a mean of numbers from 0 to 1, so what was not drawn cannot be
+   larger than what is known. The interval is that of such a mean with four more draws, two of nothing and two of all,
+   each as heavy as a draw can be (Agresti, Coull 1998): where all draws are alike, it allows for what 19 of 20 series
+   of draws would have met.
 """
 
 from __future__ import annotations
 
-from itertools import pairwise
 from math import sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from simzk.partitions.risk.draws import Draws
+from simzk.partitions.risk.minimal_cuts import Components, MinimalCuts, components, is_wide, minimal_cuts
 from simzk.partitions.risk.unions import Figure, Union
 from simzk.tuples import NamedTuple
 
@@ -29,212 +41,183 @@ if TYPE_CHECKING:
 SAMPLES = 400
 """Draws a union where nobody says otherwise."""
 
-MOST_STRATA = 32
-LEAST_SAMPLES = 4 * MOST_STRATA
-"""Fewer draws would leave some strata without."""
-
-_SETS_AT_ONCE = 1 << 15
+_ROWS_AT_ONCE = 1 << 15
+_WORD = 64
 _Z = 1.959963984540054
 
 
-class Background(NamedTuple):
-    """States of a whole cluster at moments when nothing is known of it, one a draw.
+def background(rates: Rates, seed: int, samples: int) -> BoolArray:
+    """Draw states of a cluster at moments when nothing is known of it, one a draw.
 
-    Args:
-        down: bool[s, b + 1], which brokers are down by themselves.
-        rack_down: bool[s, r + 1].
+    Returns:
+        bool[c, s], which components (`minimal_cuts`) are down.
     """
-
-    down: BoolArray
-    rack_down: BoolArray
-
-
-def background(rates: Rates, seed: int, samples: int) -> Background:
-    """Draw states of a cluster."""
-    draws = Draws(b"background %d" % seed)
-    down = draws.uniforms(samples, len(rates.fail)) < rates.down
-    return Background(down, draws.uniforms(samples, len(rates.rack_fail)) < rates.rack_down)
+    down = np.concatenate([rates.down, rates.rack_down])
+    return Draws(b"background %d" % seed).uniforms(len(down), samples) < down[:, None]
 
 
-def union_sampled(rates: Rates, cuts: CutSets, elsewhere: Background, seed: int) -> Union:
+def union_sampled(rates: Rates, cuts: CutSets, elsewhere: BoolArray, seed: int) -> Union:
     """The union of some sets, estimated.
 
     Args:
         rates: of the cluster.
         cuts: the sets; one at least, none twice.
-        elsewhere: states of what the draws do not decide.
+        elsewhere: bool[c, s], states of what the draws do not decide, of `background`.
         seed: of the draws; the same sets get the same ones.
     """
-    width = cuts.places.shape[1]
-    draws = Draws(b"union %d " % seed + cuts.places.astype("<i8").tobytes())
-    chosen, strata = _chosen(rates, cuts, len(elsewhere.down), draws)
-    if not strata:
+    wide = is_wide(rates, cuts)
+    if wide.any():
+        return _with_wide(rates, cuts, wide, elsewhere, seed)
+    of = components(rates, cuts)
+    known = minimal_cuts(rates, cuts, of)
+    if not len(known.parts):
         return Union(Figure(0.0, 0.0, 0.0), Figure(0.0, 0.0, 0.0), exact=True)
-    sets, cause = np.divmod(chosen, 2 * width)
-    fall = _Fall(cuts.places[sets], cuts.first[sets], cause % width, cause >= width)
-    before, after = _states(rates, fall, elsewhere, draws)
-    counted = 1.0 / _fallen(cuts.places, after)
-    news = counted * (_fallen(cuts.places, before) == 0)
-    waits = np.where(fall.by_rack, cuts.wait_rack[sets, fall.place], cuts.wait_broker[sets, fall.place])
-    return Union(_estimate(news, strata), _estimate(counted * waits, strata), exact=False)
+    draws = Draws(b"union %d " % seed + cuts.places.astype("<i8").tobytes())
+    falls = _drawn(of, known, elsewhere.shape[1], draws)
+    before, after = _states(falls, elsewhere)
+    down_before, down_after = _counts(known.parts, before, after)
+    counted = 1.0 / (down_after - down_before)
+    news = counted * (down_before == 0)
+    waited = counted * _waited(rates, cuts, of, falls.cause, before, after)
+    offline = _estimate(float(known.share.sum()), falls.long, waited)
+    return Union(
+        _estimate(float(known.per_year.sum()), falls.often, news),
+        offline._replace(value=min(offline.value, 1.0), low=min(offline.low, 1.0)),
+        exact=False,
+    )
 
 
-class _Stratum(NamedTuple):
-    """Falls of one kind, which are drawn by themselves.
+def _with_wide(rates: Rates, cuts: CutSets, wide: BoolArray, elsewhere: BoolArray, seed: int) -> Union:
+    """With sets that are not taken apart: from none of them counted, to each as if it shared nothing."""
+    narrow, others = (cuts.take(np.flatnonzero(which)) for which in (~wide, wide))
+    nothing = Figure(0.0, 0.0, 0.0)
+    drawn = union_sampled(rates, narrow, elsewhere, seed) if len(narrow.places) else Union(nothing, nothing, exact=True)
+    up = max(1 - float(others.down.sum()), 0.0)
 
-    Args:
-        per_year: how many there are, of all sets.
-        draws: how many of them are drawn.
-    """
+    def added(figure: Figure, most: NDArray[np.float64]) -> Figure:
+        more = float(most.sum())
+        return Figure(figure.value + more, figure.low * up, figure.high + more)
 
-    per_year: float
-    draws: int
-
-
-def _chosen(rates: Rates, cuts: CutSets, samples: int, draws: Draws) -> tuple[NDArray[np.intp], list[_Stratum]]:
-    """Falls, drawn by how often they happen: a number each, of its set and its cause, stratum by stratum.
-
-    The failures of brokers are a stratum, those of a rack are one: a rack may take a thousand sets at once, and these
-    thousand falls are one fall of the union, as a single one by brokers is. Half of the draws go to strata alike, half
-    by how many falls of the union each can bring at most.
-    """
-    causes = np.concatenate([cuts.by_broker, cuts.by_rack], axis=1)
-    falls = np.flatnonzero(causes)
-    often = causes.ravel()[falls]
-    width = cuts.places.shape[1]
-    sets, cause = np.divmod(falls, 2 * width)
-    brokers = cuts.places[sets, cause % width]
-    number = np.where(cause < width, 0, 1 + rates.rack[brokers] % (MOST_STRATA - 1)).astype(np.uint8)
-    order = np.argsort(number, kind="stable")
-    ends = np.searchsorted(number[order], np.arange(MOST_STRATA + 1))
-    filled = [at for at, (start, end) in enumerate(pairwise(ends.tolist())) if end > start]
-    weights, most = {}, {}
-    for at in filled:
-        of_stratum = order[ends[at] : ends[at + 1]]
-        weights[at] = float(often[of_stratum].sum())
-        failing = np.unique(brokers[of_stratum])
-        can = rates.rack_fail[np.unique(rates.rack[failing])] if at else rates.fail[failing]
-        most[at] = min(weights[at], float(can.sum()))
-    strata: list[_Stratum] = []
-    chosen: list[NDArray[np.intp]] = []
-    left = samples
-    for rank, at in enumerate(filled):
-        share = 0.5 / len(filled) + 0.5 * most[at] / sum(most.values())
-        count = (
-            left if rank == len(filled) - 1 else min(max(round(samples * share), 2), left - 2 * (len(filled) - rank))
-        )
-        left -= count
-        strata.append(_Stratum(weights[at], count))
-        of_stratum = order[ends[at] : ends[at + 1]]
-        edges = np.cumsum(often[of_stratum])
-        even = (np.arange(count) + draws.uniforms(count)) / count * edges[-1]
-        # A product that is rounded up to the total is behind the last one.
-        picked = np.minimum(np.searchsorted(edges, even, side="right"), len(of_stratum) - 1)
-        chosen.append(falls[of_stratum[picked]])
-    return np.concatenate([*chosen, falls[:0]]), strata
+    return Union(added(drawn.per_year, others.per_year), added(drawn.offline, others.offline), exact=False)
 
 
-class _Fall(NamedTuple):
-    """The falls that were drawn, one a draw.
+class _Weight(NamedTuple):
+    """How heavy draws count in a figure.
 
     Args:
-        places: intp[s, w], the set.
-        first: intp[s, w], as of `CutSets`.
-        place: intp[s], whose broker fails, or a broker of the rack that does.
-        by_rack: bool[s], whether it is the rack.
+        of: float64[s], of each draw; 1 where the draws are those for that figure alone.
+        most: of any draw that there can be.
     """
 
-    places: NDArray[np.intp]
-    first: NDArray[np.intp]
-    place: NDArray[np.intp]
-    by_rack: BoolArray
+    of: NDArray[np.float64]
+    most: float
 
 
-def _states(rates: Rates, fall: _Fall, elsewhere: Background, draws: Draws) -> tuple[BoolArray, BoolArray]:
-    """Which brokers are out of reach, right before the falls and right after: bool[s, b + 1] each."""
-    down, rack_down = elsewhere.down.copy(), elsewhere.rack_down.copy()
-    samples, width = fall.places.shape
-    every = np.arange(samples)
-    racks, alone = rates.rack[fall.places], rates.down[fall.places]
-    falling = fall.first[every, fall.place]
-    chance = draws.uniforms(samples, width)
-    for head in range(width):
-        inside = fall.first == head
-        some = inside[:, head]
-        share = rates.rack_down[racks[:, head]]
-        all_down = np.where(inside, alone, 1.0).prod(axis=1)
-        # Of another rack of the set: it is down, or each of the set's brokers in it is.
-        fell = chance[:, head] * (share + (1 - share) * all_down) < share
-        is_cause = some & (falling == head)
-        rack_down[every[some], racks[some, head]] = fell[some] & ~is_cause[some]
-        for place in range(head, width):
-            forced = inside[:, place] & np.where(is_cause, ~fall.by_rack, some & ~fell)
-            down[every[forced], fall.places[forced, place]] = True
-        _some_up(down, fall, is_cause & fall.by_rack, inside, alone, chance[:, head] * (1 - all_down))
-    by_broker = ~fall.by_rack
-    broker = fall.places[every, fall.place]
-    down[every[by_broker], broker[by_broker]] = False
-    before = down | rack_down[:, rates.rack]
-    down[every[by_broker], broker[by_broker]] = True
-    rack_down[every[fall.by_rack], rates.rack[broker[fall.by_rack]]] = True
-    return before, down | rack_down[:, rates.rack]
+class _Falls(NamedTuple):
+    """The falls that were drawn, s of them.
+
+    Args:
+        parts: intp[s, w], the cut.
+        cause: intp[s], which of its components falls last.
+        often: their weights in how often something falls,
+        long: and in the share of time.
+    """
+
+    parts: NDArray[np.intp]
+    cause: NDArray[np.intp]
+    often: _Weight
+    long: _Weight
 
 
-def _some_up(
-    down: BoolArray,
-    fall: _Fall,
-    concerned: BoolArray,
-    inside: BoolArray,
-    alone: NDArray[np.float64],
-    chance: NDArray[np.float64],
-) -> None:
-    """In a rack that fails, not all brokers of the set were down: which was the first that was not, by `chance`."""
-    rows = np.flatnonzero(concerned)
-    left = np.ones(len(rows))  # the probability that all so far are down
-    passed = np.zeros(len(rows))
-    found = np.zeros(len(rows), np.bool_)
-    last = inside.shape[1] - 1 - inside[:, ::-1].argmax(axis=1)
-    for place in range(inside.shape[1]):
-        here = inside[rows, place] & ~found
-        passed = np.where(here, passed + left * (1 - alone[rows, place]), passed)
-        is_up = here & ((chance[rows] < passed) | (last[rows] == place))
-        down[rows[here], fall.places[rows[here], place]] = ~is_up[here]
-        left = np.where(here, left * alone[rows, place], left)
-        found |= is_up
+def _drawn(of: Components, known: MinimalCuts, samples: int, draws: Draws) -> _Falls:
+    """Draw cuts and causes, half by how often they fall, half by the share of time (rule 1)."""
+    often, share = float(known.per_year.sum()), float(known.share.sum())
+    mean = share / often
+    edges = np.cumsum(known.per_year / often + known.share / share)
+    even = (np.arange(samples) + draws.uniforms(samples)) / samples * edges[-1]
+    # A product that is rounded up to the total is behind the last one.
+    parts = known.parts[np.minimum(np.searchsorted(edges, even, side="right"), len(edges) - 1)]
+    likely = np.cumsum((of.repair * (1 + of.wait / mean))[parts], axis=1)
+    place = (likely <= (draws.uniforms(samples) * likely[:, -1])[:, None]).sum(axis=1)
+    cause = parts[np.arange(samples), np.minimum(place, parts.shape[1] - 1)]
+    causes = np.bincount(known.parts.ravel(), minlength=len(of.wait)) > 0
+    waits = of.wait[causes & (of.wait > 0)]
+    return _Falls(
+        parts,
+        cause,
+        _Weight(2 / (1 + of.wait[cause] / mean), 2 / (1 + float(waits.min()) / mean)),
+        _Weight(2 / (1 + mean / of.wait[cause]), 2 / (1 + mean / float(waits.max()))),
+    )
 
 
-def _fallen(places: NDArray[np.intp], out_of_reach: BoolArray) -> NDArray[np.int64]:
-    """How many of the sets are down in each state, int64[s]; eight states are looked at in one byte."""
-    samples = len(out_of_reach)
-    packed = np.packbits(out_of_reach.T, axis=1)
-    counts = np.zeros(samples, np.int64)
-    for start in range(0, len(places), _SETS_AT_ONCE):
-        some = places[start : start + _SETS_AT_ONCE]
-        fallen = packed[some[:, 0]]
+def _states(falls: _Falls, elsewhere: BoolArray) -> tuple[BoolArray, BoolArray]:
+    """Which components are down, right before the falls and right after: bool[c, s] each."""
+    every = np.arange(elsewhere.shape[1])
+    after = elsewhere.copy()
+    after[falls.parts, every[:, None]] = True
+    before = after.copy()
+    before[falls.cause, every] = False
+    return before, after
+
+
+def _waited(
+    rates: Rates, cuts: CutSets, of: Components, cause: NDArray[np.intp], before: BoolArray, after: BoolArray
+) -> NDArray[np.float64]:
+    """Of each fall, the mean wait over all sets that are down then, none for those that were, against the longest."""
+    brokers = len(rates.fail)
+    before, after = (state[:brokers] | state[brokers + rates.rack] for state in (before, after))
+    down_before, down_after = _counts(cuts.places, before, after)
+    waited = down_after - down_before
+    # Only where the brokers of a rack are not repaired alike it matters which sets fell.
+    for rack in np.intersect1d(cause, np.flatnonzero(of.least_wait < of.wait)):
+        some = np.flatnonzero(cause == rack)
+        waits = np.where(rates.rack[cuts.places] == rack - brokers, cuts.wait_rack, 0.0).max(axis=1) / of.wait[rack]
+        were_down, are_down = _counts(cuts.places, before[:, some], after[:, some], waits)
+        waited[some] = are_down - were_down
+    return waited / down_after
+
+
+def _counts(
+    rows: NDArray[np.intp], before: BoolArray, after: BoolArray, worth: NDArray[np.float64] | None = None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """How many of the rows are all down in each state before and after, float64[s] each; or what they are worth.
+
+    What is down before is down after. So many states are looked at at once as a word has bits.
+    """
+    words = [_words(state) for state in (before, after)]
+    samples, width = after.shape[1], words[0].shape[1]
+    counts = np.zeros((2, width * _WORD))
+    for start in range(0, len(rows), _ROWS_AT_ONCE):
+        some = rows[start : start + _ROWS_AT_ONCE]
+        down = words[1][some[:, 0]]
         for column in some.T[1:]:
-            fallen &= packed[column]
-        fallen = fallen[fallen.any(axis=1)]
-        counts += np.unpackbits(fallen, axis=1, count=samples).sum(axis=0, dtype=np.int64)
-    return counts
+            down &= words[1][column]
+        found, at = np.nonzero(down)
+        was_down = np.bitwise_and.reduce([words[0][column[found], at] for column in some.T])
+        for total, bits in zip(counts, (was_down, down[found, at]), strict=True):
+            ones = np.flatnonzero(np.unpackbits(bits.view(np.uint8)))
+            hit = ones // _WORD
+            values = None if worth is None else worth[start + found[hit]]
+            total += np.bincount(at[hit] * _WORD + ones % _WORD, values, len(total))
+    were_down, are_down = counts[:, :samples]
+    return were_down, are_down
 
 
-def _estimate(values: NDArray[np.float64], strata: list[_Stratum]) -> Figure:
-    """The sum over strata of falls a year times the mean of what was drawn, and its bounds.
+def _words(states: BoolArray) -> NDArray[np.uint64]:
+    """States of c parts, a bit each: uint64[c, s / 64]."""
+    bits = np.packbits(states, axis=1)
+    packed = np.zeros((len(bits), -(-bits.shape[1] * 8 // _WORD) * _WORD // 8), np.uint8)
+    packed[:, : bits.shape[1]] = bits
+    return packed.view(np.uint64)
 
-    In each stratum two more draws, of nothing and of twice the mean, keep a spread of zero from claiming more than so
-    many draws can tell.
 
-    >>> _estimate(np.full(400, 2.0), [_Stratum(1.0, 400)])
+def _estimate(total: float, weight: _Weight, kept: NDArray[np.float64]) -> Figure:
+    """What all cuts add up to × the share that is kept, and its bounds (rule 2).
+
+    >>> _estimate(2.0, _Weight(np.ones(400), 1.0), np.ones(400))
     Figure(value=2.0, low=1.986..., high=2.013...)
     """
-    total = variance = 0.0
-    start = 0
-    for stratum in strata:
-        some = values[start : start + stratum.draws]
-        start += stratum.draws
-        mean = float(some.mean())
-        spread = (float(((some - mean) ** 2).sum()) + 2 * mean**2) / (stratum.draws + 1)
-        total += stratum.per_year * mean
-        variance += stratum.per_year**2 * spread / stratum.draws
-    error = _Z * sqrt(variance)
-    return Figure(total, max(total - error, 0.0), total + error)
+    share = float((weight.of * kept).sum() / weight.of.sum())
+    spread = float(((weight.of * (kept - share)) ** 2).sum()) + 2 * weight.most**2 * (share**2 + (1 - share) ** 2)
+    error = _Z * sqrt(spread) / float(weight.of.sum())
+    return Figure(total * share, total * max(share - error, 0.0), total * (share + error))

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
+from math import sqrt
 from random import Random
-from statistics import fmean, stdev
+from statistics import fmean, median, stdev
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 
 from simzk.partitions.risk.cut_sets import cut_sets
 from simzk.partitions.risk.rates import Rate
 from simzk.partitions.risk.union_exact import MOST_COMPONENTS, union_exact
-from simzk.partitions.risk.union_sampled import Background, background, union_sampled
+from simzk.partitions.risk.union_sampled import background, union_sampled
 from simzk.partitions.risk.unions import Figure, Union, bounds, yearly
 from tests.partitions.risk.reference import Cluster, clusters, falls_per_year, offline_share, play, share_down
 
@@ -23,6 +24,14 @@ BUSY = Cluster(
     rack_rates=[Rate(1.0, 70.0), Rate(0.5, 150.0)],
     sets=[(0, 1), (0, 2), (1, 3), (2, 3, 4), (0, 4)],
 )
+
+RARE_AND_LONG = Cluster(
+    racks=[None] * 4,
+    broker_rates=[Rate(4.0, 7.0), Rate(1.0, 92.0), Rate(1.0, 0.5), Rate(1.0, 0.5)],
+    rack_rates=[],
+    sets=[(0, 1, 2), (0, 2), (3,)],
+)
+"""One fall in 4,400, of broker 0 while broker 2 is down, brings a 300th of the time: seven hours, not half an hour."""
 
 
 def sampled(cluster: Cluster, samples: int, seed: int = 0) -> Union:
@@ -42,6 +51,7 @@ def test_enumeration_finds_what_all_states_say(cluster: Cluster) -> None:
 
 
 @given(clusters(most_sets=6))
+@example(RARE_AND_LONG)
 def test_draws_find_what_enumeration_does(cluster: Cluster) -> None:
     exact, drawn = union_exact(cluster.rates, cut_sets(cluster.rates, cluster.places)), sampled(cluster, 4000)
     for name in ("per_year", "offline"):
@@ -49,6 +59,54 @@ def test_draws_find_what_enumeration_does(cluster: Cluster) -> None:
         # Of 10,000 such comparisons one or none is five standard errors off; two steps more for skew.
         assert abs(found.value - truth.value) <= 7 / 1.96 * (found.high - found.value) + 1e-15
         assert found.low <= found.value <= found.high
+
+
+def any_cluster(chance: Random, failures_per_year: tuple[float, float], hours: tuple[float, float]) -> Cluster:
+    """One that can be enumerated, its rates drawn evenly by their magnitude."""
+
+    def drawn(least: float, most: float) -> float:
+        return float(least * (most / least) ** chance.random())
+
+    of_racks = chance.choice([0, 0, 1, 2, 3])
+    count = chance.randint(3, MOST_COMPONENTS - of_racks)
+    racks = [chance.randrange(of_racks) if of_racks and chance.random() < 0.9 else None for _ in range(count)]
+    rates = [Rate(drawn(*failures_per_year), drawn(*hours)) for _ in range(count + of_racks)]
+    width, sets = chance.choice([1, 2, 2, 3, 3]), chance.choice([1, 2, 4, 8, 20])
+    # One set in four is of another size.
+    sizes = [chance.choice([width, width, width, chance.randint(1, 3)]) for _ in range(sets)]
+    chosen = sorted({tuple(sorted(chance.sample(range(count), size))) for size in sizes})
+    return Cluster(racks, rates[:count], rates[count:], chosen)
+
+
+@pytest.mark.parametrize("samples", [128, 400, 4000])
+@pytest.mark.parametrize(
+    ("failures_per_year", "hours"),
+    [
+        ((0.01, 5.0), (0.1, 24.0)),
+        ((1.0, 20.0), (1.0, 500.0)),
+        ((0.001, 50.0), (0.05, 3000.0)),
+        ((2.0, 2.0), (4.0, 4.0)),
+    ],
+    ids=["rare", "busy", "any", "alike"],
+)
+def test_intervals_hold_what_they_say(
+    failures_per_year: tuple[float, float], hours: tuple[float, float], samples: int
+) -> None:
+    """More clusters by `SIMZK_RISK_CLUSTERS=3000` (a minute)."""
+    count = int(os.environ.get("SIMZK_RISK_CLUSTERS", "150"))
+    held, widths = {"per_year": 0, "offline": 0}, []
+    for seed in range(count):
+        cluster = any_cluster(Random(seed), failures_per_year, hours)
+        exact = union_exact(cluster.rates, cut_sets(cluster.rates, cluster.places))
+        drawn = sampled(cluster, samples, seed)
+        for name in held:
+            truth, found = getattr(exact, name).value, getattr(drawn, name)
+            assert abs(found.value - truth) <= 7 / 1.96 * (found.high - found.value)
+            held[name] += found.low * (1 - 1e-9) <= truth <= found.high * (1 + 1e-9)
+            widths.append((found.high - found.low) / 2 / truth)
+    assert min(held.values()) >= 0.93 * count
+    # Honest by saying little is no art: a fiftieth of the figure by 400 draws, mostly.
+    assert median(widths) < 0.03 * sqrt(400 / samples)
 
 
 @given(clusters(most_sets=6))
@@ -132,12 +190,29 @@ def test_what_never_fails_risks_nothing() -> None:
 
 def test_sets_are_counted_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = sampled(BUSY, 300)
-    monkeypatch.setattr("simzk.partitions.risk.union_sampled._SETS_AT_ONCE", 2)
+    monkeypatch.setattr("simzk.partitions.risk.union_sampled._ROWS_AT_ONCE", 2)
+    monkeypatch.setattr("simzk.partitions.risk.minimal_cuts._SETS_AT_ONCE", 2)
     assert sampled(BUSY, 300) == whole
 
 
+def test_sets_over_very_many_racks_count_from_nothing_to_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    wide = Cluster(list(range(9)), [Rate(20.0, 300.0)] * 9, [Rate(9.0, 200.0)] * 9, [tuple(range(9))])
+    alone = cut_sets(wide.rates, wide.places)
+    often, share = alone.per_year[0], alone.offline[0]
+    assert sampled(wide, 400) == Union(Figure(often, 0.0, often), Figure(share, 0.0, share), exact=False)
+    truth = union_exact(BUSY.rates, cut_sets(BUSY.rates, BUSY.places))
+    drawn = sampled(BUSY, 4000)
+    monkeypatch.setattr("simzk.partitions.risk.minimal_cuts.MOST_RACKS", 1)
+    found = sampled(BUSY, 4000)
+    for name in ("per_year", "offline"):
+        figure, known = getattr(found, name), getattr(truth, name).value
+        assert 0 < figure.low <= known <= figure.high
+        assert figure.high - figure.low > getattr(drawn, name).high - getattr(drawn, name).low
+
+
 def test_states_of_a_cluster_are_as_likely_as_its_rates_say() -> None:
-    found: Background = background(BUSY.rates, 3, 20_000)
-    assert found.down[:, :-1].mean(axis=0) == pytest.approx(BUSY.rates.down[:-1], abs=0.01)
-    assert found.rack_down.mean(axis=0) == pytest.approx(BUSY.rates.rack_down, abs=0.01)
-    assert found.down[:, -1].all()
+    found = background(BUSY.rates, 3, 20_000)
+    brokers = len(BUSY.racks)
+    assert found[:brokers].mean(axis=1) == pytest.approx(BUSY.rates.down[:-1], abs=0.01)
+    assert found[brokers + 1 :].mean(axis=1) == pytest.approx(BUSY.rates.rack_down, abs=0.01)
+    assert found[brokers].all()
