@@ -15,6 +15,7 @@ Rules of the module:
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 import numpy as np
 
@@ -43,7 +44,7 @@ from simzk.partitions.topic_rows import FREE_TOPIC, TopicRows
 from simzk.partitions.validation import in_topic_order, validate_moves, validate_replicas
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -70,6 +71,7 @@ class PartitionTable:
         self._moving = MovingRows()
         self._odd = OddRows()
         self._index: BrokerIndex | None = None
+        self._lent: WeakSet[Partitions] = WeakSet()
 
     @classmethod
     def from_columns(
@@ -171,17 +173,32 @@ class PartitionTable:
         return self._topic_rows.find(topic, partition)
 
     def find_all(self, partitions: Partitions) -> IntArray:
-        """The rows of many partitions, -1 where there is no such partition; int32[k]."""
+        """The rows of many partitions, -1 where there is no such partition; int32[k], which nobody changes."""
+        if partitions.place is not None:
+            source, rows = partitions.place
+            assert isinstance(source, PartitionTable)
+            if source is self or self._topic_rows.has_the_same(source._topic_rows):
+                return rows
         return self._topic_rows.find_all(partitions)
 
     def partitions(self, rows: IntArray) -> Partitions:
-        """The names of some rows."""
-        return Partitions(self.topics, self._topic.take(rows), self._partition.take(rows))
+        """The names of some rows, which nobody changes; they stay what they are now."""
+        lent = Partitions.in_rows(self, rows)
+        self._lent.add(lent)
+        return lent
+
+    def name_columns(self, rows: IntArray) -> tuple[list[str], IntArray, IntArray]:
+        """Names of topics, and of some rows index into them and partition id, int32[k] each."""
+        return self.topics, self._topic.take(rows), self._partition.take(rows)
 
     def name(self, row: int) -> tuple[str, int]:
         """Topic and partition id of a row."""
         self._assert_in_use(row)
         return self.topics[self._topic[row]], int(self._partition[row])
+
+    def topics_as_they_came(self) -> Iterator[str]:
+        """The topics that have a partition, in the order in which they were added."""
+        return iter(self._topic_rows)
 
     def topic_number(self, topic: str) -> int:
         """The number of a topic in the column `topic`, -1 where it has no partition."""
@@ -434,6 +451,9 @@ class PartitionTable:
         if self._index is not None:
             self._index.discard(gone, self._records.replicas[gone])
         were = self.partitions(gone), self.assignment(gone), self.states(gone)
+        for lent in list(self._lent):
+            lent.settle()
+        self._lent.clear()
         numbers = self._topic[gone]
         for number in dict.fromkeys(numbers.tolist()):
             self._topic_rows.delist(self.topics[number], self._partition[gone[numbers == number]].tolist())

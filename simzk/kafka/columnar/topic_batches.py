@@ -36,8 +36,8 @@ class Assigned(NamedTuple):
     """Who holds the partitions of many topics.
 
     Args:
-        ids: of the topics, None for one without.
-        partitions: k of them, of those topics.
+        ids: of the topics, None for one without, in the order asked for.
+        partitions: k of them, of those topics in that order, but lying as in the columns.
         replicas: int32[k, w], padded.
     """
 
@@ -113,9 +113,11 @@ def _assigned(topics: ColumnarTopics, regular: Mapping[str, tuple[range, str]]) 
     table = topics.table
     begins = np.array([rows.start for rows, _ in regular.values()], dtype=np.int64)
     lengths = np.array([len(rows) for rows, _ in regular.values()], dtype=np.int64)
+    lying = np.argsort(begins)
+    begins, lengths = begins[lying], lengths[lying]
     before = np.cumsum(lengths) - lengths
     chosen = np.repeat(begins - before, lengths) + np.arange(int(lengths.sum()))
-    topic = np.repeat(np.arange(len(regular), dtype=np.int32), lengths)
+    topic = np.repeat(lying.astype(np.int32), lengths)
     partitions = Partitions(list(regular), topic, table.partition.take(chosen))
     ids: dict[str, str | None] = {name: topic_id for name, (_, topic_id) in regular.items()}
     return Assigned(ids, partitions, table.replicas_at(chosen))

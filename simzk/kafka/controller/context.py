@@ -226,8 +226,11 @@ class ControllerContext:
     def add_topics(self, assigned: Assigned) -> None:
         """Note who holds the partitions of topics that are new here and are not being reassigned."""
         self.topic_ids.update(assigned.ids)
-        partitions = assigned.partitions
-        self.table.extend(partitions.topics, partitions.topic, partitions.partition, assigned.replicas)
+        (topics, topic, partition), replicas = assigned.partitions.columns, assigned.replicas
+        if self.scala != "2.13" or self._flat:  # else no order depends on where they lie, and they are found at once
+            as_read = np.argsort(topic, kind="stable")
+            topic, partition, replicas = topic[as_read], partition[as_read], replicas[as_read]
+        self.table.extend(topics, topic, partition, replicas)
 
     def written(self, topic: str) -> dict[int, ReplicaAssignment]:
         """A topic's assignment as it stands in the znode."""

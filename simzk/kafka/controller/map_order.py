@@ -190,13 +190,13 @@ class MapOrder:
         numbers = numbers[np.argsort(first)]
         return numbers[map_order(self._topic_hashes()[numbers], self._collections.scala)]
 
-    def _by_first_row(self, numbers: NDArray[np.intp]) -> NDArray[np.intp]:
+    def _as_they_came(self, numbers: NDArray[np.intp]) -> NDArray[np.intp]:
         """Topics in the order in which they came, where two are of one hash: nothing else depends on it."""
         hashes = self._topic_hashes()[numbers]
         if self._are_distinct or len(np.unique(hashes)) == len(numbers):
             return numbers
-        names = self._table.topics
-        return np.array(sorted(numbers.tolist(), key=lambda number: int(self._table.rows_of(names[number]).min())))
+        came = {self._table.topic_number(name): place for place, name in enumerate(self._table.topics_as_they_came())}
+        return np.array(sorted(numbers.tolist(), key=came.__getitem__))
 
     def _ranked(self, rows: IntArray, entries: NDArray[np.int64]) -> IntArray:
         """Rows as maps of 2.13 iterate.
@@ -206,7 +206,7 @@ class MapOrder:
             entries: by topic number, how many partitions its map has; the map of topics has those that have any.
         """
         table = self._table
-        numbers = self._by_first_row(np.flatnonzero(entries))
+        numbers = self._as_they_came(np.flatnonzero(entries))
         numbers = numbers[map_order(self._topic_hashes()[numbers])]
         rank = np.zeros(len(entries), dtype=np.int64)
         rank[numbers] = np.arange(len(numbers))
