@@ -1,8 +1,9 @@
-"""Partitions as somebody who follows a server's transactions knows them: by name, and by row of columns.
+"""Partitions as somebody who follows a server's transactions knows them: by name, and else as columns have them.
 
 Rules of the module:
-  - what was told one by one stands by name; what columns hold, or was told as a batch, by row;
-  - a state by name is the later one: a batch takes the names of its rows away.
+  - a transaction is told when it is done: what it changes in columns is noted by name right before, once;
+  - what was told one by one stands by name;
+  - what was told as a batch, or never, is what the columns show: a batch takes the names of its rows away.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import numpy as np
 from simzk.kafka.schemas.topic import TopicZnode
 from simzk.kafka.topic_partition import ReplicaAssignment, TopicPartition
 from simzk.partitions.arrays import unpack
-from simzk.partitions.row_records import RowRecords
 
 if TYPE_CHECKING:
     from simzk.kafka.columnar import ColumnarTopics
@@ -28,26 +28,27 @@ class KnownStates:
     """States by partition."""
 
     def __init__(self) -> None:
-        self._named: dict[TopicPartition, LeaderAndIsr] = {}
+        self._named: dict[TopicPartition, LeaderAndIsr | None] = {}
         self._topics: ColumnarTopics | None = None
-        self._rows = RowRecords(1)
 
     def load(self, topics: ColumnarTopics) -> None:
-        """Know what columns hold now."""
+        """Know what columns hold now, and what they will."""
+        assert topics.partitions.before_change is None, "one follower of each"
         self._topics = topics
-        rows = np.arange(len(topics.table.topic), dtype=np.int32)
-        self._rows = RowRecords(topics.table.width)
-        self._rows.reserve(len(rows))
-        self._rows.put_states(rows, topics.table.states(rows))
+        topics.partitions.before_change = self._note
+
+    def _note(self, row: int) -> None:
+        assert self._topics is not None
+        table = self._topics.table
+        self._named.setdefault(TopicPartition(*table.name(row)), table.leader_and_isr(row))
 
     def get(self, partition: TopicPartition) -> LeaderAndIsr | None:
         """The state of a partition, None where none is known."""
-        state = self._named.get(partition)
-        if state is None and self._topics is not None:
-            row = self._topics.table.find(*partition)
-            if row is not None and row < len(self._rows) and self._rows.version[row] >= 0:
-                return self._rows.state(row)
-        return state
+        return self._named[partition] if partition in self._named else self._shown(partition)
+
+    def _shown(self, partition: TopicPartition) -> LeaderAndIsr | None:
+        row = None if self._topics is None else self._topics.table.find(*partition)
+        return None if row is None or self._topics is None else self._topics.table.leader_and_isr(row)
 
     def put(self, partition: TopicPartition, state: LeaderAndIsr) -> None:
         """A state was written."""
@@ -56,19 +57,14 @@ class KnownStates:
     def pop(self, partition: TopicPartition) -> None:
         """A state was deleted."""
         self._named.pop(partition, None)
-        row = None if self._topics is None else self._topics.table.find(*partition)
-        if row is not None and row < len(self._rows):
-            self._rows.version[row] = -1
+        if self._shown(partition) is not None:  # the same transaction made it anew
+            self._named[partition] = None
 
     def put_batch(self, written: Written) -> None:
         """Many states were written at once."""
         assert written.topics is self._topics
-        table = written.topics.table
-        self._rows.reserve(len(table.topic))
-        self._rows.widen(written.after.isr.shape[1])
-        self._rows.put_states(written.rows, written.after)
         if self._named:
-            rows = set(written.rows.tolist())
+            table, rows = written.topics.table, set(written.rows.tolist())
             for partition in [p for p in self._named if table.find(*p) in rows]:
                 del self._named[partition]
 

@@ -25,7 +25,7 @@ from simzk.tuples import NamedTuple
 from simzk.zookeeper.requests import OPEN_ACL
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -84,7 +84,10 @@ class PartitionColumns:
 
     Attributes:
         held: how many nodes are held.
+        before_change: called with a row whose state is about to change by itself, not with others (`note_written`).
     """
+
+    before_change: Callable[[int], None] | None = None
 
     def __init__(self, table: PartitionTable) -> None:
         self._table = table
@@ -185,6 +188,8 @@ class PartitionColumns:
     def take_state(self, row: int) -> Znode | None:
         node = self.look_state(row)
         if node is not None:
+            if self.before_change is not None:
+                self.before_change(row)
             self._drop(row, partition=False)
         return node
 
@@ -197,6 +202,8 @@ class PartitionColumns:
         if found is None or others:
             self.forget_state(row)
             return False
+        if self.before_change is not None:
+            self.before_change(row)
         state, codec = found
         numbers = [*numbers[:STATE_CZXID], node.czxid, node.mzxid, node.ctime_ms, node.mtime_ms]
         self._write(row, numbers, form, form._replace(state=StateForm(node.acl, node.aversion, codec)))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from simzk.kafka import paths
 from simzk.kafka.columnar import load_layout
 from simzk.kafka.columnar.batches import ReadStates, StatesRead, WriteStates
+from simzk.kafka.observer import Observer
 from simzk.kafka.schemas import partition_state
 from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
 from simzk.kafka.versions import kafka_version
@@ -19,6 +20,7 @@ from simzk.partitions.failures import fail_brokers
 from simzk.partitions.layouts import brokers_in_racks, generate_layout
 from simzk.partitions.states import states_of
 from simzk.partitions.turns import as_they_lie
+from simzk.simulation import History, Scheduler
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
 from simzk.zookeeper.server import Server
@@ -54,6 +56,9 @@ class Arm:
         self.server = Server(now_ms=START_MS)
         self.topics: ColumnarTopics = load_layout(self.server, LAYOUT, kafka_version("3.9"), START_MS)
         self.history: list[Transaction] = []
+        self.told = History(Scheduler(seed=1))
+        observer = Observer(self.told, self.server.tree, str, topics=self.topics)
+        self.server.on_transaction.add(observer.observe, observer.observe_batch)
         if listened:
             self.server.on_transaction.append(self.history.append)
         self.controller, self.watcher = (
@@ -191,6 +196,7 @@ def assert_equal(ours: Arm, theirs: Arm) -> None:
     ours.server.check()
     assert ours.server.zxid == theirs.server.zxid
     assert ours.history == theirs.history
+    assert list(ours.told) == list(theirs.told)
     assert ours.said() == theirs.said()
     for (path, node), (expected_path, expected) in zip(ours.server.tree.walk(), theirs.server.tree.walk(), strict=True):
         assert (path, node.data, node.acl, node.stat()) == (

@@ -8,9 +8,11 @@ import pytest
 
 import simzk
 from simzk.kafka.columnar import ColumnarTopics
+from simzk.kafka.observer import Observer
 from simzk.kafka.schemas.partition_state import encode, encode_spaced
 from simzk.kafka.schemas.topic import TopicZnode, encode_v1, encode_v3
 from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment
+from simzk.simulation import History, Scheduler
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.persistence import TreeDigest, encode_snapshot
@@ -251,6 +253,9 @@ class Arm:
             self.backing = ColumnarTopics()
             self.server.tree.mount(self.backing)
             assert len(self.backing) == len(TOPIC_OF_FOUR), "all of it is in columns"
+        self.history = History(Scheduler(seed=1))
+        observer = Observer(self.history, self.server.tree, str, topics=self.backing if in_columns else None)
+        self.server.on_transaction.add(observer.observe, observer.observe_batch)
         self.server.handle(self.watcher, 1, req.AddWatch(TOPICS_PATH, 1), 10)
         for path in (T, DIRECTORY, P, STATE):
             self.server.handle(self.watcher, 2, req.GetChildren(path, True), 10)
@@ -279,6 +284,7 @@ class Arm:
             },
             b"".join(encode_snapshot(server.tree, timeouts_ms, lambda: (server.zxid, digest))),
             server.tree.data_size(),
+            list(self.history),
         )
 
 
