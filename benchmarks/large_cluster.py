@@ -107,7 +107,7 @@ class Figures:
         self.cluster.restart(broker)
         self.cluster.run_for(BOOT_SECONDS + self._settled_seconds)
         held = self.cluster.table.rows_with_replica(broker)
-        assert (self.cluster.table.isr[held] >= 0).all(), f"broker {broker} is in sync again"
+        assert (self.cluster.table.states(held).isr >= 0).all(), f"broker {broker} is in sync again"
 
     def broker_dies(self, rounds: int) -> None:
         taken: list[dict[str, float]] = []

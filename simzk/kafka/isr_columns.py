@@ -8,7 +8,7 @@ import numpy as np
 
 from simzk.kafka.protocol import Error, IsrProposal
 from simzk.kafka.topic_partition import TopicPartition, named
-from simzk.partitions.arrays import pack
+from simzk.partitions.arrays import pack, taken
 from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -64,7 +64,15 @@ class Proposals(NamedTuple):
 
     def at(self, places: NDArray[np.integer]) -> Proposals:
         """Some of them."""
-        return Proposals(self.partitions.at(places), *(column[places] for column in self[1:]))
+        return Proposals(
+            self.partitions.at(places),
+            self.leader[places],
+            self.broker_epoch[places],
+            self.leader_epoch[places],
+            taken(self.isr, places),
+            self.version[places],
+            self.recovering[places],
+        )
 
 
 class AlterPartitions(NamedTuple):

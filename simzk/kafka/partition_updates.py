@@ -16,7 +16,7 @@ import numpy as np
 
 from simzk.kafka.protocol import PartitionUpdate, ReplicaStop
 from simzk.kafka.topic_partition import ReplicaAssignment, TopicPartition
-from simzk.partitions.arrays import unpack
+from simzk.partitions.arrays import taken, unpack
 from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -96,7 +96,8 @@ class PartitionUpdates(_InColumns[PartitionUpdate]):
 
     def at(self, places: NDArray[np.integer]) -> PartitionUpdates:
         """Some of them, as far as light replicas ask: who moves, and who is new, is left out."""
-        return PartitionUpdates(self.partitions.at(places), self.states.at(places), self.replicas[places], {}, False)
+        replicas = taken(self.replicas, places)
+        return PartitionUpdates(self.partitions.at(places), self.states.at(places), replicas, {}, False)
 
     @cached_property
     def _items(self) -> list[PartitionUpdate]:

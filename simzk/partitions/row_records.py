@@ -168,7 +168,7 @@ class RowRecords:
             words[:, _CONTROLLER_EPOCH], words[:, _VERSION] = states.controller_epoch[some], states.version[some]
             words[:, _RECOVERING] = states.recovering[some]
             words[:, _LISTS : _LISTS + self.width] = isr[some]
-            packed[rows[some]] = words.view(packed.dtype)[:, 0]
+            packed.put(rows[some], words.view(packed.dtype)[:, 0])
 
     def state(self, row: int) -> LeaderAndIsr:
         """The state of one row."""
@@ -197,7 +197,7 @@ class RowRecords:
     def _write(self, rows: NDArray[np.integer], columns: IntArray) -> None:
         packed = self._packed()
         for some in lots(len(rows)):
-            packed[rows[some]] = np.ascontiguousarray(columns[:, some].T).view(packed.dtype)[:, 0]
+            packed.put(rows[some], np.ascontiguousarray(columns[:, some].T).view(packed.dtype)[:, 0])
 
     def _columns(self, replicas: IntArray, states: States) -> IntArray:
         """Words of rows, a word a line; `replicas` is int32[w, k]."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simzk.partitions.arrays import NONE
+from simzk.partitions.arrays import NONE, lots, taken
 from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from simzk.partitions.arrays import BoolArray, IntArray
+    from simzk.partitions.arrays import IntArray
 
 
 class Believed(NamedTuple):
@@ -31,9 +31,9 @@ class Believed(NamedTuple):
     leader: IntArray
     proposed: IntArray
 
-    def where(self, mask: BoolArray) -> Believed:
-        """A copy of those of the rows of a mask."""
-        return Believed(self.epoch[mask], self.leader[mask], self.proposed[mask])
+    def at(self, places: NDArray[np.integer]) -> Believed:
+        """A copy of some of them."""
+        return Believed(taken(self.epoch, places), taken(self.leader, places), taken(self.proposed, places))
 
     def by(self, brokers: IntArray, replicas: IntArray) -> tuple[IntArray, IntArray]:
         """What one replica of each row believes; -1 of both where there is none.
@@ -78,11 +78,15 @@ class Beliefs:
 
     def at(self, rows: NDArray[np.integer]) -> Believed:
         """A copy of those of some rows."""
-        return _columns(self._items().take(rows).view(np.int32).reshape(len(rows), self._records.shape[1]))
+        items, columns = self._items(), np.empty((self._records.shape[1], len(rows)), dtype=np.int32)
+        for some in lots(len(rows)):
+            columns[:, some] = items.take(rows[some]).view(np.int32).reshape(-1, len(columns)).T
+        return _columns(columns.T)
 
     def put(self, rows: NDArray[np.integer], believed: Believed) -> None:
         """Overwrite those of some rows."""
-        records = _no_records(len(rows), self.width)
+        records = np.empty((len(rows), self._records.shape[1]), dtype=np.int32)
+        records[:, -1] = 0
         for column, values in zip(_columns(records), believed, strict=True):
             column[:] = values
         np.put(self._items(), rows, records.view(self._items().dtype)[:, 0])

@@ -25,7 +25,7 @@ from simzk.kafka.isr_columns import CODE_OF, ERRORS, AlteredPartitions, AlterPar
 from simzk.kafka.partition_updates import Orders, PartitionUpdates, ReplicaStops
 from simzk.kafka.protocol import Error, LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from simzk.kafka.rpc import Connections, Disconnected
-from simzk.partitions.arrays import NONE, among, any_of, contained, count_of, unpack, widen
+from simzk.partitions.arrays import NONE, among, any_of, contained, count_of, taken, unpack, widen
 from simzk.partitions.isr import expand_isr
 from simzk.partitions.table import PartitionTable
 from simzk.simulation.history import Event
@@ -135,16 +135,16 @@ class LightReplicas:
         return Error.NONE
 
     def _lead_and_follow(self, updates: PartitionUpdates, told: BoolArray) -> None:
-        concerned = any_of(told)
-        if not concerned.all():
-            updates, told = updates.at(np.flatnonzero(concerned)), told[concerned]
+        concerned = np.flatnonzero(any_of(told))
+        if len(concerned) < len(told):
+            updates, told = updates.at(concerned), taken(told, concerned)
         rows, replicas = self._rows(updates)
         states, believed = updates.states, self._beliefs.at(rows)
         accepted = _padded(told, replicas.shape[1]) & (states.leader_epoch[:, None] > believed.epoch)
-        news = any_of(accepted)
-        if not news.all():
-            rows, replicas, accepted = rows[news], replicas[news], accepted[news]
-            states, believed = states.where(news), believed.where(news)
+        news = np.flatnonzero(any_of(accepted))
+        if len(news) < len(rows):
+            rows, replicas, accepted = rows[news], taken(replicas, news), taken(accepted, news)
+            states, believed = states.at(news), believed.at(news)
         if not len(rows):
             return
         leader = states.leader[:, None]

@@ -66,13 +66,14 @@ class IsrChanges:
         for _ in range(2):  # the maps of what is asked, and of what is accepted
             walked = walked[map_order(context.orders.hashes(rows[walked]), context.scala)]
         accepted, turns = as_they_lie(walked)
+        asked = proposals.at(accepted)
         after = States(
-            leader=proposals.leader[accepted],
-            leader_epoch=proposals.leader_epoch[accepted],
-            isr=proposals.isr[accepted],
+            leader=asked.leader,
+            leader_epoch=asked.leader_epoch,
+            isr=asked.isr,
             controller_epoch=np.full(len(accepted), context.epoch, dtype=np.int32),
-            version=proposals.version[accepted] + np.int32(1),
-            recovering=proposals.recovering[accepted],
+            version=asked.version + np.int32(1),
+            recovering=asked.recovering,
         )
         partitions = context.partitions(rows[accepted])
         codes = await controller.client.write_states(partitions, after, context.epoch_version, turns)

@@ -19,7 +19,7 @@ from simzk.kafka.controller.state_columns import grouped
 from simzk.kafka.partition_updates import Orders, PartitionUpdates, ReplicaStops
 from simzk.kafka.protocol import ControlResponse, LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from simzk.kafka.rpc import Connections, Disconnected
-from simzk.partitions.arrays import any_of, contained, count_of
+from simzk.partitions.arrays import any_of, contained, count_of, taken
 from simzk.partitions.turns import as_they_lie
 from simzk.simulation import Process, Queue, Task
 
@@ -218,7 +218,7 @@ class BrokerRequests:
         self._orders += len(rows)
         lying, turns = as_they_lie(rows)  # told as one, they need no order
         if lying is not rows:
-            rows, recipients = lying, recipients[turns]
+            rows, recipients = lying, taken(recipients, turns)
         updates = self._updates(rows, np.zeros(len(rows), dtype=np.bool_))
         if len(updates) < len(rows):
             recipients = recipients[self._context.table.version[rows] >= 0]

@@ -16,7 +16,7 @@ import numpy as np
 
 from simzk.errors import ZnodeError
 from simzk.kafka.controller.states import PartitionState, transitions_of
-from simzk.partitions.arrays import BoolArray, IntArray, any_of, keep, pack
+from simzk.partitions.arrays import BoolArray, IntArray, any_of, keep, pack, taken
 from simzk.partitions.elections import (
     Election,
     elect_for_controlled_shutdown,
@@ -201,14 +201,14 @@ class PartitionStateMachine:
                 rows, turns, found, partitions = rows[valid], turns[valid], found.at(valid), partitions.at(valid)
             order, after, recipients = await self._decide(rows, turns, found, strategy)
             chosen, turns = as_they_lie(order)
-            rows, after, recipients = rows[chosen], after.at(chosen), recipients[chosen]
+            rows, after, recipients = rows[chosen], after.at(chosen), taken(recipients, chosen)
             errors = await self._client.write_states(partitions.at(chosen), after, context.epoch_version, turns)
             ok = errors == Code.OK
             context.table.put_all(rows[ok], after.where(ok))
             done = np.flatnonzero(ok)
             if not self._requests.tells_as_one:  # else nobody sees an order
                 done = done[places_in_order(turns[done])]
-            self._requests.add_leaders(rows[done], recipients[done])
+            self._requests.add_leaders(rows[done], taken(recipients, done))
             elected.append(rows[done])
             outrun = errors == Code.BAD_VERSION
             rows = rows[outrun][places_in_order(turns[outrun])]
@@ -219,7 +219,7 @@ class PartitionStateMachine:
     ) -> tuple[NDArray[np.intp], States, IntArray]:
         """Which of the rows get a leader, in the order in which they are written, the states, and who is to be told."""
         context = self._context
-        replicas = context.table.replicas[rows]
+        replicas = context.table.replicas_at(rows)
         if strategy == Strategy.REASSIGNMENT:
             replicas = pack([context.assignment(partition).target for partition in context.names(rows)])
         given = places_in_order(turns)
