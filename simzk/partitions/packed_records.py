@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -111,33 +111,34 @@ class PackedRecords(Generic[Form]):
         self._low[first : first + len(numbers)] = numbers & _LOW_MASK
         self._code[first : first + len(numbers)] = codes[kinds]
 
-    def update(self, rows: NDArray[np.integer], fields: Sequence[int], numbers: NDArray[np.int64]) -> None:
+    def update(self, rows: NDArray[np.integer], columns: Mapping[int, NDArray[np.int64]]) -> None:
         """Write some of the numbers of rows that have a record.
 
         Args:
             rows: distinct, k of them.
-            fields: which numbers, f of them.
-            numbers: int64[k, f], the new ones.
+            columns: by which number of the records, the new ones, int64[k] each.
         """
-        codes, highs = self._codes_of(rows), numbers >> _LOW_BITS
+        codes, fields = self._codes_of(rows), list(columns)
+        highs = [column >> _LOW_BITS for column in columns.values()]
         assert (codes != _NO_RECORD).all(), "a row without a record"
-        if len(rows) and (codes == codes[0]).all() and (highs == highs[0]).all():
-            to_all = self._code_with(int(codes[0]), fields, highs[0].tolist())
+        if len(rows) and all((parts == parts[0]).all() for parts in (codes, *highs)):
+            to_all = self._code_with(int(codes[0]), fields, [int(parts[0]) for parts in highs])
             if to_all != _BESIDE:  # as nearly always: rows written alike before, and now
                 low, begins = self._low.ravel(), rows * np.intp(self.width)
-                for place, field in enumerate(fields):
-                    low[begins + field] = numbers[:, place] & _LOW_MASK
+                for field, numbers in columns.items():
+                    low[begins + field] = numbers & _LOW_MASK
                 if to_all != codes[0]:
                     self._code[rows] = to_all
                 return
-        kinds, inverse = _distinct(np.column_stack((codes, highs)))
+        kinds, inverse = _distinct(np.column_stack((codes, *highs)))
         to = np.array([self._code_with(code, fields, kind) for code, *kind in kinds.tolist()], dtype=np.uint16)[inverse]
         beside = (codes == _BESIDE) | (to == _BESIDE)
         packed = rows[~beside]
-        for place, field in enumerate(fields):
-            self._low[packed, field] = numbers[~beside, place] & _LOW_MASK
+        for field, numbers in columns.items():
+            self._low[packed, field] = numbers[~beside] & _LOW_MASK
         self._code[packed] = to[~beside]
-        for row, changed in zip(rows[beside].tolist(), numbers[beside].tolist(), strict=True):
+        changes = zip(*(numbers[beside].tolist() for numbers in columns.values()), strict=True)
+        for row, changed in zip(rows[beside].tolist(), changes, strict=True):
             record = self.get(row)
             assert record is not None
             for field, number in zip(fields, changed, strict=True):
@@ -177,6 +178,9 @@ class PackedRecords(Generic[Form]):
     def where(self, rows: NDArray[np.integer], is_so: Callable[[Form], bool]) -> NDArray[np.bool_]:
         """Which of the rows have a record of a form of which something is so: bool[k]."""
         codes = self._codes_of(rows)
+        if len(codes) and codes[0] != _BESIDE and (codes == codes[0]).all():
+            entry = self._entries[codes[0]]
+            return np.full(len(codes), entry is not None and is_so(entry[1]))
         so = np.zeros(_BESIDE + 1, dtype=np.bool_)
         for code in np.flatnonzero(np.bincount(codes)).tolist():
             entry = self._entries[code] if code != _BESIDE else None

@@ -240,7 +240,8 @@ class WriteStates(Batch):
         singly = ~topics.are_plain(rows)
         singly |= any_of(states.isr[:, width:] != NONE) if states.isr.shape[1] > width else np.False_
         singly |= (states.leader != NONE) & ~contained(states.leader[:, None], states.isr)[:, 0]
-        singly |= topics.table.version[rows] == MAX_INT32
+        if ((states.version == MAX_INT32) | (states.version == -1)).any():  # else none of that version is written
+            singly |= topics.table.version[rows] == MAX_INT32
         watched = self._watched(server, topics, rows)
         return singly | np.isin(rows, watched) if watched else singly
 

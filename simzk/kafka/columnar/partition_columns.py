@@ -224,7 +224,7 @@ class PartitionColumns:
         """
         self._seen = None
         times = np.full(len(rows), now_ms, dtype=np.int64)
-        self._records.update(rows, (STATE_MZXID, STATE_MTIME), np.stack((zxids, times), axis=1))
+        self._records.update(rows, {STATE_MZXID: zxids, STATE_MTIME: times})
 
     def forget_state(self, row: int) -> None:
         """There is no state here, or none that fits."""

@@ -208,7 +208,10 @@ class ReplicaStateMachine:
             outside = present & ~inside
             if outside.any():
                 context.table.put_all(rows[outside], found.where(outside))
-            order = self._walked(rows, places_in_order(turns), present, wanted=bool(inside.any()))
+            if self._requests.tells_as_one and not inside.any():  # nothing is written, nobody sees an order
+                done.append(rows[present])
+                break
+            order = self._walked(rows, places_in_order(turns), present)
             done.append(rows[order[~inside[order]]])
             chosen, turns, after = await self._without(broker, rows, order[inside[order]], len(order), found)
             rows, partitions = rows[chosen], partitions.at(chosen)
@@ -222,20 +225,17 @@ class ReplicaStateMachine:
             rows = rows[outrun][places_in_order(turns[outrun])]
         return np.concatenate(done)
 
-    def _walked(self, rows: IntArray, given: NDArray[np.intp], present: BoolArray, *, wanted: bool) -> NDArray[np.intp]:
+    def _walked(self, rows: IntArray, given: NDArray[np.intp], present: BoolArray) -> NDArray[np.intp]:
         """The places of states that are present in the order in which Kafka walks them.
 
         Args:
             rows: int32[k].
             given: the k places in the order in which they were handed over.
             present: bool[k].
-            wanted: whether something is written; if nothing is, and all brokers are told as one, nobody sees an order.
         """
         orders, scala, order = self._context.orders, self._context.scala, given[present[given]]
-        if wanted or not self._requests.tells_as_one:
-            order = order[map_order(orders.hashes(rows[order]), scala)]
-            order = order[set_order(orders.hashes(rows[order]), scala)]
-        return order
+        order = order[map_order(orders.hashes(rows[order]), scala)]
+        return order[set_order(orders.hashes(rows[order]), scala)]
 
     async def _without(
         self, broker: int, rows: IntArray, walked: NDArray[np.intp], entries: int, found: States
