@@ -4,12 +4,13 @@ Rules of the module:
 
 1. A partition is a row. Its row stays until the partition is removed; rows of removed partitions are used again.
    A free row has topic -1 and empty lists.
-2. `add`, `extend`, `set_assignment`, `apply`, `put` and `remove` are the only ways to change a table. Columns are
-   handed out as read-only views: a view is of the moment, taken anew after a change.
+2. `add`, `extend`, `set_assignment`, `assign`, `apply`, `put_all`, `put` and `remove` are the only ways to change a
+   table.
 3. The index from broker to rows is built when first asked for, and kept up to date from then on.
 4. ISR members and leaders are normally among the replicas, and a state has a leader. Rows where they are not (a tree
    edited by hand, a legacy reassignment), or where no one leads, are kept apart (`odd_rows`).
-5. Bad input (`LayoutError`) changes nothing.
+5. The names of rows are looked up when somebody reads them, and before their rows become others (`names`).
+6. Bad input (`LayoutError`) changes nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ from simzk.errors import LayoutError
 from simzk.partitions.arrays import (
     NONE,
     BoolArray,
-    Column,
     IntArray,
     among,
     contained,
@@ -38,7 +38,7 @@ from simzk.partitions.moving_rows import MovingRows
 from simzk.partitions.names import Partitions
 from simzk.partitions.odd_rows import OddRows
 from simzk.partitions.reassignment import Assignment
-from simzk.partitions.row_records import RowRecords
+from simzk.partitions.row_columns import RowColumns
 from simzk.partitions.states import LeaderAndIsr, States, no_states
 from simzk.partitions.topic_rows import FREE_TOPIC, TopicRows
 from simzk.partitions.validation import in_topic_order, validate_moves, validate_replicas
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class PartitionTable:
+class PartitionTable(RowColumns):
     """The partitions of a cluster, columns over rows.
 
     >>> table = PartitionTable()
@@ -60,13 +60,7 @@ class PartitionTable:
     """
 
     def __init__(self, width: int = 3) -> None:
-        assert width >= 1
-        # Columns have room for more rows than are used, so that adding rows seldom copies.
-        self._topic: IntArray = np.empty(0, dtype=np.int32)
-        self._partition: IntArray = np.empty(0, dtype=np.int32)
-        self._records = RowRecords(width)
-        self._used = 0
-        self._free: list[int] = []
+        super().__init__(width)
         self._topic_rows = TopicRows()
         self._moving = MovingRows()
         self._odd = OddRows()
@@ -87,65 +81,10 @@ class PartitionTable:
         table.extend(topics, topic, partition, replicas, states)
         return table
 
-    def _seen(self, column: Column) -> Column:
-        view = column[: self._used]
-        view.flags.writeable = False
-        return view
-
     @property
     def topics(self) -> list[str]:
         """Topic names by their number in the column `topic`; "" where a number is free."""
         return self._topic_rows.names
-
-    @property
-    def topic(self) -> IntArray:
-        """int32[n], number of the topic; -1 in a free row."""
-        return self._seen(self._topic)
-
-    @property
-    def partition(self) -> IntArray:
-        """int32[n], partition ids."""
-        return self._seen(self._partition)
-
-    @property
-    def replicas(self) -> IntArray:
-        """int32[n, w], assigned replicas in preference order, padded."""
-        return self._seen(self._records.replicas)
-
-    @property
-    def isr(self) -> IntArray:
-        """int32[n, w], in-sync replicas in the order of the znode, padded."""
-        return self._seen(self._records.isr)
-
-    @property
-    def leader(self) -> IntArray:
-        """int32[n], -1 where there is none."""
-        return self._seen(self._records.leader)
-
-    @property
-    def leader_epoch(self) -> IntArray:
-        """int32[n]."""
-        return self._seen(self._records.leader_epoch)
-
-    @property
-    def controller_epoch(self) -> IntArray:
-        """int32[n], epoch of the controller that wrote the state last."""
-        return self._seen(self._records.controller_epoch)
-
-    @property
-    def version(self) -> IntArray:
-        """int32[n], dataVersion of the state znode; -1 where there is no such znode."""
-        return self._seen(self._records.version)
-
-    @property
-    def recovering(self) -> BoolArray:
-        """bool[n], whether the leader is recovering from an unclean election; a copy."""
-        return self._seen(self._records.recovering != 0)
-
-    @property
-    def width(self) -> int:
-        """Columns of the padded lists; it grows when a longer list comes."""
-        return self._records.width
 
     @property
     def nbytes(self) -> int:
@@ -470,19 +409,6 @@ class PartitionTable:
         assert 0 <= row < self._used, f"row {row} does not exist"
         assert self._topic[row] != FREE_TOPIC, f"row {row} is free"
 
-    def _take_rows(self, count: int) -> IntArray:
-        """Free rows if there are enough, else new ones at the end."""
-        if 0 < count <= len(self._free):
-            taken, self._free = self._free[:count], self._free[count:]
-            return np.array(taken, dtype=np.int32)
-        first, self._used = self._used, self._used + count
-        if self._used > len(self._topic):
-            capacity = max(self._used, 2 * first)
-            self._topic = _with_room(self._topic, first, capacity)
-            self._partition = _with_room(self._partition, first, capacity)
-            self._records.reserve(capacity)
-        return np.arange(first, self._used, dtype=np.int32)
-
     def check(self) -> None:
         """Assert every invariant of the table."""
         self._topic_rows.check(self.topic, self.partition)
@@ -510,9 +436,3 @@ class PartitionTable:
         assert (self.leader_epoch >= 0).all()
         led = self.leader != NONE
         assert contained(self.leader[led, None], self.isr[led]).all(), "a leader is not in its ISR"
-
-
-def _with_room(column: IntArray, used: int, capacity: int) -> IntArray:
-    roomy = np.empty(capacity, dtype=np.int32)
-    roomy[:used] = column[:used]
-    return roomy
