@@ -240,7 +240,7 @@ class KafkaCluster(FromLayout, Operations, Clients, Failures):
         self.producer = Producer(self.scheduler, world.connections, self.history)
         if self._light is not None:
             self._light.serve_for(self.brokers)
-        writers = Writers(self.brokers, self.participants, self._operator)
+        writers = Writers(self.brokers, self.participants, self._operator, self.zookeeper_host.client_of)
         observer = Observer(self.history, self.tree, writers.who_is, writers.on_its_own, topics)
         self._watched.on_transaction.add(observer.observe, observer.observe_batch)
         self.server.on_transaction.add(self._note_transaction, self._note_transaction)

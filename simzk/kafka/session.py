@@ -15,6 +15,7 @@ Rules of the module (docs/reference/kafka.md §1.10, §2.15; the ZooKeeper clien
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from simzk.kafka.zookeeper_host import Link, ZooKeeperHost
@@ -235,7 +236,7 @@ class ZooKeeperSession:
     def _connect(self) -> None:
         if self.closed or self._link is not None:
             return
-        link = Link(self.process.name, lambda messages: self.process.deliver(lambda: self._receive(link, messages)))
+        link = Link(self.process.name, lambda messages: self.process.deliver(partial(self._receive, link, messages)))
         self._link = link
         password = self._password
         request = ConnectRequest(0, self._last_zxid, self.timeout_ms, self.session_id, password, False)

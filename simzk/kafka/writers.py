@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from simzk.kafka.zookeeper_host import ADDRESS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from simzk.kafka.admin import Operator
     from simzk.kafka.broker.broker import Broker
@@ -36,10 +36,19 @@ class Writers:
         brokers: by id.
         participants: who else lives on it; more may come.
         operator: who has the tools.
+        client_of: the name on the network of the client that is connected with a session; None where nobody is.
     """
 
-    def __init__(self, brokers: Mapping[int, Broker], participants: Sequence[Participant], operator: Operator) -> None:
+    def __init__(
+        self,
+        brokers: Mapping[int, Broker],
+        participants: Sequence[Participant],
+        operator: Operator,
+        client_of: Callable[[int], str | None],
+    ) -> None:
         self._brokers = brokers
+        self._by_name = {broker.process.name: broker for broker in brokers.values()}
+        self._client_of = client_of
         self._participants = participants
         self._operator = operator
         self._holders: dict[int, Broker] = {}
@@ -70,7 +79,9 @@ class Writers:
         known = self._holders.get(session_id)
         if known is not None and known.holds(session_id):
             return known
-        found = next((broker for broker in self._brokers.values() if broker.holds(session_id)), None)
+        found = self._by_name.get(self._client_of(session_id) or "")
+        if found is None or not found.holds(session_id):
+            found = next((broker for broker in self._brokers.values() if broker.holds(session_id)), None)
         if found is not None and session_id:  # no session is that of several
             if len(self._holders) > 2 * len(self._brokers):
                 self._holders.clear()

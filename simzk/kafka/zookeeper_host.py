@@ -11,6 +11,7 @@ Rules of the module:
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from simzk.kafka.cost_model import ServiceQueue
@@ -170,26 +171,31 @@ class ZooKeeperHost:
         chroot. One that is under way when a rule of faults is made was sent before it."""
         return not self.faults.active and self._cost_model is None and not self.access.chroot
 
+    def client_of(self, session_id: int) -> str | None:
+        """The name on the network of the client that is connected with a session; None where nobody is."""
+        connection = self.server.connection_of(session_id)
+        link = None if connection is None else self._links.get(connection)
+        return None if link is None else link.client
+
     def send(self, link: Link, xid: int, request: ConnectRequest | Request | Batch) -> None:
         """Send a request from the client's end; it arrives later, or never."""
         if not link.open:
             return
         link.sent += 1
         number = link.sent
-        self.network.send(link.client, ADDRESS, lambda: self._arrive(link, number, xid, request))
+        self.network.send(link.client, ADDRESS, partial(self._arrive, link, number, xid, request))
 
     def break_link(self, link: Link) -> None:
         """Close from the client's end: what was under way to it is lost, the server learns of it."""
         if link.open:
             link.open = False
-            self.network.send(link.client, ADDRESS, lambda: self._in_turn(0, lambda: self.hang_up(link)))
+            self.network.send(link.client, ADDRESS, partial(self._take_hang_up, link))
 
-    def _in_turn(self, cost_us: int, work: Callable[[], None]) -> None:
-        """Do something now, or after what it costs where costs are counted."""
+    def _take_hang_up(self, link: Link) -> None:
         if self._cost_model is None:
-            work()
+            self.hang_up(link)
         else:
-            self._work.put(cost_us, work)
+            self._work.put(0, partial(self.hang_up, link))
 
     def pump(self) -> None:
         """Send what the server has to say, and see to its next tick."""
@@ -216,11 +222,11 @@ class ZooKeeperHost:
             return
         link.received_by_server = number
         assert not isinstance(request, ConnectRequest)
-        cost_us = 0
-        if self._cost_model is not None:
+        if self._cost_model is None:
+            self._handle(link, xid, request)
+        else:
             assert not isinstance(request, Batch), "where requests cost, each comes alone"
-            cost_us = self._cost_model.of_request(request)
-        self._in_turn(cost_us, lambda: self._handle(link, xid, request))
+            self._work.put(self._cost_model.of_request(request), partial(self._handle, link, xid, request))
 
     def _handle(self, link: Link, xid: int, request: Request | Batch) -> None:
         if link.connection not in self._links:  # closed while it waited
@@ -239,22 +245,20 @@ class ZooKeeperHost:
             self.cut(link)
             return
         link.sent_back += 1
-        number = link.sent_back
-
-        def arrive() -> None:
-            if not link.open:
-                return
-            if number != link.received_by_client + 1:
-                self.break_link(link)
-                link.receive(None)
-                return
-            link.received_by_client = number
-            link.receive(outgoing)
-
-        self.network.send(ADDRESS, link.client, arrive)
-        if any(isinstance(message, Closed) for message in outgoing):
+        self.network.send(ADDRESS, link.client, partial(self._arrive_back, link, link.sent_back, outgoing))
+        if Closed in map(type, outgoing):
             assert link.connection is not None
             self._forget(link.connection)
+
+    def _arrive_back(self, link: Link, number: int, outgoing: list[Outgoing]) -> None:
+        if not link.open:
+            return
+        if number != link.received_by_client + 1:
+            self.break_link(link)
+            link.receive(None)
+            return
+        link.received_by_client = number
+        link.receive(outgoing)
 
     def cut(self, link: Link) -> None:
         """Close from the server's end; the client learns of it."""
@@ -292,11 +296,11 @@ class ZooKeeperHost:
         deadline_ms = self.server.next_deadline_ms()
         if deadline_ms is None:
             return
-        at_us = self.when_us(deadline_ms)
-        if self._tick is not None and self._tick.active:
-            if self._tick.at_us <= at_us:
+        at_us, tick = self.when_us(deadline_ms), self._tick
+        if tick is not None and tick.callback is not None:
+            if tick.at_us <= at_us:
                 return
-            self._tick.cancel()
+            tick.cancel()
         self._tick = self.scheduler.call_at(at_us, ADDRESS, self._run_tick)
 
     def wake_faults(self, at_ms: int) -> None:

@@ -13,21 +13,28 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simzk.simulation.scheduler import Scheduler, Timer
+    from simzk.simulation.streams import RandomStream
 
 
 class _Link:
     """One direction between two ends: what is under way, and the faults that hold on it."""
 
-    __slots__ = ("component", "cut", "drop_count", "held", "held_back", "last_arrival_us", "under_way")
+    __slots__ = ("chance", "component", "cut", "drop_count", "held", "held_back", "last_arrival_us", "under_way")
 
     def __init__(self, source: str, target: str) -> None:
         self.component = f"network/{source}->{target}"
+        self.chance: RandomStream | None = None  # none is needed before the first message
         self.under_way: deque[tuple[Callable[[], None], Timer]] = deque()
         self.last_arrival_us = 0
         self.cut = False
         self.held = False
         self.held_back: deque[Callable[[], None]] = deque()
         self.drop_count = 0
+
+    def arrive(self) -> None:
+        """Hand over the first message: events of equal time run in the order of a hash, whichever was its own."""
+        deliver, _ = self.under_way.popleft()
+        deliver()
 
 
 class Network:
@@ -144,14 +151,9 @@ class Network:
             self._post(link, deliver)
 
     def _post(self, link: _Link, deliver: Callable[[], None]) -> None:
-        low_us, high_us = self._latency_us
-        latency_us = self._scheduler.stream(link.component).between(low_us, high_us)
-        link.last_arrival_us = max(link.last_arrival_us, self._scheduler.now_us + latency_us)
-
-        # Events of equal time run in the order of a hash: whichever comes first takes the first message.
-        def arrive() -> None:
-            deliver_first, _ = link.under_way.popleft()
-            deliver_first()
-
-        arrival = self._scheduler.call_at(link.last_arrival_us, link.component, arrive)
-        link.under_way.append((deliver, arrival))
+        scheduler = self._scheduler
+        if link.chance is None:
+            link.chance = scheduler.stream(link.component)
+        at_us = scheduler.now_us + link.chance.between(*self._latency_us)
+        link.last_arrival_us = at_us = max(link.last_arrival_us, at_us)
+        link.under_way.append((deliver, scheduler.call_at(at_us, link.component, link.arrive)))

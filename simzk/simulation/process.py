@@ -10,6 +10,7 @@ Rule 4: a task that fails while nobody awaits it fails the run: no error is lost
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from simzk.simulation.futures import CancelledError, Future
@@ -134,22 +135,8 @@ class Process:
 
     def call_later(self, delay_us: int, callback: Callable[[], None]) -> Timer:
         """Run `callback` in this process after a delay; it dies with the process, and waits while that is paused."""
-        timer: Timer
-
-        def fire() -> None:
-            self._timers.pop(timer, None)
-            if self.paused or self._mailbox:
-                timer.callback = callback  # it has come due and not run: it can still be cancelled
-                self.deliver(run_unless_cancelled)
-            else:
-                callback()
-
-        def run_unless_cancelled() -> None:
-            if timer.active:
-                timer.cancel()
-                callback()
-
-        timer = self.scheduler.call_later(delay_us, self.name, fire)
+        timer = self.scheduler.call_later(delay_us, self.name, callback)
+        timer.callback = partial(self._fire, timer, callback)
         if self.alive:
             if len(self._timers) >= self._timers_kept_max:  # those that were cancelled are swept out now and then
                 self._timers = {kept: None for kept in self._timers if kept.active}
@@ -172,7 +159,8 @@ class Process:
         """Run `callback` in the process: in its next event, or in turn once it resumes; never if it is dead."""
         if self.alive:
             self._mailbox.append(callback)
-            self._arm()
+            if not self._armed:
+                self._arm()
 
     def kill(self) -> None:
         """End it at once, as `kill -9` does; nothing of it runs any more."""
@@ -229,6 +217,15 @@ class Process:
             self._resume_timer.cancel()
             self._resume_timer = None
 
+    def _fire(self, timer: Timer, callback: Callable[[], None]) -> None:
+        """A timer comes due: it runs now, or in turn where others wait; then it can still be cancelled."""
+        self._timers.pop(timer, None)
+        if self.paused or self._mailbox:
+            timer.callback = callback
+            self.deliver(partial(_run_unless_cancelled, timer))
+        else:
+            callback()
+
     def _arm(self) -> None:
         if self._mailbox and not self._armed and not self.paused:
             self._armed = True
@@ -238,5 +235,13 @@ class Process:
         self._armed = False
         if self._mailbox and not self.paused:
             run = self._mailbox.popleft()
-            self._arm()
+            if self._mailbox:
+                self._arm()
             run()
+
+
+def _run_unless_cancelled(timer: Timer) -> None:
+    callback = timer.callback
+    if callback is not None:
+        timer.cancel()
+        callback()

@@ -17,6 +17,8 @@ from simzk.simulation.streams import RandomStream, keyed_hash
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+NEVER_US = 1 << 62
+"""No event is so late."""
 _MASK = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
 _MIX_1 = 0xBF58476D1CE4E5B9
@@ -28,13 +30,6 @@ EVENTS_AT_ONE_INSTANT_MAX = 1_000_000
 
 class NoProgressError(RuntimeError):
     """A run whose virtual time no longer rises, because a component keeps waking itself or another at one instant."""
-
-
-def _mixed(value: int) -> int:
-    """Spread 64 bits over 64 bits: the finaliser of SplitMix64 (Steele, Lea, Flood: OOPSLA 2014)."""
-    value = ((value ^ (value >> 30)) * _MIX_1) & _MASK
-    value = ((value ^ (value >> 27)) * _MIX_2) & _MASK
-    return value ^ (value >> 31)
 
 
 class Timer:
@@ -67,8 +62,13 @@ class _Component:
         self.counter = 0
 
     def next_order(self) -> int:
-        self.counter += 1
-        return _mixed((self.key + self.counter * _GOLDEN) & _MASK)
+        """Count an event; its place among those of equal time, spread over 64 bits by the finaliser of SplitMix64
+        (Steele, Lea, Flood: OOPSLA 2014)."""
+        self.counter = counter = self.counter + 1
+        value = (self.key + counter * _GOLDEN) & _MASK
+        value = ((value ^ (value >> 30)) * _MIX_1) & _MASK
+        value = ((value ^ (value >> 27)) * _MIX_2) & _MASK
+        return value ^ (value >> 31)
 
 
 class Scheduler:
@@ -97,7 +97,7 @@ class Scheduler:
         self._heap: list[tuple[int, int, str, int, Timer]] = []
         self._components: dict[str, _Component] = {}
         self._streams: dict[str, RandomStream] = {}
-        self._instant_events = 0
+        self._events_before_now = 0
 
     def call_at(self, at_us: int, component: str, callback: Callable[[], None]) -> Timer:
         """Run `callback` at a time that is not past, as an event of `component`."""
@@ -134,34 +134,38 @@ class Scheduler:
         Raises:
             NoProgressError: a million events ran and time did not move.
         """
-        at_us = self.next_at_us
-        if at_us is None:
-            return False
-        timer = heapq.heappop(self._heap)[4]
-        callback = timer.callback
-        assert callback is not None
-        timer.callback = None
-        if at_us > self.now_us:
-            self.now_us = at_us
-            self._instant_events = 0
-        self._instant_events += 1
-        if self._instant_events > EVENTS_AT_ONE_INSTANT_MAX:
-            raise NoProgressError(self._describe_loop(timer.component))
-        self.events_run += 1
-        callback()
-        return True
+        return self._run(NEVER_US)
 
     def run_until(self, at_us: int) -> None:
         """Run all events up to and including `at_us`, which is the time afterwards."""
         assert at_us >= self.now_us, f"{at_us} us is past, now is {self.now_us} us"
-        while True:
-            next_us = self.next_at_us
-            if next_us is None or next_us > at_us:
-                break
-            self.run_next()
+        while self._run(at_us):
+            pass
         if at_us > self.now_us:
             self.now_us = at_us
-            self._instant_events = 0
+            self._events_before_now = self.events_run
+
+    def _run(self, until_us: int) -> bool:
+        """Run the next event if it is not beyond a time; return whether there was one."""
+        heap = self._heap
+        while heap:
+            at_us, _, _, _, timer = heap[0]
+            callback = timer.callback
+            if callback is not None and at_us > until_us:
+                return False
+            heapq.heappop(heap)
+            if callback is None:
+                continue
+            timer.callback = None
+            if at_us > self.now_us:
+                self.now_us = at_us
+                self._events_before_now = self.events_run
+            self.events_run += 1
+            if self.events_run - self._events_before_now > EVENTS_AT_ONE_INSTANT_MAX:
+                raise NoProgressError(self._describe_loop(timer.component))
+            callback()
+            return True
+        return False
 
     def check(self) -> None:
         """Assert that the heap is one, that no event is past, and that no counter was given twice."""

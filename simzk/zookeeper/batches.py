@@ -10,7 +10,7 @@ Rules of this module:
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 from simzk.zookeeper.replies import Reply
@@ -23,8 +23,11 @@ if TYPE_CHECKING:
     from simzk.zookeeper.server import Server
 
 
-class Batch(ABC):
-    """Requests of one client, in order."""
+class Batch:
+    """Requests of one client, in order.
+
+    It has no metaclass, for every request is asked whether it is one.
+    """
 
     @abstractmethod
     def __len__(self) -> int:

@@ -398,8 +398,10 @@ class Server:
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` will next have something to do if nothing else happens, or None."""
-        deadlines = (self.sessions.next_expiry_ms(), self._sweeper.next_ms)
-        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+        expiry_ms, sweep_ms = self.sessions.next_expiry_ms(), self._sweeper.next_ms
+        if expiry_ms is None or sweep_ms is None:
+            return expiry_ms if sweep_ms is None else sweep_ms
+        return min(expiry_ms, sweep_ms)
 
     @property
     def next_sweep_ms(self) -> int | None:

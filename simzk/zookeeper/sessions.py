@@ -67,6 +67,7 @@ class SessionTracker:
         self._next_id = first_id
         self._sessions: dict[int, Session] = {}
         self._buckets: dict[int, dict[int, Session]] = {}
+        self._first_ms: int | None = None
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -117,7 +118,12 @@ class SessionTracker:
         if expiry_ms != session.expiry_ms:
             self._leave_bucket(session)
             session.expiry_ms = expiry_ms
-            self._buckets.setdefault(expiry_ms, {})[session.session_id] = session
+            bucket = self._buckets.get(expiry_ms)
+            if bucket is None:
+                bucket = self._buckets[expiry_ms] = {}
+                if self._first_ms is None or expiry_ms < self._first_ms:
+                    self._first_ms = expiry_ms
+            bucket[session.session_id] = session
 
     def remove(self, session_id: int) -> None:
         """The session is over."""
@@ -129,11 +135,13 @@ class SessionTracker:
             bucket.pop(session.session_id, None)
             if not bucket:
                 del self._buckets[session.expiry_ms]
+                if session.expiry_ms == self._first_ms:
+                    # There are at most (longest timeout / tick) buckets, a few dozen.
+                    self._first_ms = min(self._buckets, default=None)
 
     def next_expiry_ms(self) -> int | None:
         """When the next session expires if nobody is heard of, or None."""
-        # There are at most (longest timeout / tick) buckets, a few dozen.
-        return min(self._buckets, default=None)
+        return self._first_ms
 
     def due(self, now_ms: int) -> list[Session]:
         """The sessions that expire by now, by tick."""
@@ -149,6 +157,7 @@ class SessionTracker:
         bucketed = [(expiry_ms, session) for expiry_ms, bucket in self._buckets.items() for session in bucket.values()]
         assert all(self._buckets.values()), "an empty bucket is dropped"
         assert len(bucketed) == len(self._sessions)
+        assert self._first_ms == min(self._buckets, default=None)
         for expiry_ms, session in bucketed:
             assert expiry_ms == session.expiry_ms
             assert expiry_ms % self._tick_ms == 0
