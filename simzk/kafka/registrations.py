@@ -12,7 +12,8 @@ Both ways are held equal by tests/kafka/test_registrations.py.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from itertools import compress
+from typing import TYPE_CHECKING, TypeVar
 
 from simzk.kafka import paths
 from simzk.kafka.many_znodes import data_of, stat_of
@@ -24,7 +25,7 @@ from simzk.zookeeper.requests import OPEN_ACL, GetData
 from simzk.zookeeper.watches import Mode
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from simzk.kafka.schemas.broker_registration import BrokerRegistration
     from simzk.kafka.schemas.reading import Reading
@@ -33,11 +34,33 @@ if TYPE_CHECKING:
     from simzk.zookeeper.requests import Request
     from simzk.zookeeper.server import Server
 
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+KEPT = 4096
+"""So many ids and paths are kept made of each other."""
 TEXTS_KEPT = 4096
 """So many texts are kept decoded, of each way to read them; of more brokers, twice as many as there are."""
 
-path_of = lru_cache(maxsize=4096)(paths.broker)
+
+class _Made(dict[Key, Value]):
+    """What was made of keys lately, and is made of others when they are asked for."""
+
+    def __init__(self, make: Callable[[Key], Value]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, key: Key) -> Value:
+        if len(self) >= KEPT:
+            self.clear()
+        self[key] = value = self._make(key)
+        return value
+
+
+_path_of = _Made(paths.broker).__getitem__
 """The path of a broker's znode."""
+id_of = _Made(paths.broker_id).__getitem__
+"""The id that a child of `/brokers/ids` stands for; raises ZnodeError where it is none."""
 
 
 class RegistrationsRead(NamedTuple):
@@ -69,7 +92,7 @@ class RegistrationsRead(NamedTuple):
                 texts.clear()
             for broker, data in zip(self.brokers, self.data, strict=True):
                 if data not in texts:
-                    texts[data] = broker_registration.decode(path_of(broker), data, reading)
+                    texts[data] = broker_registration.decode(_path_of(broker), data, reading)
             return [texts[data] for data in self.data]
 
 
@@ -84,30 +107,29 @@ class ReadRegistrations(Batch):
 
     Args:
         brokers: distinct ids.
-        watched: the paths of those on whose znodes a watch is set.
+        watched: holds the paths of those on whose znodes a watch is set.
     """
 
     def __init__(self, brokers: Sequence[int], watched: Collection[str] = ()) -> None:
         self._brokers = brokers
-        self._watched = watched
+        self._at = list(map(_path_of, brokers))
+        self._watched = [path for path in self._at if path in watched]
 
     def __len__(self) -> int:
         return len(self._brokers)
 
-    def _request(self, broker: int) -> GetData:
-        path = path_of(broker)
-        return GetData(path, path in self._watched)
-
     def requests(self) -> Iterator[Request]:
-        return map(self._request, self._brokers)
+        watched = dict.fromkeys(self._watched)
+        return (GetData(path, path in watched) for path in self._at)
 
     def assemble(self, replies: Sequence[Reply]) -> RegistrationsRead:
-        told = [(broker, reply) for broker, reply in zip(self._brokers, replies, strict=True) if not reply.error]
+        there = [not reply.error for reply in replies]
+        told, found = list(compress(replies, there)), dict.fromkeys(compress(self._at, there))
         return RegistrationsRead(
-            [broker for broker, _ in told],
-            [data_of(reply) for _, reply in told],
-            [stat_of(reply).czxid for _, reply in told],
-            [path_of(broker) for broker, _ in told if path_of(broker) in self._watched],
+            list(compress(self._brokers, there)),
+            [data_of(reply) for reply in told],
+            [stat_of(reply).czxid for reply in told],
+            [path for path in self._watched if path in found],
         )
 
     def watches(self, body: object) -> Iterable[tuple[Request, int]]:
@@ -115,12 +137,11 @@ class ReadRegistrations(Batch):
         return [(GetData(path, True), Code.OK) for path in body.watched]
 
     def serve(self, server: Server, connection: Connection, xid: int, now_ms: int) -> object:
-        at = list(map(path_of, self._brokers))
-        nodes = [node for node in map(server.tree.find, at) if node is not None and node.acl is OPEN_ACL]
-        if len(nodes) < len(at):
+        nodes = [node for node in map(server.tree.find, self._at) if node is not None and node.acl is OPEN_ACL]
+        if len(nodes) < len(self._at):
             return super().serve(server, connection, xid, now_ms)
         table = server.watches.data
-        new = table.lacking([path for path in at if path in self._watched], connection, Mode.STANDARD)
+        new = table.lacking(self._watched, connection, Mode.STANDARD)
         for path in new:
             table.add(path, connection, Mode.STANDARD)
         return RegistrationsRead([*self._brokers], [node.data for node in nodes], [node.czxid for node in nodes], new)

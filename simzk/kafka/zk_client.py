@@ -9,7 +9,6 @@ Rules of the module (docs/reference/kafka.md §1.10, §2.2; KafkaZkClient):
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from simzk.errors import ZnodeError
@@ -22,7 +21,7 @@ from simzk.kafka.many_znodes import (
     data_of,
     stat_of,
 )
-from simzk.kafka.registrations import ReadRegistrations, RegistrationsRead, path_of
+from simzk.kafka.registrations import ReadRegistrations, RegistrationsRead, id_of
 from simzk.kafka.schemas import admin, broker_registration, config
 from simzk.kafka.schemas import controller as controller_schema
 from simzk.kafka.schemas.cluster import (
@@ -50,9 +49,6 @@ ANY_VERSION = -1
 UNCLEAN_KEY = "unclean.leader.election.enable"
 NO_EPOCH = -1
 """The broker epoch of releases that have none: such a request is never stale."""
-
-
-_broker_id = lru_cache(maxsize=4096)(paths.broker_id)
 
 
 def children_of(reply: Reply) -> list[str]:
@@ -132,9 +128,8 @@ class KafkaZooKeeperClient(ManyZnodes):
         Raises:
             ZnodeError: a registration, or the name of one, cannot be used.
         """
-        ids = sorted(map(_broker_id, await self.children(paths.BROKER_IDS)))
-        watched = self.session.data_handlers.keys() & map(path_of, ids)
-        read: RegistrationsRead = await self.session.call_batch(ReadRegistrations(ids, watched))
+        ids = sorted(map(id_of, await self.children(paths.BROKER_IDS)))
+        read: RegistrationsRead = await self.session.call_batch(ReadRegistrations(ids, self.session.data_handlers))
         epochs = read.czxids if self.version.broker_epochs else [NO_EPOCH] * len(read.brokers)
         return dict(zip(read.brokers, zip(read.decoded(self.version.reading), epochs, strict=True), strict=True))
 

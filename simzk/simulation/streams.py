@@ -54,14 +54,11 @@ class RandomStream:
     def below(self, limit: int) -> int:
         """Return an integer of 0 .. limit-1, each equally likely."""
         assert limit > 0, f"stream {self.name}: nothing is below {limit}"
-        width = (limit - 1).bit_length()
-        if width == 0:
-            return 0
-        for _ in range(_REJECTIONS_MAX):
-            drawn = self._bits(width)
-            if drawn < limit:
-                return drawn
-        raise AssertionError(f"stream {self.name}: the generator is broken")
+        bits, width, rejected = self._bits, (limit - 1).bit_length(), 0
+        while (drawn := bits(width)) >= limit:
+            rejected += 1
+            assert rejected < _REJECTIONS_MAX, f"stream {self.name}: the generator is broken"
+        return drawn
 
     def between(self, low: int, high: int) -> int:
         """Return an integer of low .. high, both included."""

@@ -57,7 +57,7 @@ class WatchTable(Generic[Watcher]):
 
     def __init__(self) -> None:
         self.by_path: dict[str | None, dict[Watcher, int]] = {}
-        self._by_watcher: dict[Watcher, dict[str | None, None]] = {}
+        self._by_watcher: dict[Watcher, dict[str | None, int]] = {}
         self._depths: dict[int, int] = {}
         self._recursive = 0
 
@@ -78,8 +78,8 @@ class WatchTable(Generic[Watcher]):
         if watchers is None:
             watchers = self.by_path[path] = {}
             self._count(path, 1)
+        self._by_watcher.setdefault(watcher, {})
         old = watchers.get(watcher, 0)
-        self._by_watcher.setdefault(watcher, {})[path] = None
         self._set(path, watcher, old, old | int(mode))
 
     def contains(self, path: str | None, watcher: Watcher, mode: int) -> bool:
@@ -88,8 +88,8 @@ class WatchTable(Generic[Watcher]):
 
     def lacking(self, paths: Iterable[str], watcher: Watcher, mode: int) -> list[str]:
         """Those of many paths on which the watcher has no watch of the modes."""
-        by_path, mode, nobody = self.by_path, int(mode), dict[Watcher, int]()
-        return [path for path in paths if not by_path.get(path, nobody).get(watcher, 0) & mode]
+        held, mode = self._by_watcher.get(watcher, {}), int(mode)
+        return [path for path in paths if not held.get(path, 0) & mode]
 
     def remove(self, path: str | None, watcher: Watcher, mode: int) -> bool:
         """Drop the modes of one watch; whether there was anything to drop."""
@@ -101,8 +101,8 @@ class WatchTable(Generic[Watcher]):
 
     def forget(self, watcher: Watcher) -> None:
         """Drop all that a watcher watches."""
-        for path in list(self._by_watcher.get(watcher, ())):
-            self._set(path, watcher, self.by_path[path][watcher], 0)
+        for path, modes in list(self._by_watcher.get(watcher, {}).items()):
+            self._set(path, watcher, modes, 0)
 
     def trigger(self, path: str) -> dict[Watcher, None]:
         """Who watches `path` at this moment, or above it recursively; standard watches of it are used up."""
@@ -128,7 +128,7 @@ class WatchTable(Generic[Watcher]):
         if (new ^ old) & _RECURSIVE:
             self._recursive += 1 if new & _RECURSIVE else -1
         if new:
-            self.by_path[path][watcher] = new
+            self.by_path[path][watcher] = self._by_watcher[watcher][path] = new
             return
         del self.by_path[path][watcher]
         del self._by_watcher[watcher][path]
@@ -152,8 +152,10 @@ class WatchTable(Generic[Watcher]):
             count == sum((path or "").count("/") == depth for path in self.by_path)
             for depth, count in self._depths.items()
         )
-        forward = {(path, watcher) for path, watcher, _ in self.entries()}
-        backward = {(path, watcher) for watcher, paths in self._by_watcher.items() for path in paths}
+        forward = {(path, watcher, int(modes)) for path, watcher, modes in self.entries()}
+        backward = {
+            (path, watcher, modes) for watcher, held in self._by_watcher.items() for path, modes in held.items()
+        }
         assert forward == backward
         assert len(self) == len(forward)
         assert all(modes for _, _, modes in self.entries())

@@ -42,7 +42,7 @@ class ClusterChanges:
         found, known = await controller.client.brokers(), context.brokers
         new, dead = sorted(found.keys() - known.keys()), sorted(known.keys() - found.keys())
         bounced = sorted(
-            broker for broker, (_, epoch) in found.items() if broker in known and epoch > known[broker].epoch
+            [broker for broker, (_, epoch) in known.items() if broker in found and found[broker][1] > epoch]
         )
         present = {broker: LiveBroker(*found[broker]) for broker in new + bounced}
         for broker in bounced + dead:

@@ -60,10 +60,11 @@ class Registered(NamedTuple):
     def of(cls, brokers: Mapping[int, LiveBroker]) -> Registered:
         """The columns of brokers by id."""
         ids = sorted(brokers)
+        live = [brokers[broker] for broker in ids]
         return cls(
             np.array(ids, dtype=np.int32),
-            np.array([brokers[broker].epoch for broker in ids], dtype=np.int64),
-            {broker: brokers[broker].registration.rack for broker in ids},
+            np.array([epoch for _, epoch in live], dtype=np.int64),
+            {broker: registration.rack for broker, (registration, _) in zip(ids, live, strict=True)},
             broker_mask(ids),
         )
 
