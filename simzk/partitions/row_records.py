@@ -145,10 +145,10 @@ class RowRecords:
             rows: distinct, k of them.
             states: k states; their lists are at most as wide as the records.
         """
-        columns = np.empty((self._words.shape[1], len(rows)), dtype=np.int32)
+        before = np.empty((len(rows), self._words.shape[1]), dtype=np.int32)
         for some, words in self._written_over(rows, states):
-            columns[:, some] = words.T
-        return columns[_LISTS + self.width :].T, self._states(columns)
+            before[some] = words  # a row after the other: few read more of it than a row
+        return before[:, _LISTS + self.width :], self._states(before.T)
 
     def put_states(self, rows: NDArray[np.integer], states: States) -> IntArray:
         """Write states, arguments as of `replace`; a copy of the rows' replicas alone."""

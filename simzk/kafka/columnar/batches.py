@@ -281,12 +281,13 @@ class WriteStates(Batch):
         present = table.version[rows]
         fits = (states.version == present) | (states.version == -1)
         errors[~fits, 1] = Code.BAD_VERSION
-        done, isr = rows[fits], widen(states.isr, table.width)[:, : table.width]
-        written = states._replace(version=present + np.int32(1), isr=isr).where(fits)
-        before = table.apply(done, written)
-        topics.partitions.note_written(done, zxids[fits], now_ms)
-        partitions = self._partitions
-        if len(done) < partitions.size:
-            partitions = partitions.at(places).at(fits)
+        partitions, isr = self._partitions, widen(states.isr, table.width)[:, : table.width]
+        written = states._replace(version=present + np.int32(1), isr=isr)
+        if len(rows) < partitions.size:
+            partitions = partitions.at(places)
+        if not fits.all():
+            rows, zxids, partitions, written = rows[fits], zxids[fits], partitions.at(fits), written.where(fits)
+        before = table.apply(rows, written)
+        topics.partitions.note_written(rows, zxids, now_ms)
         for observe in server.on_transaction.batch_forms or ():
-            observe(Written(connection.session_id, done, partitions, before, written, topics, zxids[fits]))
+            observe(Written(connection.session_id, rows, partitions, before, written, topics, zxids))

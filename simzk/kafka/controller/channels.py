@@ -19,9 +19,10 @@ from simzk.kafka.controller.state_columns import grouped
 from simzk.kafka.partition_updates import Orders, PartitionUpdates, ReplicaStops
 from simzk.kafka.protocol import ControlResponse, LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from simzk.kafka.rpc import Connections, Disconnected
-from simzk.partitions.arrays import any_of, contained, count_of, taken
+from simzk.partitions.arrays import NONE, any_of, contained, count_of, keep, taken
 from simzk.partitions.turns import as_they_lie
 from simzk.simulation import Process, Queue, Task
+from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from simzk.kafka.broker.light_replicas import LightReplicas
@@ -72,6 +73,26 @@ class Channel:
                 return response
 
 
+class _Only(NamedTuple):
+    """The replica of one broker is told."""
+
+    broker: int
+
+    def are_told(self, replicas: IntArray) -> BoolArray:
+        found: BoolArray = replicas == self.broker
+        return found
+
+
+class _AllBut(NamedTuple):
+    """All replicas are told but that of one broker."""
+
+    broker: int
+
+    def are_told(self, replicas: IntArray) -> BoolArray:
+        found: BoolArray = (replicas != NONE) & (replicas != self.broker)
+        return found
+
+
 class BrokerRequests:
     """What is to be told to the brokers; filled by state changes, sent as a batch.
 
@@ -102,7 +123,7 @@ class BrokerRequests:
         self._connections = connections
         self._context = context
         self._channels: dict[int, Channel] = {}
-        self._leaders: list[tuple[IntArray, IntArray, bool]] = []
+        self._leaders: list[tuple[IntArray, IntArray | _Only | _AllBut, bool]] = []
         self._metadata: list[tuple[Sequence[int], IntArray]] = []
         self._stops: dict[int, list[tuple[IntArray, bool]]] = {}
         self.on_deletion_response: Callable[[int, Sequence[TopicPartition], ControlResponse], None] | None = None
@@ -148,13 +169,32 @@ class BrokerRequests:
             recipients: int32[k, v], the brokers to tell of each, padded.
             is_new: whether the replicas are new.
         """
-        if len(rows):
-            self._leaders.append((rows, recipients, is_new))
-            self.add_metadata(list(self._context.registered().racks), rows)
+        self._add_leaders(rows, recipients, is_new)
 
     def add_leaders_on(self, broker: int, rows: IntArray, *, is_new: bool = False) -> None:
         """Tell one broker who leads partitions; and everybody, too."""
-        self.add_leaders(rows, np.full((len(rows), 1), broker, dtype=np.int32), is_new=is_new)
+        self._add_leaders(rows, _Only(broker), is_new)
+
+    def add_leaders_but_on(self, broker: int, rows: IntArray) -> None:
+        """Tell all replicas but that of one broker who leads partitions; and everybody, too."""
+        self._add_leaders(rows, _AllBut(broker), is_new=False)
+
+    def _add_leaders(self, rows: IntArray, recipients: IntArray | _Only | _AllBut, is_new: bool) -> None:
+        if not len(rows):
+            return
+        if self._light is None:  # else those are found when the batch goes, among the replicas of then
+            recipients = self._named(recipients, rows)
+        self._leaders.append((rows, recipients, is_new))
+        self.add_metadata(list(self._context.registered().racks), rows)
+
+    def _named(self, recipients: IntArray | _Only | _AllBut, rows: IntArray) -> IntArray:
+        """The brokers to tell of each of the rows, int32[k, v]."""
+        if isinstance(recipients, _Only):
+            return np.full((len(rows), 1), recipients.broker, dtype=np.int32)
+        if isinstance(recipients, _AllBut):
+            replicas = self._context.table.replicas_at(rows)
+            return keep(replicas, recipients.are_told(replicas))
+        return recipients
 
     def add_metadata(self, brokers: Sequence[int], rows: IntArray) -> None:
         """Tell brokers of some partitions; of none to tell them of the live brokers only."""
@@ -208,27 +248,34 @@ class BrokerRequests:
     def _send_leaders(self) -> None:
         if not self._leaders:
             return
-        rows, brokers, is_new = map(np.concatenate, zip(*map(_flat, self._leaders), strict=True))
+        told = [_flat(rows, self._named(recipients, rows), is_new) for rows, recipients, is_new in self._leaders]
+        rows, brokers, is_new = map(np.concatenate, zip(*told, strict=True))
         for broker, places in grouped(np.arange(len(rows), dtype=np.int32), brokers):
             if broker in self._context.brokers:
                 self._orders += self._put_leaders(broker, *_once(rows[places], is_new[places]))
 
-    def _part(self, rows: IntArray, recipients: IntArray, apart: set[int]) -> tuple[PartitionUpdates, BoolArray]:
+    def _part(
+        self, rows: IntArray, recipients: IntArray | _Only | _AllBut, apart: set[int]
+    ) -> tuple[PartitionUpdates, BoolArray]:
         """Updates of distinct partitions, and which assigned replicas are told; who is apart is told by itself."""
         self._orders += len(rows)
         lying, turns = as_they_lie(rows)  # told as one, they need no order
-        if lying is not rows:
-            rows, recipients = lying, taken(recipients, turns)
-        updates = self._updates(rows, np.zeros(len(rows), dtype=np.bool_))
+        if isinstance(recipients, np.ndarray) and lying is not rows:
+            recipients = taken(recipients, turns)
+        updates = self._updates(lying, np.zeros(len(rows), dtype=np.bool_))
         if len(updates) < len(rows):
-            recipients = recipients[self._context.table.version[rows] >= 0]
-        told = contained(updates.replicas, recipients)
+            known = np.flatnonzero(self._context.table.version[lying] >= 0)
+            lying, recipients = lying[known], recipients[known] if isinstance(recipients, np.ndarray) else recipients
+        if isinstance(recipients, np.ndarray):
+            told = contained(updates.replicas, recipients)
+        else:
+            told = recipients.are_told(updates.replicas)
         if apart:
             away = np.isin(updates.replicas, list(apart))
             for broker in sorted(apart):
                 named = np.flatnonzero(any_of(told & (updates.replicas == broker)))
                 if len(named):
-                    self._put_leaders(broker, rows[named], np.zeros(len(named), dtype=np.bool_))
+                    self._put_leaders(broker, lying[named], np.zeros(len(named), dtype=np.bool_))
             told &= ~away
         return updates, told
 
@@ -314,9 +361,8 @@ class BrokerRequests:
         return np.where(deleted, np.int32(DELETED), context.table.leader_epoch[rows])
 
 
-def _flat(told: tuple[IntArray, IntArray, bool]) -> tuple[IntArray, IntArray, BoolArray]:
+def _flat(rows: IntArray, recipients: IntArray, is_new: bool) -> tuple[IntArray, IntArray, BoolArray]:
     """One replica a place: rows, brokers, whether they are new."""
-    rows, recipients, is_new = told
     named = recipients >= 0
     flat_rows = np.repeat(rows, count_of(named))
     return flat_rows, recipients[named], np.full(len(flat_rows), is_new)

@@ -19,7 +19,7 @@ from simzk.errors import ZnodeError
 from simzk.kafka.controller.state_columns import grouped, replicas_of
 from simzk.kafka.controller.states import ReplicaState, transitions_of
 from simzk.kafka.topic_partition import PartitionAndReplica
-from simzk.partitions.arrays import NONE, any_of, count_of, keep
+from simzk.partitions.arrays import NONE, any_of, count_of
 from simzk.partitions.isr import remove_from_isr
 from simzk.partitions.rules import LastMember
 from simzk.partitions.scala_order import SMALL, Scala, hash_order, immutable_order, mutable_order
@@ -186,8 +186,7 @@ class ReplicaStateMachine:
             led = led[known_in]
         done = await self._remove_from_isr(broker, led)
         concerned = done[~context.of_topics(done, context.to_be_deleted)]
-        replicas = context.table.replicas_at(concerned)
-        requests.add_leaders(concerned, keep(replicas, (replicas != NONE) & (replicas != broker)))
+        requests.add_leaders_but_on(broker, concerned)
         states.put(done, broker, ReplicaState.OFFLINE)
         if not self._transitions.leaderless_stay and not has_state.all():
             leaderless = rows[context.table.version[rows] < 0]
