@@ -75,12 +75,14 @@ class ControllerContext:
     Args:
         collections: decide the order of what is handed out.
         flat: assignments stand in one map of partitions (1.1), not in a map of topics to maps of partitions.
+        tells_as_one: all brokers are told in one message, so that nobody sees the order in it.
     """
 
-    def __init__(self, collections: Collections, *, flat: bool = False) -> None:
+    def __init__(self, collections: Collections, *, flat: bool = False, tells_as_one: bool = False) -> None:
         self.collections = collections
         self.scala: Scala = collections.scala
         self._flat = flat
+        self._tells_as_one = tells_as_one
         self.reset()
 
     def reset(self) -> None:
@@ -276,11 +278,18 @@ class ControllerContext:
         """The partitions with a replica on a broker, as an immutable set of them."""
         return self.orders.on_in_set(broker)
 
-    def replicas_on(self, brokers: Iterable[int]) -> tuple[IntArray, IntArray]:
-        """The replicas on some brokers, as an immutable set of them: rows, and brokers."""
-        brokers = list(brokers)
+    def may_lie(self, brokers: Sequence[int]) -> bool:
+        """Whether what these brokers hold can be handled as it lies in memory, and nobody sees it.
+
+        In 2.13 sets and maps order by hash what they are made of, and ask only among equal hashes what came first.
+        """
+        return self._tells_as_one and len(brokers) == 1 and self.scala == "2.13" and not self.to_be_deleted
+
+    def replicas_on(self, brokers: Sequence[int]) -> tuple[IntArray, IntArray]:
+        """The replicas on some brokers, as an immutable set of them, or as they `may_lie`: rows, and brokers."""
         if len(brokers) == 1:
-            rows = self.orders.replicas_on(brokers[0])
+            lying = self.may_lie(brokers)
+            rows = self.table.rows_with_replica(*brokers) if lying else self.orders.replicas_on(brokers[0])
             return rows, np.full(len(rows), brokers[0], dtype=np.int32)
         found = [(self.orders.on(broker), broker) for broker in brokers]
         rows = np.concatenate([np.empty(0, dtype=np.int32), *(rows for rows, _ in found)])

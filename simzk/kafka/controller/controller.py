@@ -106,7 +106,9 @@ class KafkaController:
         self.history = history
         self.new_topic_id = new_topic_id
         self.active_id: int | None = None
-        self.context = ControllerContext(client.version.collections, flat=client.version.flat_assignments)
+        self.context = ControllerContext(
+            client.version.collections, flat=client.version.flat_assignments, tells_as_one=light is not None
+        )
         order_us = 0 if cost_model is None else cost_model.order_us
         self.requests = BrokerRequests(broker_id, process, connections, self.context, order_us=order_us, light=light)
         self.requests.on_deletion_response = self._on_deletion_response
