@@ -356,7 +356,7 @@ def _padded(mask: BoolArray, width: int) -> BoolArray:
 def _refusals(proposals: Proposals, errors: list[Error], at_us: int) -> Iterator[Event]:
     """What the history says of proposals that came to nothing."""
     columns = zip(proposals.partitions.names(), unpack(proposals.isr), proposals.leader.tolist(), errors, strict=True)
-    for (topic, number), isr, leader, error in columns:
+    for (topic, number), isr, leader, error in sorted(columns, key=lambda refused: refused[0]):
         asked = f"isr {list(isr)}"
         yield Event(at_us, f"broker {leader}", "ISR change refused", f"{topic}-{number}", asked, error.value)
 

@@ -22,7 +22,7 @@ from simzk.kafka.protocol import AlterPartitionRequest, AlterPartitionResponse, 
 from simzk.kafka.schemas.admin import decode_isr_change
 from simzk.kafka.schemas.reading import NoJsonError
 from simzk.partitions.arrays import NONE, among, any_of, by_broker, sizes, widen
-from simzk.partitions.scala_orders import map_order, places_in_order
+from simzk.partitions.scala_orders import places_in_order
 from simzk.partitions.states import States, no_states
 from simzk.partitions.turns import as_they_lie
 from simzk.zookeeper.replies import Code
@@ -54,19 +54,24 @@ class IsrChanges:
             return AlterPartitionResponse(Error.STALE_BROKER_EPOCH, {})
         asked = list({proposal.partition: proposal for proposal in request.proposals}.values())
         proposals = Proposals.of_one(request.broker_id, request.broker_epoch, asked)
-        altered = await self.process_many(proposals)
+        altered = await self.process_many(proposals, in_order=True)
         return AlterPartitionResponse(Error.NONE, altered.by_partition(proposals.partitions))
 
-    async def process_many(self, proposals: Proposals) -> AlteredPartitions:
-        """As `process`, of many leaders."""
+    async def process_many(self, proposals: Proposals, *, in_order: bool = False) -> AlteredPartitions:
+        """As `process`, of many leaders.
+
+        Args:
+            proposals: k of them.
+            in_order: whether that in which they come counts; of equal hashes else their names decide.
+        """
         controller, context = self._controller, self._controller.context
         rows = context.table.find_all(proposals.partitions)
         states = context.table.states(np.maximum(rows, 0)) if len(context.table) else no_states(len(rows), 1)
         errors, stands = self._judge(rows, states, proposals)
         walked = np.flatnonzero((errors == 0) & ~stands)
-        # The maps of what is asked, and of what is accepted; in 2.13 two of the same keys iterate alike.
-        for _ in range(1 if context.scala == "2.13" else 2):
-            walked = walked[map_order(context.orders.hashes(rows[walked]), context.scala)]
+        walked = walked[context.orders.places_in_map(rows[walked], in_order=in_order)]
+        if context.scala != "2.13":  # the map of what is accepted; in 2.13 it iterates as that of what is asked
+            walked = walked[context.orders.places_in_map(rows[walked])]
         accepted, turns = as_they_lie(walked)
         asked = proposals.at(accepted)
         after = States(

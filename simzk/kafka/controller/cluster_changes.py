@@ -113,18 +113,17 @@ class ClusterChanges:
         for broker in brokers:
             context.shutting_down.pop(broker, None)
             context.on_failed_dirs.pop(broker, None)
-        await self.replicas_offline(*context.replicas_on(brokers), lying=context.may_lie(brokers))
+        await self.replicas_offline(*context.replicas_on(brokers))
         for broker in brokers:
             if broker not in context.brokers:
                 controller.session.data_handlers.pop(paths.broker(broker), None)
 
-    async def replicas_offline(self, rows: IntArray, brokers: IntArray, *, lying: bool = False) -> None:
+    async def replicas_offline(self, rows: IntArray, brokers: IntArray) -> None:
         """Replicas went offline, with their brokers or their log directories: leaders first, then the ISRs.
 
         Args:
             rows: int32[k], in the order of a set of replicas.
             brokers: int32[k], whose replica of each.
-            lying: they come as they `may_lie`.
         """
         controller, context = self._controller, self._controller.context
         deleted = context.of_topics(rows, context.to_be_deleted)
@@ -140,7 +139,7 @@ class ClusterChanges:
         leaderless = context.rows_with_offline_leader()
         await controller.partitions.handle_rows(leaderless, PartitionState.OFFLINE)
         await controller.partitions.trigger_online()
-        await controller.replicas.handle_rows(others, holders, ReplicaState.OFFLINE, lying=lying)
+        await controller.replicas.handle_rows(others, holders, ReplicaState.OFFLINE)
         await controller.deletion.fail_replicas(to_delete)
         if not len(leaderless):
             controller.send_metadata()

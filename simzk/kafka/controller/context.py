@@ -278,18 +278,20 @@ class ControllerContext:
         """The partitions with a replica on a broker, as an immutable set of them."""
         return self.orders.on_in_set(broker)
 
-    def may_lie(self, brokers: Sequence[int]) -> bool:
-        """Whether what these brokers hold can be handled as it lies in memory, and nobody sees it.
+    @property
+    def is_ordered_again(self) -> bool:
+        """Whether the order in which a broker's replicas are handled is seen only in writes, which 2.13 orders anew.
 
-        In 2.13 sets and maps order by hash what they are made of, and ask only among equal hashes what came first.
+        There sets and maps order what they are made of by hash; only equal hashes keep the order in which they came,
+        which is that of the map in each set that is made of it.
         """
-        return self._tells_as_one and len(brokers) == 1 and self.scala == "2.13" and not self.to_be_deleted
+        return self._tells_as_one and self.scala == "2.13" and not self.to_be_deleted
 
-    def replicas_on(self, brokers: Sequence[int]) -> tuple[IntArray, IntArray]:
-        """The replicas on some brokers, as an immutable set of them, or as they `may_lie`: rows, and brokers."""
+    def replicas_on(self, brokers: Iterable[int]) -> tuple[IntArray, IntArray]:
+        """The replicas on some brokers, as an immutable set of them, or as good as that: rows, and brokers."""
+        brokers = list(brokers)
         if len(brokers) == 1:
-            lying = self.may_lie(brokers)
-            rows = self.table.rows_with_replica(*brokers) if lying else self.orders.replicas_on(brokers[0])
+            rows = (self.orders.on if self.is_ordered_again else self.orders.replicas_on)(brokers[0])
             return rows, np.full(len(rows), brokers[0], dtype=np.int32)
         found = [(self.orders.on(broker), broker) for broker in brokers]
         rows = np.concatenate([np.empty(0, dtype=np.int32), *(rows for rows, _ in found)])

@@ -149,16 +149,16 @@ class LeaderElections:
         controller, context = self._controller, self._controller.context
         leads = context.table.leader[rows] == broker
         led, followed = context.orders.in_set(rows[leads], hashed=hashed), rows[~leads]
-        lying = context.may_lie([broker])
-        followed = np.sort(followed) if lying else context.orders.in_set(followed, hashed=hashed)
+        if not context.is_ordered_again:
+            followed = context.orders.in_set(followed, hashed=hashed)
         await controller.partitions.handle_rows(led, PartitionState.ONLINE, Strategy.CONTROLLED_SHUTDOWN)
         controller.requests.new_batch()
         controller.requests.add_stops(broker, followed, delete=False)
         controller.requests.send()
         brokers = np.full(len(followed), broker, dtype=np.int32)
-        if not lying:
+        if not context.is_ordered_again:
             followed = followed[context.orders.of_replicas(followed, brokers, hashed=hashed)]
-        await controller.replicas.handle_rows(followed, brokers, ReplicaState.OFFLINE, lying=lying)
+        await controller.replicas.handle_rows(followed, brokers, ReplicaState.OFFLINE)
 
     async def _take_from(self, broker: int, partition: TopicPartition) -> None:
         """Move the lead of one partition from a broker that stops, or take the broker out of its ISR (up to 1.0)."""

@@ -36,7 +36,7 @@ class LogDirFailures:
         names = await controller.client.children(paths.LOG_DIR_EVENTS)
         try:
             brokers = await self._brokers(names)
-            await controller.replicas.handle_rows(*context.replicas_on(list(brokers)), ReplicaState.ONLINE)
+            await controller.replicas.handle_rows(*context.replicas_on(brokers), ReplicaState.ONLINE)
         finally:
             await controller.client.delete_children(paths.LOG_DIR_EVENTS, names, context.epoch_version)
 

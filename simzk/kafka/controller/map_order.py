@@ -57,6 +57,8 @@ class MapOrder:
         self._hashed: Sequence[str] = ()
         self._hashes: IntArray = np.zeros(0, dtype=np.int32)
         self._are_distinct = True
+        self._named: Sequence[str] = ()
+        self._name_places: NDArray[np.intp] = np.zeros(0, dtype=np.intp)
         self._asked = 0
         self._row_hashes: tuple[int, IntArray | None] = -1, None
 
@@ -124,6 +126,36 @@ class MapOrder:
     def in_map(self, rows: IntArray) -> IntArray:
         """Rows as a mutable map of partitions that was filled with them iterates."""
         return rows[map_order(self.hashes(rows), self._collections.scala)]
+
+    def places_in_map(self, rows: IntArray, *, in_order: bool = True) -> NDArray[np.intp]:
+        """Where rows stand in a mutable map of partitions that was filled with them.
+
+        Args:
+            rows: int32[k].
+            in_order: whether it was filled in their order, or in that of their names.
+        """
+        scala, hashes = self._collections.scala, self.hashes(rows)
+        if in_order:
+            return map_order(hashes, scala)
+        if scala != "2.13":
+            named = np.lexsort(self._name_keys(rows))
+            return named[map_order(hashes[named], scala)]
+        places = map_order(hashes)
+        hashes = hashes[places]
+        alike = hashes[1:] == hashes[:-1]
+        tied = np.flatnonzero(np.append(alike, np.False_) | np.append(np.False_, alike))
+        if len(tied):  # in 2.13 only what is of one hash stays as it came
+            runs = np.cumsum(np.append(np.True_, ~alike))
+            places[tied] = places[tied[np.lexsort((*self._name_keys(rows[places[tied]]), runs[tied]))]]
+        return places
+
+    def _name_keys(self, rows: IntArray) -> tuple[IntArray, NDArray[np.intp]]:
+        """Partition ids, and the places of topics among all when sorted by name."""
+        names = self._table.topics
+        if self._named is not names or len(self._name_places) != len(names):
+            by_name = np.array(sorted(range(len(names)), key=names.__getitem__), dtype=np.intp)
+            self._named, self._name_places = names, np.argsort(by_name)
+        return self._table.partition.take(rows), self._name_places.take(self._table.topic.take(rows))
 
     def in_set(self, rows: IntArray, *, hashed: bool = False) -> IntArray:
         """Rows as an immutable set of partitions that was made of them iterates."""

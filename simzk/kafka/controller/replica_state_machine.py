@@ -107,16 +107,13 @@ class ReplicaStateMachine:
         """As `handle_rows`, of replicas by name, those of partitions that are not known left out."""
         await self.handle_rows(*replicas_of(replicas, self._context.table), target)
 
-    async def handle_rows(
-        self, rows: IntArray, brokers: IntArray, target: ReplicaState, *, lying: bool = False
-    ) -> None:
+    async def handle_rows(self, rows: IntArray, brokers: IntArray, target: ReplicaState) -> None:
         """Move replicas to a state, then tell the brokers.
 
         Args:
             rows: int32[k] of the controller's table, in the order in which they are handled.
             brokers: int32[k], whose replica of each.
             target: the state.
-            lying: they come as they `may_lie`, and are all of what one broker holds, or some of it.
         """
         if not len(rows):
             return
@@ -127,17 +124,17 @@ class ReplicaStateMachine:
             by_broker = dict(grouped(rows, brokers))
             groups = [(broker, by_broker[broker]) for broker in _grouped_order(list(by_broker), self._context.scala)]
         for broker, held in groups:
-            await self._handle_broker(broker, held, target, lying=lying)
+            await self._handle_broker(broker, held, target)
         self._requests.send()
         await self._requests.spend()
 
-    async def _handle_broker(self, broker: int, rows: IntArray, target: ReplicaState, *, lying: bool) -> None:
+    async def _handle_broker(self, broker: int, rows: IntArray, target: ReplicaState) -> None:
         try:
-            await self._move_on_broker(broker, rows, target, lying=lying)
+            await self._move_on_broker(broker, rows, target)
         except ZnodeError as problem:  # the real one logs it, and the batch stays where it was
             self._client.unusable(problem)
 
-    async def _move_on_broker(self, broker: int, rows: IntArray, target: ReplicaState, *, lying: bool) -> None:
+    async def _move_on_broker(self, broker: int, rows: IntArray, target: ReplicaState) -> None:
         states = self._context.replica_states
         valid = rows[states.are_in(rows, broker, self._transitions.replicas[target])]
         match target:
@@ -146,7 +143,7 @@ class ReplicaStateMachine:
             case ReplicaState.ONLINE:
                 self._enter_online(broker, valid)
             case ReplicaState.OFFLINE:
-                await self._enter_offline(broker, valid, lying=lying)
+                await self._enter_offline(broker, valid)
             case ReplicaState.DELETION_STARTED:
                 states.put(valid, broker, ReplicaState.DELETION_STARTED)
                 self._requests.add_stops(broker, valid, delete=True)
@@ -178,7 +175,7 @@ class ReplicaStateMachine:
         self._requests.add_leaders_on(broker, rows[led & ~are_new])
         context.replica_states.put(rows, broker, ReplicaState.ONLINE)
 
-    async def _enter_offline(self, broker: int, rows: IntArray, *, lying: bool) -> None:
+    async def _enter_offline(self, broker: int, rows: IntArray) -> None:
         context, requests, states = self._context, self._requests, self._context.replica_states
         requests.add_stops(broker, rows, delete=False)
         has_state = context.table.version[rows] >= 0
@@ -187,7 +184,7 @@ class ReplicaStateMachine:
             known_in = any_of(context.table.isr[led] == broker)
             states.put(led[~known_in], broker, ReplicaState.OFFLINE)
             led = led[known_in]
-        done = await self._remove_from_isr(broker, led, lying=lying)
+        done = await self._remove_from_isr(broker, led)
         concerned = done[~context.of_topics(done, context.to_be_deleted)]
         requests.add_leaders_but_on(broker, concerned)
         states.put(done, broker, ReplicaState.OFFLINE)
@@ -197,7 +194,7 @@ class ReplicaStateMachine:
                 requests.add_metadata(list(context.registered().racks), leaderless)
                 states.put(leaderless, broker, ReplicaState.OFFLINE)
 
-    async def _remove_from_isr(self, broker: int, rows: IntArray, *, lying: bool) -> IntArray:
+    async def _remove_from_isr(self, broker: int, rows: IntArray) -> IntArray:
         """Take a replica out of ISRs, again where another write came between; the partitions where it is out now."""
         context = self._context
         done: list[IntArray] = [rows[:0]]
@@ -213,8 +210,7 @@ class ReplicaStateMachine:
             if self._requests.tells_as_one and not inside.any():  # nothing is written, nobody sees an order
                 done.append(rows[present])
                 break
-            given = self._given(broker, rows) if lying else places_in_order(turns)
-            order = self._walked(rows, given, present)
+            order = self._walked(rows, places_in_order(turns), present)
             done.append(rows[order[~inside[order]]])
             chosen, turns, after = await self._without(broker, rows, order[inside[order]], len(order), found)
             rows, partitions = rows[chosen], partitions.at(chosen)
@@ -227,14 +223,6 @@ class ReplicaStateMachine:
             done.append(written_now)
             rows = rows[outrun][places_in_order(turns[outrun])]
         return np.concatenate(done)
-
-    def _given(self, broker: int, rows: IntArray) -> NDArray[np.intp]:
-        """The places of rows that lie ascending, in the order of the map of what the broker holds if that counts."""
-        hashes = np.sort(self._context.orders.hashes(rows))
-        if (hashes[1:] != hashes[:-1]).all():
-            return np.arange(len(rows))
-        listed = self._context.orders.on(broker)
-        return np.searchsorted(rows, listed[np.isin(listed, rows)])
 
     def _walked(self, rows: IntArray, given: NDArray[np.intp], present: BoolArray) -> NDArray[np.intp]:
         """The places of states that are present in the order in which Kafka walks them.
