@@ -113,10 +113,11 @@ def test_intervals_hold_what_they_say(
 def test_what_is_certain_holds(cluster: Cluster) -> None:
     cuts = cut_sets(cluster.rates, cluster.places)
     sure, often = bounds(cuts), falls_per_year(cluster, set(range(len(cluster.sets))))
-    assert yearly(often) <= sure.probability_most * (1 + 1e-9)
+    # Numbers below 1e-308 have lost digits.
+    assert yearly(often) <= sure.probability_most * (1 + 1e-9) + 1e-300
     alone = range(len(cluster.sets))
     assert sure.offline_least == pytest.approx(max(share_down(cluster, number) for number in alone), abs=1e-15)
-    assert sure.offline_most >= max(offline_share(cluster, number) for number in alone) * (1 - 1e-9)
+    assert sure.offline_most >= max(offline_share(cluster, number) for number in alone) * (1 - 1e-9) - 1e-300
 
 
 def test_years_that_are_played_are_as_told() -> None:
