@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import tomllib
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from simzk.errors import ConfigError
@@ -33,6 +32,9 @@ broker). That a broker is back, and in sync, in an hour, and its data copied ane
 RACK = dict(zip(KEYS, (0.44, 3.5, 0.0, 12.0), strict=True))
 """Twenty racks fail in the first year of a cluster of 1,800 machines, 40 to a rack, and are away for one to six hours
 (Dean, at Google I/O 2008 and LADIS 2009). That no rack is destroyed is an assumption."""
+
+LEAST_HOURS, MOST = 0.001, 1_000_000
+"""Hours from seconds to a century, and as many failures a year: shares of time nearer to 0 or 1 have no digits left."""
 
 Said = dict[str, float]
 
@@ -142,11 +144,11 @@ def _number(key: str, value: object, where: str) -> float:
     if key not in KEYS:
         raise ConfigError(f"{key!r} is no rate", where=where, right=", ".join(KEYS))
     lasts = key.endswith("hours")
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
-    if not is_number or value < 0 or (lasts and value == 0):  # type: ignore[operator]
-        right = "hours, more than 0" if lasts else "how often a year, 0 or more"
+    least = LEAST_HOURS if lasts else 0
+    if not isinstance(value, int | float) or isinstance(value, bool) or not least <= value <= MOST:
+        right = f"hours, {least} to {MOST:,}" if lasts else f"how often a year, 0 to {MOST:,}"
         raise ConfigError(f"{key} {value!r} cannot be", where=where, right=right)
-    return float(value)  # type: ignore[arg-type]
+    return float(value)
 
 
 def _some(names: object) -> str:

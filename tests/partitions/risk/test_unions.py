@@ -109,6 +109,21 @@ def test_intervals_hold_what_they_say(
     assert median(widths) < 0.03 * sqrt(400 / samples)
 
 
+def test_intervals_of_many_sets_that_share_nothing_hold_what_they_say() -> None:
+    """Those of large clusters: sets without a broker in common are down independently of each other."""
+    held, count = 0, 200
+    for seed in range(count):
+        chance = Random(seed)
+        rates = [Rate(10 ** chance.uniform(-1, 1.5), 10 ** chance.uniform(-1, 1.5)) for _ in range(60)]
+        cluster = Cluster([None] * 60, rates, [], [(at, at + 1) for at in range(0, 60, 2)])
+        cuts = cut_sets(cluster.rates, cluster.places)
+        truth = float((cuts.per_year * (1 - cuts.down).prod() / (1 - cuts.down)).sum())
+        found = sampled(cluster, 400, seed).per_year
+        held += found.low <= truth <= found.high
+        assert abs(found.value - truth) <= 7 / 1.96 * (found.high - found.value)
+    assert held >= 0.93 * count
+
+
 @given(clusters(most_sets=6))
 def test_what_is_certain_holds(cluster: Cluster) -> None:
     cuts = cut_sets(cluster.rates, cluster.places)
