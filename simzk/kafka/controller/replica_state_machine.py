@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from simzk.kafka.controller.channels import BrokerRequests
     from simzk.kafka.controller.context import ControllerContext
+    from simzk.kafka.controller.state_columns import ReplicasOn
     from simzk.kafka.zk_client import KafkaZooKeeperClient
     from simzk.partitions.arrays import BoolArray, IntArray
     from simzk.partitions.turns import Turns
@@ -136,12 +137,14 @@ class ReplicaStateMachine:
 
     async def _move_on_broker(self, broker: int, rows: IntArray, target: ReplicaState) -> None:
         states = self._context.replica_states
-        valid = rows[states.are_in(rows, broker, self._transitions.replicas[target])]
+        found = states.on(broker, rows)
+        held = found.where(found.are_in(self._transitions.replicas[target]))
+        valid = held.rows
         match target:
             case ReplicaState.NEW:
                 self._enter_new(broker, valid)
             case ReplicaState.ONLINE:
-                self._enter_online(broker, valid)
+                self._enter_online(held)
             case ReplicaState.OFFLINE:
                 await self._enter_offline(broker, valid)
             case ReplicaState.DELETION_STARTED:
@@ -163,9 +166,9 @@ class ReplicaStateMachine:
         self._requests.add_leaders_on(broker, rows[entering & has_state], is_new=True)
         self._context.replica_states.put(rows[entering], broker, ReplicaState.NEW)
 
-    def _enter_online(self, broker: int, rows: IntArray) -> None:
-        context = self._context
-        are_new = context.replica_states.are_in(rows, broker, (ReplicaState.NEW,))
+    def _enter_online(self, held: ReplicasOn) -> None:
+        context, broker, rows = self._context, held.broker, held.rows
+        are_new = held.are_in((ReplicaState.NEW,))
         for partition in context.names(rows[are_new]):
             assignment = context.assignment(partition)
             if broker not in assignment.replicas:
@@ -173,7 +176,9 @@ class ReplicaStateMachine:
                 context.set_assignment(partition, wider)
         led = context.table.version[rows] >= 0
         self._requests.add_leaders_on(broker, rows[led & ~are_new])
-        context.replica_states.put(rows, broker, ReplicaState.ONLINE)
+        if are_new.any():  # their assignments may be others now
+            held = context.replica_states.on(broker, rows)
+        context.replica_states.put_on(held, ReplicaState.ONLINE)
 
     async def _enter_offline(self, broker: int, rows: IntArray) -> None:
         context, requests, states = self._context, self._requests, self._context.replica_states

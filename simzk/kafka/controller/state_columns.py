@@ -16,6 +16,7 @@ import numpy as np
 
 from simzk.kafka.controller.states import PartitionState, ReplicaState
 from simzk.kafka.topic_partition import PartitionAndReplica, TopicPartition
+from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -127,6 +128,36 @@ class PartitionStates(MutableMapping[TopicPartition, PartitionState]):
         assert counts[1:].tolist() == self._counts[1:].tolist()
 
 
+class ReplicasOn(NamedTuple):
+    """Some replicas of one broker, looked up once.
+
+    Args:
+        broker: whose.
+        rows: int32[k], of which partitions.
+        places: intp[k], in each assignment; its width where the broker is not assigned.
+        codes: int8[k], their states.
+    """
+
+    broker: int
+    rows: IntArray
+    places: NDArray[np.intp]
+    codes: NDArray[np.int8]
+
+    def are_in(self, wanted: Collection[ReplicaState]) -> BoolArray:
+        """Which of them are in one of some states; one without a state is non-existent."""
+        codes = {_REPLICA_CODE[state] for state in wanted}
+        if ReplicaState.NON_EXISTENT in wanted:
+            codes.add(_ABSENT)
+        found: BoolArray = _codes_in(codes).take(self.codes)
+        return found
+
+    def where(self, mask: BoolArray) -> ReplicasOn:
+        """Those of a mask: these very ones where they are all."""
+        if mask.all():
+            return self
+        return ReplicasOn(self.broker, self.rows[mask], self.places[mask], self.codes[mask])
+
+
 class ReplicaStates(MutableMapping[PartitionAndReplica, ReplicaState]):
     """The states of replicas.
 
@@ -156,13 +187,10 @@ class ReplicaStates(MutableMapping[PartitionAndReplica, ReplicaState]):
             places += (replicas[:, place] == broker) * np.intp(place - width)
         return places
 
-    def are_in(self, rows: IntArray, broker: int, wanted: Collection[ReplicaState]) -> BoolArray:
-        """Which replicas of a broker are in one of some states; one without a state is non-existent."""
-        codes = {_REPLICA_CODE[state] for state in wanted}
-        if ReplicaState.NON_EXISTENT in wanted:
-            codes.add(_ABSENT)
-        found: BoolArray = _codes_in(codes).take(self._at(rows, broker))
-        return found
+    def on(self, broker: int, rows: IntArray) -> ReplicasOn:
+        """Replicas of one broker and their states, as long as no assignment of theirs is another."""
+        places = self._places(rows, broker)
+        return ReplicasOn(broker, rows, places, self._at(rows, broker, places))
 
     def among(self, rows: IntArray) -> set[ReplicaState | None]:
         """The states that some assigned replica of these rows is in, None for one that has none."""
@@ -171,8 +199,7 @@ class ReplicaStates(MutableMapping[PartitionAndReplica, ReplicaState]):
         codes = self._codes[rows][:, : replicas.shape[1]][replicas >= 0]
         return {_REPLICA_STATES[code] for code in np.unique(codes).tolist()}
 
-    def _at(self, rows: IntArray, broker: int) -> NDArray[np.int8]:
-        places = self._places(rows, broker)
+    def _at(self, rows: IntArray, broker: int, places: NDArray[np.intp]) -> NDArray[np.int8]:
         assigned = places < self._table.width
         codes = self._codes.ravel().take(rows * np.intp(self._codes.shape[1]) + places * assigned)
         if not assigned.all():
@@ -185,8 +212,14 @@ class ReplicaStates(MutableMapping[PartitionAndReplica, ReplicaState]):
         """Give replicas of a broker a state."""
         self._put(rows, broker, _REPLICA_CODE[state])
 
+    def put_on(self, held: ReplicasOn, state: ReplicaState) -> None:
+        """Give replicas that were looked up a state."""
+        self._write(held.rows, held.broker, held.places, _REPLICA_CODE[state])
+
     def _put(self, rows: IntArray, broker: int, code: int) -> None:
-        places = self._places(rows, broker)
+        self._write(rows, broker, self._places(rows, broker), code)
+
+    def _write(self, rows: IntArray, broker: int, places: NDArray[np.intp], code: int) -> None:
         assigned = places < self._table.width
         if assigned.all():
             self._codes.ravel()[rows * np.intp(self._codes.shape[1]) + places] = code
@@ -237,7 +270,7 @@ class ReplicaStates(MutableMapping[PartitionAndReplica, ReplicaState]):
         row = self._table.find(*replica.topic_partition)
         code = self._unassigned.get(replica, _ABSENT)
         if row is not None and code == _ABSENT:
-            code = int(self._at(np.array([row], dtype=np.int32), replica.replica)[0])
+            code = int(self.on(replica.replica, np.array([row], dtype=np.int32)).codes[0])
         state = _REPLICA_STATES[code]
         if state is None:
             raise KeyError(replica)
