@@ -67,6 +67,7 @@ class PartitionUpdates(_InColumns[PartitionUpdate]):
         replicas: int32[k, w], who is assigned, padded.
         moving: by place, the assignments of those that are being reassigned.
         is_new: bool[k], or one for all.
+        source: the table that says who is assigned, and how often that had been changed.
     """
 
     def __init__(
@@ -76,7 +77,9 @@ class PartitionUpdates(_InColumns[PartitionUpdate]):
         replicas: IntArray,
         moving: dict[int, ReplicaAssignment],
         is_new: BoolArray | bool,
+        source: tuple[PartitionTable, int],
     ) -> None:
+        self.source = source
         self.partitions = partitions
         self.states = states
         self.replicas = replicas
@@ -92,12 +95,12 @@ class PartitionUpdates(_InColumns[PartitionUpdate]):
             row = int(rows[place])
             moving[place] = ReplicaAssignment(table.replicas_of(row), table.adding_of(row), table.removing_of(row))
         replicas, states = table.replicas_and_states(rows)
-        return cls(table.partitions(rows), states, replicas, moving, is_new)
+        return cls(table.partitions(rows), states, replicas, moving, is_new, (table, table.assignments))
 
     def at(self, places: NDArray[np.integer]) -> PartitionUpdates:
         """Some of them, as far as light replicas ask: who moves, and who is new, is left out."""
         replicas = taken(self.replicas, places)
-        return PartitionUpdates(self.partitions.at(places), self.states.at(places), replicas, {}, False)
+        return PartitionUpdates(self.partitions.at(places), self.states.at(places), replicas, {}, False, self.source)
 
     @cached_property
     def _items(self) -> list[PartitionUpdate]:

@@ -66,6 +66,7 @@ class PartitionTable(RowColumns):
         self._odd = OddRows()
         self._index: BrokerIndex | None = None
         self._lent: WeakSet[Partitions] = WeakSet()
+        self._assigned = 0
 
     @classmethod
     def from_columns(
@@ -155,6 +156,11 @@ class PartitionTable(RowColumns):
     def changes(self) -> int:
         """How often partitions came or went: what was worked out of all their names holds while it is the same."""
         return self._topic_rows.changes
+
+    @property
+    def assignments(self) -> int:
+        """How often who holds what was changed; also when partitions came or went."""
+        return self._assigned
 
     def run_of(self, topic: str) -> range | None:
         """The rows of a topic whose partitions are 0, 1, ... in consecutive rows; None of any other."""
@@ -272,6 +278,7 @@ class PartitionTable(RowColumns):
                 for position in np.flatnonzero(topic == topics.index(name)).tolist():
                     if (name, int(partition[position])) in self:
                         raise LayoutError(f"partition {partition[position]} of topic {name!r} is there already")
+        self._assigned += 1
         rows = self._take_rows(count)
         self._records.widen(max(replicas.shape[1], states.isr.shape[1]))
         self._topic_rows.enlist_all(topics, topic[order], partition[order], rows[order])
@@ -302,6 +309,7 @@ class PartitionTable(RowColumns):
         new = pack([replicas])
         validate_replicas(new)
         validate_moves(replicas, adding, removing)
+        self._assigned += 1
         self._records.widen(new.shape[1])
         rows = np.array([row], dtype=np.int32)
         if self._index is not None:
@@ -336,6 +344,7 @@ class PartitionTable(RowColumns):
         for move in moves:
             validate_moves(*move)
         before = self.assignment(rows)
+        self._assigned += 1
         self._records.widen(replicas.shape[1])
         if self._index is not None:
             self._index.discard(rows, before.replicas)
@@ -390,6 +399,7 @@ class PartitionTable(RowColumns):
         if self._index is not None:
             self._index.discard(gone, self._records.replicas[gone])
         were = self.partitions(gone), self.assignment(gone), self.states(gone)
+        self._assigned += 1
         for lent in list(self._lent):
             lent.settle()
         self._lent.clear()

@@ -66,6 +66,8 @@ class LightReplicas:
         self._lives = Lives({})
         self.table = PartitionTable()
         self._beliefs = Beliefs(self.table.width)
+        # Which table says the same of all assignments, and how often it and this one had been changed when it did.
+        self._agreed: tuple[tuple[PartitionTable, int], int] | None = None
         self.metadata = MetadataCache(forgets=True)
 
     def serve_for(self, brokers: Mapping[int, Broker]) -> None:
@@ -174,9 +176,13 @@ class LightReplicas:
             rows[new] = self.table.extend(topics, topic.astype(np.int32), names.partition, updates.replicas[new])
         self._reach()
         assigned = widen(updates.replicas, self.table.width)[:, : self.table.width]
+        if self._agreed == (updates.source, self.table.assignments):
+            return rows, assigned
         moved = np.flatnonzero(any_of(self._assigned(rows) != assigned))
         for place, replicas in zip(moved.tolist(), unpack(updates.replicas[moved]), strict=True):
             self._move(int(rows[place]), replicas)
+        if len(rows) == len(self.table):
+            self._agreed = updates.source, self.table.assignments
         return rows, self._assigned(rows) if len(moved) else assigned
 
     def _reach(self) -> None:
@@ -204,9 +210,11 @@ class LightReplicas:
         believed = self._beliefs.at(rows)
         mine = self._assigned(rows) == broker
         mine &= ~((epochs >= 0)[:, None] & (epochs[:, None] < believed.epoch))
-        np.copyto(believed.leader, np.int32(NONE), where=mine)
-        np.copyto(believed.epoch, np.int32(NONE), where=mine & delete[:, None])
-        self._beliefs.put(rows, believed)
+        forgets = mine & delete[:, None]
+        if (mine & (believed.leader != NONE)).any() or forgets.any():  # else it has stopped before
+            np.copyto(believed.leader, np.int32(NONE), where=mine)
+            np.copyto(believed.epoch, np.int32(NONE), where=forgets)
+            self._beliefs.put(rows, believed)
 
     # -- followers join ISRs
 
