@@ -26,6 +26,9 @@ from simzk.simulation.history import Event
 from simzk.tuples import NamedTuple
 from simzk.zookeeper.transactions import (
     CloseSessionTxn,
+    Create2Txn,
+    CreateContainerTxn,
+    CreateTTLTxn,
     CreateTxn,
     DeleteTxn,
     MultiTxn,
@@ -52,7 +55,7 @@ _NOTED = {
 }
 
 
-_TOLD = (CreateTxn, SetDataTxn, DeleteTxn, CloseSessionTxn)
+_TOLD = (CreateTxn, Create2Txn, CreateContainerTxn, CreateTTLTxn, SetDataTxn, DeleteTxn, CloseSessionTxn)
 """What there is to tell of; who sends much else, such as a hundred brokers that all want to be controller, is not
 asked for."""
 
@@ -132,7 +135,7 @@ class Observer:
 
     def _tell(self, who: str, record: Record) -> None:
         match record:
-            case CreateTxn():
+            case CreateTxn() | Create2Txn() | CreateContainerTxn() | CreateTTLTxn():
                 self._tell_create(who, record.path, record.data)
             case SetDataTxn():
                 self._tell_set(who, record.path, record.data)

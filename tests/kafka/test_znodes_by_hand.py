@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from simzk.kafka import paths
+from simzk.zookeeper import requests as req
+from simzk.zookeeper.requests import OPEN_ACL
 from tests.kafka.clusters import cluster, quiet, told, topic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 STATE = "/brokers/topics/t/partitions/0/state"
 NONSENSE = (
@@ -39,6 +46,26 @@ PLACES = (
 # A registration that cannot be read makes the controller lose the event; an epoch of another version fences it; one who
 # finds nobody in `/controller` resigns, and no other follows while the znode stands.
 STALLING = {"/brokers/ids/3", "/brokers/ids/9", "/brokers/ids/x", "/controller_epoch", "/controller"}
+
+
+@pytest.mark.parametrize(
+    "request_of",
+    [
+        lambda path, data: req.Create(path, data, OPEN_ACL, 0),
+        lambda path, data: req.Create2(path, data, OPEN_ACL, 0),
+        lambda path, data: req.CreateContainer(path, data, OPEN_ACL, 4),
+        lambda path, data: req.Multi((req.Create2(path, data, OPEN_ACL, 0),)),
+    ],
+    ids=["create", "create2", "container", "multi"],
+)
+def test_every_way_to_make_a_topic_is_told(request_of: Callable[[str, bytes], req.Request]) -> None:
+    with cluster(3, controller=1) as c:
+        client = c.server.connect(req.ConnectRequest(0, 0, 40_000, 0, None, False), c.now_ms)
+        c.server.handle(client, 1, request_of("/brokers/topics/t", b'{"version":1,"partitions":{"0":[1,2]}}'), c.now_ms)
+        c.pump()
+        c.run_for(1)
+        assert [event.after for event in c.history if event.what == "topic created"] == ["1 partitions"]
+        assert c.state("t", 0).leader == 1
 
 
 @pytest.mark.parametrize("path", PLACES)
