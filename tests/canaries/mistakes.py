@@ -412,6 +412,24 @@ MISTAKES: dict[str, Mistake] = {
         "        return singly\n",
         _COLUMNS + "test_batches.py::test_a_batch_does_what_its_requests_do",
     ),
+    "proposals of one hash are written as they lie": Mistake(
+        "kafka/controller/alter_partition.py",
+        "context.orders.places_in_map(rows[walked], in_order=in_order)",
+        "context.orders.places_in_map(rows[walked])",
+        _COLUMNS + "test_equal_hashes.py::test_batches_and_objects_lie_otherwise[shutdown]",
+    ),
+    "what stood before is asked of columns that show what stands since": Mistake(
+        "kafka/columnar/partition_columns.py",
+        "            self.before_change(row)\n        state, codec = found\n",
+        "            pass\n        state, codec = found\n",
+        _COLUMNS + "test_odd_requests.py::test_nobody_can_tell[a state that is gone and comes again]",
+    ),
+    "the brokers' table never hears that another is assigned": Mistake(
+        "kafka/broker/light_replicas.py",
+        "        if self._agreed == (updates.source, self.table.assignments):\n",
+        "        if self._agreed is not None:\n",
+        "kafka/test_imported_cluster.py::test_an_imported_cluster_fails_and_is_repaired_as_the_real_one_was[3.4.1]",
+    ),
     "a batch's writes share one zxid": Mistake(
         "kafka/columnar/batches.py",
         "        zxids = server.zxid + 1 + turns\n",
