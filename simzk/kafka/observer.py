@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
+from simzk.kafka.columnar.kept_writes import KeptWrites
 from simzk.kafka.known_states import KnownStates, KnownTopics
 from simzk.kafka.legibility import problem_with
 from simzk.kafka.schemas import controller as controller_schema
@@ -21,7 +22,6 @@ from simzk.kafka.schemas import partition_state
 from simzk.kafka.schemas import topic as topic_schema
 from simzk.kafka.schemas.java_numbers import next_int, parse_int
 from simzk.kafka.schemas.topic import TopicZnode
-from simzk.kafka.topic_partition import TopicPartition
 from simzk.simulation.history import Event
 from simzk.tuples import NamedTuple
 from simzk.zookeeper.transactions import (
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from simzk.kafka.columnar import ColumnarTopics
     from simzk.kafka.columnar.batches import Written
-    from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment
+    from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
     from simzk.kafka.zookeeper_access import KafkaTree
     from simzk.simulation import History
 
@@ -86,6 +86,7 @@ class Observer:
         self._session_id = 0
         self._states = KnownStates()
         self._topics = KnownTopics()
+        self._kept = KeptWrites()
         self._epoch = "0"
         if topics is None:
             for path, node in tree.walk():
@@ -101,12 +102,10 @@ class Observer:
         """Many transactions have been applied, each a write of one state; they are told when somebody looks."""
         who = self._who_is(written.session_id)
         self._states.put_batch(written)
-        partitions, before, after, zxids = written.partitions, written.before, written.after, written.zxids
+        kept = self._kept.keep(written)
 
         def tell(at_us: int) -> Iterator[Event]:
-            for place in sorted(range(len(zxids)), key=zxids.tolist().__getitem__):
-                partition = TopicPartition(*partitions.name(place))
-                yield Event(at_us, who, *_change(partition, before.one(place), after.one(place)))
+            return (Event(at_us, who, *_change(*write)) for write in kept)
 
         self._history.record_later(tell)
 
