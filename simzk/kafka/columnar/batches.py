@@ -125,7 +125,6 @@ class Written(NamedTuple):
     Args:
         session_id: whose.
         rows: int32[k], of the table of `topics`.
-        partitions: k of them, which they are.
         before: k states.
         after: k states.
         topics: the columns.
@@ -134,7 +133,6 @@ class Written(NamedTuple):
 
     session_id: int
     rows: IntArray
-    partitions: Partitions
     before: States
     after: States
     topics: ColumnarTopics
@@ -281,13 +279,11 @@ class WriteStates(Batch):
         present = table.version[rows]
         fits = (states.version == present) | (states.version == -1)
         errors[~fits, 1] = Code.BAD_VERSION
-        partitions, isr = self._partitions, widen(states.isr, table.width)[:, : table.width]
+        isr = widen(states.isr, table.width)[:, : table.width]
         written = states._replace(version=present + np.int32(1), isr=isr)
-        if len(rows) < partitions.size:
-            partitions = partitions.at(places)
         if not fits.all():
-            rows, zxids, partitions, written = rows[fits], zxids[fits], partitions.at(fits), written.where(fits)
+            rows, zxids, written = rows[fits], zxids[fits], written.where(fits)
         before = table.apply(rows, written)
         topics.partitions.note_written(rows, zxids, now_ms)
         for observe in server.on_transaction.batch_forms or ():
-            observe(Written(connection.session_id, rows, partitions, before, written, topics, zxids))
+            observe(Written(connection.session_id, rows, before, written, topics, zxids))
