@@ -175,15 +175,15 @@ class LightReplicas:
             topics = [names.topics[number] for number in numbers.tolist()]
             rows[new] = self.table.extend(topics, topic.astype(np.int32), names.partition, updates.replicas[new])
         self._reach()
-        assigned = widen(updates.replicas, self.table.width)[:, : self.table.width]
+        assigned = widen(updates.replicas, self.table.width)  # wider where one has more replicas than any had here
         if self._agreed == (updates.source, self.table.assignments):
-            return rows, assigned
-        moved = np.flatnonzero(any_of(self._assigned(rows) != assigned))
+            return rows, assigned[:, : self.table.width]
+        moved = np.flatnonzero(any_of(widen(self._assigned(rows), assigned.shape[1]) != assigned))
         for place, replicas in zip(moved.tolist(), unpack(updates.replicas[moved]), strict=True):
             self._move(int(rows[place]), replicas)
         if len(rows) == len(self.table):
             self._agreed = updates.source, self.table.assignments
-        return rows, self._assigned(rows) if len(moved) else assigned
+        return rows, self._assigned(rows) if len(moved) else assigned[:, : self.table.width]
 
     def _reach(self) -> None:
         self._beliefs.grow(len(self.table.topic), self.table.width)
@@ -358,7 +358,7 @@ def _by_follower(rows: IntArray, followers: IntArray) -> Iterator[tuple[int, Int
 
 def _padded(mask: BoolArray, width: int) -> BoolArray:
     missing = width - mask.shape[1]
-    return mask if missing <= 0 else np.pad(mask, ((0, 0), (0, missing)))
+    return mask[:, :width] if missing <= 0 else np.pad(mask, ((0, 0), (0, missing)))
 
 
 def _refusals(proposals: Proposals, errors: list[Error], at_us: int) -> Iterator[Event]:

@@ -110,3 +110,18 @@ def test_the_dead_of_a_layout_are_dead() -> None:
     cluster.restart(gone)
     assert cluster.run_until_quiet()
     assert (cluster.table.isr >= 0).all()
+
+
+@pytest.mark.parametrize("place", [0, 1, 3])
+def test_a_replica_more_than_any_partition_had(place: int) -> None:
+    cluster = KafkaCluster.from_layout(layout_of(24), seed=1)
+    row = cluster.table.row("topic-1", 2)
+    (before,) = [cluster.table.replicas_of(row)]
+    (another, *_) = (broker for broker in cluster.brokers if broker not in before)
+    wanted = [*before[:place], another, *before[place:]]
+    cluster.reassign({("topic-1", 2): wanted})
+    assert cluster.run_until_quiet(60)
+    state = cluster.state("topic-1", 2)
+    assert sorted(state.isr) == sorted(wanted)
+    assert cluster.table.replicas_of(row) == tuple(wanted)
+    cluster.check()
