@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simzk.partitions.arrays import NONE, IntArray, lots, widen
+from simzk.partitions.records import columns_at, packed_of
 from simzk.partitions.states import LeaderAndIsr, States
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ class RowRecords:
 
     def read(self, rows: NDArray[np.integer]) -> tuple[IntArray, States]:
         """Copies of replicas and states of some rows."""
-        columns = self._read(rows)
+        columns = columns_at(self._words, rows)
         return columns[_LISTS + self.width :].T, self._states(columns)
 
     def replicas_at(self, rows: NDArray[np.integer]) -> IntArray:
@@ -159,7 +160,7 @@ class RowRecords:
 
     def _written_over(self, rows: NDArray[np.integer], states: States) -> Iterator[tuple[slice, IntArray]]:
         """Write states, some rows at a time: which, and the words that stand there before, good until the next."""
-        packed, isr = self._packed(), widen(states.isr, self.width)
+        packed, isr = packed_of(self._words), widen(states.isr, self.width)
         for some in lots(len(rows)):
             # Read and written again while they lie in the processor's cache.
             words = packed.take(rows[some]).view(np.int32).reshape(-1, self._words.shape[1])
@@ -168,7 +169,7 @@ class RowRecords:
             words[:, _CONTROLLER_EPOCH], words[:, _VERSION] = states.controller_epoch[some], states.version[some]
             words[:, _RECOVERING] = states.recovering[some]
             words[:, _LISTS : _LISTS + self.width] = isr[some]
-            packed.put(rows[some], words.view(packed.dtype)[:, 0])
+            packed.put(rows[some], packed_of(words))
 
     def state(self, row: int) -> LeaderAndIsr:
         """The state of one row."""
@@ -183,21 +184,10 @@ class RowRecords:
         single = state.leader, state.leader_epoch, state.controller_epoch, state.version, int(state.recovering)
         self._words[row, : _LISTS + self.width] = (*single, *state.isr, *padding)
 
-    def _packed(self) -> NDArray[np.void]:
-        """The rows as pieces of memory, which numpy moves whole."""
-        return self._words.view(np.dtype((np.void, self.row_bytes)))[:, 0]
-
-    def _read(self, rows: NDArray[np.integer]) -> IntArray:
-        """Some rows, a word a line: int32[words, k]."""
-        columns, packed = np.empty((self._words.shape[1], len(rows)), dtype=np.int32), self._packed()
-        for some in lots(len(rows)):
-            columns[:, some] = packed.take(rows[some]).view(np.int32).reshape(-1, len(columns)).T
-        return columns
-
     def _write(self, rows: NDArray[np.integer], columns: IntArray) -> None:
-        packed = self._packed()
+        packed = packed_of(self._words)
         for some in lots(len(rows)):
-            packed.put(rows[some], np.ascontiguousarray(columns[:, some].T).view(packed.dtype)[:, 0])
+            packed.put(rows[some], packed_of(np.ascontiguousarray(columns[:, some].T)))
 
     def _columns(self, replicas: IntArray, states: States) -> IntArray:
         """Words of rows, a word a line; `replicas` is int32[w, k]."""

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simzk.partitions.arrays import NONE, lots, taken
+from simzk.partitions.arrays import NONE, taken
+from simzk.partitions.records import columns_at, packed_of
 from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from numpy.typing import NDArray
 
     from simzk.partitions.arrays import IntArray
@@ -78,10 +77,7 @@ class Beliefs:
 
     def at(self, rows: NDArray[np.integer]) -> Believed:
         """A copy of those of some rows."""
-        items, columns = self._items(), np.empty((self._records.shape[1], len(rows)), dtype=np.int32)
-        for some in lots(len(rows)):
-            columns[:, some] = items.take(rows[some]).view(np.int32).reshape(-1, len(columns)).T
-        return _columns(columns.T)
+        return _columns(columns_at(self._records, rows).T)
 
     def put(self, rows: NDArray[np.integer], believed: Believed) -> None:
         """Overwrite those of some rows."""
@@ -89,7 +85,7 @@ class Beliefs:
         records[:, -1] = 0
         for column, values in zip(_columns(records), believed, strict=True):
             column[:] = values
-        np.put(self._items(), rows, records.view(self._items().dtype)[:, 0])
+        packed_of(self._records).put(rows, packed_of(records))
 
     def propose(self, rows: NDArray[np.integer], proposed: bool) -> None:
         """Leaders of some rows ask for ISRs, or do no more."""
@@ -102,9 +98,6 @@ class Beliefs:
             self._records = _no_records(max(rows, len(self)), max(width, self.width))
             for column, values in zip(_columns(self._records), before, strict=True):
                 column[tuple(map(slice, values.shape))] = values
-
-    def _items(self) -> NDArray[Any]:
-        return self._records.view(f"V{4 * self._records.shape[1]}")[:, 0]
 
 
 def _no_records(rows: int, width: int) -> IntArray:

@@ -125,7 +125,7 @@ class MapOrder:
 
     def in_map(self, rows: IntArray) -> IntArray:
         """Rows as a mutable map of partitions that was filled with them iterates."""
-        return rows[map_order(self.hashes(rows), self._collections.scala)]
+        return rows[self.places_in_map(rows)]
 
     def places_in_map(self, rows: IntArray, *, in_order: bool = True) -> NDArray[np.intp]:
         """Where rows stand in a mutable map of partitions that was filled with them.

@@ -238,7 +238,7 @@ class ReplicaStateMachine:
             present: bool[k].
         """
         orders, scala, order = self._context.orders, self._context.scala, given[present[given]]
-        order = order[map_order(orders.hashes(rows[order]), scala)]
+        order = order[orders.places_in_map(rows[order])]
         return order[set_order(orders.hashes(rows[order]), scala)]
 
     async def _without(
