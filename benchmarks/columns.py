@@ -31,11 +31,11 @@ from benchmarks.store import resident_bytes
 from simzk.kafka import paths
 from simzk.kafka.columnar import load_layout
 from simzk.kafka.columnar.batches import ReadStates, StatesRead, WriteStates
+from simzk.kafka.releases.versions import kafka_version
 from simzk.kafka.schemas import partition_state
 from simzk.kafka.topic_partition import TopicPartition
-from simzk.kafka.versions import kafka_version
 from simzk.partitions.arrays import broker_mask
-from simzk.partitions.failures import controller_failover, fail_brokers
+from simzk.partitions.failures.transitions import controller_failover, fail_brokers
 from simzk.partitions.layouts import brokers_in_racks, generate_layout
 from simzk.partitions.layouts.files import read_layout, write_layout
 from simzk.partitions.leaderships import expand_isrs, shut_down_broker

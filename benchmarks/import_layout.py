@@ -33,14 +33,14 @@ from kazoo.client import KazooClient
 
 from benchmarks.machine import machine
 from benchmarks.verdict import verdict
-from simzk.cli.layout_sources import layout_of_directory
+from simzk.cli.layout.sources import layout_of_directory
 from simzk.kafka.columnar.layouts import describe_brokers, load_layout
+from simzk.kafka.releases.versions import kafka_version
 from simzk.kafka.schemas import partition_state
 from simzk.kafka.topic_partition import LeaderAndIsr
-from simzk.kafka.versions import kafka_version
 from simzk.partitions.layouts import brokers_in_racks, generate_layout
-from simzk.serve.directory_reader import DirectoryReader
-from simzk.serve.snapshot_file import packer
+from simzk.serve.storage.directory_reader import DirectoryReader
+from simzk.serve.storage.snapshot_file import packer
 from simzk.zookeeper.persistence import TreeDigest, encode_snapshot
 from simzk.zookeeper.server import Server
 from tests.conformance.real_zookeeper import RealZooKeeper

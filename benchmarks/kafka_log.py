@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from simzk.kafka.cluster import KafkaCluster
+from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.zookeeper.persistence import LOG_HEADER, encode_log_entry
 from simzk.zookeeper.transactions import CreateSessionTxn, CreateTxn, MultiTxn, Transaction
 

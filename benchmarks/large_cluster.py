@@ -32,7 +32,7 @@ import numpy as np
 
 from benchmarks.figures import Figure, Limit, tell
 from benchmarks.store import resident_bytes
-from simzk.kafka.cluster import KafkaCluster
+from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.partitions.layouts import brokers_in_racks, generate_layout
 
 if TYPE_CHECKING:

@@ -20,16 +20,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from benchmarks.figures import Figure, Limit, medians, tell
+from simzk.jvm.java_random import JavaRandom
 from simzk.partitions.arrays import broker_mask, pack
 from simzk.partitions.assignment import assign_topic, assign_topics
-from simzk.partitions.broker_index import BrokerIndex
 from simzk.partitions.elections import elect_offline
-from simzk.partitions.failures import bounce_brokers, broker_failure, fail_brokers, start_brokers
-from simzk.partitions.java_random import JavaRandom
+from simzk.partitions.failures.transitions import bounce_brokers, broker_failure, fail_brokers, start_brokers
 from simzk.partitions.leaderships import rebalance_leaders, shrink_isrs, shut_down_broker
-from simzk.partitions.moves import begin_reassignments
+from simzk.partitions.plans.phases import begin_reassignments
 from simzk.partitions.states import States
-from simzk.partitions.table import PartitionTable
+from simzk.partitions.table import BrokerIndex, PartitionTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from benchmarks.figures import Figure, Limit, medians, tell
-from simzk.kafka import plans
-from simzk.kafka.versions import kafka_version
+from simzk.kafka.releases.versions import kafka_version
+from simzk.kafka.tools import plan_documents as plans
 from simzk.partitions.layouts import brokers_in_racks, generate_layout
-from simzk.partitions.plan_report import report
-from simzk.partitions.plan_what_if import PlanWhatIf
+from simzk.partitions.plans.report import report
+from simzk.partitions.plans.what_if import PlanWhatIf
 
 if TYPE_CHECKING:
     from simzk.partitions.layouts import Layout

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 from benchmarks.figures import Figure, tell
 from benchmarks.kafka_log import PARTITIONS, TOPICS, Life, play, transactions
 from benchmarks.logs import MASTER, timed
-from simzk.pipeline.session import spark_session
-from simzk.pipeline.timelines_run import plan_timelines, run_timelines
+from simzk.pipeline.spark.session import spark_session
+from simzk.pipeline.timelines.run import plan_timelines, run_timelines
 from simzk.zookeeper.persistence import LOG_HEADER, encode_log_entry
 from simzk.zookeeper.requests import OPEN_ACL
 from simzk.zookeeper.transactions import CloseSessionTxn, CreateSessionTxn, CreateTxn, Transaction

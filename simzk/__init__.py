@@ -13,9 +13,9 @@ from simzk.loading import load as _load
 TYPE_CHECKING = False  # type checkers take this name for typing's
 
 if TYPE_CHECKING:
-    from simzk.doors import KafkaCluster
+    from simzk.api import KafkaCluster
     from simzk.errors import ConfigError, LayoutError, ScenarioError, SimzkError, ZnodeError
-    from simzk.serve.memory import ZooKeeper
+    from simzk.serve.memory.zookeeper import ZooKeeper
     from simzk.serve.zookeeper_server import ZooKeeperServer
 
 __version__ = "0.1.0"
@@ -33,12 +33,12 @@ __all__ = [
 
 _HOMES = {
     "ConfigError": "simzk.errors",
-    "KafkaCluster": "simzk.doors",
+    "KafkaCluster": "simzk.api",
     "LayoutError": "simzk.errors",
     "ScenarioError": "simzk.errors",
     "SimzkError": "simzk.errors",
     "ZnodeError": "simzk.errors",
-    "ZooKeeper": "simzk.serve.memory",
+    "ZooKeeper": "simzk.serve.memory.zookeeper",
     "ZooKeeperServer": "simzk.serve.zookeeper_server",
 }
 

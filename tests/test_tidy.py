@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "simzk"
 CORES = ("zookeeper", "wire", "simulation", "partitions", "kafka")
-LINES_MAX = 500
 
 # Modules that wait, read a clock, reach outside or draw chance of their own. `random` is let into the one module that
 # wraps a `random.Random` seeded by an integer; what it may use of it is checked there.
@@ -108,11 +107,6 @@ def test_arrows_between_packages() -> None:
     assert lint_imports.exists(), "the arrows could not be checked: pip install import-linter"
     done = subprocess.run([lint_imports, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-@pytest.mark.parametrize("path", sources("."), ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_files_hold_one_idea(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= LINES_MAX
 
 
 def tracked_text_files() -> list[Path]:

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "run": ("simzk.cli.run", "run"),
-    "layout": ("simzk.cli.layout", "app"),
+    "layout": ("simzk.cli.layout.layout", "app"),
     "sweep": ("simzk.cli.sweep", "sweep"),
     "risk": ("simzk.cli.risk", "risk"),
-    "report": ("simzk.cli.report", "report"),
+    "report": ("simzk.cli.report.report", "report"),
     "timelines": ("simzk.cli.timelines", "timelines"),
 }
 """Where each command stands: a module, and in it a function or an app of its own."""
 
-PLAIN_COMMANDS = {"serve": ("simzk.cli.serve", "main")}
+PLAIN_COMMANDS = {"serve": ("simzk.cli.serve.serve", "main")}
 """Commands that parse their own arguments: they start at once, and on a bare install."""
 
 EXTRAS = {

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simzk.cli.paper import Progress, show
+from simzk.cli.console import Progress, show
 from simzk.errors import ConfigError
 from simzk.tuples import NamedTuple
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from simzk.report.run_page import Comparison
+    from simzk.scenarios.report_text import Line
     from simzk.scenarios.results import Result
     from simzk.scenarios.swarm import Run
-    from simzk.scenarios.telling import Line
 
 
 def run(
@@ -78,7 +78,7 @@ def run(
 
 def _play_aloud(file: str, seed: int | None, version: str) -> Result:
     """Play one run, and show its heading, with the plan of its faults, before it."""
-    from simzk.scenarios import telling
+    from simzk.scenarios import report_text as telling
     from simzk.scenarios.player import Play
     from simzk.scenarios.reader import read_scenario
     from simzk.scenarios.results import result_of
@@ -103,7 +103,7 @@ def _play_side_by_side(
     files: list[str], seed: int | None, versions: list[str]
 ) -> tuple[list[Result], list[Comparison]]:
     """Play every file once a version, and show the versions' histories beside each other."""
-    from simzk.scenarios import telling
+    from simzk.scenarios import report_text as telling
     from simzk.scenarios.player import Play
     from simzk.scenarios.reader import read_scenario
     from simzk.scenarios.results import result_of
@@ -168,11 +168,11 @@ class Runs(NamedTuple):
 
 def _play_many(runs: Runs, out: Path | None) -> list[Result]:
     """Play every file with every seed, and show one line a run that failed and one a file."""
-    from simzk.scenarios import swarm_telling
+    from simzk.scenarios import swarm as swarm_telling
     from simzk.scenarios.swarm import outcomes_of, plan_runs
 
     if out is not None:
-        from simzk.pipeline.swarm import require_free, write_swarm
+        from simzk.pipeline.swarms.swarm import require_free, write_swarm
 
         require_free(out)
     planned = plan_runs(runs.files, runs.seed, runs.seeds, runs.version)  # all are checked before the first is played
@@ -196,8 +196,8 @@ def _play_many(runs: Runs, out: Path | None) -> list[Result]:
 
 def _results(runs: Runs, planned: list[Run], progress: Progress) -> Iterator[Result]:
     if runs.master is not None:
-        from simzk.pipeline.session import spark_session
-        from simzk.pipeline.swarm import play_on_spark
+        from simzk.pipeline.spark.session import spark_session
+        from simzk.pipeline.swarms.swarm import play_on_spark
 
         progress.tell("starting Spark")
         with spark_session(runs.master) as spark:

@@ -23,9 +23,9 @@ def timelines(
     ] = "local[*]",
 ) -> None:
     """Tell what happened to each partition, leader, controller and session, from ZooKeeper's own files."""
-    from simzk.cli.paper import Progress
-    from simzk.pipeline.session import spark_session
-    from simzk.pipeline.timelines_run import plan_timelines, run_timelines
+    from simzk.cli.console import Progress
+    from simzk.pipeline.spark.session import spark_session
+    from simzk.pipeline.timelines.run import plan_timelines, run_timelines
 
     plan = plan_timelines(directories, out, chroot=chroot.rstrip("/"), strict=strict)
     progress = Progress()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simzk.kafka.protocol import Error, IsrProposal
+from simzk.kafka.requests import Error, IsrProposal
 from simzk.kafka.topic_partition import TopicPartition, named
 from simzk.partitions.arrays import pack, taken
 from simzk.tuples import NamedTuple

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simzk.errors import ZnodeError
-from simzk.kafka.schemas.java_numbers import INT_MAX, parse_int
+from simzk.jvm.numbers import INT_MAX, parse_int
 from simzk.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:

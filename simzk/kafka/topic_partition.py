@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simzk.jvm.scala_maps import Scala, product_hash, string_hash, topic_partition_hash
 from simzk.partitions.names import Partitions
-from simzk.partitions.scala_order import Scala, product_hash, string_hash, topic_partition_hash
 from simzk.partitions.states import LeaderAndIsr
 from simzk.tuples import NamedTuple
 

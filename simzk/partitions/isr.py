@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from simzk.jvm.scala_map_columns import lists_in_hash_order
+from simzk.jvm.scala_maps import SMALL, Scala, immutable_order
 from simzk.partitions.arrays import NONE, BoolArray, IntArray, any_of, choose, contained, keep, sizes, widen
 from simzk.partitions.rules import LATEST, ElectionRules, LastMember
-from simzk.partitions.scala_order import SMALL, Scala, immutable_order
-from simzk.partitions.scala_orders import lists_in_hash_order
 from simzk.tuples import NamedTuple
 
 _FEW = 8

@@ -27,7 +27,7 @@ from simzk.tuples import NamedTuple
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from simzk.partitions.scala_order import Scala
+    from simzk.jvm.scala_maps import Scala
     from simzk.partitions.table import PartitionTable
 
 

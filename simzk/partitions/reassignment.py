@@ -18,7 +18,7 @@ from simzk.partitions.isr import in_set_order
 from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from simzk.partitions.scala_order import Scala
+    from simzk.jvm.scala_maps import Scala
 
 
 class Assignment(NamedTuple):

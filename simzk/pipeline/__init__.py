@@ -24,10 +24,10 @@ def register(spark: SparkSession) -> None:
     Args:
         spark: the session; its workers must be able to import simzk and to read the layout at the path given.
     """
-    from simzk.pipeline.failures import FailuresSource
-    from simzk.pipeline.live_source import LiveSource
-    from simzk.pipeline.runs_source import RunsSource
-    from simzk.pipeline.zookeeper_sources import LogSource, SnapshotSource
+    from simzk.pipeline.logs.live import LiveSource
+    from simzk.pipeline.logs.sources import LogSource, SnapshotSource
+    from simzk.pipeline.swarms.source import RunsSource
+    from simzk.pipeline.sweeps.source import FailuresSource
 
     # A source that takes filters is refused where Spark would not hand it any.
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, TypeAlias
 
-from simzk.report import table, timeline
+from simzk.report import charts as timeline
+from simzk.report import table
 from simzk.report.charts import Areas, Bars
 from simzk.tuples import NamedTuple
 

@@ -10,16 +10,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError
-from simzk.kafka.protocol import Error
+from simzk.kafka.requests import Error
 from simzk.kafka.topic_partition import NO_LEADER, TopicPartition
 from simzk.scenarios import schema
 from simzk.scenarios.source import did_you_mean
 
 if TYPE_CHECKING:
     from simzk.kafka.broker.metadata_cache import BrokerMetadata
-    from simzk.kafka.cluster import KafkaCluster
-    from simzk.scenarios.toml_lines import KeyPath
-    from simzk.scenarios.world import World
+    from simzk.kafka.cluster.cluster import KafkaCluster
+    from simzk.scenarios.model import World
+    from simzk.scenarios.source import KeyPath
 
 Belief = schema.ExpectMetadata | schema.ExpectLog | schema.ExpectProduced
 LookedAt = tuple[tuple[str, object, object], ...]

@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from simzk.kafka import recording
+from simzk.kafka.observation import recording
 from simzk.kafka.topic_partition import TopicPartition
 from simzk.scenarios import beliefs, schema, view
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from simzk.kafka.cluster import KafkaCluster
-    from simzk.kafka.recording import Recording
+    from simzk.kafka.cluster.cluster import KafkaCluster
+    from simzk.kafka.observation.recording import Recording
 
 DIFFERENCES_SHOWN_MAX = 20
 

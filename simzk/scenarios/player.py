@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from simzk.errors import ScenarioError, SimzkError
-from simzk.kafka.cluster import START_MS, KafkaCluster
-from simzk.kafka.cost_model import MEASURED
-from simzk.scenarios import action_words, actions, beliefs, expectations, schema
+from simzk.kafka.cluster.cluster import START_MS, KafkaCluster
+from simzk.kafka.cluster.cost_model import MEASURED
+from simzk.scenarios import actions, beliefs, expectations, schema
+from simzk.scenarios import actions as action_words
 from simzk.scenarios.reader import step_waits
 from simzk.simulation import FaultPlan, Monitor
-from simzk.simulation.faults import CUT, EXPIRE, KILL, PAUSE
+from simzk.simulation.faults.plan import CUT, EXPIRE, KILL, PAUSE
 from simzk.simulation.history import format_time
 from simzk.tuples import NamedTuple
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     from simzk.scenarios.reader import FaultTimes, PlannedStep, Scenario
     from simzk.simulation import Event, Violation
-    from simzk.simulation.faults import Fault
+    from simzk.simulation.faults.plan import Fault
 
 OPERATOR, EXPECTATION, FAULT = "operator", "expectation", "fault"
 HOLDS, BROKEN = "holds", "BROKEN"

@@ -12,7 +12,7 @@ import re
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from simzk.kafka.observer import read_told_state
+from simzk.kafka.observation.observer import read_told_state
 from simzk.report.run_page import RunTables
 from simzk.tuples import NamedTuple
 

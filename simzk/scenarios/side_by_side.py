@@ -20,7 +20,7 @@ from itertools import groupby, zip_longest
 from typing import TYPE_CHECKING, TypeAlias
 
 from simzk.report.run_page import Comparison
-from simzk.scenarios import telling
+from simzk.scenarios import report_text as telling
 from simzk.scenarios.player import BROKEN, EXPECTATION, OPERATOR
 from simzk.simulation.history import format_time
 from simzk.tuples import NamedTuple
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from simzk.scenarios.player import Play, Verdict
-    from simzk.scenarios.telling import Line
+    from simzk.scenarios.report_text import Line
     from simzk.simulation import Event
 
 LATE_US = 1_000_000

@@ -1,20 +1,139 @@
-"""The text of a scenario file, and errors that point into it: file, line, key, and what would be right."""
+"""Times as a scenario writes them: `250ms`, `12s`, `1.5s`, `2m`, `1h30m`; inside, integer microseconds.
+
+On which line of a TOML file a key stands, which `tomllib` does not tell.
+
+The text is known to be good TOML when it comes here, so that this needs no parser: it follows table headers and keys,
+and steps over strings of many lines. A key within an inline table or a list is told by the line of its nearest parent.
+
+The text of a scenario file, and errors that point into it: file, line, key, and what would be right.
+"""
 
 from __future__ import annotations
 
 import difflib
 import re
 import tomllib
+from decimal import Decimal
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import msgspec
 
 from simzk.errors import ScenarioError
-from simzk.scenarios.toml_lines import KeyPath, line_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
+
+_UNITS_US = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s|m|h)")
+_WHOLE = re.compile(r"(?:\d+(?:\.\d+)?(?:us|ms|s|m|h)\s*)+")
+
+FORM = "a time such as 250ms, 12s, 1.5s, 2m or 1h30m"
+"""What would be right, for a message."""
+
+
+def parse_duration(text: str) -> int | None:
+    """Return microseconds; None for what is no time.
+
+    >>> parse_duration("1m 1.5s"), parse_duration("twelve")
+    (61500000, None)
+    """
+    text = text.strip()
+    if not _WHOLE.fullmatch(text):
+        return None
+    return sum(int(Decimal(number) * _UNITS_US[unit]) for number, unit in _PART.findall(text))
+
+
+def format_duration(duration_us: int) -> str:
+    """Return a time as a scenario would write it.
+
+    >>> [format_duration(us) for us in (0, 1_500_000, 90_000_000, 250_000, 7)]
+    ['0s', '1.5s', '1m30s', '250ms', '7us']
+    """
+    if duration_us == 0:
+        return "0s"
+    parts = []
+    for unit in ("h", "m"):
+        count, duration_us = divmod(duration_us, _UNITS_US[unit])
+        if count:
+            parts.append(f"{count}{unit}")
+    if duration_us:
+        unit = next(unit for unit in ("s", "ms", "us") if duration_us >= _UNITS_US[unit])
+        number = Decimal(duration_us) / _UNITS_US[unit]
+        parts.append(f"{number.normalize():f}{unit}")
+    return "".join(parts)
+
+
+KeyPath = tuple[str | int, ...]
+"""Where a value stands in a parsed document, such as `("step", 3, "broker")`."""
+
+_HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?$")
+_KEY = re.compile(r"""\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*'))*)\s*=(.*)""")
+_KEY_PART = re.compile(r"""[A-Za-z0-9_-]+|"[^"]*"|'[^']*'""")
+
+
+def line_of(text: str, path: KeyPath) -> int:
+    r"""Return the line (from 1) of a key, or of the nearest table around it that has a line of its own.
+
+    >>> line_of('title = "x"\n[[step]]\naction = "kill"\nbroker = 1\n', ("step", 0, "broker"))
+    4
+    """
+    lines = key_lines(text)
+    while path and path not in lines:
+        path = path[:-1]
+    return lines.get(path, 1)
+
+
+def key_lines(text: str) -> dict[KeyPath, int]:
+    """Return the line of every table and key that begins a line."""
+    found: dict[KeyPath, int] = {}
+    counts: dict[KeyPath, int] = {}
+    table: KeyPath = ()
+    quotes = ""  # the quotes that end the string of many lines in which this line begins
+    for number, line in enumerate(text.splitlines(), start=1):
+        if quotes:
+            if quotes in line:
+                quotes = ""
+            continue
+        header = _HEADER.match(line)
+        key = None if header else _KEY.match(line)
+        if header:
+            table = _resolve(_parts(header[2]), counts)
+            if header[1] == "[[":
+                found.setdefault(table, number)
+                index = counts.get(table, -1) + 1
+                counts[table] = index
+                table = (*table, index)
+            found.setdefault(table, number)
+        elif key:
+            path = table
+            for part in _parts(key[1]):
+                path = (*path, part)
+                found.setdefault(path, number)
+            quotes = _opened_quotes(key[2])
+    return found
+
+
+def _parts(dotted: str) -> list[str]:
+    return [part.strip("\"'") for part in _KEY_PART.findall(dotted)]
+
+
+def _resolve(parts: list[str], counts: dict[KeyPath, int]) -> KeyPath:
+    """Return the path that a header means: within a list of tables it is the last of them."""
+    path: KeyPath = ()
+    for position, part in enumerate(parts):
+        path = (*path, part)
+        if position < len(parts) - 1 and path in counts:
+            path = (*path, counts[path])
+    return path
+
+
+def _opened_quotes(value: str) -> str:
+    for quotes in ('"""', "'''"):
+        if value.lstrip().startswith(quotes) and quotes not in value.lstrip()[3:]:
+            return quotes
+    return ""
+
 
 S = TypeVar("S", bound=msgspec.Struct)
 

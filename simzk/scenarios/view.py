@@ -11,7 +11,7 @@ from simzk.kafka.topic_partition import NO_LEADER, LeaderAndIsr, ReplicaAssignme
 from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from simzk.kafka.zookeeper_access import KafkaTree
+    from simzk.kafka.cluster.zookeeper_access import KafkaTree
 
 
 class PartitionView(NamedTuple):

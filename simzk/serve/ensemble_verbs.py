@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simzk.serve.clock import Clock
-    from simzk.serve.ensemble_tcp import EnsembleTcp
+    from simzk.serve.tcp.ensemble import EnsembleTcp
 
 
 class EnsembleVerbs:

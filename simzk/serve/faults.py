@@ -1,4 +1,4 @@
-"""Faults at will on real connections: what the table of rules (simzk/simulation/fault_rules.py) does to a host's links.
+"""Faults on real connections: apply the rules of simzk/simulation/faults/rules.py to the links of a host.
 
 Rules of this module:
   - a request that meets a fault never reaches the server but where the rule says that it is applied;
@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simzk.simulation.fault_rules import FaultRules
+from simzk.simulation.faults.rules import FaultRules
 from simzk.zookeeper.fault_replies import FaultReplies
-from simzk.zookeeper.operation_names import VOCABULARY, operation_and_paths
+from simzk.zookeeper.operations import VOCABULARY, operation_and_paths
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

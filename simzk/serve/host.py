@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from simzk.serve.clock import Clock, StillClock, WallClock
 from simzk.serve.faults import HostDriver, new_rules
-from simzk.simulation.fault_point import FaultPoint
+from simzk.simulation.faults.point import FaultPoint
 from simzk.wire.server_connection import Incoming, ProtocolProblem, Received, ServerConnection
 from simzk.zookeeper.replies import Closed, Outgoing, Reply
 from simzk.zookeeper.requests import ConnectRequest, Request
@@ -26,7 +26,7 @@ from simzk.zookeeper.requests import ConnectRequest, Request
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from simzk.simulation.fault_rules import FaultRules
+    from simzk.simulation.faults.rules import FaultRules
     from simzk.zookeeper.connection import Connection
     from simzk.zookeeper.server import Server
 

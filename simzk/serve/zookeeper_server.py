@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from simzk.errors import ConfigError, SimzkError
 from simzk.serve.clock import Clock, StillClock, WallClock
-from simzk.serve.facade import EAGER_RETRY, Facade
-from simzk.serve.settings import Settings
-from simzk.serve.tcp import TcpServer
-from simzk.zookeeper.versions import NEWEST
+from simzk.serve.configuration.settings import Settings
+from simzk.serve.tcp.server import TcpServer
+from simzk.serve.test_server import EAGER_RETRY, Facade
+from simzk.zookeeper.releases import NEWEST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from kazoo.client import KazooClient
 
-    from simzk.serve.ensemble_tcp import EnsembleTcp
     from simzk.serve.ensemble_verbs import EnsembleVerbs
-    from simzk.serve.tls import Tls
+    from simzk.serve.tcp.ensemble import EnsembleTcp
+    from simzk.serve.tcp.tls import Tls
     from simzk.zookeeper.server import Server
 
 
@@ -40,7 +40,7 @@ class ZooKeeperServer(Facade):
             "wall" for wall time.
         data_directory: where the tree is kept, an ensemble's in a directory a server, `1`, `2` and so on, within it;
             None for in memory only.
-        tls: how its port is secured (simzk.serve.tls); None for no TLS.
+        tls: how its port is secured (simzk.serve.tcp.tls); None for no TLS.
         secure_port: a port beside `port`, 0 for any free one, which alone is secured then; an ensemble's servers have
             one each.
         sasl_users: name to password of who can log in by SASL DIGEST-MD5; None for no SASL.
@@ -104,8 +104,8 @@ class ZooKeeperServer(Facade):
         if servers == 1 and not observers and not read_only:
             self._tcp = TcpServer(settings, chosen)
         else:
-            from simzk.serve.ensemble_plan import numbered
-            from simzk.serve.ensemble_tcp import EnsembleTcp
+            from simzk.serve.configuration.ensemble_plan import numbered
+            from simzk.serve.tcp.ensemble import EnsembleTcp
 
             self._tcp = EnsembleTcp(numbered(settings, servers, observers=observers, read_only=read_only), chosen)
         super().__init__(self._tcp.host, chosen)

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from simzk.simulation.faults import Fault, FaultPlan
+    from simzk.simulation.faults.plan import Fault, FaultPlan
     from simzk.simulation.futures import CancelledError, Future, Queue, gather
     from simzk.simulation.history import Event, History
     from simzk.simulation.invariants import Invariant, Monitor, Violation
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "faults": ("Fault", "FaultPlan"),
+    "faults.plan": ("Fault", "FaultPlan"),
     "futures": ("CancelledError", "Future", "Queue", "gather"),
     "history": ("Event", "History"),
     "invariants": ("Invariant", "Monitor", "Violation"),

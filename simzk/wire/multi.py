@@ -16,8 +16,7 @@ from typing import Any
 from simzk.tuples import NamedTuple
 from simzk.wire.records import MULTI_HEADER, NAMES, MultiHeader
 from simzk.zookeeper import requests as req
-from simzk.zookeeper.jute import BOOLEAN, BUFFER, INT, LONG, TEXT, Codec, MalformedError, record
-from simzk.zookeeper.jute_records import ACLS, STAT
+from simzk.zookeeper.jute import ACLS, BOOLEAN, BUFFER, INT, LONG, STAT, TEXT, Codec, MalformedError, record
 from simzk.zookeeper.operations import BY_REQUEST
 from simzk.zookeeper.replies import OperationResult
 

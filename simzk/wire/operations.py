@@ -13,8 +13,7 @@ from simzk.wire.multi import DATA_AND_STAT, NOTHING, PATH_AND_STAT
 from simzk.wire.records import CLIENT_INFOS, NAMES
 from simzk.zookeeper import operations
 from simzk.zookeeper import requests as req
-from simzk.zookeeper.jute import BOOLEAN, BUFFER, INT, LONG, TEXT, Codec, MalformedError, record, vector
-from simzk.zookeeper.jute_records import ACLS, STAT
+from simzk.zookeeper.jute import ACLS, BOOLEAN, BUFFER, INT, LONG, STAT, TEXT, Codec, MalformedError, record, vector
 
 
 class Operation(NamedTuple):

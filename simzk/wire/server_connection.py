@@ -32,8 +32,7 @@ from simzk.wire.records import (
     WatcherEvent,
 )
 from simzk.zookeeper import requests as req
-from simzk.zookeeper.jute import MalformedError
-from simzk.zookeeper.jute_records import STAT_LAYOUT
+from simzk.zookeeper.jute import STAT_LAYOUT, MalformedError
 from simzk.zookeeper.operations import Kind, of_kind
 from simzk.zookeeper.replies import PING_XID, Closed, ConnectResponse, Outgoing, Reply, Stat, WatchedEvent
 

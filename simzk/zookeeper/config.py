@@ -6,7 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from simzk.tuples import NamedTuple
-from simzk.zookeeper.versions import NEWEST, Rules, rules_of
+from simzk.zookeeper.releases import NEWEST, Rules, rules_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simzk.zookeeper.identity_order import in_table_order
+from simzk.jvm.concurrent_hash_map import in_table_order
 from simzk.zookeeper.prepare import Asker
 from simzk.zookeeper.requests import Id
 

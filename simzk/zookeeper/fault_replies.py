@@ -1,4 +1,4 @@
-"""What a fault does to ZooKeeper's messages, whoever carries them (simzk/simulation/fault_point.py asks for it)."""
+"""What a fault does to ZooKeeper's messages, whoever carries them (simzk/simulation/faults/point.py asks for it)."""
 
 from __future__ import annotations
 

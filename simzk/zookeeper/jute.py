@@ -6,6 +6,8 @@ Rules of this module:
   - a null is None where the wire has one: a length of -1;
   - every request and reply passes here, so readers and writers are flat: no call where an expression does;
   - a record's reader and writer are compiled when first asked for: whoever keeps one takes it when it is needed.
+
+The records that both the wire and the files on disk are made of (§1.1, §6).
 """
 
 from __future__ import annotations
@@ -15,6 +17,9 @@ import re
 import struct
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from simzk.zookeeper.replies import Stat
+from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -306,3 +311,24 @@ def packed(make: Callable[..., T], layout: str) -> Codec[T]:
         out += pack(*value)  # type: ignore[misc]
 
     return Codec(read, write)
+
+
+STAT_LAYOUT = "qqqqiiiqiiq"
+STAT: Codec[Stat] = packed(Stat, ">" + STAT_LAYOUT)
+
+_ACL_VECTOR = vector(record(ACL, INT, record(Id, TEXT, TEXT)))
+# As _ACL_VECTOR would write it, which need not be compiled before there is another.
+_OPEN_ACL_BYTES = INT.encode(len(OPEN_ACL)) + b"".join(
+    INT.encode(perms) + TEXT.encode(scheme) + TEXT.encode(identity) for perms, (scheme, identity) in OPEN_ACL
+)
+
+
+def _read_acl(data: bytes, at: int) -> tuple[tuple[ACL, ...] | None, int]:
+    end = at + len(_OPEN_ACL_BYTES)
+    if data[at:end] == _OPEN_ACL_BYTES:
+        # Nearly every node has this one; the store knows it by identity.
+        return OPEN_ACL, end
+    return _ACL_VECTOR.read(data, at)
+
+
+ACLS: Codec[tuple[ACL, ...] | None] = Codec(_read_acl, _ACL_VECTOR.write)

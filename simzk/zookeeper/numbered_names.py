@@ -11,7 +11,7 @@ from __future__ import annotations
 from array import array
 from functools import lru_cache
 
-from simzk.zookeeper.hash_order import HashOrderedSet, java_string_hash, spread
+from simzk.jvm.hash_map import HashOrderedSet, java_string_hash, spread
 
 LARGEST = 2**31 - 1
 

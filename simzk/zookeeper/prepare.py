@@ -1,4 +1,10 @@
-"""From a write that a client asks for to the transaction that makes it: all checks, in the order of §1.5.
+"""The tree as it will be once the earlier operations of a multi are applied: what its later ones are checked against.
+
+Rules of this module:
+  - nothing of the tree changes; changed nodes are noted as values over it (PrepRequestProcessor.ChangeRecord);
+  - a multi that fails simply forgets its notes.
+
+From a write that a client asks for to the transaction that makes it: all checks, in the order of §1.5.
 
 Rules of this module:
   - nothing changes here; a check looks nodes up through `find`, which for a multi sees what its earlier operations
@@ -7,6 +13,14 @@ Rules of this module:
   - one function a request, in one table.
 
 Source: PrepRequestProcessor.pRequest2Txn.
+
+From a multi that a client asks for to its transaction: each operation is checked as if the earlier ones were done.
+
+Rules of this module:
+  - a multi that fails becomes a transaction too, whose records say which operation failed and with what (§1.6);
+  - nothing changes here, and nothing needs to be undone.
+
+Source: PrepRequestProcessor.pRequestHelper, its case of a multi.
 """
 
 from __future__ import annotations
@@ -18,10 +32,9 @@ from simzk.zookeeper import requests as req
 from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.acl import expand_acl, is_permitted
 from simzk.zookeeper.operations import Kind, of_kind, permission_of
-from simzk.zookeeper.paths import SPECIAL_PATHS, is_valid_name, is_valid_path
+from simzk.zookeeper.paths import SPECIAL_PATHS, is_valid_name, is_valid_path, parent_of
 from simzk.zookeeper.quotas import UnreadableError
-from simzk.zookeeper.refused import RefusedError
-from simzk.zookeeper.replies import Code
+from simzk.zookeeper.replies import Code, RefusedError
 from simzk.zookeeper.requests import OPEN_ACL
 from simzk.zookeeper.znode import MAX_INT32, MAX_TTL_MS, MIN_INT32, is_session
 
@@ -30,8 +43,78 @@ if TYPE_CHECKING:
 
     from simzk.zookeeper.config import ServerConfig
     from simzk.zookeeper.quotas import Quotas
-    from simzk.zookeeper.requests import ACL, Id
-    from simzk.zookeeper.versions import Rules
+    from simzk.zookeeper.releases import Rules
+    from simzk.zookeeper.requests import ACL, Id, Multi
+    from simzk.zookeeper.znode import Znode
+
+
+class FutureNode(NamedTuple):
+    """What checks must know of a node that is not in the tree yet, or not so."""
+
+    data: bytes | None
+    acl: tuple[ACL, ...]
+    version: int
+    cversion: int
+    aversion: int
+    ephemeral_owner: int
+    child_count: int
+
+
+class Outstanding:
+    """The notes of one multi over a tree.
+
+    Args:
+        find: the tree's own look-up.
+        session_id: who asks; the owner of ephemerals that are to be.
+    """
+
+    def __init__(self, find: Callable[[str], Znode | None], session_id: int) -> None:
+        self._find = find
+        self._session_id = session_id
+        self._noted: dict[str, FutureNode | None] = {}
+
+    def find(self, path: str) -> NodeView | None:
+        """The node as it will be, or None where there will be none."""
+        path = path or "/"
+        if path in self._noted:
+            return self._noted[path]
+        return self._find(path)
+
+    def note(self, record: txns.TreeRecord, *, ephemeral: bool) -> None:
+        """From here on the tree is seen as it will be after this record too.
+
+        Args:
+            record: what will be done.
+            ephemeral: whether the flags of a create say so. To what follows in its multi the node is ephemeral then,
+                even if it is a container, whose kind comes from its opcode: so it is in the real server.
+        """
+        match record:
+            case txns.SetDataTxn(path, data, version):
+                self._noted[path] = self._future(path)._replace(data=data, version=version)
+            case txns.DeleteTxn(path):
+                parent = self._future(parent_of(path))
+                self._noted[parent_of(path)] = parent._replace(child_count=parent.child_count - 1)
+                self._noted[path] = None
+            case txns.CheckTxn():
+                pass
+            case _:
+                assert isinstance(record, txns.CreateRecord), "a multi holds creates, deletes, sets and checks"
+                parent_path = parent_of(record.path)
+                parent = self._future(parent_path)
+                self._noted[parent_path] = parent._replace(
+                    child_count=parent.child_count + 1, cversion=record.parent_cversion
+                )
+                owner = self._session_id if ephemeral else 0
+                self._noted[record.path] = FutureNode(record.data, record.acl, 0, 0, 0, owner, 0)
+
+    def _future(self, path: str) -> FutureNode:
+        node = self.find(path)
+        assert node is not None, "what a record changes was found when it was checked"
+        if isinstance(node, FutureNode):
+            return node
+        return FutureNode(
+            node.data, node.acl, node.version, node.cversion, node.aversion, node.ephemeral_owner, node.child_count
+        )
 
 
 class NodeView(Protocol):
@@ -307,3 +390,41 @@ PREPARE: dict[type, Callable[..., txns.TreeRecord]] = {
 }
 assert PREPARE.keys() == of_kind(Kind.WRITE, Kind.PART) - {req.Multi}, "each write has its checks (a multi: its own)"
 assert {permission_of(kind) for kind in (req.Create2, req.CreateContainer, req.CreateTTL)} == {_TO_CREATE}
+
+
+def prepare_multi(request: Multi, asker: Asker, find: Callable[[str], Znode | None], session_id: int) -> txns.MultiTxn:
+    """The record of the transaction that does what a multi asks, or says where it failed.
+
+    Args:
+        request: what is asked.
+        asker: on whose behalf.
+        find: the tree's own look-up.
+        session_id: who asks.
+
+    Raises:
+        RefusedError: MARSHALLING_ERROR, where the request as a whole makes no sense to the real server.
+    """
+    operations = request.operations
+    if None in [operation.path for operation in operations]:
+        raise RefusedError(Code.MARSHALLING_ERROR)
+    unknown = asker.rules.unknown
+    if unknown and not unknown.isdisjoint(map(type, operations)):
+        raise RefusedError(Code.MARSHALLING_ERROR)
+    outstanding = Outstanding(find, session_id)
+    records: list[txns.MultiRecord] = []
+    unseen = len(operations)
+    for operation in operations:
+        unseen -= 1
+        try:
+            record = PREPARE[operation.__class__](operation, asker, outstanding.find)
+        except RefusedError as refused:
+            if refused.code == Code.MARSHALLING_ERROR:
+                raise
+            rest = [txns.ErrorTxn(Code.RUNTIME_INCONSISTENCY)] * unseen
+            return txns.MultiTxn((*records, txns.ErrorTxn(refused.code), *rest))
+        assert not isinstance(record, txns.DeleteContainerTxn | txns.SetACLTxn), "no multi holds these"
+        records.append(record)
+        if unseen:
+            flags = getattr(operation, "flags", 0)
+            outstanding.note(record, ephemeral=FLAGS[flags].ephemeral)
+    return txns.MultiTxn(tuple(records))

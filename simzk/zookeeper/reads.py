@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.acl import ADMIN, client_info, without_secrets
 from simzk.zookeeper.operations import Kind, of_kind, permission_of
-from simzk.zookeeper.refused import RefusedError
-from simzk.zookeeper.replies import ClientInfo, Code, EventType, OperationResult, Stat, WatchedEvent
+from simzk.zookeeper.replies import ClientInfo, Code, EventType, OperationResult, RefusedError, Stat, WatchedEvent
 from simzk.zookeeper.requests import OPEN_ACL
 from simzk.zookeeper.watches import Mode, WatcherType
 

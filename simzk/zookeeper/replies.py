@@ -1,8 +1,12 @@
-"""What a server sends: replies, watch events, the answer to a connect request; and the error codes in them.
+"""How the code of an error travels from the check that found it to the reply (the real server's KeeperException).
+
+What a server sends: replies, watch events, the answer to a connect request; and the error codes in them.
 
 Rules of this module:
   - values only, fields in the order of the wire (docs/reference/zookeeper.md §1.1, §1.5, §1.7);
   - an error is a code in a reply, never an exception: what ZooKeeper refuses is expected.
+
+What the reply to a multi says of each of its operations (§1.6).
 """
 
 from __future__ import annotations
@@ -10,6 +14,22 @@ from __future__ import annotations
 from enum import IntEnum
 
 from simzk.tuples import NamedTuple
+from simzk.zookeeper import requests as req
+from simzk.zookeeper import transactions as txns
+
+
+class RefusedError(Exception):
+    """A request that the server refuses. It never leaves `Server.handle`, which answers with the code.
+
+    Args:
+        code: what the client is told.
+        body: what the reply carries all the same; only a `MultiRead` that stumbles half-way has one.
+    """
+
+    def __init__(self, code: Code, body: object = None) -> None:
+        self.code = code
+        self.body = body
+        super().__init__(code)
 
 
 class Code(IntEnum):
@@ -139,3 +159,28 @@ class Closed(NamedTuple):
 
 
 Outgoing = ConnectResponse | Reply | WatchedEvent | Closed
+
+
+def multi_results(record: txns.Record, bodies: object) -> list[OperationResult] | None:
+    """What the reply to a multi says of each operation; None where the request as a whole was refused.
+
+    Args:
+        record: of the transaction that the multi became.
+        bodies: what applying it returned.
+    """
+    if isinstance(bodies, list):
+        return [OperationResult(0, body) for body in bodies]
+    if isinstance(record, txns.MultiTxn):
+        # Operations before the one that failed are told 0, though nothing was done (§1.6).
+        errors = [step.error if isinstance(step, txns.ErrorTxn) else 0 for step in record.records]
+        return [OperationResult(failed, None) for failed in errors]
+    return None
+
+
+def without_stats(request: req.Multi, results: list[OperationResult]) -> list[OperationResult]:
+    """The results as they were before a multi told the Stat of a `Create2`."""
+    told = []
+    for operation, (error, body) in zip(request.operations, results, strict=True):
+        is_path = isinstance(operation, req.Create2) and isinstance(body, tuple)
+        told.append(OperationResult(error, body[0] if is_path else body))  # type: ignore[index]  # a path and a Stat
+    return told

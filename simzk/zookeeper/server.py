@@ -21,21 +21,25 @@ from simzk.zookeeper.authentication import Verdict, authenticate, log_in
 from simzk.zookeeper.batches import Batch
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.connection import Connection
-from simzk.zookeeper.multi_results import multi_results, without_stats
-from simzk.zookeeper.observers import Observers
-from simzk.zookeeper.old_watches import OldWatchManager
+from simzk.zookeeper.containers import Sweeper
 from simzk.zookeeper.operations import Kind, of_kind
-from simzk.zookeeper.prepare import PREPARE
-from simzk.zookeeper.prepare_multi import prepare_multi
+from simzk.zookeeper.prepare import PREPARE, prepare_multi
 from simzk.zookeeper.reads import READS, Reader
-from simzk.zookeeper.refused import RefusedError
-from simzk.zookeeper.replies import PING_XID, Closed, Code, ConnectResponse, Reply
+from simzk.zookeeper.replies import (
+    PING_XID,
+    Closed,
+    Code,
+    ConnectResponse,
+    RefusedError,
+    Reply,
+    multi_results,
+    without_stats,
+)
 from simzk.zookeeper.sasl import nonce_of
 from simzk.zookeeper.sessions import SessionTracker, first_session_id, password_of
-from simzk.zookeeper.sweeper import Sweeper
-from simzk.zookeeper.transactions import Transaction
+from simzk.zookeeper.transactions import Observers, Transaction
 from simzk.zookeeper.tree import DataTree
-from simzk.zookeeper.watches import WatchManager
+from simzk.zookeeper.watches import OldWatchManager, WatchManager
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -16,12 +16,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from simzk.jvm.hash_map import HashOrderedSet
 from simzk.tuples import NamedTuple
 from simzk.zookeeper import transactions as txns
-from simzk.zookeeper.acl import READ_ACL
-from simzk.zookeeper.acl_cache import ACLCache
+from simzk.zookeeper.acl import READ_ACL, ACLCache
 from simzk.zookeeper.backing import BackedNodes, node_sizes
-from simzk.zookeeper.hash_order import HashOrderedSet
 from simzk.zookeeper.paths import is_valid_path
 from simzk.zookeeper.quotas import Quotas
 from simzk.zookeeper.replies import EventType
@@ -32,9 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from simzk.zookeeper.backing import Backing
+    from simzk.zookeeper.releases import Rules
     from simzk.zookeeper.replies import Stat
     from simzk.zookeeper.requests import ACL
-    from simzk.zookeeper.versions import Rules
 
 UNKNOWN_CVERSION = -1
 """In a transaction of an old log: the parent's cversion and 1."""

@@ -7,6 +7,17 @@ Rules of this module:
   - watchers are told in the order in which they first watched; the real server has no order among them.
 
 Source: org.apache.zookeeper.server.watch.WatchManager.
+
+Watches as ZooKeeper 3.6 to 3.8 kept them: one mode for a connection and a path, the last one asked for.
+
+Rules of this module:
+  - a table keeps one mode a watch: a new one takes the place of the old, be it longer or shorter;
+  - a recursive watch stands among the child watches too, where it hears nothing but takes another's place;
+  - what `RemoveWatches` asks for is a table, whatever the mode.
+
+Before 3.6 there is only one mode, so that the two ways are one.
+
+Source: WatchManager and WatcherModeManager of 3.6.4, DataTree.addWatch.
 """
 
 from __future__ import annotations
@@ -16,7 +27,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from simzk.tuples import NamedTuple
 from simzk.zookeeper.paths import ancestors_of
-from simzk.zookeeper.replies import EventType, WatchedEvent
+from simzk.zookeeper.replies import Code, EventType, RefusedError, WatchedEvent
 from simzk.zookeeper.summary import Summary
 
 if TYPE_CHECKING:
@@ -248,3 +259,51 @@ class WatchManager(Generic[Watcher]):
         self.data.check()
         self.child.check()
         assert not any(modes & Mode.RECURSIVE for _, _, modes in self.child.entries())
+
+
+_DEAF = 8
+"""The mode of a recursive watch among the child watches."""
+
+_ANY_MODE = int(Mode.STANDARD | Mode.PERSISTENT | Mode.RECURSIVE) | _DEAF
+
+
+class OldWatchTable(WatchTable[Watcher]):
+    """Paths to watchers with one mode each."""
+
+    __slots__ = ()
+
+    def add(self, path: str | None, watcher: Watcher, mode: int) -> None:
+        self.remove(path, watcher, _ANY_MODE & ~mode)
+        super().add(path, watcher, mode)
+
+    def trigger(self, path: str) -> dict[Watcher, None]:
+        deaf = [watcher for watcher, mode in self.by_path.get(path, {}).items() if mode == _DEAF]
+        told = super().trigger(path)
+        for watcher in deaf:
+            del told[watcher]
+        return told
+
+
+class OldWatchManager(WatchManager[Watcher]):
+    """All watches of one server of a release before 3.9."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.data = OldWatchTable()
+        self.child = OldWatchTable()
+
+    def add_persistent(self, path: str | None, watcher: Watcher, *, recursive: bool) -> None:
+        self.data.add(path, watcher, Mode.RECURSIVE if recursive else Mode.PERSISTENT)
+        self.child.add(path, watcher, _DEAF if recursive else Mode.PERSISTENT)
+
+    def _sought(self, kind: WatcherType) -> tuple[tuple[WatchTable[Watcher], int], ...]:
+        tables = {
+            WatcherType.CHILDREN: ((self.child, _ANY_MODE),),
+            WatcherType.DATA: ((self.data, _ANY_MODE),),
+            WatcherType.ANY: ((self.child, _ANY_MODE), (self.data, _ANY_MODE)),
+        }
+        if kind not in tables:
+            raise RefusedError(Code.MARSHALLING_ERROR)
+        return tables[kind]

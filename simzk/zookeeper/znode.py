@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simzk.zookeeper.hash_order import HashOrderedSet
+from simzk.jvm.hash_map import HashOrderedSet
 from simzk.zookeeper.replies import Stat
 
 if TYPE_CHECKING:

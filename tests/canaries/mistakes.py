@@ -43,32 +43,32 @@ MISTAKES: dict[str, Mistake] = {
         "partitions/risk/test_cut_sets.py::test_the_share_of_time_and_the_frequency_are_those_of_all_states",
     ),
     "a draw counts once for each cut that goes down": Mistake(
-        "partitions/risk/union_sampled.py",
+        "partitions/risk/sampled.py",
         "    counted = 1.0 / (down_after - down_before)\n",
         "    counted = 1.0 / np.minimum(down_after - down_before, 1)\n",
         "partitions/risk/test_unions.py::test_draws_find_what_enumeration_does",
     ),
     "what is rare and lasts is drawn as seldom as it happens": Mistake(
-        "partitions/risk/union_sampled.py",
+        "partitions/risk/sampled.py",
         "    edges = np.cumsum(known.per_year / often + known.share / share)\n",
         "    edges = np.cumsum(known.per_year / often)\n",
         "partitions/risk/test_unions.py::test_intervals_hold_what_they_say",
     ),
     "an interval is as narrow as the draws are alike": Mistake(
-        "partitions/risk/union_sampled.py",
+        "partitions/risk/sampled.py",
         "2 * weight.most**2 * (share**2 + (1 - share) ** 2)",
         "0.0",
         "partitions/risk/test_unions.py::test_intervals_hold_what_they_say",
     ),
     # The store
     "a node that wakes forgets its children": Mistake(
-        "zookeeper/persistence/sleeping.py",
+        "zookeeper/persistence/lazy_nodes.py",
         "        names = self._names.pop(path, [])\n",
         "        names = self._names.pop(path, [])[:0]\n",
         "zookeeper/persistence/test_restore.py::test_a_fuzzy_snapshot_and_the_log_behind_it",
     ),
     "of a partition that stands twice in a topic the first counts": Mistake(
-        "kafka/znode_columns.py",
+        "kafka/layout_import.py",
         "    last[:-1] = (np.diff(topic[order]) != 0) | (np.diff(partition[order]) != 0)\n",
         "    last[1:] = (np.diff(topic[order]) != 0) | (np.diff(partition[order]) != 0)\n",
         "kafka/test_znode_columns.py::test_topics_are_read_as_each_is_decoded",
@@ -145,7 +145,7 @@ MISTAKES: dict[str, Mistake] = {
         _STORE + "test_7_a_failed_multi_tells_each_operation",
     ),
     "operations of a multi do not see each other": Mistake(
-        "zookeeper/outstanding.py",
+        "zookeeper/prepare.py",
         "        if path in self._noted:\n            return self._noted[path]\n",
         "",
         _STORE + "test_11_12_operations_of_a_multi_see_each_other",
@@ -244,7 +244,7 @@ MISTAKES: dict[str, Mistake] = {
     ),
     # The sockets
     "who does not read its replies is read on": Mistake(
-        "serve/tcp_connection.py",
+        "serve/tcp/connection.py",
         "not (self._clogged or self._flushing or link.paused)",
         "not (self._flushing or link.paused)",
         _TCP + "test_a_client_that_does_not_read_is_not_read_either",
@@ -282,13 +282,13 @@ MISTAKES: dict[str, Mistake] = {
         _ELECTIONS + "test_preferred",
     ),
     "a plan that waits for nobody raises no leader epoch": Mistake(
-        "partitions/moves.py",
+        "partitions/plans/phases.py",
         "        course.rewrite(chosen & leads_on)\n",
         "        course.rewrite(chosen & ~leads_on)\n",
         _PLANS + "test_real_clusters_did_what_is_told_of_their_plans",
     ),
     "what has no leader is copied all the same": Mistake(
-        "partitions/plan_what_if.py",
+        "partitions/plans/what_if.py",
         "(source != NONE) & brokers.live[source] & brokers.live[to]",
         "(source != NONE) & brokers.live[to]",
         _WHAT_IF_PLAN + "test_what_nobody_leads_is_not_copied",
@@ -313,7 +313,7 @@ MISTAKES: dict[str, Mistake] = {
         _FAILURES + "test_writes_of_a_zombie_controller_fail_on_the_epoch_check",
     ),
     "a new controller takes the old epoch": Mistake(
-        "kafka/zk_client.py",
+        "kafka/zookeeper_client/zk_client.py",
         "controller_schema.encode_epoch(next_int(epoch)), version)",
         "controller_schema.encode_epoch(epoch), version)",
         _FAILURES + "test_the_controller_dies_and_another_takes_over_with_the_next_epoch",
@@ -443,7 +443,7 @@ MISTAKES: dict[str, Mistake] = {
         _COLUMNS + "test_batches.py::test_a_broker_fails_the_same_by_batch_and_one_by_one",
     ),
     "a crowded bucket is listed by arrival": Mistake(
-        "zookeeper/hash_table.py",
+        "jvm/hash_map.py",
         "            self.names.insert(0, self._root.name)\n",
         "            self.names.append(self._root.name)\n",
         "zookeeper/test_hash_order.py::test_crowded_buckets_are_listed_as_by_the_jdk",
@@ -455,7 +455,7 @@ MISTAKES: dict[str, Mistake] = {
         "serve/test_restore.py::test_the_tree_and_its_sessions_are_those_of_the_snapshot",
     ),
     "a purge takes the log that a kept snapshot needs": Mistake(
-        "serve/purge.py",
+        "serve/storage/directory_reader.py",
         "if log.zxid < min(first_log, oldest)",
         "if log.zxid < oldest",
         "serve/test_storage.py::test_what_a_purge_leaves_can_be_booted_from",
@@ -468,37 +468,37 @@ MISTAKES: dict[str, Mistake] = {
     ),
     # The pipeline
     "a batch of a stream takes its first transaction again": Mistake(
-        "pipeline/log_follower.py",
+        "pipeline/logs/log_stream.py",
         "    return stretch.after < zxid <= stretch.until\n",
         "    return stretch.after <= zxid <= stretch.until\n",
         _STREAM + "test_however_a_log_grows_each_transaction_is_told_once",
     ),
     "what is damaged behind a cut is nobody's": Mistake(
-        "zookeeper/persistence/log_scan.py",
+        "zookeeper/persistence/transaction_log.py",
         "        yield damage.offset, damage\n",
         "        if stop is None or damage.offset < stop:\n            yield damage.offset, damage\n",
         "zookeeper/persistence/test_log_scan.py::test_stretches_tell_each_damage_once",
     ),
     "of equals the last worst set is told": Mistake(
-        "pipeline/tallies.py",
+        "pipeline/sweeps/tallies.py",
         "        more = self.most[things] < values\n",
         "        more = self.most[things] <= values\n",
         _SWEEP + "test_the_tables_equal_brute_force_however_the_sets_are_sliced",
     ),
     "bounds of a sample as wide as one deviation": Mistake(
-        "pipeline/sweep_tables.py",
+        "pipeline/sweeps/tables.py",
         "Z = 1.959963984540054\n",
         "Z = 1.0\n",
         _SWEEP + "test_the_bounds_hold_the_truth_as_often_as_they_say",
     ),
     "a broker fails twice, with its rack and beside it": Mistake(
-        "partitions/failure_sets.py",
+        "partitions/failures/sets.py",
         "            gone = set(in_racks)\n",
         "            gone = set(in_racks[:1])\n",
         "partitions/test_failure_sets.py::test_racks_fail_with_brokers_of_other_racks",
     ),
     "a guest asks for more than was agreed": Mistake(
-        "pipeline/live_tree.py",
+        "pipeline/logs/live.py",
         "        for lot in _lots(paths, self.in_flight):\n",
         "        for lot in _lots(paths, self.in_flight + 1):\n",
         "pipeline/test_live_tree.py::test_no_more_is_under_way_than_was_agreed_and_pauses_are_made",

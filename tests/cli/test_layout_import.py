@@ -9,10 +9,10 @@ import pytest
 
 import simzk as package
 from simzk.kafka.columnar.layouts import describe_brokers, load_layout
-from simzk.kafka.recording import load
-from simzk.kafka.versions import kafka_version
+from simzk.kafka.observation.recording import load
+from simzk.kafka.releases.versions import kafka_version
 from simzk.partitions.layouts import read_layout
-from simzk.serve.snapshot_file import packer
+from simzk.serve.storage.snapshot_file import packer
 from simzk.zookeeper.persistence import TreeDigest, encode_snapshot
 from simzk.zookeeper.server import Server
 
@@ -132,7 +132,7 @@ def test_what_cannot_be_is_one_line(simzk: Simzk, tmp_path: Path, arguments: tup
 
 
 def test_a_server_that_is_not_there_is_named(simzk: Simzk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("simzk.pipeline.live_tree.PATIENCE_S", 0.2)
+    monkeypatch.setattr("simzk.pipeline.logs.live.PATIENCE_S", 0.2)
     hosts = "127.0.0.1:1"  # where nobody may listen
     done = simzk("layout", "import", "--zookeeper", hosts, "--out", tmp_path / "layout.json")
     assert done.status == 2

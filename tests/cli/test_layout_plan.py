@@ -12,7 +12,7 @@ import pytest
 
 from simzk.partitions.arrays import unpack
 from simzk.partitions.layouts import read_layout
-from simzk.partitions.plan_phases import PHASES
+from simzk.partitions.plans.phases import PHASES
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -68,9 +68,9 @@ def test_a_command_loads_none_of_the_others() -> None:
     loaded = set(done.stderr.splitlines())
     assert "simzk.cli.run" in loaded
     assert not loaded & {
-        "simzk.cli.layout",
+        "simzk.cli.layout.layout",
         "simzk.cli.sweep",
-        "simzk.cli.serve",
+        "simzk.cli.serve.serve",
         "numpy",
         "pyarrow",
         "pyspark",

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 from rich.console import Console
 
-from simzk.cli import paper
-from simzk.scenarios import telling
+from simzk.cli import console as paper
+from simzk.scenarios import report_text as telling
 from simzk.scenarios.player import Play
 from simzk.scenarios.reader import read_scenario
 from tests.cli.commands import ROOT, altered, run_in_new_process
@@ -203,7 +203,7 @@ def test_a_failure_of_the_simulation_itself_is_told_with_its_seed(
     def fail(*_: object) -> None:
         raise AssertionError("two and two are five")
 
-    monkeypatch.setattr("simzk.kafka.cluster.KafkaCluster.kill", fail)
+    monkeypatch.setattr("simzk.kafka.cluster.cluster.KafkaCluster.kill", fail)
     done = simzk("run", SMALLEST, "--seed", "4")
     assert done.status == 1
     assert "AssertionError: two and two are five\n" in done.out

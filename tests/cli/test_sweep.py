@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
+from simzk.partitions.failures.named import NamedFailure
 from simzk.partitions.layouts import read_layout
-from simzk.partitions.named_failures import NamedFailure
-from simzk.pipeline.outcomes import failures_table, parse_specs
+from simzk.pipeline.sweeps.outcomes import failures_table, parse_specs
 
 if TYPE_CHECKING:
     from pathlib import Path

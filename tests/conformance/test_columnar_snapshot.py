@@ -13,12 +13,12 @@ import pytest
 from simzk.kafka import paths
 from simzk.kafka.columnar import describe_brokers, load_layout
 from simzk.kafka.columnar.batches import WriteStates
+from simzk.kafka.releases.versions import kafka_version
 from simzk.kafka.schemas import topic as topic_schema
 from simzk.kafka.topic_partition import ReplicaAssignment, TopicPartition
-from simzk.kafka.versions import kafka_version
 from simzk.partitions.layouts import brokers_in_racks, generate_layout
 from simzk.serve.clock import WallClock
-from simzk.serve.settings import Settings
+from simzk.serve.configuration.settings import Settings
 from simzk.wire.monitoring import values
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.replies import Code, Reply

@@ -13,8 +13,8 @@ import pytest
 from kazoo.client import KazooClient
 
 from simzk.errors import ConfigError
-from simzk.serve.data_directory import DataDirectory
-from simzk.serve.storage import Storage
+from simzk.serve.configuration.settings import Storage
+from simzk.serve.storage.data_directory import DataDirectory
 from simzk.zookeeper.persistence import TransactionLogReader, encode_log_entry
 from tests.conformance.data_directory_story import (
     CONFIG,
@@ -38,7 +38,7 @@ from tests.conformance.real_zookeeper import RealZooKeeper, four_letter_word
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from simzk.serve.directory_reader import Loss
+    from simzk.serve.storage.directory_reader import Loss
     from simzk.zookeeper.server import Server
     from simzk.zookeeper.tree import DataTree
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from simzk.serve.clock import StillClock
-from simzk.serve.settings import Settings
+from simzk.serve.configuration.settings import Settings
 from simzk.wire.four_letter_words import WORDS
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.config import ServerConfig

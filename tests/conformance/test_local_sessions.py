@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simzk.serve.settings import Settings
+from simzk.serve.configuration.settings import Settings
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.replies import ConnectResponse, Reply

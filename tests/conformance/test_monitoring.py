@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simzk.serve.settings import Settings
+from simzk.serve.configuration.settings import Settings
 from simzk.wire.four_letter_words import WORDS
 from simzk.zookeeper import requests as req
 from tests.conformance.real_zookeeper import RealZooKeeper

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simzk.serve.zoo_cfg import parse_zoo_cfg
+from simzk.serve.configuration.zoo_cfg import parse_zoo_cfg
 from tests.conformance import jetty
 from tests.conformance.real_zookeeper import RealZooKeeper, free_port, jars
 from tests.serve import port_stories

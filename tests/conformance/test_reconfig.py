@@ -11,8 +11,8 @@ from kazoo.exceptions import KazooException
 
 from simzk import ZooKeeperServer
 from simzk.serve.clock import WallClock
-from simzk.serve.ensemble_plan import of_files
-from simzk.serve.zoo_cfg import read_zoo_cfg
+from simzk.serve.configuration.ensemble_plan import of_files
+from simzk.serve.configuration.zoo_cfg import read_zoo_cfg
 from tests.conformance.real_ensemble import SERVERS, RealEnsemble
 from tests.conformance.real_zookeeper import SUPER_DIGEST
 from tests.serve.served import running_ensemble

@@ -9,8 +9,7 @@ import pytest
 
 import simzk
 from simzk.zookeeper.config import ServerConfig
-from simzk.zookeeper.releases import BUILDS, number_of
-from simzk.zookeeper.versions import rules_of
+from simzk.zookeeper.releases import BUILDS, number_of, rules_of
 from tests.conformance.comparison import Normaliser
 from tests.conformance.releases import build_of, fetched, recorded, told_by_real
 from tests.conformance.simulated_arms import SimulatedArm

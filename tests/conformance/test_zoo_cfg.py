@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from simzk.errors import ConfigError
-from simzk.serve.properties import read_properties
-from simzk.serve.zoo_cfg import parse_zoo_cfg
+from simzk.serve.configuration.properties import read_properties
+from simzk.serve.configuration.zoo_cfg import parse_zoo_cfg
 from tests.conformance.real_zookeeper import jars
 
 LEAST = "dataDir=/tmp/zookeeper\nclientPort=2181\n"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from simzk.serve.clock import StillClock
-from simzk.serve.zoo_cfg import parse_zoo_cfg
+from simzk.serve.configuration.zoo_cfg import parse_zoo_cfg
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.replies import Reply
 from tests.conformance.real_zookeeper import RealZooKeeper

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simzk.kafka.cluster import KafkaCluster
-from simzk.kafka.protocol import Error
+from simzk.kafka.cluster.cluster import KafkaCluster
+from simzk.kafka.requests import Error
 from simzk.simulation import Monitor
 
 if TYPE_CHECKING:

@@ -13,13 +13,14 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from simzk.kafka import paths, recording
+from simzk.kafka import paths
 from tests.kafka.races import TABLE, Change, Floating, Hidden, Left
 
 if TYPE_CHECKING:
+    from simzk.kafka.observation import recording
     from collections.abc import Hashable, Iterable, Mapping, Sequence
 
-    from simzk.kafka.recording import RecordedZnode
+    from simzk.kafka.observation.recording import RecordedZnode
     from tests.kafka.races import Number, Row
     from tests.kafka.recorded_transactions import Told
 

@@ -15,13 +15,14 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simzk.kafka import paths, recording
+from simzk.kafka import paths
 from simzk.kafka.broker import fetching, isr_writes
 from simzk.kafka.broker.isr_writes import IsrWrites
-from simzk.kafka.cluster import KafkaCluster
+from simzk.kafka.cluster.cluster import KafkaCluster
+from simzk.kafka.observation import recording
+from simzk.kafka.releases.versions import kafka_version
 from simzk.kafka.schemas import acl, config, scram
 from simzk.kafka.schemas.acl import AclEntry
-from simzk.kafka.versions import kafka_version
 from tests.kafka import recorded_transactions
 from tests.kafka.recorded_story import (
     CONFIG,
@@ -36,8 +37,8 @@ from tests.kafka.recorded_story import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from simzk.kafka.protocol import AdminResponse
-    from simzk.kafka.recording import RecordedZnode, Recording
+    from simzk.kafka.observation.recording import RecordedZnode, Recording
+    from simzk.kafka.requests import AdminResponse
     from simzk.simulation import Future
 
     Act = Callable[[KafkaCluster], object]

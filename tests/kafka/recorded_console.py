@@ -12,12 +12,12 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from simzk.kafka.consumer import white_list
-from simzk.kafka.session import ZooKeeperSession
+from simzk.kafka.zookeeper_client.session import ZooKeeperSession
 from simzk.simulation import Process
 from simzk.zookeeper.transactions import CloseSessionTxn, CreateSessionTxn, Transaction
 
 if TYPE_CHECKING:
-    from simzk.kafka.cluster import KafkaCluster
+    from simzk.kafka.cluster.cluster import KafkaCluster
 
 CONSOLE_TIMEOUT_MS = 30_000
 READS_US = 1_000_000

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.errors import ZnodeError
+from simzk.kafka.releases.versions import kafka_version
 from simzk.kafka.schemas import (
     acl,
     admin,
@@ -32,7 +33,6 @@ from simzk.kafka.schemas import (
     topic,
 )
 from simzk.kafka.schemas.reading import NoJsonError
-from simzk.kafka.versions import kafka_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable

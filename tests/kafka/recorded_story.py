@@ -13,12 +13,13 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simzk.kafka import paths, recording
+from simzk.kafka import paths
 from simzk.kafka.broker.replica_manager import ReplicaManager
-from simzk.kafka.cluster import KafkaCluster
+from simzk.kafka.cluster.cluster import KafkaCluster
+from simzk.kafka.observation import recording
+from simzk.kafka.releases.versions import kafka_version
 from simzk.kafka.schemas import config, scram
 from simzk.kafka.schemas.acl import AclEntry
-from simzk.kafka.versions import kafka_version
 from simzk.zookeeper.transactions import MultiTxn, SetDataTxn, Transaction
 from tests.kafka import recorded_console, recorded_transactions
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from simzk.kafka.broker.replica_manager import FollowerProgress, Replica
-    from simzk.kafka.recording import RecordedZnode, Recording
+    from simzk.kafka.observation.recording import RecordedZnode, Recording
     from simzk.kafka.topic_partition import TopicPartition
 
     Act = Callable[[KafkaCluster], object]

@@ -16,7 +16,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from simzk.kafka.admin import NAME as OPERATOR
+from simzk.kafka.tools.operator import NAME as OPERATOR
 from simzk.zookeeper import requests as req
 from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.replies import Code
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from simzk.kafka.cluster import KafkaCluster
+    from simzk.kafka.cluster.cluster import KafkaCluster
     from simzk.zookeeper.connection import Connection
     from simzk.zookeeper.replies import Reply
 

@@ -12,13 +12,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simzk.kafka import recording
-from simzk.kafka.cluster import KafkaCluster
+from simzk.kafka.cluster.cluster import KafkaCluster
+from simzk.kafka.observation import recording
 from tests.kafka import recorded_transactions
 from tests.kafka.recorded_story import CONFIG, MAX_SESSION_TIMEOUT_MS, RACKS, TICK_TIME_MS, in_sync_in_order, play
 
 if TYPE_CHECKING:
-    from simzk.kafka.recording import Recording
+    from simzk.kafka.observation.recording import Recording
 
 DATA = Path(__file__).parent / "data" / "second_story"
 RELEASES = ("0.8.0", "0.8.1.1")

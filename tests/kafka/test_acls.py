@@ -6,8 +6,8 @@ import pytest
 
 from simzk.errors import ConfigError, ZnodeError
 from simzk.kafka import paths
-from simzk.kafka.cluster import KafkaCluster
-from simzk.kafka.protocol import Error
+from simzk.kafka.cluster.cluster import KafkaCluster
+from simzk.kafka.requests import Error
 from simzk.kafka.schemas import acl
 from simzk.kafka.schemas.acl import AclEntry
 from tests.kafka.clusters import cluster, happened, quiet

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from simzk.kafka import paths
-from simzk.kafka.cluster import KafkaCluster
-from simzk.kafka.protocol import Error
+from simzk.kafka.cluster.cluster import KafkaCluster
+from simzk.kafka.requests import Error
 from tests.kafka.clusters import QUICK, quiet
 
 if TYPE_CHECKING:
-    from simzk.kafka.protocol import AdminResponse
+    from simzk.kafka.requests import AdminResponse
     from simzk.simulation import Future
 
 DAY_MS = 86_400_000

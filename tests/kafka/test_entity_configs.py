@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from simzk.kafka.cluster import KafkaCluster
-from simzk.kafka.protocol import Error
+from simzk.kafka.cluster.cluster import KafkaCluster
+from simzk.kafka.requests import Error
 from tests.kafka.clusters import QUICK, quiet
 
 KEYS = {"consumer_byte_rate": "1"}

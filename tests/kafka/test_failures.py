@@ -8,14 +8,14 @@ import pytest
 
 from simzk.errors import ConfigError
 from simzk.kafka import paths
-from simzk.kafka.protocol import Error
-from simzk.kafka.session import ZooKeeperSession
-from simzk.kafka.zk_client import create_request
+from simzk.kafka.requests import Error
+from simzk.kafka.zookeeper_client.session import ZooKeeperSession
+from simzk.kafka.zookeeper_client.zk_client import create_request
 from simzk.simulation import Process
 from tests.kafka.clusters import cluster, happened, quiet, told, topic, watch
 
 if TYPE_CHECKING:
-    from simzk.kafka.cluster import KafkaCluster
+    from simzk.kafka.cluster.cluster import KafkaCluster
 
 
 def test_the_controller_dies_and_another_takes_over_with_the_next_epoch() -> None:

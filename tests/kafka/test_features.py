@@ -6,10 +6,10 @@ import pytest
 
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
-from simzk.kafka.cluster import KafkaCluster
+from simzk.kafka.cluster.cluster import KafkaCluster
+from simzk.kafka.releases.versions import kafka_version
 from simzk.kafka.schemas import broker_registration, controller, feature
 from simzk.kafka.schemas.feature import ENABLED, FeatureZnode, Levels
-from simzk.kafka.versions import kafka_version
 from tests.kafka.clusters import quiet
 
 V1 = '{"features":{"f":{"min_version_level":1,"max_version_level":3}},"version":1,"status":1}'

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simzk.kafka.protocol import ControlResponse, Error, LeaderAndIsrRequest, PartitionUpdate
+from simzk.kafka.requests import ControlResponse, Error, LeaderAndIsrRequest, PartitionUpdate
 from simzk.kafka.topic_partition import ReplicaAssignment, TopicPartition
 from simzk.partitions.states import LeaderAndIsr
 from tests.kafka.clusters import cluster

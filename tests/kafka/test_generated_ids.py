@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from simzk.errors import ConfigError
-from simzk.kafka.cluster import KafkaCluster
+from simzk.kafka.cluster.cluster import KafkaCluster
 from tests.kafka.clusters import QUICK, quiet
 
 

@@ -14,18 +14,19 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pytest
 
-from simzk.kafka import paths, recording
-from simzk.kafka.cluster import KafkaCluster
+from simzk.kafka import paths
+from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.layout_import import layout_from_tree, layout_of_recording
+from simzk.kafka.observation import recording
+from simzk.kafka.releases.versions import kafka_version
 from simzk.kafka.schemas import partition_state
 from simzk.kafka.topic_partition import TopicPartition
-from simzk.kafka.versions import kafka_version
 from simzk.partitions.arrays import NONE, any_of, broker_mask, widen
 from simzk.partitions.elections import elect_preferred
-from simzk.partitions.failures import broker_failure, controller_failover
+from simzk.partitions.failures.transitions import broker_failure, controller_failover
+from simzk.partitions.failures.what_if import WhatIf
 from simzk.partitions.isr import expand_isr
 from simzk.partitions.states import States, written
-from simzk.partitions.what_if import WhatIf
 from tests.kafka import lab_stories, second_story
 from tests.kafka.lab_stories import DATA as LAB
 from tests.kafka.lab_stories import LabStory
@@ -33,7 +34,7 @@ from tests.kafka.recorded_story import CONFIG, LAYOUTS, RELEASES, TICK_TIME_MS, 
 from tests.kafka.second_story import SecondStory
 
 if TYPE_CHECKING:
-    from simzk.kafka.recording import Difference, RecordedZnode
+    from simzk.kafka.observation.recording import Difference, RecordedZnode
     from simzk.kafka.topic_partition import LeaderAndIsr
     from simzk.partitions.arrays import IntArray
     from simzk.partitions.layouts import Layout

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simzk.kafka.invariants import invariants_of
+from simzk.kafka.observation.invariants import invariants_of
 from simzk.kafka.paths import CONTROLLER, CONTROLLER_EPOCH
 from simzk.simulation import History, Monitor, Scheduler
 from simzk.zookeeper import requests as req

@@ -9,9 +9,9 @@ import pytest
 
 from simzk.errors import LayoutError, ZnodeError
 from simzk.kafka.layout_import import layout_from_tree, layout_of_recording
-from simzk.kafka.recording import load
+from simzk.kafka.observation.recording import load
 from simzk.partitions.arrays import unpack
-from simzk.partitions.what_if import WhatIf
+from simzk.partitions.failures.what_if import WhatIf
 from tests.partitions.layout_strategies import Row, rows_of
 
 RECORDED = Path(__file__).parents[2] / "scenarios" / "layouts" / "kafka-3.9.1" / "dumps.json"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from simzk.kafka import paths
-from simzk.kafka.cluster import KafkaCluster
-from simzk.kafka.protocol import Error
+from simzk.kafka.cluster.cluster import KafkaCluster
+from simzk.kafka.requests import Error
 from simzk.kafka.topic_partition import TopicPartition
 from tests.kafka.clusters import QUICK, happened, quiet, told, topic
 

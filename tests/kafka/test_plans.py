@@ -14,23 +14,24 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from simzk.errors import SimzkError
-from simzk.kafka import paths, plans
-from simzk.kafka.cluster import KafkaCluster
+from simzk.kafka import paths
+from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.layout_import import layout_from_tree, layout_of_recording
-from simzk.kafka.recording import load
+from simzk.kafka.observation.recording import load
+from simzk.kafka.releases.versions import VERSIONS, kafka_version
 from simzk.kafka.schemas import partition_state, topic
-from simzk.kafka.versions import VERSIONS, kafka_version
+from simzk.kafka.tools import plan_documents as plans
 from simzk.partitions.arrays import unpack
 from simzk.partitions.layouts import Brokers, brokers_in_racks, generate_layout
 from simzk.partitions.names import Partitions
-from simzk.partitions.plans import find_rows
+from simzk.partitions.plans.plan import find_rows
 from simzk.zookeeper.transactions import MultiTxn, SetDataTxn
 from tests.kafka.clusters import QUICK, quiet
 from tests.kafka.recorded_transactions import by_step
 
 if TYPE_CHECKING:
     from simzk.partitions.layouts import Layout
-    from simzk.partitions.plan_what_if import PlanWhatIf
+    from simzk.partitions.plans.what_if import PlanWhatIf
     from simzk.zookeeper.transactions import Transaction
 
 LAYOUTS = Path(__file__).parents[2] / "scenarios" / "layouts"

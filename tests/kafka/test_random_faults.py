@@ -9,7 +9,7 @@ import pytest
 
 from simzk.errors import SimzkError
 from simzk.kafka import paths
-from simzk.kafka.cluster import KafkaCluster
+from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.simulation import Monitor
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simzk.errors import SimzkError, ZnodeError
-from simzk.kafka.reassign_tool import read_plan
+from simzk.kafka.releases.versions import VERSIONS
 from simzk.kafka.schemas import controller, scram
 from simzk.kafka.schemas.reading import LENIENT
-from simzk.kafka.versions import VERSIONS
+from simzk.kafka.tools.reassign_partitions import read_plan
 from tests.kafka.recorded_readers import DECODERS, KINDS, RELEASES, cases, read_by, why_not_compared
 from tests.kafka.znode_codecs import READERS
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from simzk.errors import ConfigError, SimzkError
-from simzk.kafka.cluster import KafkaCluster
-from simzk.kafka.protocol import AdminResponse, Error
+from simzk.kafka.cluster.cluster import KafkaCluster
+from simzk.kafka.releases.versions import VERSIONS
+from simzk.kafka.requests import AdminResponse, Error
 from simzk.kafka.topic_partition import TopicPartition
-from simzk.kafka.versions import VERSIONS
 from tests.kafka.clusters import QUICK, quiet
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import pytest
 
 from simzk.errors import ConfigError, ZnodeError
 from simzk.kafka import paths
-from simzk.kafka.protocol import Error
+from simzk.kafka.requests import Error
 from simzk.kafka.topic_partition import ReplicaAssignment, TopicPartition
 from tests.kafka.clusters import cluster, happened, quiet, told, topic, watch
 

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from simzk.errors import ConfigError
-from simzk.kafka import recording
-from simzk.kafka.cluster import KafkaCluster
-from simzk.kafka.versions import VERSIONS, kafka_version
+from simzk.kafka.cluster.cluster import KafkaCluster
+from simzk.kafka.observation import recording
+from simzk.kafka.releases.versions import VERSIONS, kafka_version
 from tests.kafka import comparison, races
 from tests.kafka.recorded_story import RELEASES, Story, play
 

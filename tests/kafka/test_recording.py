@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from simzk.errors import ZnodeError
-from simzk.kafka import recording
+from simzk.kafka.observation import recording
 from simzk.zookeeper.replies import Stat
 from simzk.zookeeper.tree import DataTree
 
 if TYPE_CHECKING:
-    from simzk.kafka.recording import RecordedZnode
+    from simzk.kafka.observation.recording import RecordedZnode
 
 PATH = Path(__file__).parents[2] / "scenarios" / "layouts" / "kafka-3.9.1" / "dumps.json"
 STATE = "/brokers/topics/t1/partitions/0/state"

@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from simzk.kafka import paths
-from simzk.kafka.cluster import KafkaCluster
-from simzk.kafka.observer import read_told_state
-from simzk.kafka.protocol import Error
-from simzk.kafka.versions import VERSIONS, kafka_version
+from simzk.kafka.cluster.cluster import KafkaCluster
+from simzk.kafka.observation.observer import read_told_state
+from simzk.kafka.releases.versions import VERSIONS, kafka_version
+from simzk.kafka.requests import Error
 from simzk.zookeeper.requests import GetChildren, GetChildren2
 from tests.kafka.clusters import QUICK, quiet
 from tests.kafka.reference_controller import Partition, Reference

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from simzk.errors import ConfigError
-from simzk.kafka.cluster import KafkaCluster
+from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.topic_partition import ReplicaAssignment, TopicPartition
 
 CONFIG = {"auto.leader.rebalance.enable": False}

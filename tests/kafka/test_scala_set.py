@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simzk.kafka.controller.scala_set import (
-    mutable_partitions,
-    mutable_replicas,
-    partition_set,
-    replica_set,
-    replicas_on,
-)
+from simzk.jvm.scala_sets import mutable_partitions, mutable_replicas, partition_set, replica_set, replicas_on
 from simzk.kafka.topic_partition import Collections, PartitionAndReplica, TopicPartition
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from kazoo.exceptions import NoAuthError
 
 import simzk
 from simzk.errors import ConfigError
-from simzk.kafka import recording
-from simzk.kafka.cluster import KafkaCluster
-from simzk.kafka.recording import RecordedZnode, Recording
-from simzk.kafka.versions import kafka_version
-from simzk.kafka.zookeeper_access import Access
+from simzk.kafka.cluster.cluster import KafkaCluster
+from simzk.kafka.cluster.zookeeper_access import Access
+from simzk.kafka.observation import recording
+from simzk.kafka.observation.recording import RecordedZnode, Recording
+from simzk.kafka.releases.versions import kafka_version
 from tests.kafka import recorded_transactions
 from tests.kafka.clusters import QUICK, quiet
 from tests.kafka.recorded_story import Story, play

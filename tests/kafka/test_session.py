@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from simzk.kafka.many_znodes import data_of
-from simzk.kafka.session import SessionExpiredError, ZooKeeperSession
-from simzk.kafka.zk_client import create_request
-from simzk.kafka.zookeeper_host import ADDRESS, ZooKeeperHost
+from simzk.kafka.cluster.zookeeper_host import ADDRESS, ZooKeeperHost
+from simzk.kafka.zookeeper_client.batches import data_of
+from simzk.kafka.zookeeper_client.session import SessionExpiredError, ZooKeeperSession
+from simzk.kafka.zookeeper_client.zk_client import create_request
 from simzk.simulation import Network, Process, Scheduler
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.replies import Code, EventType

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from simzk.kafka import recording
+from simzk.kafka.observation import recording
 from tests.kafka import comparison, lab_stories, races, recorded_story, recorded_transactions, second_story
 from tests.kafka.lab_stories import LabStory
 from tests.kafka.recorded_story import Story
 from tests.kafka.second_story import SecondStory
 
 if TYPE_CHECKING:
-    from simzk.kafka.recording import Difference, RecordedZnode
+    from simzk.kafka.observation.recording import Difference, RecordedZnode
     from tests.kafka.recorded_transactions import Told
 
 STORIES: dict[tuple[str, str], Story | SecondStory | LabStory] = {

@@ -6,8 +6,8 @@ import pytest
 
 from simzk.errors import ConfigError
 from simzk.kafka import paths
-from simzk.kafka.cluster import KafkaCluster
-from simzk.kafka.protocol import Error
+from simzk.kafka.cluster.cluster import KafkaCluster
+from simzk.kafka.requests import Error
 
 RELEASES = ("0.8.2", "0.9", "1.0", "2.4", "3.9")
 

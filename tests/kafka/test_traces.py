@@ -11,7 +11,7 @@ from tests.kafka.clusters import cluster, quiet, told, topic
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simzk.kafka.cluster import KafkaCluster
+    from simzk.kafka.cluster.cluster import KafkaCluster
 
     Row = tuple[Callable[[KafkaCluster], object], int, tuple[int, ...], int, int]
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from simzk.kafka import paths
-from simzk.kafka.cluster import KafkaCluster
+from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.controller.states import PartitionState, ReplicaState, transitions_of
+from simzk.kafka.releases.versions import VERSIONS, kafka_version
 from simzk.kafka.topic_partition import PartitionAndReplica, ReplicaAssignment, TopicPartition
-from simzk.kafka.versions import VERSIONS, kafka_version
 from tests.kafka.clusters import QUICK, quiet, topic
 
 if TYPE_CHECKING:

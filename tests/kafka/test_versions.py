@@ -8,10 +8,10 @@ from dataclasses import fields
 import pytest
 
 from simzk.errors import ConfigError
-from simzk.kafka.cluster import KafkaCluster
-from simzk.kafka.protocol import Error
-from simzk.kafka.release_profile import KafkaVersion
-from simzk.kafka.versions import VERSIONS
+from simzk.kafka.cluster.cluster import KafkaCluster
+from simzk.kafka.releases.profile import KafkaVersion
+from simzk.kafka.releases.versions import VERSIONS
+from simzk.kafka.requests import Error
 from simzk.partitions.rules import LastMember
 from tests.kafka.clusters import QUICK, happened, quiet, told, topic, watch
 

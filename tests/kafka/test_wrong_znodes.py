@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from simzk.kafka import paths
-from simzk.kafka.cluster import KafkaCluster
+from simzk.kafka.cluster.cluster import KafkaCluster
 from tests.kafka.test_readers import BARE, FORMS, mistakes
 
 CONFIG = {"zookeeper.session.timeout.ms": 6000, "delete.topic.enable": True}

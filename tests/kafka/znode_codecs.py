@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from simzk.kafka.acls import acl_rules_of
-from simzk.kafka.consumer.versions import consumer_version
+from simzk.kafka.consumer.settings import consumer_version
+from simzk.kafka.releases.versions import VERSIONS, kafka_version
 from simzk.kafka.schemas import (
     acl,
     admin,
@@ -23,7 +23,7 @@ from simzk.kafka.schemas import (
     partition_state,
     topic,
 )
-from simzk.kafka.versions import VERSIONS, kafka_version
+from simzk.kafka.tools.acls import acl_rules_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -12,9 +12,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from simzk.errors import ConfigError
-from simzk.partitions.alternatives import alternative, copysets, moved, with_replicas
 from simzk.partitions.arrays import pack, sizes, unpack
 from simzk.partitions.layouts import Brokers, Layout, brokers_in_racks, generate_layout
+from simzk.partitions.risk.alternatives import alternative, copysets, moved, with_replicas
 from tests.partitions.layout_strategies import Cluster, clusters, layout_of
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simzk.jvm.scala_maps import Scala, hash_order
 from simzk.partitions.arrays import broker_mask, pack, unpack
 from simzk.partitions.elections import (
     Election,
@@ -20,7 +21,6 @@ from simzk.partitions.elections import (
 )
 from simzk.partitions.isr import expand_isr, remove_from_isr, shrink_isr
 from simzk.partitions.rules import rules_of
-from simzk.partitions.scala_order import Scala, hash_order
 from tests.partitions import reference
 from tests.partitions.strategies import BROKERS, Partition, batches, broker_sets, id_lists, versions
 

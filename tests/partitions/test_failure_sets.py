@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simzk.errors import ConfigError
-from simzk.partitions.failure_sets import FailureSpec
+from simzk.partitions.failures.sets import FailureSpec
 from simzk.partitions.layouts import brokers_in_racks
 from tests.partitions.layout_strategies import Cluster, clusters, layout_of
 

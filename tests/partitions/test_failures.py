@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from simzk.partitions.arrays import broker_mask, pack
 from simzk.partitions.elections import elect_for_controlled_shutdown, elect_offline, elect_preferred
-from simzk.partitions.failures import broker_failure, controller_failover, fail_brokers
+from simzk.partitions.failures.transitions import broker_failure, controller_failover, fail_brokers
 from simzk.partitions.isr import expand_isr
 from simzk.partitions.rules import rules_of
 from simzk.partitions.states import LeaderAndIsr, States, states_of, written

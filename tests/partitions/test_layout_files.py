@@ -24,7 +24,7 @@ from simzk.partitions.layouts import (
     read_layout,
     write_layout,
 )
-from simzk.partitions.layouts.columns import partitions_schema
+from simzk.partitions.layouts.files import partitions_schema
 from tests.partitions.layout_strategies import Cluster, clusters, layout_of, rows_of
 
 FORMS = (".parquet", ".arrow", ".json")

@@ -12,7 +12,7 @@ from hypothesis import given
 
 from simzk.errors import LayoutError
 from simzk.partitions.layouts import Brokers, Layout, brokers_in_racks, generate_layout, read_layout, write_layout
-from simzk.partitions.layouts.problems import find_problems
+from simzk.partitions.layouts.layout import find_problems
 from tests.partitions.layout_strategies import Cluster, clusters, layout_of
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simzk.errors import ConfigError, FailureSetError
+from simzk.partitions.failures.named import NamedFailure, parse_failures
 from simzk.partitions.layouts import Brokers
-from simzk.partitions.named_failures import NamedFailure, parse_failures
 from tests.partitions.layout_strategies import Cluster, clusters, layout_of
 
 if TYPE_CHECKING:

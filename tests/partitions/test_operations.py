@@ -10,8 +10,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from simzk.jvm.scala_maps import immutable_order
 from simzk.partitions.arrays import NONE, BoolArray, IntArray, broker_mask, pack, unpack
-from simzk.partitions.failures import bounce_brokers, controller_failover, fail_brokers, start_brokers
+from simzk.partitions.failures.transitions import bounce_brokers, controller_failover, fail_brokers, start_brokers
 from simzk.partitions.leaderships import (
     begin_partitions,
     elect_preferred_leaders,
@@ -20,14 +21,13 @@ from simzk.partitions.leaderships import (
     shrink_isrs,
     shut_down_broker,
 )
-from simzk.partitions.moves import (
+from simzk.partitions.plans.phases import (
     begin_legacy_reassignments,
     begin_reassignments,
     cancel_reassignments,
     complete_reassignments,
 )
 from simzk.partitions.rules import rules_of
-from simzk.partitions.scala_order import immutable_order
 from simzk.partitions.states import LeaderAndIsr
 from simzk.partitions.table import PartitionTable
 from tests.partitions import reference
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from simzk.partitions.course import Change
-    from simzk.partitions.moves import Move
+    from simzk.partitions.plans.phases import Move
     from simzk.partitions.states import States
 
 BROKERS = [0, 1, 2, 3, 5]

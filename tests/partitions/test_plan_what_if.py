@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 
 from simzk.errors import LayoutError
 from simzk.partitions.arrays import pack, unpack
+from simzk.partitions.failures.what_if import WhatIf, settled
 from simzk.partitions.layouts import brokers_in_racks, exposure, generate_layout, summarize
 from simzk.partitions.names import Partitions
-from simzk.partitions.plan_phases import PHASES, Steps
-from simzk.partitions.plan_what_if import PlanWhatIf
-from simzk.partitions.plans import Plan, find_rows
-from simzk.partitions.settling import settled
-from simzk.partitions.what_if import WhatIf
+from simzk.partitions.plans.phases import PHASES, Steps
+from simzk.partitions.plans.plan import Plan, find_rows
+from simzk.partitions.plans.what_if import PlanWhatIf
 from tests.partitions.layout_strategies import Cluster, clusters, layout_of, rows_of
 
 Wanted = dict[tuple[str, int], list[int]]

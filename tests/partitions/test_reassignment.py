@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simzk.jvm.scala_maps import immutable_order
 from simzk.partitions.arrays import pack, unpack
 from simzk.partitions.reassignment import (
     Assignment,
@@ -17,7 +18,6 @@ from simzk.partitions.reassignment import (
     target_of,
     widened_for_legacy,
 )
-from simzk.partitions.scala_order import immutable_order
 from tests.partitions import reference
 from tests.partitions.reference import Moving
 from tests.partitions.strategies import BROKERS, id_lists

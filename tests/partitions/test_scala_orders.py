@@ -9,18 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simzk.partitions.arrays import pack, unpack
-from simzk.partitions.isr import in_set_order
-from simzk.partitions.scala_order import (
-    SMALL,
-    hash_order,
-    immutable_order,
-    mutable_order,
-    product_hash,
-    string_hash,
-    topic_partition_hash,
-)
-from simzk.partitions.scala_orders import (
+from simzk.jvm.scala_map_columns import (
     FEW,
     lists_in_hash_order,
     map_order,
@@ -30,9 +19,20 @@ from simzk.partitions.scala_orders import (
     set_order,
     string_hashes,
 )
+from simzk.jvm.scala_maps import (
+    SMALL,
+    hash_order,
+    immutable_order,
+    mutable_order,
+    product_hash,
+    string_hash,
+    topic_partition_hash,
+)
+from simzk.partitions.arrays import pack, unpack
+from simzk.partitions.isr import in_set_order
 
 if TYPE_CHECKING:
-    from simzk.partitions.scala_order import Scala
+    from simzk.jvm.scala_maps import Scala
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 # Few bits make keys that share groups, and equal hashes.

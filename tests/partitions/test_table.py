@@ -9,13 +9,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from simzk.errors import LayoutError
+from simzk.jvm.java_random import JavaRandom
 from simzk.partitions.arrays import MAX_BROKER_ID, NONE, broker_mask, pack
 from simzk.partitions.assignment import assign_topics
-from simzk.partitions.broker_index import BrokerIndex
-from simzk.partitions.failures import fail_brokers
-from simzk.partitions.java_random import JavaRandom
+from simzk.partitions.failures.transitions import fail_brokers
 from simzk.partitions.states import LeaderAndIsr, States, states_of
-from simzk.partitions.table import PartitionTable
+from simzk.partitions.table import BrokerIndex, PartitionTable
 from tests.partitions.strategies import BROKERS
 
 TOPICS = ["a", "b", "c", "d"]

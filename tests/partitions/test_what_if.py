@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simzk.partitions.arrays import broker_mask
-from simzk.partitions.failures import broker_failure
+from simzk.partitions.failures.transitions import broker_failure
+from simzk.partitions.failures.what_if import Outcome, WhatIf
 from simzk.partitions.layouts import brokers_in_racks, generate_layout
 from simzk.partitions.states import States
-from simzk.partitions.what_if import Outcome, WhatIf
 from tests.partitions.layout_strategies import Broker, Cluster, Row, clusters, layout_of
 
 

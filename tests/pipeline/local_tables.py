@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from simzk.partitions.layouts import read_layout
-from simzk.pipeline.outcomes import failures_table, parts_of_slices, slice_batches, slice_schema
-from simzk.pipeline.sweep_tables import estimates_table, things_tables
-from simzk.pipeline.tallies import added_up
+from simzk.pipeline.sweeps.outcomes import failures_table, parts_of_slices, slice_batches, slice_schema
+from simzk.pipeline.sweeps.tables import estimates_table, things_tables
+from simzk.pipeline.sweeps.tallies import added_up
 
 if TYPE_CHECKING:
-    from simzk.pipeline.sweep import Plan
+    from simzk.pipeline.sweeps.sweep import Plan
 
 
 def local_tables(plan: Plan) -> dict[str, pa.Table]:

@@ -14,10 +14,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simzk.pipeline.outcomes import parse_specs
-from simzk.pipeline.session import spark_session
-from simzk.pipeline.sweep import plan_sweep, run_sweep
-from simzk.pipeline.timelines_run import plan_timelines, run_timelines
+from simzk.pipeline.spark.session import spark_session
+from simzk.pipeline.sweeps.outcomes import parse_specs
+from simzk.pipeline.sweeps.sweep import plan_sweep, run_sweep
+from simzk.pipeline.timelines.run import plan_timelines, run_timelines
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,7 +13,7 @@ from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, make_digest_acl
 
 import simzk
 import simzk.pipeline
-from simzk.serve.directory_reader import DirectoryReader
+from simzk.serve.storage.directory_reader import DirectoryReader
 from tests.conformance.real_zookeeper import RealZooKeeper
 
 if TYPE_CHECKING:

@@ -13,10 +13,9 @@ from pyspark.sql.datasource import EqualTo, Filter, In, StringStartsWith
 
 import simzk
 from simzk.errors import ConfigError
-from simzk.pipeline.columns import acl_value
-from simzk.pipeline.live_source import LiveReader, Manners
-from simzk.pipeline.live_tree import Guest, Portion, session, split, tree_rows
-from simzk.pipeline.snapshot_table import snapshot_schema
+from simzk.pipeline.logs.live import Guest, LiveReader, Manners, Portion, session, split, tree_rows
+from simzk.pipeline.logs.snapshot_table import snapshot_schema
+from simzk.pipeline.spark.columns import acl_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -232,7 +231,7 @@ def test_filters_leave_out_subtrees_and_nothing_that_is_wanted(
     ],
 )
 def test_a_server_that_is_not_there_is_named(hosts: str, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("simzk.pipeline.live_tree.PATIENCE_S", 0.2)
+    monkeypatch.setattr("simzk.pipeline.logs.live.PATIENCE_S", 0.2)
     with pytest.raises(ConfigError) as caught, session(hosts):
         pass
     assert told in str(caught.value)

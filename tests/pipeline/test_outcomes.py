@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simzk.errors import ConfigError
+from simzk.partitions.failures.what_if import Outcome, WhatIf
 from simzk.partitions.layouts import brokers_in_racks, generate_layout
-from simzk.partitions.what_if import Outcome, WhatIf
-from simzk.pipeline.outcomes import (
+from simzk.pipeline.sweeps.outcomes import (
     count_sets,
     failure_batches,
     failures_schema,
@@ -57,7 +57,7 @@ def test_slices_put_together_are_the_whole(specs: list[str], data: st.DataObject
 
 
 def test_batches_end_where_they_are_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("simzk.pipeline.outcomes.ROWS_PER_BATCH", 2)
+    monkeypatch.setattr("simzk.pipeline.sweeps.outcomes.ROWS_PER_BATCH", 2)
     layout = layout_of(Cluster([], {}))
     assert list(failure_batches(WhatIf(layout), (), 0, 0)) == []
     layout = generate_layout(brokers_in_racks(3, 3), topics=1, partitions=6, replication_factor=2, seed=0)

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
-from simzk.cli.report_sweep import MOST_NAMED_LOADS, sweep_tables
-from simzk.cli.report_timelines import timelines_tables
+from simzk.cli.report.sweep import MOST_NAMED_LOADS, sweep_tables
+from simzk.cli.report.timelines import timelines_tables
+from simzk.partitions.failures.named import NamedFailure
 from simzk.partitions.layouts import brokers_in_racks, generate_layout, write_layout
-from simzk.partitions.named_failures import NamedFailure
-from simzk.pipeline.outcomes import parse_specs
 from simzk.pipeline.saved import find_saved
-from simzk.pipeline.sweep import plan_sweep, run_sweep
-from simzk.pipeline.timelines_run import plan_timelines, run_timelines
+from simzk.pipeline.sweeps.outcomes import parse_specs
+from simzk.pipeline.sweeps.sweep import plan_sweep, run_sweep
+from simzk.pipeline.timelines.run import plan_timelines, run_timelines
 from simzk.report.saved_page import OFFLINE, UNDER_REPLICATED, to_html
 
 if TYPE_CHECKING:

@@ -12,11 +12,10 @@ import pytest
 import simzk.pipeline
 from simzk.errors import ConfigError, SimzkError
 from simzk.partitions.layouts import brokers_in_racks, generate_layout, read_layout, write_layout
-from simzk.pipeline.gathered import WORST_FIRST
-from simzk.pipeline.jobs import in_words
-from simzk.pipeline.outcomes import failures_table, parse_specs
-from simzk.pipeline.session import QUICK_COMPILER, spark_session
-from simzk.pipeline.sweep import MOST_ROWS_PER_JOB, plan_sweep, run_sweep
+from simzk.pipeline.spark.jobs import in_words
+from simzk.pipeline.spark.session import QUICK_COMPILER, spark_session
+from simzk.pipeline.sweeps.outcomes import failures_table, parse_specs
+from simzk.pipeline.sweeps.sweep import MOST_ROWS_PER_JOB, WORST_FIRST, plan_sweep, run_sweep
 from tests.pipeline.local_tables import local_tables
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ def test_the_source_gives_the_local_table_in_any_number_of_tasks(
 def test_a_sweep_writes_the_local_tables_and_finds_the_worst(
     spark: SparkSession, layout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows_per_job: int
 ) -> None:
-    monkeypatch.setattr("simzk.pipeline.sweep.MOST_ROWS_PER_JOB", rows_per_job)
+    monkeypatch.setattr("simzk.pipeline.sweeps.sweep.MOST_ROWS_PER_JOB", rows_per_job)
     specs = parse_specs(f"{FAIL},racks:1+brokers:1,brokers:3~40", seed=5)
     # What is a pattern, an escape or a part of a URI to Hadoop is a name here.
     out = tmp_path / "a sweep of [1] {x,y} 100% ä:b #? *"
@@ -154,7 +153,7 @@ def test_what_a_layout_does_not_have_is_left_out_and_told_or_fatal(
         plan_sweep(layout, parse_specs("racks:4,brokers:13"), tmp_path / "out")
     with pytest.raises(ConfigError, match="brokers:1 stands twice"):
         plan_sweep(layout, parse_specs("brokers:1,brokers:1"), tmp_path / "out")
-    monkeypatch.setattr("simzk.partitions.failure_sets.MOST_SETS", 900)
+    monkeypatch.setattr("simzk.partitions.failures.sets.MOST_SETS", 900)
     with pytest.raises(ConfigError, match="brokers:6 of 12 brokers is 924"):
         plan_sweep(layout, parse_specs("brokers:1,brokers:6"), tmp_path / "out")
 

@@ -12,11 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simzk.errors import ConfigError
+from simzk.partitions.failures.what_if import WhatIf
 from simzk.partitions.layouts import brokers_in_racks, generate_layout
-from simzk.partitions.what_if import WhatIf
-from simzk.pipeline.outcomes import count_sets, numbered_sets, parse_specs, parts_of_slices, slice_batches, slice_schema
-from simzk.pipeline.sweep_tables import Sums, estimate, estimates_table, sums_of, things_tables
-from simzk.pipeline.tallies import added_up
+from simzk.pipeline.sweeps.outcomes import (
+    count_sets,
+    numbered_sets,
+    parse_specs,
+    parts_of_slices,
+    slice_batches,
+    slice_schema,
+)
+from simzk.pipeline.sweeps.tables import Sums, estimate, estimates_table, sums_of, things_tables
+from simzk.pipeline.sweeps.tallies import added_up
 from tests.partitions.layout_strategies import Cluster, Row, clusters, layout_of
 
 FAILS = st.sampled_from(["brokers:1", "brokers:2", "racks:1", "racks:1+brokers:1,brokers:1", "brokers:2~3,racks:1"])

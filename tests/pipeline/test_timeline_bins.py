@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simzk.pipeline.saved import Saved
-from simzk.pipeline.timeline_bins import BINS, STATES, bins_of
+from simzk.pipeline.timelines.bins import BINS, STATES, bins_of
 
 BEGIN_S = 1_700_000_000.0
 

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 import simzk.pipeline
-from simzk.kafka.recording import load
+from simzk.kafka.observation.recording import load
 from simzk.kafka.schemas import partition_state, topic
-from simzk.pipeline import timelines
-from simzk.pipeline.kafka_changes import changes_of
+from simzk.pipeline.timelines import tables as timelines
+from simzk.pipeline.timelines.changes import changes_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from simzk.kafka.recording import RecordedZnode
+    from simzk.kafka.observation.recording import RecordedZnode
 
 KAFKA = Path(__file__).parent / "data" / "kafka-3.6.2"
 STEPS: dict[str, int] = json.loads((KAFKA / "steps.json").read_text())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.dataset as ds
 import pytest
 
-from simzk.pipeline.timelines_run import plan_timelines, run_timelines
+from simzk.pipeline.timelines.run import plan_timelines, run_timelines
 from tests.pipeline.plain_timelines import Timelines
 from tests.pipeline.recorded_logs import RELEASES, write_logs
 

@@ -13,12 +13,12 @@ from zlib import adler32
 import pyarrow.dataset as ds
 import pytest
 
-from simzk.cli.report_timelines import timelines_tables
+from simzk.cli.report.timelines import timelines_tables
 from simzk.errors import ConfigError, SimzkError
-from simzk.kafka.recording import load
+from simzk.kafka.observation.recording import load
 from simzk.kafka.schemas.cluster import encode_cluster_id
 from simzk.pipeline.saved import find_saved
-from simzk.pipeline.timelines_run import plan_timelines, run_timelines
+from simzk.pipeline.timelines.run import plan_timelines, run_timelines
 from simzk.report.saved_page import to_html
 from simzk.zookeeper.persistence import LOG_HEADER, TransactionLogReader, encode_log_entry
 from simzk.zookeeper.requests import OPEN_ACL

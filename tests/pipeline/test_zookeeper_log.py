@@ -11,10 +11,10 @@ import pytest
 
 import simzk.pipeline
 from simzk.errors import ConfigError
-from simzk.pipeline.files import find_files
-from simzk.pipeline.log_table import OPERATIONS
-from simzk.pipeline.zookeeper_sources import LogReader, SnapshotFilesReader
-from simzk.zookeeper.persistence.file_names import LOG, SNAPSHOT
+from simzk.pipeline.logs.files import find_files
+from simzk.pipeline.logs.log_table import OPERATIONS
+from simzk.pipeline.logs.sources import LogReader, SnapshotFilesReader
+from simzk.zookeeper.persistence.files import LOG, SNAPSHOT
 from tests.pipeline import toolkit_text
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simzk.kafka.zookeeper_host import Link as SimulatedLink
-from simzk.kafka.zookeeper_host import ZooKeeperHost
+from simzk.kafka.cluster.zookeeper_host import Link as SimulatedLink
+from simzk.kafka.cluster.zookeeper_host import ZooKeeperHost
 from simzk.serve.clock import StillClock
 from simzk.serve.host import Host, Link
 from simzk.simulation import Network, Scheduler
-from simzk.simulation.fault_rules import Action
+from simzk.simulation.faults.rules import Action
 from simzk.wire.client_connection import ClientConnection
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.replies import Closed, ConnectResponse, Reply
@@ -22,7 +22,7 @@ from simzk.zookeeper.server import Server
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from simzk.simulation.fault_rules import FaultRule, FaultRules
+    from simzk.simulation.faults.rules import FaultRule, FaultRules
     from simzk.zookeeper.replies import Outgoing
 
 CLIENTS = 3

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from simzk.report import page, run_page, table, timeline
+from simzk.report import charts as timeline
+from simzk.report import page, run_page, table
 from simzk.report.page import Section, Table, Text, Timeline
 from simzk.report.run_page import ROWS_MAX, SHOWN_MAX, RunTables
 

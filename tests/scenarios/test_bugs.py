@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from simzk.errors import ConfigError, ScenarioError
-from simzk.scenarios.bugs import Bug
 from simzk.scenarios.player import Play
-from simzk.scenarios.reader import Scenario, read_scenario
+from simzk.scenarios.reader import Bug, Scenario, read_scenario
 
 BUGS = sorted((Path(__file__).parents[2] / "scenarios" / "bugs").glob("*.toml"))
 

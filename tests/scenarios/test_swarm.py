@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simzk.errors import ScenarioError
-from simzk.scenarios import swarm_telling, telling
+from simzk.scenarios import report_text as telling
+from simzk.scenarios import swarm as swarm_telling
 from simzk.scenarios.results import Result
 from simzk.scenarios.swarm import OutcomeRow, outcomes_of, plan_runs, play_run
 

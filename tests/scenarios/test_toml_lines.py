@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from simzk.scenarios.toml_lines import KeyPath, key_lines, line_of
+from simzk.scenarios.source import KeyPath, key_lines, line_of
 
 TEXT = '''\
 title = "a = 1"            # a comment

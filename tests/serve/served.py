@@ -7,22 +7,22 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from simzk.serve.admin import AdminServer
+from simzk.serve.admin_server.metrics import MetricsServer
+from simzk.serve.admin_server.server import AdminServer
 from simzk.serve.clock import Clock, StillClock
-from simzk.serve.ensemble_plan import numbered
-from simzk.serve.ensemble_tcp import EnsembleTcp
-from simzk.serve.metrics_server import MetricsServer
-from simzk.serve.tcp import TcpServer
-from simzk.serve.world_tcp import WorldTcp
+from simzk.serve.configuration.ensemble_plan import numbered
+from simzk.serve.tcp.ensemble import EnsembleTcp
+from simzk.serve.tcp.server import TcpServer
+from simzk.serve.tcp.simulated import WorldTcp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from contextlib import AbstractContextManager
 
-    from simzk.serve.ensemble_plan import EnsemblePlan
-    from simzk.serve.http import HttpServer
-    from simzk.serve.settings import Settings
-    from simzk.serve.world_tcp import World
+    from simzk.serve.admin_server.http import HttpServer
+    from simzk.serve.configuration.ensemble_plan import EnsemblePlan
+    from simzk.serve.configuration.settings import Settings
+    from simzk.serve.tcp.simulated import World
 
 
 class _Running:

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from simzk.serve.data_directory import DataDirectory
-from simzk.serve.settings import Settings
-from simzk.serve.storage import Storage
+from simzk.serve.configuration.settings import Settings, Storage
+from simzk.serve.storage.data_directory import DataDirectory
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.acl import digest_id
 from simzk.zookeeper.config import ServerConfig

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from simzk.serve.ensemble_plan import of_files
-from simzk.serve.settings import Settings
-from simzk.serve.zoo_cfg import read_zoo_cfg
+from simzk.serve.configuration.ensemble_plan import of_files
+from simzk.serve.configuration.settings import Settings
+from simzk.serve.configuration.zoo_cfg import read_zoo_cfg
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.replies import Reply
 from tests.cli.test_serve import refused, serving

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from simzk.serve.clock import StillClock
-from simzk.serve.settings import Settings
+from simzk.serve.configuration.settings import Settings
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.replies import Closed, Code
 from tests.serve.served import Served, served

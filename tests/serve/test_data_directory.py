@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from simzk.errors import ConfigError
-from simzk.serve.data_directory import DataDirectory
-from simzk.serve.storage import Storage
+from simzk.serve.configuration.settings import Storage
+from simzk.serve.storage.data_directory import DataDirectory
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.replies import ConnectResponse

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from simzk import ConfigError, ZooKeeperServer
-from simzk.serve.ensemble_directory import DataPlace, EnsembleDirectory, make_folder
-from simzk.serve.storage import Storage
+from simzk.serve.configuration.settings import Storage
+from simzk.serve.storage.ensemble_directory import DataPlace, EnsembleDirectory, make_folder
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.ensemble import EnsembleConfig
@@ -207,7 +207,7 @@ def test_the_command_goes_on_after_a_kill(tmp_path: Path) -> None:
 
 
 def test_a_lone_server_boots_from_one_of_them(tmp_path: Path) -> None:
-    from simzk.serve.data_directory import DataDirectory
+    from simzk.serve.storage.data_directory import DataDirectory
 
     directory, ensemble = load(tmp_path / "data")
     do(ensemble.members[2], create("/a"))

@@ -10,8 +10,8 @@ import pytest
 from kazoo.exceptions import NoAuthError
 
 import simzk
-from simzk.serve.addresses import bind
-from simzk.serve.tcp import TcpServer
+from simzk.serve.tcp.addresses import bind
+from simzk.serve.tcp.server import TcpServer
 from simzk.zookeeper import requests as req
 from tests.serve.tcp_client import TcpClient
 

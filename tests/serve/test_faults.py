@@ -16,8 +16,8 @@ from tests.waiting import PATIENCE_S, Reports
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from simzk.serve.facade import Facade
-    from simzk.simulation.fault_rules import FaultRule
+    from simzk.serve.test_server import Facade
+    from simzk.simulation.faults.rules import FaultRule
 
 TIMEOUT_S = 10.0
 

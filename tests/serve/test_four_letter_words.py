@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simzk.serve.settings import Settings
+from simzk.serve.configuration.settings import Settings
 from simzk.zookeeper import requests as req
 from tests.serve.served import Served, served
 from tests.serve.tcp_client import Clients, TcpClient, word

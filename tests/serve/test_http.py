@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simzk.serve.settings import Settings
+from simzk.serve.configuration.settings import Settings
 from tests.serve.http_client import fetch
 from tests.serve.served import Served, served
 from tests.serve.tcp_client import TcpClient

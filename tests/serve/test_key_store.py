@@ -10,8 +10,8 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 import simzk
-from simzk.serve.key_store import Contents, StoreError, read_jks, read_pkcs12
-from simzk.serve.tls import Tls
+from simzk.serve.tcp.key_stores import Contents, StoreError, read_jks, read_pkcs12
+from simzk.serve.tcp.tls import Tls
 from tests.serve.test_tls import CLIENT
 from tests.serve.tls_files import FILES
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from simzk.serve.settings import Metrics, Settings
+from simzk.serve.configuration.settings import Metrics, Settings
 from simzk.wire.prometheus import java_double
 from simzk.zookeeper import requests as req
 from tests.cli.test_serve import serving

@@ -8,11 +8,11 @@ import pytest
 
 from simzk.errors import ConfigError
 from simzk.serve.clock import WallClock
-from simzk.serve.connection_throttle import ConnectionThrottle, Throttle
-from simzk.serve.settings import Settings
-from simzk.serve.tcp import TcpServer
-from simzk.serve.tls import Tls
-from simzk.serve.zoo_cfg import parse_zoo_cfg
+from simzk.serve.configuration.settings import Settings
+from simzk.serve.configuration.zoo_cfg import parse_zoo_cfg
+from simzk.serve.tcp.connection_factory import ConnectionThrottle, Throttle
+from simzk.serve.tcp.server import TcpServer
+from simzk.serve.tcp.tls import Tls
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.replies import ClientInfo

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from simzk.serve.settings import Settings
-from simzk.serve.storage import Storage
+from simzk.serve.configuration.settings import Settings, Storage
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.replies import Code
 from tests.serve.http_client import fetch

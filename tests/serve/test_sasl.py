@@ -16,7 +16,7 @@ from kazoo.protocol.states import KazooState
 from kazoo.security import make_acl
 
 import simzk
-from simzk.serve.jaas import parse_jaas, read_jaas
+from simzk.serve.configuration.jaas import parse_jaas, read_jaas
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.replies import Closed, Code, Reply

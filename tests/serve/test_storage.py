@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from simzk.errors import ConfigError
-from simzk.serve.data_directory import DataDirectory
-from simzk.serve.log_file import padded_size
-from simzk.serve.purge import Numbered, superfluous
-from simzk.serve.storage import Storage
+from simzk.serve.configuration.settings import Storage
+from simzk.serve.storage.data_directory import DataDirectory, padded_size
+from simzk.serve.storage.directory_reader import Numbered, superfluous
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.persistence import SnapshotReader, TransactionLogReader

@@ -18,8 +18,8 @@ import pytest
 import simzk
 from simzk import ConfigError
 from simzk.serve.clock import StillClock, WallClock
-from simzk.serve.settings import Settings
-from simzk.serve.tcp import TcpServer
+from simzk.serve.configuration.settings import Settings
+from simzk.serve.tcp.server import TcpServer
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.replies import Closed, Code, EventType, Reply, WatchedEvent
@@ -59,9 +59,9 @@ def test_a_first_server_loads_and_compiles_only_what_it_needs_to_listen() -> Non
     done = subprocess.run([sys.executable, "-c", FIRST_SERVER], check=True, capture_output=True, text=True)
     has_compiled, *loaded = done.stdout.split()
     assert has_compiled == "False"
-    assert "simzk.serve.tcp" in loaded
+    assert "simzk.serve.tcp.server" in loaded
     late = {"client_faults", "ensemble_tcp", "data_directory", "tls", "admin", "environment", "http"}
-    assert not {"dataclasses", "kazoo", "sortedcontainers", "simzk.simulation.fault_verbs"} & set(loaded)
+    assert not {"dataclasses", "kazoo", "sortedcontainers", "simzk.simulation.faults.verbs"} & set(loaded)
     assert not {f"simzk.serve.{name}" for name in late} & set(loaded)
 
 
@@ -307,7 +307,7 @@ def test_a_full_disk_ends_the_service_instead_of_lying(tmp_path: Path, monkeypat
             raise OSError(28, "No space left on device")
 
         with monkeypatch.context() as patch:
-            patch.setattr("simzk.serve.data_directory.DataDirectory.sync", refuse)
+            patch.setattr("simzk.serve.storage.data_directory.DataDirectory.sync", refuse)
             client.send(create("/a"))
             assert isinstance(client.next(), Closed)
         with TcpClient(running.port) as later:
@@ -355,7 +355,7 @@ def test_a_pause_may_end_after_its_client_is_gone(server: simzk.ZooKeeperServer)
 def test_a_client_that_never_reads_its_events_is_given_up(
     server: simzk.ZooKeeperServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("simzk.serve.tcp_connection.EVENT_BYTES", 1_000_000)
+    monkeypatch.setattr("simzk.serve.tcp.connection.EVENT_BYTES", 1_000_000)
     path = "/" + "x" * 200_000
     with TcpClient(server.port) as deaf, TcpClient(server.port) as writer:
         session = deaf.connect()

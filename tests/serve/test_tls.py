@@ -12,8 +12,8 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.security import make_acl
 
 import simzk
-from simzk.serve.tls import Tls, subject_of
-from simzk.serve.zoo_cfg import parse_zoo_cfg
+from simzk.serve.configuration.zoo_cfg import parse_zoo_cfg
+from simzk.serve.tcp.tls import Tls, subject_of
 from simzk.zookeeper.acl import SCHEMES
 from tests.cli.test_serve import refused, serving
 from tests.serve.tcp_client import word

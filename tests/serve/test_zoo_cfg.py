@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from simzk.errors import ConfigError
-from simzk.serve.properties import read_properties
-from simzk.serve.settings import Metrics
-from simzk.serve.storage import Storage
-from simzk.serve.zoo_cfg import parse_zoo_cfg, read_zoo_cfg
-from simzk.serve.zoo_cfg_keys import FLAGS, KEYS, PREFIXES
-from simzk.serve.zoo_cfg_without_effect import WITHOUT_EFFECT
+from simzk.serve.configuration.keys import FLAGS, KEYS, PREFIXES
+from simzk.serve.configuration.keys_without_effect import WITHOUT_EFFECT
+from simzk.serve.configuration.properties import read_properties
+from simzk.serve.configuration.settings import Metrics, Storage
+from simzk.serve.configuration.zoo_cfg import parse_zoo_cfg, read_zoo_cfg
 from simzk.wire.words import ALL_WORDS
 
 LEAST = "dataDir=/var/lib/zookeeper\nclientPort=2181\n"

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from simzk.errors import ConfigError
-from simzk.serve.ensemble_plan import of_files
-from simzk.serve.zoo_cfg import read_zoo_cfg
+from simzk.serve.configuration.ensemble_plan import of_files
+from simzk.serve.configuration.zoo_cfg import read_zoo_cfg
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from simzk.serve.settings import Settings
+    from simzk.serve.configuration.settings import Settings
 
 LINES = "server.1=h:2888:3888;2181\nserver.2=h:2889:3889:observer;127.0.0.1:2182\nserver.30=h:2890:3890:participant\n"
 

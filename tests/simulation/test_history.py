@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simzk.simulation import FaultPlan, History, Monitor, RandomStream, Scheduler
-from simzk.simulation.faults import EXPIRE
+from simzk.simulation.faults.plan import EXPIRE
 from tests.simulation.programs import ping_pong
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simzk.errors import SimzkError
-from simzk.testing.linearizability import HistoryRecorder, Model, Operation, find_violation
-from simzk.testing.linearizability_models import (
+from simzk.testing.linearizability.checker import HistoryRecorder, Model, Operation, find_violation
+from simzk.testing.linearizability.models import (
     CompareAndSet,
     Get,
     Register,

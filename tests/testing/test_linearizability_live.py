@@ -11,9 +11,9 @@ import pytest
 from kazoo.exceptions import BadVersionError, ConnectionLoss
 
 import simzk
-from simzk.testing.linearizability import HistoryRecorder, find_violation
-from simzk.testing.linearizability_kazoo import OUTCOME_UNKNOWN, RecordingClient
-from simzk.testing.linearizability_models import (
+from simzk.testing.linearizability.checker import HistoryRecorder, find_violation
+from simzk.testing.linearizability.kazoo import OUTCOME_UNKNOWN, RecordingClient
+from simzk.testing.linearizability.models import (
     CompareAndSet,
     Get,
     RegisterCall,

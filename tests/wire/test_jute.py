@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simzk.zookeeper.jute import BOOLEAN, BUFFER, INT, LONG, TEXT, Codec, MalformedError, record, vector
-from simzk.zookeeper.jute_records import ACLS
+from simzk.zookeeper.jute import ACLS, BOOLEAN, BUFFER, INT, LONG, TEXT, Codec, MalformedError, record, vector
 from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
 from tests.wire.strategies import TEXTS
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from simzk.zookeeper.hash_order import HashOrderedSet, clone_capacity, java_string_hash, spreads_of
+from simzk.jvm.hash_map import HashOrderedSet, clone_capacity, java_string_hash, spreads_of
 
 
 def slow_hash(text: str) -> int:

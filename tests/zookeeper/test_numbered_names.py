@@ -7,7 +7,7 @@ from array import array
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simzk.zookeeper.hash_order import HashOrderedSet
+from simzk.jvm.hash_map import HashOrderedSet
 from simzk.zookeeper.numbered_names import NumberedNames
 
 NAMES = st.integers(0, 40).map(str) | st.sampled_from(["x", "007", "2147483647", "2147483648", "", "-1"])

@@ -14,9 +14,10 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from simzk.errors import LayoutError
+from simzk.jvm.scala_maps import mutable_order
 from simzk.kafka import paths
-from simzk.kafka.broker.entity_configs import EntityConfigs
-from simzk.kafka.protocol import (
+from simzk.kafka.broker.configs import EntityConfigs
+from simzk.kafka.requests import (
     AdminResponse,
     AlterConfigRequest,
     CreatePartitionsRequest,
@@ -28,16 +29,15 @@ from simzk.kafka.schemas import config
 from simzk.kafka.schemas import topic as topic_schema
 from simzk.kafka.schemas.topic import TopicZnode
 from simzk.kafka.topic_partition import ReplicaAssignment
-from simzk.kafka.zk_client import ANY_VERSION, KafkaZooKeeperClient
+from simzk.kafka.zookeeper_client.zk_client import ANY_VERSION, KafkaZooKeeperClient
 from simzk.partitions.assignment import Random, assign_replicas, start_index_for_addition
-from simzk.partitions.scala_order import mutable_order
 from simzk.zookeeper.replies import Code
 from simzk.zookeeper.requests import SetData
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
-    from simzk.kafka.release_profile import KafkaVersion
+    from simzk.kafka.releases.profile import KafkaVersion
     from simzk.simulation import Future
 
     Racks = Mapping[int, str | None]
@@ -53,7 +53,7 @@ BY_DEFAULT = -1
 def is_topic_name(name: str, version: KafkaVersion) -> bool:
     """Whether a release takes it as the name of a topic.
 
-    >>> from simzk.kafka.versions import kafka_version
+    >>> from simzk.kafka.releases.versions import kafka_version
     >>> [is_topic_name(name, kafka_version("3.9")) for name in ("orders", "..", "a/b", "x" * 255)]
     [True, False, False, False]
     >>> is_topic_name("x" * 255, kafka_version("0.9"))

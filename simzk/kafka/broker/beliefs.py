@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simzk.partitions.arrays import NONE, taken
-from simzk.partitions.records import columns_at, packed_of
+from simzk.partitions.row_records import columns_at, packed_of
 from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:

@@ -12,36 +12,35 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from simzk.errors import ZnodeError
+from simzk.jvm.java_random import JavaRandom
+from simzk.jvm.scala_maps import long_map_order, mutable_order
 from simzk.kafka import paths
 from simzk.kafka.broker.admin_handlers import AdminHandlers
-from simzk.kafka.broker.config_changes import ConfigChanges
+from simzk.kafka.broker.configs import TopicConfigs
 from simzk.kafka.broker.delegation_tokens import DelegationTokens
 from simzk.kafka.broker.fetching import Fetchers, FetchSessions
 from simzk.kafka.broker.isr_proposals import IsrProposals
 from simzk.kafka.broker.isr_writes import IsrWrites
 from simzk.kafka.broker.log_dirs import LogDirs
 from simzk.kafka.broker.metadata_cache import MetadataCache
+from simzk.kafka.broker.notifications import ConfigChanges
 from simzk.kafka.broker.producing import Producing
 from simzk.kafka.broker.replica_manager import LogOnDisk, ReplicaManager
 from simzk.kafka.broker.services import Services
-from simzk.kafka.broker.topic_configs import TopicConfigs
 from simzk.kafka.controller.controller import KafkaController
-from simzk.kafka.many_znodes import ZooKeeperRefused
-from simzk.kafka.protocol import ControlledShutdownRequest, ControlledShutdownResponse, Error
-from simzk.kafka.releases import local_registration
+from simzk.kafka.releases.cluster_releases import local_registration
+from simzk.kafka.requests import ControlledShutdownRequest, ControlledShutdownResponse, Error
 from simzk.kafka.rpc import Disconnected
 from simzk.kafka.schemas import log_dir_event
 from simzk.kafka.schemas.cluster import decode_cluster_id, encode_cluster_id
-from simzk.kafka.session import SessionExpiredError, ZooKeeperSession
-from simzk.kafka.zk_client import NO_EPOCH, PERSISTENT_SEQUENTIAL, UNCLEAN_KEY, KafkaZooKeeperClient
-from simzk.partitions.java_random import JavaRandom
-from simzk.partitions.scala_long_map import long_map_order
-from simzk.partitions.scala_order import mutable_order
+from simzk.kafka.zookeeper_client.batches import ZooKeeperRefused
+from simzk.kafka.zookeeper_client.session import SessionExpiredError, ZooKeeperSession
+from simzk.kafka.zookeeper_client.zk_client import NO_EPOCH, PERSISTENT_SEQUENTIAL, UNCLEAN_KEY, KafkaZooKeeperClient
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simzk.kafka.broker.world import World
+    from simzk.kafka.broker.shared import World
     from simzk.kafka.schemas.broker_registration import BrokerRegistration
     from simzk.kafka.topic_partition import TopicPartition
     from simzk.simulation import Process

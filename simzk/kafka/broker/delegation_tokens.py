@@ -16,19 +16,19 @@ from typing import TYPE_CHECKING
 
 from simzk.kafka import paths
 from simzk.kafka.broker.notifications import Notifications
-from simzk.kafka.protocol import AdminResponse, CreateTokenRequest, Error, ExpireTokenRequest, RenewTokenRequest
+from simzk.kafka.requests import AdminResponse, CreateTokenRequest, Error, ExpireTokenRequest, RenewTokenRequest
 from simzk.kafka.schemas import delegation_token
 from simzk.kafka.schemas.delegation_token import DelegationToken
 from simzk.kafka.schemas.reading import NoJsonError
-from simzk.kafka.zk_client import ANY_VERSION, PERSISTENT_SEQUENTIAL, KafkaZooKeeperClient
+from simzk.kafka.zookeeper_client.zk_client import ANY_VERSION, PERSISTENT_SEQUENTIAL, KafkaZooKeeperClient
 from simzk.zookeeper.replies import Code
 from simzk.zookeeper.requests import Delete, SetData
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simzk.kafka.broker_config import BrokerConfig
-    from simzk.kafka.session import ZooKeeperSession
+    from simzk.kafka.releases.broker_config import BrokerConfig
+    from simzk.kafka.zookeeper_client.session import ZooKeeperSession
     from simzk.simulation import Process
 
 MASTER_KEY = "delegation.token.master.key"

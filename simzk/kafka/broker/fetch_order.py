@@ -17,15 +17,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from simzk.kafka.consumer.hash_map_order import concurrent_order
+from simzk.jvm.concurrent_hash_map import concurrent_order
+from simzk.jvm.scala_maps import immutable_order, java_hash, mutable_order, mutable_set_order, signed_32
 from simzk.kafka.topic_partition import Collections, TopicPartition
-from simzk.partitions.scala_order import immutable_order, java_hash, mutable_order, mutable_set_order, signed_32
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from simzk.kafka.release_profile import KafkaVersion
-    from simzk.partitions.scala_order import Key, Scala
+    from simzk.jvm.scala_maps import Key, Scala
+    from simzk.kafka.releases.profile import KafkaVersion
 
 FetchNaming: TypeAlias = Literal["scala's maps", "java's maps", "by topic", "by topic, hashed"]
 _BUCKETS_AT_FIRST = 16

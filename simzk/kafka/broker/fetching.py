@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simzk.kafka.broker.fetch_order import order_named, order_told
-from simzk.kafka.protocol import Error, FetchedPartition, FetchRequest, FetchResponse
+from simzk.kafka.requests import Error, FetchedPartition, FetchRequest, FetchResponse
 from simzk.kafka.rpc import Connections, Disconnected, Respond
 from simzk.simulation import Future, Process, Task, Timer
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from simzk.kafka.broker.replica_manager import Replica, ReplicaManager
-    from simzk.kafka.release_profile import KafkaVersion
+    from simzk.kafka.releases.profile import KafkaVersion
     from simzk.kafka.topic_partition import TopicPartition
 
 BACKOFF_US = 1_000_000

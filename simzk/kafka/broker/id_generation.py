@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError, ZnodeError
 from simzk.kafka import paths
-from simzk.kafka.broker_config import RESERVED
-from simzk.kafka.many_znodes import stat_of
-from simzk.kafka.zk_client import ANY_VERSION
+from simzk.kafka.releases.broker_config import RESERVED
+from simzk.kafka.zookeeper_client.batches import stat_of
+from simzk.kafka.zookeeper_client.zk_client import ANY_VERSION
 from simzk.zookeeper.requests import SetData
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from simzk.kafka.releases import Release
-    from simzk.kafka.session import ZooKeeperSession
+    from simzk.kafka.releases.cluster_releases import Release
+    from simzk.kafka.zookeeper_client.session import ZooKeeperSession
     from simzk.simulation import Process
 
 _TURN_US = 10_000

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simzk.kafka.protocol import AlterPartitionRequest, AlterPartitionResponse, Error, IsrProposal
+from simzk.kafka.requests import AlterPartitionRequest, AlterPartitionResponse, Error, IsrProposal
 from simzk.kafka.rpc import Connections, Disconnected
 from simzk.simulation import History, Process, Queue
 

@@ -14,12 +14,12 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
+from simzk.jvm.scala_maps import immutable_order, mutable_set_order
 from simzk.kafka import paths
-from simzk.kafka.protocol import Error, IsrProposal
+from simzk.kafka.requests import Error, IsrProposal
 from simzk.kafka.schemas.admin import encode_isr_change
-from simzk.kafka.session import SessionExpiredError
-from simzk.kafka.zk_client import PERSISTENT_SEQUENTIAL
-from simzk.partitions.scala_order import immutable_order, mutable_set_order
+from simzk.kafka.zookeeper_client.session import SessionExpiredError
+from simzk.kafka.zookeeper_client.zk_client import PERSISTENT_SEQUENTIAL
 from simzk.simulation import History, Process, Queue
 from simzk.zookeeper.replies import Code
 from simzk.zookeeper.requests import SetData
@@ -27,7 +27,7 @@ from simzk.zookeeper.requests import SetData
 if TYPE_CHECKING:
     from simzk.kafka.broker.replica_manager import ReplicaManager
     from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
-    from simzk.kafka.zk_client import KafkaZooKeeperClient
+    from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
 
 PERIOD_US = 2_500_000
 QUIET_US = 5_000_000

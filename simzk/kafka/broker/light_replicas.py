@@ -22,8 +22,15 @@ from simzk.kafka.broker.beliefs import Beliefs
 from simzk.kafka.broker.lives import Lives
 from simzk.kafka.broker.metadata_cache import MetadataCache
 from simzk.kafka.isr_columns import CODE_OF, ERRORS, AlteredPartitions, AlterPartitions, Proposals
-from simzk.kafka.partition_updates import Orders, PartitionUpdates, ReplicaStops
-from simzk.kafka.protocol import Error, LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
+from simzk.kafka.requests import (
+    Error,
+    LeaderAndIsrRequest,
+    Orders,
+    PartitionUpdates,
+    ReplicaStops,
+    StopReplicaRequest,
+    UpdateMetadataRequest,
+)
 from simzk.kafka.rpc import Connections, Disconnected
 from simzk.partitions.arrays import NONE, among, any_of, contained, count_of, taken, unpack, widen
 from simzk.partitions.isr import expand_isr

@@ -16,7 +16,7 @@ from simzk.tuples import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from simzk.kafka.protocol import UpdateMetadataRequest
+    from simzk.kafka.requests import UpdateMetadataRequest
     from simzk.kafka.topic_partition import LeaderAndIsr
 
 

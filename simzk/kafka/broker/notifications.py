@@ -8,6 +8,8 @@ Rules of the module:
   - after a new session all are looked at again;
   - one that cannot be used is passed over; from 0.9 to 1.1 it is tried again whenever there is something to do, and
     what comes after it waits for ever; so it is in all releases with one whose name has no number.
+
+Configuration changes as every broker follows them (docs/reference/kafka.md §1.8).
 """
 
 from __future__ import annotations
@@ -16,14 +18,21 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from simzk.errors import ZnodeError
-from simzk.kafka.schemas.java_numbers import parse_long
-from simzk.kafka.session import SessionExpiredError, ZooKeeperSession
-from simzk.kafka.zk_client import ANY_VERSION, KafkaZooKeeperClient
+from simzk.jvm.numbers import parse_long
+from simzk.kafka import paths
+from simzk.kafka.schemas import config
+from simzk.kafka.schemas.reading import NoJsonError
+from simzk.kafka.zookeeper_client.session import SessionExpiredError, ZooKeeperSession
+from simzk.kafka.zookeeper_client.zk_client import ANY_VERSION, KafkaZooKeeperClient
 from simzk.simulation import Process, Queue
 from simzk.zookeeper.requests import Delete
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from simzk.kafka.zookeeper_client.session import ZooKeeperSession
+    from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
+    from simzk.simulation import Process
 
 KEPT_MS = 15 * 60 * 1000
 
@@ -114,3 +123,31 @@ def _number(path: str) -> int:
     if number is None:
         raise ZnodeError("has no number in its name", where=path, right="a prefix and a number")
     return number
+
+
+class ConfigChanges(Notifications):
+    """Watches `/config/changes` and tells which entity has which configuration now."""
+
+    def __init__(
+        self,
+        process: Process,
+        session: ZooKeeperSession,
+        client: KafkaZooKeeperClient,
+        *,
+        now_ms: Callable[[], int],
+        on_change: Callable[[str, dict[str, str]], None],
+    ) -> None:
+        super().__init__(process, session, client, paths.CONFIG_CHANGES, now_ms=now_ms)
+        self._on_change = on_change
+
+    async def handle(self, path: str, data: bytes | None) -> None:
+        """An entity has changed: read it again; what is no JSON is of a release that wrote other notices."""
+        try:
+            entity_path = config.decode_change(path, data, self._client.version.reading)
+        except NoJsonError as problem:
+            self._client.unusable(problem)
+            return
+        known = self._client.version.configured
+        if entity_path.partition("/")[0] not in known:
+            raise ZnodeError(f"is about {entity_path}", where=path, right=f"one of {', '.join(sorted(known))}")
+        self._on_change(entity_path, await self._client.entity_config(entity_path))

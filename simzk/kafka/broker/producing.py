@@ -1,4 +1,13 @@
-"""Records that producers send, on the leader's side (ReplicaManager.appendRecords, DelayedProduce; §2.8).
+"""How far all in sync have a partition's log: the high watermark that its leader may set (Partition; §2.8).
+
+Rules of the module (Partition.maybeIncrementLeaderHW; docs/reference/kafka.md §2.8):
+  - the least log end of the ISR; while another ISR is asked for, of both;
+  - from 0.10.2 on a follower that is not in the ISR but was caught up within `replica.lag.time.max.ms` counts as well,
+    so that it can join; from 3.6 on only one that the leader believes to live;
+  - it never falls by this. From 3.7 on it does not rise either while the ISR is smaller than `min.insync.replicas`
+    (KAFKA-15583).
+
+Records that producers send, on the leader's side (ReplicaManager.appendRecords, DelayedProduce; §2.8).
 
 Rules of the module (docs/reference/kafka.md §2.8):
   - acks 0 and 1 are answered when the leader has the records; acks all (-1) when the high watermark has passed them;
@@ -13,17 +22,45 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simzk.kafka.protocol import Error, ProduceRequest, ProduceResponse
+from simzk.kafka.requests import Error, ProduceRequest, ProduceResponse
 from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simzk.kafka.broker.replica_manager import Replica, ReplicaManager
-    from simzk.kafka.release_profile import KafkaVersion
+    from simzk.kafka.releases.profile import KafkaVersion
     from simzk.kafka.rpc import Respond
     from simzk.kafka.topic_partition import TopicPartition
     from simzk.simulation import Process, Timer
+
+
+def least_log_end(
+    replica: Replica, version: KafkaVersion, *, now_us: int, lag_max_us: int, is_alive: Callable[[int], bool]
+) -> int:
+    """How far everybody who counts has the log.
+
+    Args:
+        replica: the leader's own, with what it knows of its followers.
+        version: its release.
+        now_us: virtual time.
+        lag_max_us: how long a follower may be behind.
+        is_alive: whether the leader believes that a broker lives.
+    """
+    members = dict.fromkeys((*replica.state.isr, *(replica.proposed or ())))
+    least = replica.log_end
+    for follower, progress in replica.followers.items():
+        if progress.log_end < least and (
+            follower in members
+            or (
+                version.watermark_waits
+                and now_us - progress.caught_up_us <= lag_max_us
+                and (not version.watermark_waits_for_live or is_alive(follower))
+            )
+        ):
+            least = progress.log_end
+    return least
+
 
 ALL = -1
 

@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simzk.kafka.broker import watermarks
+from simzk.jvm.scala_maps import mutable_order, signed_32, string_hash
+from simzk.kafka.broker import producing as watermarks
 from simzk.kafka.broker.fetch_order import order_checked
-from simzk.kafka.protocol import (
+from simzk.kafka.requests import (
     ControlResponse,
     Error,
     IsrProposal,
@@ -33,15 +34,14 @@ from simzk.kafka.protocol import (
 from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
 from simzk.partitions.arrays import pack, unpack
 from simzk.partitions.isr import expand_isr, shrink_isr
-from simzk.partitions.scala_order import mutable_order, signed_32, string_hash
 from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from simzk.kafka.broker.configs import TopicConfigs
     from simzk.kafka.broker.log_dirs import LogDirs
-    from simzk.kafka.broker.topic_configs import TopicConfigs
-    from simzk.kafka.release_profile import KafkaVersion
+    from simzk.kafka.releases.profile import KafkaVersion
 
 
 NEVER_US = -(1 << 60)

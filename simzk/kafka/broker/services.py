@@ -14,8 +14,7 @@ import numpy as np
 from simzk.errors import ZnodeError
 from simzk.kafka.controller.partition_state_machine import Strategy
 from simzk.kafka.isr_columns import AlteredPartitions, AlterPartitions
-from simzk.kafka.many_znodes import ZooKeeperRefused
-from simzk.kafka.protocol import (
+from simzk.kafka.requests import (
     AdminResponse,
     AllocateProducerIdsRequest,
     AlterConfigRequest,
@@ -39,7 +38,8 @@ from simzk.kafka.protocol import (
     StopReplicaRequest,
     UpdateMetadataRequest,
 )
-from simzk.kafka.session import SessionExpiredError
+from simzk.kafka.zookeeper_client.batches import ZooKeeperRefused
+from simzk.kafka.zookeeper_client.session import SessionExpiredError
 from simzk.partitions.states import no_states
 
 if TYPE_CHECKING:

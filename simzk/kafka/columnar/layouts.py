@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simzk.jvm.hash_map import capacity_for
 from simzk.kafka import paths
 from simzk.kafka.columnar.backing import ColumnarTopics
 from simzk.kafka.columnar.partition_columns import STATE_CODECS, PartitionForm, RowForm, StateForm
 from simzk.kafka.columnar.topic_columns import TOPIC_CODECS, BothForm, DirectoryForm, TopicForm
 from simzk.kafka.layout_import import MIN_INSYNC_REPLICAS
-from simzk.kafka.releases import local_registration
+from simzk.kafka.releases.cluster_releases import local_registration
 from simzk.kafka.schemas import config
 from simzk.kafka.schemas.uuid import uuid_text
 from simzk.partitions.arrays import NONE
 from simzk.partitions.reassignment import Assignment
 from simzk.partitions.states import States
-from simzk.zookeeper.hash_order import capacity_for
 from simzk.zookeeper.requests import OPEN_ACL
 from simzk.zookeeper.transactions import CreateTxn, Transaction
 from simzk.zookeeper.znode import CHILDREN_CAPACITY
@@ -33,7 +33,7 @@ from simzk.zookeeper.znode import CHILDREN_CAPACITY
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from simzk.kafka.release_profile import KafkaVersion
+    from simzk.kafka.releases.profile import KafkaVersion
     from simzk.partitions.layouts import Layout
     from simzk.zookeeper.server import Server
 
@@ -58,7 +58,7 @@ def load_layout(server: Server, layout: Layout, version: KafkaVersion, now_ms: i
     Returns:
         The backing that holds them from here on.
 
-    >>> from simzk.kafka.versions import kafka_version
+    >>> from simzk.kafka.releases.versions import kafka_version
     >>> from simzk.partitions.layouts import brokers_in_racks, generate_layout
     >>> from simzk.zookeeper.server import Server
     >>> layout = generate_layout(brokers_in_racks(3, 0), topics=1, partitions=2, replication_factor=1, seed=1)

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simzk.errors import ZnodeError
-from simzk.kafka.columnar.plain import FEW, NO_DATA, made, only_child
-from simzk.kafka.columnar.text_sizes import characters, chunks, state_bytes
+from simzk.kafka.columnar.znode_form import FEW, NO_DATA, characters, chunks, made, only_child, state_bytes
 from simzk.kafka.schemas import partition_state
 from simzk.kafka.topic_partition import NO_LEADER, LeaderAndIsr
 from simzk.partitions.arrays import MAX_BROKER_ID

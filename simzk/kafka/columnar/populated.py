@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simzk.kafka import paths
+from simzk.kafka.cluster.restored_tree import FIRST_SESSION_ID, LiveSession, Restored
 from simzk.kafka.layout_import import MIN_INSYNC_REPLICAS
-from simzk.kafka.restoring import FIRST_SESSION_ID, LiveSession, Restored
 from simzk.kafka.schemas import config
 from simzk.kafka.schemas import controller as controller_schema
 from simzk.kafka.schemas.cluster import encode_cluster_id
@@ -23,7 +23,7 @@ from simzk.zookeeper.transactions import CreateSessionTxn, CreateTxn, Record, Tr
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from simzk.kafka.release_profile import KafkaVersion
+    from simzk.kafka.releases.profile import KafkaVersion
     from simzk.kafka.schemas.broker_registration import BrokerRegistration
     from simzk.partitions.layouts import Layout
 

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simzk.errors import LayoutError, ZnodeError
-from simzk.kafka.columnar.plain import NO_DATA, is_plain, made, only_child
-from simzk.kafka.columnar.text_sizes import chunks, topic_bytes
+from simzk.jvm.scala_maps import SMALL
+from simzk.kafka.columnar.znode_form import NO_DATA, chunks, is_plain, made, only_child, topic_bytes
 from simzk.kafka.schemas import topic as topic_schema
 from simzk.kafka.schemas.topic import TopicZnode
 from simzk.kafka.topic_partition import ReplicaAssignment
 from simzk.partitions.arrays import pack, unpack
 from simzk.partitions.packed_records import PackedRecords
-from simzk.partitions.scala_order import SMALL
 from simzk.partitions.validation import validate_moves, validate_replicas
 from simzk.tuples import NamedTuple
 from simzk.zookeeper.numbered_names import LARGEST, NumberedNames
@@ -31,8 +30,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from simzk.jvm.hash_map import HashOrderedSet
     from simzk.partitions.table import PartitionTable
-    from simzk.zookeeper.hash_order import HashOrderedSet
     from simzk.zookeeper.requests import ACL
     from simzk.zookeeper.znode import Znode
 

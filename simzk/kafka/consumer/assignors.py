@@ -12,9 +12,9 @@ from __future__ import annotations
 from itertools import cycle
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+from simzk.jvm.scala_maps import string_hash
 from simzk.kafka.consumer.errors import AssignmentError
 from simzk.kafka.topic_partition import TopicPartition
-from simzk.partitions.scala_order import string_hash
 from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:

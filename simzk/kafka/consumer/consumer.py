@@ -1,4 +1,25 @@
-"""One old high-level consumer: a process with a session, an id, listeners, and the partitions it owns.
+"""What a consumer holds: its partitions, how far its application has read each, and what it writes of that.
+
+Rules of the module (docs/reference/kafka.md §4.5; commitOffsets, PartitionTopicInfo, ConsumerFetcherManager):
+  - offsets are written whatever stands there, by whoever believes that he holds the partition: one who has lost it
+    may set an offset back;
+  - an offset is written only where it differs from what this consumer last read or wrote;
+  - a partition without an offset starts at the end of its log, or at 0 where `auto.offset.reset` is `smallest`, once
+    its leader is found; so does one whose log has become shorter than what was read;
+  - the application reads as fast as records come: what the leader holds counts as read, while fetchers run.
+
+A consumer's rebalance: let go of all, read the group, take what the assignor gives, again until it comes out.
+
+Rules of the module (docs/reference/kafka.md §4.3; ZKRebalancerListener):
+  - one rebalance at a time, under a lock that closing takes too; up to `rebalance.max.retries` tries, after each that
+    fails a pause of `rebalance.backoff.ms`;
+  - all partitions that it was given are tried, one by one; if any has another owner, those that were made are deleted
+    again, the last first, and the try has failed;
+  - after the last try nothing is held until something triggers the next rebalance: the known end of a group whose
+    dead member's session outlives the tries;
+  - without a broker there is nothing to do but to watch for one.
+
+One old high-level consumer: a process with a session, an id, listeners, and the partitions it owns.
 
 Rules of the module (docs/reference/kafka.md §4; ZookeeperConsumerConnector):
   - it registers, listens to the ids of its group and to its topics, rebalances; one with a regex then listens to the
@@ -12,28 +33,375 @@ Rules of the module (docs/reference/kafka.md §4; ZookeeperConsumerConnector):
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from simzk.errors import ConfigError
+from simzk.errors import ConfigError, SimzkError
+from simzk.jvm.concurrent_hash_map import concurrent_order
+from simzk.jvm.scala_maps import immutable_order, mutable_order, product_hash, string_hash
 from simzk.kafka import paths
 from simzk.kafka.consumer import group_registry
-from simzk.kafka.consumer.errors import ConsumerError, RegistrationRefusedError
+from simzk.kafka.consumer.assignors import GroupView, Strategy
+from simzk.kafka.consumer.errors import ConsumerError, NoNodeError, RebalanceFailedError, RegistrationRefusedError
 from simzk.kafka.consumer.group_registry import GroupRegistry
-from simzk.kafka.consumer.holdings import Holdings
-from simzk.kafka.consumer.rebalance import Rebalancer
 from simzk.kafka.consumer.zk_client import ZkClient
+from simzk.kafka.schemas import consumer as schema
 from simzk.kafka.schemas.consumer import ConsumerRegistration
 from simzk.kafka.topic_partition import TopicPartition
-from simzk.partitions.scala_order import immutable_order, mutable_order
-from simzk.simulation import Future, History, Process, Scheduler
+from simzk.simulation import Future, History, Process, Queue, Scheduler
 from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from simzk.kafka.consumer.config import ConsumerConfig
-    from simzk.kafka.consumer.holdings import LogEnd
+    from simzk.kafka.cluster.zookeeper_host import ZooKeeperHost
+    from simzk.kafka.consumer.settings import ConsumerConfig, ConsumerVersion
     from simzk.kafka.consumer.subscriptions import Subscription
-    from simzk.kafka.consumer.versions import ConsumerVersion
-    from simzk.kafka.zookeeper_host import ZooKeeperHost
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from simzk.kafka.consumer.assignors import ThreadId
+    from simzk.kafka.consumer.settings import ConsumerConfig, ConsumerVersion
+    from simzk.simulation import Task
+
+    LogEnd: TypeAlias = Callable[[TopicPartition], int | None]
+    """How many records consumers may read of a partition; None while it has no leader that can be asked."""
+
+NO_OFFSET = -1
+
+
+class Holding:
+    """One partition that a consumer holds: by which thread, how far it is read, whether its leader was found."""
+
+    __slots__ = ("found", "offset", "thread")
+
+    def __init__(self, thread: ThreadId, offset: int) -> None:
+        self.thread = thread
+        self.offset = offset
+        self.found = False
+
+
+class Holdings:
+    """All that a consumer holds.
+
+    Args:
+        registry: where offsets are read and written.
+        process: whose time passes.
+        version: in which order offsets are written.
+        config: how offsets begin.
+        log_end: what there is to read.
+        reads: whether the application reads by itself; else `consumed` alone moves an offset.
+    """
+
+    def __init__(
+        self,
+        registry: GroupRegistry,
+        process: Process,
+        version: ConsumerVersion,
+        config: ConsumerConfig,
+        log_end: LogEnd,
+        *,
+        reads: bool,
+    ) -> None:
+        self.by_topic: dict[str, dict[int, Holding]] = {}
+        self._registry = registry
+        self._process = process
+        self._version = version
+        self._config = config
+        self._log_end = log_end
+        self._reads = reads
+        self._written: dict[TopicPartition, int] = {}
+        self._finder: Task[None] | None = None
+        self._fetching = False
+
+    @property
+    def fetching(self) -> bool:
+        """Whether fetchers run: only then does the application get records."""
+        return self._fetching
+
+    def partitions(self) -> list[TopicPartition]:
+        """What is held, in the order of the maps it is kept in."""
+        return [
+            TopicPartition(topic, number)
+            for topic in concurrent_order(self.by_topic)
+            for number in concurrent_order(self.by_topic[topic])
+        ]
+
+    def get(self, partition: TopicPartition) -> Holding | None:
+        """One partition, None where it is not held."""
+        return self.by_topic.get(partition.topic, {}).get(partition.partition)
+
+    def replace(self, taken: Mapping[TopicPartition, tuple[ThreadId, int]]) -> None:
+        """Hold other partitions from now on, each from the offset given."""
+        self.by_topic = {}
+        for partition, (thread, offset) in taken.items():
+            self.by_topic.setdefault(partition.topic, {})[partition.partition] = Holding(thread, offset)
+
+    # -- records
+
+    def start_fetching(self) -> None:
+        """Look for the leaders of all partitions, and read from each that is found."""
+        assert self._finder is None, "fetchers are started once"
+        self._fetching = True
+        if self.by_topic:
+            self._finder = self._process.spawn(self._find_leaders(), "leader finder")
+
+    def stop_fetching(self) -> None:
+        """Read no more; what has come is read."""
+        self.read_on()
+        self._fetching = False
+        if self._finder is not None:
+            self._finder.cancel()
+            self._finder = None
+
+    def read_on(self) -> None:
+        """Let the application read what has come."""
+        if not self._fetching:
+            return
+        for partition in self.partitions():
+            holding = self.get(partition)
+            end = self._log_end(partition)
+            if holding is None or not holding.found or end is None:
+                continue
+            if holding.offset > end:
+                holding.offset = self._first_offset(end)
+            elif self._reads:
+                holding.offset = end
+
+    async def _find_leaders(self) -> None:
+        missing = self.partitions()
+        while missing:
+            await self._registry.live_brokers()
+            missing = [partition for partition in missing if not self._find(partition)]
+            await self._process.sleep(self._config.integer("refresh.leader.backoff.ms") * 1000)
+
+    def _find(self, partition: TopicPartition) -> bool:
+        holding, end = self.get(partition), self._log_end(partition)
+        if holding is None:
+            return True
+        if end is None:
+            return False
+        holding.found = True
+        if not 0 <= holding.offset <= end:
+            holding.offset = self._first_offset(end)
+        return True
+
+    def _first_offset(self, end: int) -> int:
+        return end if self._config.text("auto.offset.reset") == "largest" else 0
+
+    # -- offsets
+
+    async def fetch_offset(self, partition: TopicPartition) -> int:
+        """Read how far the group has consumed a partition, NO_OFFSET where nobody has.
+
+        Raises:
+            ZnodeError: what stands there is no offset.
+        """
+        path = group_registry.offset(self._registry.group, partition)
+        try:
+            offset = schema.decode_offset(path, await self._registry.client.read(path))
+        except NoNodeError:
+            offset = NO_OFFSET
+        self._written[partition] = offset
+        return offset
+
+    async def commit(self) -> None:
+        """Write how far all partitions are read."""
+        self.read_on()
+        partitions = self.partitions()
+        if self._version.commits_by_hash:
+            partitions = immutable_order(partitions, "2.11", topic_and_partition_hash)
+        held = [(partition, self.get(partition)) for partition in partitions]
+        await self.commit_offsets((partition, holding.offset) for partition, holding in held if holding is not None)
+
+    async def commit_offsets(self, offsets: Iterable[tuple[TopicPartition, int]]) -> None:
+        """Write offsets, one at a time, those left out that this consumer knows to stand there."""
+        for partition, offset in offsets:
+            if self._written.get(partition) != offset:
+                path = group_registry.offset(self._registry.group, partition)
+                await self._registry.client.write(path, schema.encode_offset(offset))
+                self._written[partition] = offset
+
+
+def topic_and_partition_hash(partition: TopicPartition) -> int:
+    """The hash of Kafka's TopicAndPartition."""
+    return product_hash(string_hash(partition.topic), partition.partition)
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from typing import Any
+
+    from simzk.kafka.consumer.assignors import ThreadId
+    from simzk.kafka.consumer.settings import Assignor, ConsumerConfig, ConsumerVersion
+
+    Tell = Callable[[str, str, str, str], None]
+
+
+class Lock:
+    """Held by one coroutine at a time, handed on in the order in which it was asked for."""
+
+    def __init__(self) -> None:
+        self._free: Queue[None] = Queue()
+        self._free.put(None)
+
+    @property
+    def held(self) -> bool:
+        """Whether somebody holds it."""
+        return not len(self._free)
+
+    async def acquire(self) -> None:
+        """Wait for it."""
+        await self._free.get()
+
+    def release(self) -> None:
+        """Hand it on."""
+        assert self.held, "a lock is released by who holds it"
+        self._free.put(None)
+
+
+class Rebalancer:
+    """The rebalances of one consumer.
+
+    Args:
+        registry: reads and writes of the group.
+        holdings: what is held.
+        process: whose time passes.
+        version, config: the consumer's.
+        on_no_brokers: watches for brokers.
+        tell: records an event (what, subject, before, after).
+    """
+
+    def __init__(
+        self,
+        registry: GroupRegistry,
+        holdings: Holdings,
+        process: Process,
+        version: ConsumerVersion,
+        config: ConsumerConfig,
+        on_no_brokers: Callable[[], Coroutine[Future[Any], None, object]],
+        tell: Tell,
+    ) -> None:
+        self.lock = Lock()
+        self._closing = False
+        self._registry = registry
+        self._holdings = holdings
+        self._process = process
+        self._version = version
+        self._config = config
+        self._on_no_brokers = on_no_brokers
+        self._tell = tell
+
+    def is_closing(self) -> bool:
+        """Whether the consumer is on its way out."""
+        return self._closing
+
+    def begin_closing(self) -> None:
+        """Say that the consumer is on its way out."""
+        self._closing = True
+
+    async def rebalance(self) -> None:
+        """Rebalance until a try comes out.
+
+        Raises:
+            RebalanceFailedError: none has.
+        """
+        await self.lock.acquire()
+        try:
+            if self.is_closing():
+                return
+            for _ in range(self._config.integer("rebalance.max.retries")):
+                if self.is_closing() and self._version.stops_between_tries:
+                    return
+                if await self._try():
+                    return
+                await self._stop_and_commit()
+                await self._process.sleep(self._config.integer("rebalance.backoff.ms") * 1000)
+        finally:
+            self.lock.release()
+        self._tell("rebalance failed", "", "", "no more tries")
+        raise RebalanceFailedError(f"{self._registry.consumer_id} cannot rebalance")
+
+    async def _try(self) -> bool:
+        try:
+            await self._registry.check_brokers()
+            return await self._try_once()
+        except (ConsumerError, SimzkError) as error:
+            self._tell("rebalance tried in vain", "", "", str(error))
+            return False
+
+    async def _try_once(self) -> bool:
+        registry = self._registry
+        own = await registry.threads_of(registry.consumer_id)
+        if self._version.before_assignors:
+            threads = await registry.all_threads()
+            brokers = await registry.live_brokers()
+            if brokers:
+                view = GroupView(tuple(own), await registry.partitions_of(own), threads)
+                await self._let_go()
+        else:
+            brokers = await registry.live_brokers()
+            if brokers:
+                await self._let_go()
+                view = await registry.view()
+        if not brokers:
+            self._tell("no brokers found", "", "", "")
+            await self._on_no_brokers()
+            return True
+        return await self._take(self._given(view))
+
+    async def _let_go(self) -> None:
+        """Stop, write offsets, and delete what is owned."""
+        await self._stop_and_commit()
+        held = self._holdings.by_topic
+        for topic in concurrent_order(held):
+            for number in concurrent_order(held.get(topic, {})):
+                await self._registry.release(TopicPartition(topic, number))
+            held.pop(topic, None)
+
+    async def _stop_and_commit(self) -> None:
+        self._holdings.stop_fetching()
+        if self._config.truth("auto.commit.enable"):
+            await self._holdings.commit()
+
+    def _given(self, view: GroupView) -> dict[TopicPartition, ThreadId]:
+        """What the assignor gives this consumer, in the order in which it deals."""
+        whole = assignor_of(self._version, self._config)(view)
+        return {
+            partition: thread for partition, thread in whole.items() if thread.consumer == self._registry.consumer_id
+        }
+
+    async def _take(self, given: dict[TopicPartition, ThreadId]) -> bool:
+        order = mutable_order(given, "2.11", topic_and_partition_hash)
+        read_order = list(given) if self._version.before_assignors else order
+        taken = {
+            partition: (given[partition], await self._holdings.fetch_offset(partition)) for partition in read_order
+        }
+        if self.is_closing():
+            return False
+        if self._version.before_assignors:
+            order = immutable_order(order, "2.11", topic_and_partition_hash)
+        if not await self._claim_all(order, given):
+            return False
+        self._holdings.replace(taken)
+        self._holdings.start_fetching()
+        self._tell("rebalanced", "", "", f"owns {' '.join(map(str, sorted(taken))) or 'nothing'}")
+        return True
+
+    async def _claim_all(self, order: list[TopicPartition], given: dict[TopicPartition, ThreadId]) -> bool:
+        claimed = [partition for partition in order if await self._registry.claim(partition, given[partition])]
+        if len(claimed) == len(order):
+            return True
+        conflicts = [partition for partition in order if partition not in claimed]
+        self._tell("rebalance tried in vain", "", "", f"others own {' '.join(map(str, conflicts))}")
+        for partition in reversed(claimed):
+            await self._registry.release(partition)
+        return False
+
+
+def assignor_of(version: ConsumerVersion, config: ConsumerConfig) -> Assignor:
+    """The assignor that a consumer of a release takes for what is configured; an unknown one means range."""
+    strategy: Strategy = "roundrobin" if config.text("partition.assignment.strategy") == "roundrobin" else "range"
+    return version.assignors.get(strategy, version.assignors["range"])
+
 
 _ID_BITS = 64
 _ID_DIGITS = 8

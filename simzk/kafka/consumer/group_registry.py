@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simzk.errors import ZnodeError
+from simzk.jvm.scala_maps import mutable_order
 from simzk.kafka import paths
 from simzk.kafka.consumer import subscriptions
 from simzk.kafka.consumer.assignors import GroupView, ThreadId
@@ -20,16 +21,15 @@ from simzk.kafka.consumer.errors import NoNodeError, RegistrationRefusedError
 from simzk.kafka.schemas import broker_registration
 from simzk.kafka.schemas import consumer as schema
 from simzk.kafka.schemas import topic as topic_schema
-from simzk.kafka.zk_client import EPHEMERAL, PERSISTENT, create_request
-from simzk.partitions.scala_order import mutable_order
+from simzk.kafka.zookeeper_client.zk_client import EPHEMERAL, PERSISTENT, create_request
 from simzk.simulation import gather
 from simzk.zookeeper.replies import Code
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from simzk.kafka.consumer.settings import ConsumerVersion
     from simzk.kafka.consumer.subscriptions import Subscription
-    from simzk.kafka.consumer.versions import ConsumerVersion
     from simzk.kafka.consumer.zk_client import ZkClient
     from simzk.kafka.schemas.consumer import ConsumerRegistration
     from simzk.kafka.topic_partition import TopicPartition

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError
 from simzk.kafka.consumer import subscriptions
-from simzk.kafka.consumer.config import ConsumerConfig
 from simzk.kafka.consumer.consumer import Consumer, Identity, World
-from simzk.kafka.consumer.versions import VERSIONS, consumer_version
+from simzk.kafka.consumer.settings import VERSIONS, ConsumerConfig, consumer_version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from simzk.kafka.cluster import KafkaCluster
+    from simzk.kafka.cluster.cluster import KafkaCluster
     from simzk.kafka.consumer.subscriptions import Subscription
     from simzk.kafka.topic_partition import TopicPartition
 
@@ -50,7 +49,7 @@ def join(
     Raises:
         ConfigError: a group or id that cannot be part of a path, or an option that cannot be.
 
-    >>> from simzk.kafka.cluster import KafkaCluster
+    >>> from simzk.kafka.cluster.cluster import KafkaCluster
     >>> cluster = KafkaCluster(brokers=1, seed=1)
     >>> _ = cluster.create_topic("orders", partitions=2, replication_factor=1)
     >>> cluster.run_for(2)

@@ -16,12 +16,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from simzk.errors import SimzkError
+from simzk.jvm.concurrent_hash_map import concurrent_order
 from simzk.kafka import paths
 from simzk.kafka.consumer.errors import ConsumerError, NoNodeError
-from simzk.kafka.consumer.hash_map_order import concurrent_order
-from simzk.kafka.many_znodes import data_of, stat_of
-from simzk.kafka.session import ZooKeeperSession
-from simzk.kafka.zk_client import ANY_VERSION, EPHEMERAL, PERSISTENT, create_request
+from simzk.kafka.zookeeper_client.batches import data_of, stat_of
+from simzk.kafka.zookeeper_client.session import ZooKeeperSession
+from simzk.kafka.zookeeper_client.zk_client import ANY_VERSION, EPHEMERAL, PERSISTENT, create_request
 from simzk.simulation import Future, Queue
 from simzk.zookeeper.replies import Code, EventType, Reply
 from simzk.zookeeper.requests import Delete, Exists, GetChildren, GetData, Request, SetData
@@ -29,7 +29,7 @@ from simzk.zookeeper.requests import Delete, Exists, GetChildren, GetData, Reque
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from simzk.kafka.zookeeper_host import ZooKeeperHost
+    from simzk.kafka.cluster.zookeeper_host import ZooKeeperHost
     from simzk.simulation import Process
 
     Work: TypeAlias = Callable[[], Coroutine[Future[Any], None, None]]

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simzk.jvm.scala_map_columns import places_in_order
 from simzk.kafka import paths
 from simzk.kafka.isr_columns import CODE_OF, AlteredPartitions, Proposals
-from simzk.kafka.many_znodes import data_of
-from simzk.kafka.protocol import AlterPartitionRequest, AlterPartitionResponse, Error
+from simzk.kafka.requests import AlterPartitionRequest, AlterPartitionResponse, Error
 from simzk.kafka.schemas.admin import decode_isr_change
 from simzk.kafka.schemas.reading import NoJsonError
+from simzk.kafka.zookeeper_client.batches import data_of
 from simzk.partitions.arrays import NONE, among, any_of, by_broker, sizes, widen
-from simzk.partitions.scala_orders import places_in_order
+from simzk.partitions.row_order import as_they_lie
 from simzk.partitions.states import States, no_states
-from simzk.partitions.turns import as_they_lie
 from simzk.zookeeper.replies import Code
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from simzk.kafka.controller.controller import KafkaController
     from simzk.kafka.topic_partition import TopicPartition
     from simzk.partitions.arrays import BoolArray, IntArray
-    from simzk.partitions.turns import Turns
+    from simzk.partitions.row_order import Turns
 
 _OUTRUN, _FAILED = CODE_OF[Error.INVALID_UPDATE_VERSION], CODE_OF[Error.UNKNOWN_SERVER_ERROR]
 """What becomes of a proposal whose znode was written meanwhile, or could not be written."""

@@ -16,11 +16,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simzk.kafka.controller.state_columns import grouped
-from simzk.kafka.partition_updates import Orders, PartitionUpdates, ReplicaStops
-from simzk.kafka.protocol import ControlResponse, LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
+from simzk.kafka.requests import (
+    ControlResponse,
+    LeaderAndIsrRequest,
+    Orders,
+    PartitionUpdates,
+    ReplicaStops,
+    StopReplicaRequest,
+    UpdateMetadataRequest,
+)
 from simzk.kafka.rpc import Connections, Disconnected
 from simzk.partitions.arrays import NONE, any_of, contained, count_of, keep, taken
-from simzk.partitions.turns import as_they_lie
+from simzk.partitions.row_order import as_they_lie
 from simzk.simulation import Process, Queue, Task
 from simzk.tuples import NamedTuple
 

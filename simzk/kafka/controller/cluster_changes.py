@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from simzk.jvm.scala_maps import SMALL
+from simzk.jvm.scala_sets import ScalaSet, mutable_partitions, partition_set
 from simzk.kafka import paths
-from simzk.kafka.controller import doubts
+from simzk.kafka.controller import assignment_warnings as doubts
 from simzk.kafka.controller.context import LiveBroker
-from simzk.kafka.controller.scala_set import ScalaSet, mutable_partitions, partition_set
 from simzk.kafka.controller.states import PartitionState, ReplicaState
 from simzk.kafka.schemas.topic import TopicZnode
 from simzk.kafka.topic_partition import PartitionAndReplica, ReplicaAssignment, TopicPartition
-from simzk.partitions.scala_order import SMALL
 from simzk.zookeeper.replies import EventType
 
 if TYPE_CHECKING:

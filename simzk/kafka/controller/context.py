@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simzk.errors import LayoutError
+from simzk.jvm.scala_maps import SMALL, Scala
+from simzk.jvm.scala_sets import ScalaSet, partition_set, replica_set
 from simzk.kafka.controller.map_order import MapOrder
-from simzk.kafka.controller.scala_set import ScalaSet, partition_set, replica_set
 from simzk.kafka.controller.state_columns import PartitionStates, ReplicaStates
 from simzk.kafka.topic_partition import (
     Collections,
@@ -26,7 +27,6 @@ from simzk.kafka.topic_partition import (
 )
 from simzk.partitions.arrays import BoolArray, IntArray, broker_mask, pack
 from simzk.partitions.elections import live_members
-from simzk.partitions.scala_order import SMALL, Scala
 from simzk.partitions.table import PartitionTable
 from simzk.tuples import NamedTuple
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from simzk.kafka.columnar.topic_batches import Assigned
+    from simzk.kafka.columnar.batches import Assigned
     from simzk.kafka.controller.states import PartitionState, ReplicaState
     from simzk.kafka.schemas.broker_registration import BrokerRegistration
     from simzk.partitions.names import Partitions

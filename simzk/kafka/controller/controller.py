@@ -27,11 +27,11 @@ from simzk.kafka.controller.partition_state_machine import PartitionStateMachine
 from simzk.kafka.controller.reassignment import Reassignments
 from simzk.kafka.controller.replica_state_machine import ReplicaStateMachine
 from simzk.kafka.controller.topic_deletion import TopicDeletion
-from simzk.kafka.many_znodes import ControllerMovedError, ZooKeeperRefused
 from simzk.kafka.schemas import feature
-from simzk.kafka.session import SessionExpiredError, ZooKeeperSession
-from simzk.kafka.zk_client import ANY_VERSION, UNCLEAN_KEY, KafkaZooKeeperClient
-from simzk.partitions.turns import as_they_lie
+from simzk.kafka.zookeeper_client.batches import ControllerMovedError, ZooKeeperRefused
+from simzk.kafka.zookeeper_client.session import SessionExpiredError, ZooKeeperSession
+from simzk.kafka.zookeeper_client.zk_client import ANY_VERSION, UNCLEAN_KEY, KafkaZooKeeperClient
+from simzk.partitions.row_order import as_they_lie
 from simzk.simulation import Future, History, Process, Queue, Task, Timer
 from simzk.tuples import NamedTuple
 from simzk.zookeeper.replies import EventType
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from simzk.kafka.broker.light_replicas import LightReplicas
-    from simzk.kafka.broker_config import BrokerConfig
-    from simzk.kafka.cost_model import CostModel
-    from simzk.kafka.protocol import Error
+    from simzk.kafka.cluster.cost_model import CostModel
+    from simzk.kafka.releases.broker_config import BrokerConfig
+    from simzk.kafka.requests import Error
     from simzk.kafka.rpc import Connections
     from simzk.kafka.topic_partition import TopicPartition
     from simzk.partitions.arrays import IntArray

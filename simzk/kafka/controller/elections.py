@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simzk.jvm.scala_maps import SMALL, immutable_order, mutable_order, product_hash
+from simzk.jvm.scala_sets import ScalaSet, partition_set
 from simzk.kafka import paths
 from simzk.kafka.controller.partition_state_machine import Strategy
-from simzk.kafka.controller.scala_set import ScalaSet, partition_set
 from simzk.kafka.controller.states import PartitionState, ReplicaState
-from simzk.kafka.protocol import ControlledShutdownRequest, ControlledShutdownResponse, Error
+from simzk.kafka.requests import ControlledShutdownRequest, ControlledShutdownResponse, Error
 from simzk.kafka.schemas import admin
 from simzk.kafka.schemas.reading import NoJsonError
 from simzk.kafka.topic_partition import PartitionAndReplica, TopicPartition
-from simzk.kafka.zk_client import ANY_VERSION
+from simzk.kafka.zookeeper_client.zk_client import ANY_VERSION
 from simzk.partitions.arrays import any_of
 from simzk.partitions.leaderships import imbalance, needs_shutdown
-from simzk.partitions.scala_order import SMALL, immutable_order, mutable_order, product_hash
 from simzk.zookeeper.requests import Delete
 
 if TYPE_CHECKING:

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from simzk.jvm.scala_maps import immutable_order
+from simzk.jvm.scala_sets import mutable_partitions, partition_set
 from simzk.kafka import paths
 from simzk.kafka.controller.reassignment import Reassignments, replicas_of
-from simzk.kafka.controller.scala_set import mutable_partitions, partition_set
 from simzk.kafka.controller.states import ReplicaState
-from simzk.kafka.protocol import Error
+from simzk.kafka.requests import Error
 from simzk.kafka.topic_partition import PartitionAndReplica, ReplicaAssignment, TopicPartition
-from simzk.partitions.scala_order import immutable_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simzk.jvm.scala_sets import mutable_partitions
 from simzk.kafka import paths
-from simzk.kafka.controller.scala_set import mutable_partitions
 from simzk.kafka.controller.states import ReplicaState
-from simzk.kafka.many_znodes import data_of
-from simzk.kafka.protocol import ControlResponse, Error
+from simzk.kafka.requests import ControlResponse, Error
 from simzk.kafka.schemas import log_dir_event
 from simzk.kafka.schemas.reading import NoJsonError
+from simzk.kafka.zookeeper_client.batches import data_of
 
 if TYPE_CHECKING:
     from simzk.kafka.controller.controller import KafkaController

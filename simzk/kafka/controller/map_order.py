@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simzk.partitions.scala_order import SMALL
-from simzk.partitions.scala_orders import (
+from simzk.jvm.scala_map_columns import (
     KEY_BITS,
     buckets_of,
     map_order,
@@ -24,6 +23,7 @@ from simzk.partitions.scala_orders import (
     set_order,
     string_hashes,
 )
+from simzk.jvm.scala_maps import SMALL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simzk.errors import ZnodeError
+from simzk.jvm.scala_map_columns import places_in_order, set_order
+from simzk.jvm.scala_maps import SMALL
 from simzk.kafka.controller.states import PartitionState, transitions_of
 from simzk.partitions.arrays import BoolArray, IntArray, any_of, keep, pack, taken
 from simzk.partitions.elections import (
@@ -26,10 +28,8 @@ from simzk.partitions.elections import (
     initial_leader_and_isr,
     live_members,
 )
-from simzk.partitions.scala_order import SMALL
-from simzk.partitions.scala_orders import places_in_order, set_order
+from simzk.partitions.row_order import as_they_lie
 from simzk.partitions.states import States, first_states, written
-from simzk.partitions.turns import as_they_lie
 from simzk.zookeeper.replies import Code
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from simzk.kafka.controller.channels import BrokerRequests
     from simzk.kafka.controller.context import ControllerContext
     from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
-    from simzk.kafka.zk_client import KafkaZooKeeperClient
+    from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
 
 
 class Strategy(Enum):

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simzk.errors import ZnodeError
+from simzk.jvm.scala_map_columns import map_order, places_in_order, set_order
+from simzk.jvm.scala_maps import SMALL, Scala, hash_order, immutable_order, mutable_order
 from simzk.kafka.controller.state_columns import grouped, replicas_of
 from simzk.kafka.controller.states import ReplicaState, transitions_of
 from simzk.kafka.topic_partition import PartitionAndReplica
 from simzk.partitions.arrays import NONE, any_of, count_of
 from simzk.partitions.isr import remove_from_isr
+from simzk.partitions.row_order import as_they_lie
 from simzk.partitions.rules import LastMember
-from simzk.partitions.scala_order import SMALL, Scala, hash_order, immutable_order, mutable_order
-from simzk.partitions.scala_orders import map_order, places_in_order, set_order
 from simzk.partitions.states import States, written
-from simzk.partitions.turns import as_they_lie
 from simzk.zookeeper.replies import Code
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from simzk.kafka.controller.channels import BrokerRequests
     from simzk.kafka.controller.context import ControllerContext
     from simzk.kafka.controller.state_columns import ReplicasOn
-    from simzk.kafka.zk_client import KafkaZooKeeperClient
+    from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
     from simzk.partitions.arrays import BoolArray, IntArray
-    from simzk.partitions.turns import Turns
+    from simzk.partitions.row_order import Turns
 
 
 def _grouped_order(brokers: list[int], scala: Scala) -> list[int]:

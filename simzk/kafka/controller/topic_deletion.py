@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from simzk.jvm.scala_maps import immutable_order, mutable_set_order
 from simzk.kafka import paths
 from simzk.kafka.controller.states import PartitionState, ReplicaState, transitions_of
-from simzk.kafka.protocol import ControlResponse, Error
+from simzk.kafka.requests import ControlResponse, Error
 from simzk.kafka.topic_partition import PartitionAndReplica, TopicPartition
-from simzk.partitions.scala_order import immutable_order, mutable_set_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -1,19 +1,129 @@
-"""Lists of partitions: `/admin/reassign_partitions` and `/admin/preferred_replica_election`, by which an operator asks;
+"""`/admin/reassign_partitions` as Kafka 2.0 and later read it: Jackson fills a bean (docs/reference/kafka.md §1.1).
+
+Rules of the module (ReassignPartitionsZNode.decode; recorded, text by text, in `tests/kafka/data/readers`):
+  - an unknown field, or a value that cannot be made to fit, makes all of it unusable, as if it were no JSON;
+  - numbers are made to fit: a fraction is cut off, text is read as a number, blanks around it taken off, nothing and
+    no text are 0; a topic may be a number or a truth value, which stands for its text;
+  - without `partitions`, or with nothing for an entry, the real one throws, and what the znode was read for is left
+    undone; so it does, later, over an entry without a topic or replicas, and over replicas that are no numbers.
+
+Lists of partitions: `/admin/reassign_partitions` and `/admin/preferred_replica_election`, by which an operator asks;
 `/isr_change_notification/isr_change_N`, by which a leader tells.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Final
 
-from simzk.kafka.schemas import reassignment_bean
-from simzk.kafka.schemas.json_text import JsonObject, read_object, write, write_spaced
-from simzk.kafka.schemas.reading import LENIENT, Reading
-from simzk.kafka.schemas.reassignment_bean import broker_ids
+from simzk.errors import ZnodeError
+from simzk.jvm.numbers import INT_MAX, INT_MIN, parse_int
+from simzk.kafka.schemas.json_text import JsonObject, is_int, read_object, write, write_spaced
+from simzk.kafka.schemas.reading import LENIENT, JsonValue, NoJsonError, Reading, read_value, shown
 from simzk.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+
+_FIELDS: Final = frozenset({"version", "partitions"})
+_ENTRY_FIELDS: Final = frozenset({"topic", "partition", "replicas"})
+Entry = tuple[TopicPartition, tuple[int, ...]]
+
+
+def read(path: str, data: bytes | None, reading: Reading) -> list[Entry]:
+    """The entries, in the order in which they stand.
+
+    Raises:
+        NoJsonError: it is no JSON, or cannot be made to fit.
+        ZnodeError: the real one throws; path, field and why.
+
+    >>> read("/r", b'{"partitions":[{"topic":"t","partition":"1","replicas":[2]}]}', Reading())
+    [(TopicPartition(topic='t', partition=1), (2,))]
+    """
+    if data is not None and not data.strip():
+        raise NoJsonError("holds no data", where=path, right="JSON")
+    value = read_value(path, data, reading)
+    if value is None:
+        raise ZnodeError("holds null", where=path, right="a JSON object")
+    fields = JsonObject(path, _object(path, value))
+    _refuse_unknown(fields, _FIELDS)
+    _number(fields, "version")
+    partitions = fields.fields.get("partitions")
+    if partitions is not None and not isinstance(partitions, list):
+        raise _unfit(fields, "partitions", "a list of objects")
+    beans = list(_beans(path, partitions or []))
+    if partitions is None or None in beans:
+        raise fields.wrong("partitions", "a list of objects")
+    return [_entry(bean) for bean in beans if bean is not None]
+
+
+def broker_ids(entry: JsonObject) -> tuple[int, ...]:
+    """The replicas of an entry.
+
+    Raises:
+        ZnodeError: they are no list of numbers.
+    """
+    return entry.integers("replicas")
+
+
+def _beans(path: str, partitions: list[JsonValue]) -> Iterator[JsonObject | None]:
+    """Each entry, made to fit; None for null."""
+    for index, value in enumerate(partitions):
+        if value is None:
+            yield None
+            continue
+        entry = JsonObject(path, _object(path, value, f"partitions[{index}]"), f"partitions[{index}].")
+        _refuse_unknown(entry, _ENTRY_FIELDS)
+        topic, replicas = entry.fields.get("topic"), entry.fields.get("replicas")
+        if isinstance(topic, list | dict):
+            raise _unfit(entry, "topic", "a string")
+        if replicas is not None and not isinstance(replicas, list):
+            raise _unfit(entry, "replicas", "a list of whole numbers of 32 bits")
+        fitting: dict[str, JsonValue] = {"partition": _number(entry, "partition")}
+        if "replicas" in entry.fields:
+            fitting["replicas"] = replicas
+        if topic is not None:
+            fitting["topic"] = topic if isinstance(topic, str) else json.dumps(topic)
+        yield JsonObject(path, fitting, f"partitions[{index}].")
+
+
+def _entry(bean: JsonObject) -> Entry:
+    return TopicPartition(bean.text("topic", ""), bean.integer("partition")), broker_ids(bean)
+
+
+def _object(path: str, value: JsonValue, place: str = "") -> dict[str, JsonValue]:
+    if not isinstance(value, dict):
+        what = f"field {place} is {shown(value)}" if place else f"holds {shown(value)}"
+        raise NoJsonError(what, where=path, right="a JSON object")
+    return value
+
+
+def _number(fields: JsonObject, field: str) -> int:
+    """A number of 32 bits, or what can be taken for one."""
+    value = fields.fields.get(field)
+    if value is None:
+        return 0
+    if isinstance(value, str):
+        text = value.strip()
+        number = parse_int(text) if text else 0
+        if number is not None:
+            return number
+    elif is_int(value):
+        return value
+    elif isinstance(value, float) and INT_MIN <= value <= INT_MAX:
+        return int(value)
+    raise _unfit(fields, field, "a whole number of 32 bits")
+
+
+def _refuse_unknown(fields: JsonObject, known: frozenset[str]) -> None:
+    for field in fields.fields:
+        if field not in known:
+            raise _unfit(fields, field, f"only {', '.join(sorted(known))}")
+
+
+def _unfit(fields: JsonObject, field: str, right: str) -> NoJsonError:
+    error = fields.wrong(field, right)
+    return NoJsonError(error.what, where=error.where, right=error.right)
 
 
 def encode_reassignment(assignments: Mapping[TopicPartition, Iterable[int]]) -> bytes:
@@ -65,7 +175,7 @@ def read_reassignment(
 ) -> list[tuple[TopicPartition, tuple[int, ...]]]:
     """Read a reassignment entry by entry, as the tool does; for the rest as `decode_reassignment`."""
     if strict:
-        return reassignment_bean.read(path, data, reading)
+        return read(path, data, reading)
     fields = read_object(path, data, reading)
     if "partitions" not in fields.fields:
         return []

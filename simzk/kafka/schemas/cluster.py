@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simzk.kafka.schemas.java_numbers import parse_long
+from simzk.jvm.numbers import parse_long
 from simzk.kafka.schemas.json_text import read_object, write
 from simzk.kafka.schemas.reading import LENIENT, Reading
 from simzk.tuples import NamedTuple

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote
 
 from simzk.errors import ZnodeError
+from simzk.jvm.scala_maps import string_hash
 from simzk.kafka.schemas.json_text import JsonObject, write
 from simzk.kafka.schemas.reading import LENIENT, NoJsonError, Reading, read_value, shown
-from simzk.partitions.scala_order import string_hash
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

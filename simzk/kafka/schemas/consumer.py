@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Final
 
 from simzk.errors import ZnodeError
-from simzk.kafka.schemas.java_numbers import INT_MAX, parse_long
+from simzk.jvm.numbers import INT_MAX, parse_long
 from simzk.kafka.schemas.json_text import read_object, write
 from simzk.kafka.schemas.reading import shown
 from simzk.tuples import NamedTuple

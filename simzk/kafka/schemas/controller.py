@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simzk.errors import ZnodeError
-from simzk.kafka.schemas.java_numbers import parse_int
+from simzk.jvm.numbers import parse_int
 from simzk.kafka.schemas.json_text import read_object, write, write_spaced
 from simzk.kafka.schemas.reading import LENIENT, Reading, shown
 from simzk.tuples import NamedTuple

@@ -12,15 +12,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from simzk.jvm.scala_maps import immutable_order
 from simzk.kafka.schemas.acl import is_principal
 from simzk.kafka.schemas.config import sanitize
 from simzk.kafka.schemas.json_text import read_object, write
 from simzk.kafka.schemas.reading import LENIENT, Reading
-from simzk.partitions.scala_order import immutable_order
 from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from simzk.partitions.scala_order import Scala
+    from simzk.jvm.scala_maps import Scala
 
 REQUESTERS_FROM = 3
 """The first version of the schema that tells who asked for the token."""

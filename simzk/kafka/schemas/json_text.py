@@ -12,7 +12,7 @@ import json
 from typing import TypeGuard
 
 from simzk.errors import ZnodeError
-from simzk.kafka.schemas.java_numbers import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN
+from simzk.jvm.numbers import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN
 from simzk.kafka.schemas.reading import LENIENT, JsonValue, Reading, read_value, shown
 
 

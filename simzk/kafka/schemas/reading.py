@@ -20,7 +20,7 @@ import re
 from typing import Final, Literal
 
 from simzk.errors import ZnodeError
-from simzk.kafka.schemas.java_numbers import parse_int
+from simzk.jvm.numbers import parse_int
 from simzk.tuples import NamedTuple
 
 JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]

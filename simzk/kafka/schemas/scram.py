@@ -15,7 +15,7 @@ import hmac
 from typing import Final
 
 from simzk.errors import ConfigError, ZnodeError
-from simzk.kafka.schemas.java_numbers import parse_int
+from simzk.jvm.numbers import parse_int
 from simzk.kafka.schemas.reading import shown
 from simzk.tuples import NamedTuple
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simzk.kafka.schemas.java_numbers import parse_int
+from simzk.jvm.numbers import parse_int
+from simzk.jvm.scala_maps import Scala, immutable_order, mutable_order
 from simzk.kafka.schemas.json_text import JsonObject, read_object, write, write_spaced
 from simzk.kafka.schemas.reading import LENIENT, JsonValue, Reading
 from simzk.kafka.schemas.uuid import canonical_uuid
 from simzk.kafka.topic_partition import ReplicaAssignment
-from simzk.partitions.scala_order import Scala, immutable_order, mutable_order
 from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:

@@ -4,11 +4,10 @@ A layout is a cluster's metadata at one instant, all facts and no machinery: the
 leader and leader epoch, and the brokers with their racks. `docs/layout.md` holds the schema of the files.
 """
 
-from simzk.partitions.layouts.exposure import Exposure, exposure
 from simzk.partitions.layouts.files import read_brokers, read_layout, write_layout
 from simzk.partitions.layouts.generate import brokers_in_racks, generate_layout
 from simzk.partitions.layouts.layout import Brokers, Layout
-from simzk.partitions.layouts.summary import BrokerLoad, LayoutSummary, breaks_rack_rule, summarize
+from simzk.partitions.layouts.summary import BrokerLoad, Exposure, LayoutSummary, breaks_rack_rule, exposure, summarize
 
 __all__ = [
     "BrokerLoad",

@@ -8,15 +8,14 @@ import numpy as np
 
 from simzk.partitions.risk.cut_sets import cut_sets
 from simzk.partitions.risk.rates import MINUTES_PER_YEAR, Rates
-from simzk.partitions.risk.union_exact import MOST_COMPONENTS, components_of, union_exact
-from simzk.partitions.risk.union_sampled import SAMPLES, background, union_sampled
-from simzk.partitions.risk.unions import Bounds, Union, bounds, yearly
+from simzk.partitions.risk.sampled import SAMPLES, background, union_sampled
+from simzk.partitions.risk.unions import MOST_COMPONENTS, Bounds, Union, bounds, components_of, union_exact, yearly
 from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from simzk.partitions.risk.replica_sets import ReplicaSets
+    from simzk.partitions.risk.cut_sets import ReplicaSets
 
 
 class ClusterRates(NamedTuple):
@@ -89,7 +88,7 @@ class Assessor:
 
     >>> from simzk.partitions.layouts import brokers_in_racks, generate_layout
     >>> from simzk.partitions.risk.rates import Rate, rates_of
-    >>> from simzk.partitions.risk.replica_sets import replica_sets
+    >>> from simzk.partitions.risk.cut_sets import replica_sets
     >>> layout = generate_layout(brokers_in_racks(3, 3), topics=1, partitions=6, replication_factor=2, seed=1)
     >>> racks = dict.fromkeys(layout.brokers.rack_names, Rate(0.1, 4.0))
     >>> rates = rates_of(layout.brokers, [Rate(2.0, 1.0)] * 3, racks)

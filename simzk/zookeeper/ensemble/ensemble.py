@@ -1,4 +1,11 @@
-"""An ensemble of servers: one committed history, a position a server, and who of them can speak with whom.
+"""The committed history: every transaction of the ensemble, in order, as long as somebody has yet to apply it.
+
+Rules of this module:
+  - a position is a number of transactions: position 3 is after the third that was ever committed;
+  - committed is committed: nothing is ever taken back. What a real leader has proposed and not committed when it is
+    lost has no place here: whether it survives is chance there, and nobody was told that it would.
+
+An ensemble of servers: one committed history, a position a server, and who of them can speak with whom.
 
 Rules of this module:
   - a transaction is committed once the leader has made it, for the leader always has a majority on its side; everybody
@@ -19,11 +26,9 @@ from typing import TYPE_CHECKING
 
 from simzk.errors import SimzkError
 from simzk.zookeeper.ensemble.config import EnsembleConfig
-from simzk.zookeeper.ensemble.history import History
 from simzk.zookeeper.ensemble.member import Member
 from simzk.zookeeper.ensemble.membership import Membership, in_java_order, parse_line
-from simzk.zookeeper.ensemble.place import Learner, Place
-from simzk.zookeeper.ensemble.role import Role
+from simzk.zookeeper.ensemble.place import Learner, Place, Role
 from simzk.zookeeper.transactions import CloseSessionTxn
 
 if TYPE_CHECKING:
@@ -33,6 +38,40 @@ if TYPE_CHECKING:
     from simzk.zookeeper.ensemble.membership import ServerLine
     from simzk.zookeeper.persistence import Restoration
     from simzk.zookeeper.transactions import Transaction
+
+
+class History:
+    """The transactions behind the position up to which everybody has applied them."""
+
+    def __init__(self) -> None:
+        self._kept: list[Transaction] = []
+        self._begin = 0
+
+    @property
+    def end(self) -> int:
+        """The position after the last transaction."""
+        return self._begin + len(self._kept)
+
+    def __len__(self) -> int:
+        """How many transactions are kept."""
+        return len(self._kept)
+
+    def append(self, transaction: Transaction) -> None:
+        """One more is committed."""
+        assert not self._kept or transaction.zxid > self._kept[-1].zxid
+        self._kept.append(transaction)
+
+    def __getitem__(self, position: int) -> Transaction:
+        """The transaction that follows a position."""
+        assert position >= self._begin, "what everybody has applied is no longer kept"
+        return self._kept[position - self._begin]
+
+    def forget_before(self, position: int) -> None:
+        """Everybody has applied what stands before this position."""
+        assert self._begin <= position <= self.end
+        del self._kept[: position - self._begin]
+        self._begin = position
+
 
 FORGET_AT = 1024
 """Transactions kept before it is looked whether all have applied them."""

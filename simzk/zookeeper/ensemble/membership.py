@@ -17,10 +17,9 @@ import re
 from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING
 
+from simzk.jvm.hash_map import clone_capacity, spread
 from simzk.tuples import NamedTuple
-from simzk.zookeeper.hash_order import clone_capacity, spread
-from simzk.zookeeper.refused import RefusedError
-from simzk.zookeeper.replies import Code
+from simzk.zookeeper.replies import Code, RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,17 +1,84 @@
-"""What a server of an ensemble tells of its place in it: whom it follows, who follows it, and what has gone between."""
+"""What a server of an ensemble is doing.
+
+What a server of an ensemble counts of the history: what it proposed, learned, and looked for.
+
+Source: ServerMetrics (proposal_count, learner_proposal_received_count, ...), BufferStats of the leader's proposals.
+
+What a server of an ensemble tells of its place in it: whom it follows, who follows it, and what has gone between.
+"""
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from simzk.tuples import NamedTuple
+from simzk.zookeeper.persistence.records import encode_transaction
+from simzk.zookeeper.transactions import ErrorTxn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from simzk.zookeeper.ensemble.membership import Membership, ServerLine
-    from simzk.zookeeper.ensemble.tally import Tally
     from simzk.zookeeper.sessions import Session
+    from simzk.zookeeper.transactions import Transaction
+
+
+class Role(Enum):
+    """The states of a server; the values are what `srvr` calls its mode, empty while it does not serve."""
+
+    LEADING = "leader"
+    FOLLOWING = "follower"
+    LOOKING = ""
+    READ_ONLY = "read-only"
+    DOWN = "down"
+
+    @property
+    def serves(self) -> bool:
+        """Whether clients can have connections to a server in this state."""
+        return self in _SERVING
+
+
+_SERVING = (Role.LEADING, Role.FOLLOWING, Role.READ_ONLY)
+
+
+_NO_PROPOSAL = -1  # what is told of sizes before the first one
+
+
+class Tally:
+    """The counters of one server.
+
+    Attributes:
+        looked: how often it began to look for a leader.
+        proposed: transactions that it made as the leader.
+        learned: transactions of others that it applied.
+        forwarded: requests that it had the leader make, since it began to follow.
+        last_bytes, least_bytes, greatest_bytes: sizes of what it proposed; -1 before the first proposal.
+    """
+
+    __slots__ = ("forwarded", "greatest_bytes", "last_bytes", "learned", "least_bytes", "looked", "proposed")
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """All counts begin anew, as the words srst and stat_reset ask for."""
+        self.looked = self.proposed = self.learned = self.forwarded = 0
+        self.reset_sizes()
+
+    def reset_sizes(self) -> None:
+        """A leader's sizes are those of its own time."""
+        self.last_bytes = self.least_bytes = self.greatest_bytes = _NO_PROPOSAL
+
+    def propose(self, transaction: Transaction) -> None:
+        """One more proposal: a transaction as it is sent, with the digest of the tree where it changes the tree."""
+        size = len(encode_transaction(transaction, None if isinstance(transaction.record, ErrorTxn) else 0))
+        self.proposed += 1
+        self.last_bytes = size
+        if size > self.greatest_bytes:
+            self.greatest_bytes = size
+        if size < self.least_bytes or self.least_bytes < 0:
+            self.least_bytes = size
 
 
 class Learner(NamedTuple):

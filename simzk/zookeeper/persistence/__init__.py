@@ -4,8 +4,8 @@ Reading a log: `TransactionLogReader`; a snapshot: `SnapshotReader`; both into a
 Writing: `encode_log_entry` behind `LOG_HEADER`, `encode_snapshot`, with `TreeDigest` kept beside the tree.
 """
 
-from simzk.zookeeper.persistence.damage import Damage, DamageKind
 from simzk.zookeeper.persistence.digest import TreeDigest
+from simzk.zookeeper.persistence.files import Damage, DamageKind
 from simzk.zookeeper.persistence.records import LogEntry
 from simzk.zookeeper.persistence.restore import Restoration
 from simzk.zookeeper.persistence.snapshot import SnapshotDigest, SnapshotReader, encode_snapshot

@@ -17,8 +17,8 @@ from zlib import crc32
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from simzk.zookeeper.persistence.node_records import NodeBatch
-    from simzk.zookeeper.persistence.sleeping import SleepingNodes
+    from simzk.zookeeper.persistence.lazy_nodes import SleepingNodes
+    from simzk.zookeeper.persistence.snapshot import NodeBatch
     from simzk.zookeeper.tree import DataTree
     from simzk.zookeeper.znode import Znode
 

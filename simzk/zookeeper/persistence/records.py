@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from simzk.tuples import NamedTuple
 from simzk.zookeeper import transactions as txns
-from simzk.zookeeper.jute import BOOLEAN, BUFFER, INT, LONG, TEXT, Codec, MalformedError, packed, record, vector
-from simzk.zookeeper.jute_records import ACLS
+from simzk.zookeeper.jute import ACLS, BOOLEAN, BUFFER, INT, LONG, TEXT, Codec, MalformedError, packed, record, vector
 from simzk.zookeeper.requests import OPEN_ACL
 from simzk.zookeeper.tree import UNKNOWN_CVERSION
 

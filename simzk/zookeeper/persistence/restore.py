@@ -14,12 +14,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simzk.zookeeper.paths import SPECIAL_PATHS, first_invalid, is_valid_path, parent_of
-from simzk.zookeeper.persistence.damage import Damage, DamageKind
 from simzk.zookeeper.persistence.digest import TreeDigest
-from simzk.zookeeper.persistence.node_records import make_node
+from simzk.zookeeper.persistence.files import Damage, DamageKind
+from simzk.zookeeper.persistence.lazy_nodes import SleepingNodes
 from simzk.zookeeper.persistence.records import DIGEST_VERSION, LogEntry
-from simzk.zookeeper.persistence.sleeping import SleepingNodes
-from simzk.zookeeper.persistence.snapshot import SnapshotDigest
+from simzk.zookeeper.persistence.snapshot import SnapshotDigest, make_node
 from simzk.zookeeper.transactions import (
     CloseSessionTxn,
     Create2Txn,
@@ -41,8 +40,7 @@ from simzk.zookeeper.znode import MAX_TTL_MS
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from simzk.zookeeper.persistence.node_records import NodeBatch
-    from simzk.zookeeper.persistence.snapshot import SnapshotReader
+    from simzk.zookeeper.persistence.snapshot import NodeBatch, SnapshotReader
     from simzk.zookeeper.requests import ACL
     from simzk.zookeeper.transactions import CreateRecord, Record
 

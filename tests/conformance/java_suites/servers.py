@@ -17,9 +17,9 @@ from pathlib import Path
 
 from simzk.errors import SimzkError
 from simzk.serve.clock import WallClock
-from simzk.serve.jaas import read_jaas
-from simzk.serve.tcp import TcpServer
-from simzk.serve.zoo_cfg import read_zoo_cfg
+from simzk.serve.configuration.jaas import read_jaas
+from simzk.serve.configuration.zoo_cfg import read_zoo_cfg
+from simzk.serve.tcp.server import TcpServer
 
 
 async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

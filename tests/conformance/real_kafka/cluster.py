@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Self
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from simzk.kafka.recording import RecordedZnode
+from simzk.kafka.observation.recording import RecordedZnode
 from tests.cli.test_serve import Process
 from tests.conformance.real_kafka.tools import Tools
 from tests.conformance.real_zookeeper import free_ports

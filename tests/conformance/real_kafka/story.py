@@ -16,7 +16,7 @@ from tests.conformance.real_kafka.cluster import BROKERS, RealCluster, until
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simzk.kafka.recording import RecordedZnode
+    from simzk.kafka.observation.recording import RecordedZnode
 
     Tree = dict[str, RecordedZnode]
     Action = Callable[["Story", str], None]

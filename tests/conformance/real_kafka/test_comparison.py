@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from simzk.kafka import recording
-from simzk.kafka.recording import RecordedZnode
+from simzk.kafka.observation import recording
+from simzk.kafka.observation.recording import RecordedZnode
 from tests.conformance.real_kafka.comparison import differences
 from tests.conformance.real_kafka.releases import RELEASES, Release
 from tests.conformance.real_kafka.story import ACTIONS

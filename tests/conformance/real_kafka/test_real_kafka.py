@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simzk.kafka import recording
+from simzk.kafka.observation import recording
 from tests.conformance.real_kafka.cluster import RealCluster, until
 from tests.conformance.real_kafka.comparison import differences
 from tests.conformance.real_kafka.releases import jars, releases, why_not
@@ -16,7 +16,7 @@ from tests.conformance.real_kafka.story import Story
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from simzk.kafka.recording import RecordedZnode
+    from simzk.kafka.observation.recording import RecordedZnode
     from tests.conformance.real_kafka.releases import Release
 
 STORY_S = 900

@@ -6,22 +6,22 @@ from typing import TYPE_CHECKING, NamedTuple
 from unittest import mock
 
 from simzk.errors import ConfigError
-from simzk.kafka import cluster as cluster_module
+from simzk.jvm.hash_map import HashOrderedSet
 from simzk.kafka import paths
-from simzk.kafka.cluster import KafkaCluster
+from simzk.kafka.cluster import cluster as cluster_module
+from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.columnar import load_layout
 from simzk.kafka.schemas import partition_state
 from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
 from simzk.partitions.layouts import brokers_in_racks, generate_layout
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.batches import Batch
-from simzk.zookeeper.hash_order import HashOrderedSet
 from simzk.zookeeper.numbered_names import NumberedNames
 from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
 from simzk.zookeeper.znode import CHILDREN_CAPACITY
 
 if TYPE_CHECKING:
-    from simzk.kafka.release_profile import KafkaVersion
+    from simzk.kafka.releases.profile import KafkaVersion
     from simzk.partitions.layouts import Layout
     from simzk.zookeeper.connection import Connection
     from simzk.zookeeper.replies import Outgoing, Reply

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simzk.kafka.cluster import KafkaCluster
-    from simzk.simulation.fault_rules import FaultRules
+    from simzk.kafka.cluster.cluster import KafkaCluster
+    from simzk.simulation.faults.rules import FaultRules
     from simzk.zookeeper.connection import Connection
     from simzk.zookeeper.replies import Outgoing
     from simzk.zookeeper.server import Server
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class LiveCluster:
-    """A `World` (simzk.serve.world_tcp).
+    """A `World` (simzk.serve.tcp.simulated).
 
     Args:
         cluster: whose virtual time follows the wall from now on.

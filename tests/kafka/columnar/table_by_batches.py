@@ -15,7 +15,7 @@ from simzk.partitions.elections import (
     elect_preferred,
     initial_leader_and_isr,
 )
-from simzk.partitions.failures import controller_failover, fail_brokers
+from simzk.partitions.failures.transitions import controller_failover, fail_brokers
 from simzk.partitions.isr import expand_isr, remove_from_isr, shrink_isr
 from simzk.partitions.reassignment import (
     Assignment,
@@ -34,7 +34,7 @@ from simzk.partitions.table import PartitionTable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from simzk.kafka.release_profile import KafkaVersion
+    from simzk.kafka.releases.profile import KafkaVersion
     from simzk.partitions.arrays import BoolArray, IntArray
     from simzk.partitions.elections import Election
     from tests.partitions.reference_table import Partition

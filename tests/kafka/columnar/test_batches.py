@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from simzk.kafka import paths
 from simzk.kafka.columnar import load_layout
 from simzk.kafka.columnar.batches import ReadStates, StatesRead, WriteStates
-from simzk.kafka.observer import Observer
+from simzk.kafka.observation.observer import Observer
+from simzk.kafka.releases.versions import kafka_version
 from simzk.kafka.schemas import partition_state
 from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
-from simzk.kafka.versions import kafka_version
 from simzk.partitions.arrays import broker_mask
-from simzk.partitions.failures import fail_brokers
+from simzk.partitions.failures.transitions import fail_brokers
 from simzk.partitions.layouts import brokers_in_racks, generate_layout
+from simzk.partitions.row_order import as_they_lie
 from simzk.partitions.states import states_of
-from simzk.partitions.turns import as_they_lie
 from simzk.simulation import History, Scheduler
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.requests import ACL, OPEN_ACL, Id

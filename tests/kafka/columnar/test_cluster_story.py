@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from simzk.kafka import cluster as cluster_module
+from simzk.kafka.cluster import cluster as cluster_module
 from tests.kafka.columnar.cluster_arms import (
     ALL,
     BROKERS,

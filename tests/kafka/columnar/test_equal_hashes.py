@@ -14,13 +14,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from simzk.kafka import cluster as cluster_module
+from simzk.jvm.scala_map_columns import partition_hashes, string_hashes
+from simzk.kafka.cluster import cluster as cluster_module
 from simzk.kafka.controller.context import ControllerContext
-from simzk.partitions.scala_orders import partition_hashes, string_hashes
 from tests.kafka.columnar.cluster_arms import ALL, BROKERS, BY_BATCHES, LIMIT_SECONDS, Arms, layout_of, made
 
 if TYPE_CHECKING:
-    from simzk.kafka.cluster import KafkaCluster
+    from simzk.kafka.cluster.cluster import KafkaCluster
 
 NAMES = ("bC", "zz", "ab", "cb", "bc", "bb")
 """Two are of one hash, and a partition of theirs is of the hash of another one's, whose number is one less."""

@@ -14,12 +14,12 @@ import simzk
 from simzk.kafka import paths
 from simzk.kafka.columnar import load_layout
 from simzk.kafka.columnar.batches import WriteStates
+from simzk.kafka.releases.versions import kafka_version
 from simzk.kafka.schemas import partition_state
 from simzk.kafka.schemas import topic as topic_schema
 from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
-from simzk.kafka.versions import kafka_version
 from simzk.partitions.arrays import broker_mask
-from simzk.partitions.failures import fail_brokers
+from simzk.partitions.failures.transitions import fail_brokers
 from simzk.partitions.layouts import brokers_in_racks, generate_layout
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.requests import OPEN_ACL
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from simzk.partitions.layouts import Layout
     from simzk.partitions.table import PartitionTable
-    from simzk.serve.facade import Facade
+    from simzk.serve.test_server import Facade
 
 BROKERS, TOPICS, PARTITIONS = 300, 10_000, 1_000_000
 NOW_MS = 0  # time stands still

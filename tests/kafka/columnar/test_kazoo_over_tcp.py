@@ -17,11 +17,11 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError
 
 from simzk.kafka import paths
-from simzk.kafka.cluster import KafkaCluster
+from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.schemas import partition_state
 from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
 from simzk.partitions.layouts import brokers_in_racks, generate_layout
-from simzk.serve.settings import Settings
+from simzk.serve.configuration.settings import Settings
 from tests.kafka.columnar.live_cluster import LiveCluster, Operator
 from tests.serve.served import ServedWorld
 from tests.waiting import PATIENCE_S, Reports, in_thread

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from simzk.errors import ConfigError
-from simzk.kafka import cluster as cluster_module
-from simzk.kafka.cluster import KafkaCluster
+from simzk.kafka.cluster import cluster as cluster_module
+from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.columnar.batches import ReadStates, WriteStates
 from simzk.partitions.layouts import brokers_in_racks, generate_layout
 from tests.kafka.columnar.cluster_arms import ALL, Arms, layout_of, noted_batches

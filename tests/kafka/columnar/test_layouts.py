@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from simzk.kafka import paths
 from simzk.kafka.columnar import load_layout
 from simzk.kafka.columnar.layouts import CONTROLLER_EPOCH
+from simzk.kafka.releases.versions import kafka_version
 from simzk.kafka.schemas import topic as topic_schema
 from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
-from simzk.kafka.versions import kafka_version
 from simzk.partitions.arrays import NONE, unpack
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.requests import OPEN_ACL

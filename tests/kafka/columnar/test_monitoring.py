@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from simzk.kafka.columnar import ColumnarTopics, describe_brokers, load_layout
-from simzk.kafka.versions import kafka_version
+from simzk.kafka.releases.versions import kafka_version
 from simzk.partitions.layouts import brokers_in_racks, generate_layout
-from simzk.serve.admin_commands import COMMANDS
-from simzk.serve.settings import Settings
+from simzk.serve.admin_server.commands import COMMANDS
+from simzk.serve.configuration.settings import Settings
 from simzk.wire.four_letter_words import WORDS, answer
 from simzk.wire.prometheus import families_of, text_of
 from simzk.zookeeper.tree import DataTree
@@ -20,7 +20,7 @@ from tests.serve.served import served
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from simzk.serve.tcp import TcpServer
+    from simzk.serve.tcp.server import TcpServer
     from simzk.wire.statistics import Report
 
 QUESTIONS: dict[str, Callable[[Report], object]] = {

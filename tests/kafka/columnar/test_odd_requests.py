@@ -8,7 +8,7 @@ import pytest
 
 import simzk
 from simzk.kafka.columnar import ColumnarTopics
-from simzk.kafka.observer import Observer
+from simzk.kafka.observation.observer import Observer
 from simzk.kafka.schemas.partition_state import encode, encode_spaced
 from simzk.kafka.schemas.topic import TopicZnode, encode_v1, encode_v3
 from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment

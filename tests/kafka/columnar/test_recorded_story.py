@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from simzk.kafka import recording
 from simzk.kafka.columnar import ColumnarTopics
+from simzk.kafka.observation import recording
 from tests.kafka.recorded_story import Story, play
 
 RELEASES = ("3.9.1", "2.4.1", "1.1.1")

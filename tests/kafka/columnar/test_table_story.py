@@ -26,7 +26,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from simzk.kafka.versions import VERSIONS, kafka_version
+from simzk.kafka.releases.versions import VERSIONS, kafka_version
 from tests.kafka.columnar.table_by_batches import TableByBatches
 from tests.kafka.columnar.znode_arms import ZnodeArm, as_written
 from tests.partitions import reference

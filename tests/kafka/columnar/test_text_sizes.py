@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simzk.kafka.columnar import load_layout, text_sizes
+from simzk.kafka.columnar import load_layout
+from simzk.kafka.columnar import znode_form as text_sizes
 from simzk.kafka.columnar.partition_columns import STATE_CODECS
-from simzk.kafka.columnar.text_sizes import characters, state_bytes, topic_bytes
 from simzk.kafka.columnar.topic_columns import TOPIC_CODECS
+from simzk.kafka.columnar.znode_form import characters, state_bytes, topic_bytes
+from simzk.kafka.releases.versions import kafka_version
 from simzk.kafka.schemas.topic import TopicZnode
 from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment
-from simzk.kafka.versions import kafka_version
 from simzk.partitions.arrays import NONE, pack
 from simzk.partitions.states import states_of
 from simzk.zookeeper.server import Server

@@ -18,7 +18,7 @@ from simzk.zookeeper.server import Server
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from simzk.kafka.release_profile import KafkaVersion
+    from simzk.kafka.releases.profile import KafkaVersion
     from simzk.partitions.names import Partitions
     from simzk.partitions.states import States
     from simzk.zookeeper.batches import Batch

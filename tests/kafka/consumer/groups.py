@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simzk.kafka.cluster import KafkaCluster
+from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.consumer.invariants import OneOwner, expected_owners, owners
 from simzk.simulation import Monitor
 

@@ -13,7 +13,7 @@ from simzk.kafka.topic_partition import TopicPartition
 from tests.kafka.consumer.groups import GROUP, check_at_rest, cluster, rest, told, watch
 
 if TYPE_CHECKING:
-    from simzk.kafka.cluster import KafkaCluster
+    from simzk.kafka.cluster.cluster import KafkaCluster
 
 RELEASES = ["0.8.0", "0.8.1", "0.8.2", "0.9", "0.10.1", "0.10.2", "0.11", "1.0", "1.1"]
 

@@ -8,7 +8,7 @@ from simzk.zookeeper import transactions as txns
 from tests.kafka.consumer.groups import GROUP, check_at_rest, cluster, rest, told
 
 if TYPE_CHECKING:
-    from simzk.kafka.cluster import KafkaCluster
+    from simzk.kafka.cluster.cluster import KafkaCluster
 
 OWNERS = f"/consumers/{GROUP}/owners/t"
 

@@ -13,7 +13,7 @@ from simzk.kafka.topic_partition import TopicPartition
 from tests.kafka.consumer.groups import GROUP, check_at_rest, cluster, rest, told, watch
 
 if TYPE_CHECKING:
-    from simzk.kafka.cluster import KafkaCluster
+    from simzk.kafka.cluster.cluster import KafkaCluster
 
 
 def offset_in(c: KafkaCluster, topic: str, partition: int) -> bytes | None:

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simzk.kafka.cluster import KafkaCluster
+from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.consumer import white_list
-from simzk.kafka.protocol import Error
+from simzk.kafka.requests import Error
 from simzk.zookeeper import requests as req
 from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.batches import Batch
 
 if TYPE_CHECKING:
-    from simzk.kafka.zookeeper_host import Link
+    from simzk.kafka.cluster.zookeeper_host import Link
 
 DATA = Path(__file__).parent / "data"
 RELEASES = ("0.8.0", "0.8.1.1", "0.8.2.2")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simzk.errors import ZnodeError
-from simzk.kafka.consumer.versions import VERSIONS, consumer_version
+from simzk.kafka.consumer.settings import VERSIONS, consumer_version
 from simzk.kafka.schemas.consumer import (
     BLACK_LIST,
     STATIC,

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 
 from simzk.partitions.risk.cut_sets import cut_sets
-from simzk.partitions.risk.minimal_cuts import components, minimal_cuts
 from simzk.partitions.risk.rates import Rate
+from simzk.partitions.risk.sampled import components, minimal_cuts
 from tests.partitions.risk.reference import Cluster, clusters, states
 
 

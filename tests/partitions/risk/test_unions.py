@@ -13,9 +13,8 @@ from hypothesis import example, given
 
 from simzk.partitions.risk.cut_sets import cut_sets
 from simzk.partitions.risk.rates import Rate
-from simzk.partitions.risk.union_exact import MOST_COMPONENTS, union_exact
-from simzk.partitions.risk.union_sampled import background, union_sampled
-from simzk.partitions.risk.unions import Figure, Union, bounds, yearly
+from simzk.partitions.risk.sampled import background, union_sampled
+from simzk.partitions.risk.unions import MOST_COMPONENTS, Figure, Union, bounds, union_exact, yearly
 from tests.partitions.risk.reference import Cluster, clusters, falls_per_year, offline_share, play, share_down
 
 BUSY = Cluster(
@@ -206,8 +205,8 @@ def test_what_never_fails_risks_nothing() -> None:
 
 def test_sets_are_counted_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = sampled(BUSY, 300)
-    monkeypatch.setattr("simzk.partitions.risk.union_sampled._ROWS_AT_ONCE", 2)
-    monkeypatch.setattr("simzk.partitions.risk.minimal_cuts._SETS_AT_ONCE", 2)
+    monkeypatch.setattr("simzk.partitions.risk.sampled._ROWS_AT_ONCE", 2)
+    monkeypatch.setattr("simzk.partitions.risk.sampled._SETS_AT_ONCE", 2)
     assert sampled(BUSY, 300) == whole
 
 
@@ -218,7 +217,7 @@ def test_sets_over_very_many_racks_count_from_nothing_to_all(monkeypatch: pytest
     assert sampled(wide, 400) == Union(Figure(often, 0.0, often), Figure(share, 0.0, share), exact=False)
     truth = union_exact(BUSY.rates, cut_sets(BUSY.rates, BUSY.places))
     drawn = sampled(BUSY, 4000)
-    monkeypatch.setattr("simzk.partitions.risk.minimal_cuts.MOST_RACKS", 1)
+    monkeypatch.setattr("simzk.partitions.risk.sampled.MOST_RACKS", 1)
     found = sampled(BUSY, 4000)
     for name in ("per_year", "offline"):
         figure, known = getattr(found, name), getattr(truth, name).value

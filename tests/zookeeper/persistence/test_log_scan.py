@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simzk.zookeeper.persistence import LOG_HEADER, Damage, DamageKind, encode_log_entry
-from simzk.zookeeper.persistence.log_scan import find_entry, scan
+from simzk.zookeeper.persistence.transaction_log import find_entry, scan
 from simzk.zookeeper.requests import OPEN_ACL
 from simzk.zookeeper.transactions import CreateSessionTxn, CreateTxn, SetDataTxn, Transaction
 

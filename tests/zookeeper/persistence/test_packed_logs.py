@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simzk.zookeeper.persistence import LOG_HEADER, Damage, encode_log_entry
-from simzk.zookeeper.persistence.log_scan import scan
-from simzk.zookeeper.persistence.packed import Unzipped
+from simzk.zookeeper.persistence.files import Unzipped
+from simzk.zookeeper.persistence.transaction_log import scan
 from simzk.zookeeper.transactions import SetDataTxn, Transaction
 
 if TYPE_CHECKING:

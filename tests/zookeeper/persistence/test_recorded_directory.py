@@ -12,8 +12,8 @@ from typing import get_args
 
 import pytest
 
-from simzk.serve.data_directory import DataDirectory
-from simzk.serve.storage import Storage
+from simzk.serve.configuration.settings import Storage
+from simzk.serve.storage.data_directory import DataDirectory
 from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.persistence import Restoration, SnapshotReader, TransactionLogReader
 from tests.conformance.data_directory_story import CONFIG, copy_directory, dump_of

@@ -26,7 +26,7 @@ from simzk.zookeeper.persistence import (
     touched_paths,
 )
 from simzk.zookeeper.persistence.digest import batch_digests, node_digest
-from simzk.zookeeper.persistence.sleeping import SleepingNodes
+from simzk.zookeeper.persistence.lazy_nodes import SleepingNodes
 from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
 from simzk.zookeeper.server import Server
 from tests.zookeeper.persistence.strategies import RECORDS, contents, trees

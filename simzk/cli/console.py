@@ -1,0 +1,150 @@
+"""Where lines go: to a terminal in colours, to anything else as the same text without them.
+
+Bars of characters, as wide as a table leaves room for.
+
+Rules of the module:
+- a bar is as many cells long as its share of the longest one; what is not nothing is seen, be it one cell;
+- a screen that cannot show blocks gets letters, and each part of a bar has a sign of its own: colours only help.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Final
+
+from rich.measure import Measurement
+from rich.segment import Segment
+from rich.style import Style
+
+from simzk.tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rich.console import Console, ConsoleOptions, RenderResult
+
+    from simzk.scenarios.report_text import Line
+
+
+def show(lines: Iterable[Line]) -> None:
+    """Write lines to stdout and flush it."""
+    if sys.stdout.isatty():
+        show_in_colours(lines)
+    else:
+        from simzk.scenarios.report_text import plain
+
+        sys.stdout.write(plain(lines))
+    sys.stdout.flush()
+
+
+def show_in_colours(lines: Iterable[Line]) -> None:
+    """Write lines to a terminal, in colours, as long as they are."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False, markup=False, emoji=False)
+    for line in lines:
+        console.print(Text.assemble(*line), soft_wrap=True)
+
+
+class Progress:
+    """One line on stderr that tells how far a long run is; on a terminal only."""
+
+    def __init__(self) -> None:
+        self._shown = sys.stderr.isatty()
+
+    def tell(self, line: str) -> None:
+        """Put a line in place of the last."""
+        if self._shown:
+            sys.stderr.write(f"\r\x1b[K{line}")
+            sys.stderr.flush()
+
+    def close(self) -> None:
+        """Take the line away."""
+        self.tell("")
+
+
+NARROWEST, WIDEST = 8, 40
+"""Cells of a bar column."""
+MOST_BINS = 12
+"""Rows of a histogram."""
+
+
+class Part(NamedTuple):
+    """What a part of a bar looks like: its sign, that of a screen without blocks, and its colour."""
+
+    sign: str
+    plain: str
+    colour: str
+
+
+LEADS: Final = Part("█", "#", "blue")
+FOLLOWS: Final = Part("▒", "=", "cyan")
+OUT_OF_SYNC: Final = Part("░", ".", "red")
+KEY: Final = f"{LEADS.sign} leads {FOLLOWS.sign} follows {OUT_OF_SYNC.sign} out of sync"
+PLAIN_KEY: Final = f"{LEADS.plain} leads {FOLLOWS.plain} follows {OUT_OF_SYNC.plain} out of sync"
+
+
+class Bar:
+    """A bar of parts.
+
+    Args:
+        values: how much each part is.
+        parts: what they look like.
+        most: what the longest bar of the table comes to.
+
+    >>> cells(Bar([4, 2, 0], [LEADS, FOLLOWS, OUT_OF_SYNC], 12), 12)
+    [4, 2, 0]
+    >>> cells(Bar([1, 998, 1], [LEADS, FOLLOWS, OUT_OF_SYNC], 1000), 10)
+    [1, 8, 1]
+    """
+
+    def __init__(self, values: Sequence[int], parts: Sequence[Part], most: int) -> None:
+        assert len(values) == len(parts)
+        assert 0 <= sum(values) <= most or most == 0
+        self.values = values
+        self.parts = parts
+        self.most = most
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement(min(NARROWEST, options.max_width), min(WIDEST, options.max_width))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for part, count in zip(self.parts, cells(self, options.max_width), strict=True):
+            if count:
+                yield Segment((part.plain if options.ascii_only else part.sign) * count, Style.parse(part.colour))
+
+
+def cells(bar: Bar, width: int) -> list[int]:
+    """How many cells each part of a bar takes; together as many as its share of the width is."""
+    if not sum(bar.values):
+        return [0] * len(bar.values)
+    seen = [int(value > 0) for value in bar.values]
+    length = max(round(width * sum(bar.values) / bar.most), min(sum(seen), width))
+    found, taken, left = [], 0, sum(bar.values)
+    for at, value in enumerate(bar.values):
+        room = length - taken - sum(seen[at + 1 :])
+        count = round((length - taken) * value / left) if left else 0
+        found.append(max(min(count, room), min(seen[at], max(room, 0))))
+        taken += found[-1]
+        left -= value
+    return found
+
+
+def histogram(values: Sequence[int]) -> list[tuple[int, int, int]]:
+    """How many values lie in each of at most `MOST_BINS` equal ranges of whole numbers: first, last, count.
+
+    >>> histogram([3, 4, 4, 9])
+    [(3, 3, 1), (4, 4, 2), (5, 5, 0), (6, 6, 0), (7, 7, 0), (8, 8, 0), (9, 9, 1)]
+    >>> histogram([0, 100])[0], histogram([7, 7]), histogram([])
+    ((0, 8, 1), [(7, 7, 2)], [])
+    """
+    if not values:
+        return []
+    least, most = min(values), max(values)
+    step = -(-(most - least + 1) // MOST_BINS)
+    bins = [(first, min(first + step - 1, most)) for first in range(least, most + 1, step)]
+    counts = [0] * len(bins)
+    for value in values:
+        counts[(value - least) // step] += 1
+    return [(first, last, count) for (first, last), count in zip(bins, counts, strict=True)]

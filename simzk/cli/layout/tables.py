@@ -1,0 +1,197 @@
+"""How `simzk layout show` lays a layout out on a screen: facts, and loads by rack and broker as numbers and bars.
+
+More brokers, or racks, than `MOST_LISTED` are not listed one by one, unless asked for: a histogram shows how loads
+are spread, and a table the extremes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from simzk.cli.console import FOLLOWS, KEY, LEADS, OUT_OF_SYNC, PLAIN_KEY, Bar, histogram
+from simzk.partitions.failures.what_if import settled
+from simzk.partitions.layouts import BrokerLoad, Layout, LayoutSummary, exposure
+from simzk.tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+MOST_LISTED = 40
+"""More brokers, or racks, than this are not listed one by one, unless asked for."""
+
+EXTREMES = 5
+"""How many of the most and of the least loaded are listed instead."""
+
+NAMED_BROKERS = 10
+"""How many brokers a fact names."""
+
+PLAIN_WIDTH = 120
+"""Width of what is written where there is no terminal."""
+
+NARROW_WIDTH = 90
+"""On a screen narrower than this tables have fewer columns: bars say more than half a number does."""
+
+
+class Fact(NamedTuple):
+    """One thing that is told of a layout, and whether it is good, where it is either."""
+
+    name: str
+    value: str
+    good: bool | None = None
+
+
+def console() -> Console:
+    """Where tables go: the terminal as wide as it is, a file or pipe at a fixed width."""
+    screen = Console(highlight=False)
+    return screen if screen.is_terminal else Console(highlight=False, width=PLAIN_WIDTH)
+
+
+def show_layout(name: str, layout: Layout, summary: LayoutSummary, *, all_brokers: bool) -> None:
+    """Print the summary of a layout."""
+    brokers = layout.brokers
+    screen = console()
+    screen.print(_facts(name, facts_of(layout, summary)))
+    narrow = screen.width < NARROW_WIDTH
+    key = PLAIN_KEY if screen.options.ascii_only else KEY
+    if summary.by_rack:
+        names, members = list(summary.by_rack), Counter(brokers.racks)
+        loads = rack_loads(summary)
+        chosen = _chosen(loads, all_of=all_brokers)
+        table = _table("rack", "brokers", len(names), chosen, key, narrow=narrow)
+        for at in chosen:
+            table.add_row(escape(names[at]), f"{members[names[at]]:,}", *_load_cells(loads, at, narrow=narrow))
+        screen.print(table)
+    chosen = _chosen(summary.by_broker, all_of=all_brokers)
+    if len(chosen) < len(brokers.ids):
+        for what, loads_of in (("leads", summary.by_broker.leaders), ("holds", summary.by_broker.replicas)):
+            screen.print(_histogram(what, loads_of[brokers.live]))
+    table = _table("broker", "rack", len(brokers.ids), chosen, key, narrow=narrow)
+    for at in chosen:
+        broker = str(brokers.ids[at]) if brokers.live[at] else f"{brokers.ids[at]} [red]down[/red]"
+        table.add_row(broker, escape(brokers.racks[at] or "-"), *_load_cells(summary.by_broker, at, narrow=narrow))
+    screen.print(table)
+
+
+def facts_of(layout: Layout, summary: LayoutSummary) -> list[Fact]:
+    """What is to be told of a layout as a whole, in order."""
+    brokers, partitions, exposed = layout.brokers, summary.partitions, exposure(settled(layout))
+    down = int(np.count_nonzero(~brokers.live))
+    factors = ", ".join(f"{factor} ({count:,})" for factor, count in summary.replication_factors.items())
+    at_risk = exposed.last_in_sync
+    worst = f", {exposed.worst_offline:,} of them at broker {exposed.worst_broker}" if at_risk else ""
+    found = [
+        Fact(
+            "brokers", f"{len(brokers.ids):,}" + (f", {down:,} of them down" if down else ""), False if down else None
+        ),
+        Fact("racks", f"{len(brokers.rack_names):,}" if brokers.rack_names else "none known"),
+        Fact("topics", f"{summary.topics:,}"),
+        Fact("partitions", f"{partitions:,}"),
+        Fact("replication factor", factors or "-"),
+        Fact("preferred leaders", _share(summary.preferred_led, partitions)),
+        _never("offline", summary.offline, partitions),
+        _never("under-replicated", summary.under_replicated, partitions),
+        _never("under min ISR", summary.under_min_isr, partitions),
+        Fact("one in sync", (_share(at_risk, partitions) if at_risk else "0") + worst),
+    ]
+    if brokers.all_have_racks:
+        found.append(_never("rack violations", summary.rack_violations, partitions))
+    if summary.reassigning:
+        moves = "; ".join(
+            f"{what} {_ids(brokers)}"
+            for what, brokers in (("gain:", summary.gaining), ("lose:", summary.losing))
+            if brokers
+        )
+        found.append(Fact("being reassigned", f"{_share(summary.reassigning, partitions)}; brokers that {moves}"))
+    for name, skew in (("replica skew", summary.replica_skew), ("leader skew", summary.leader_skew)):
+        found.append(Fact(name, f"{skew:.2f} (most / mean of a broker)"))
+    return found
+
+
+def _ids(brokers: Sequence[int]) -> str:
+    """Some brokers, the first of many."""
+    more = len(brokers) - NAMED_BROKERS
+    return ", ".join(map(str, brokers[:NAMED_BROKERS])) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _never(name: str, count: int, whole: int) -> Fact:
+    """A fact that should be nothing."""
+    return Fact(name, _share(count, whole) if count else "0", not count)
+
+
+def _facts(name: str, facts: Iterable[Fact]) -> Table:
+    table = Table(title=escape(name), title_justify="left", show_header=False, box=None, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column()
+    for fact in facts:
+        table.add_row(fact.name, f"[red]{fact.value}[/red]" if fact.good is False else fact.value)
+    return table
+
+
+def _table(what: str, beside: str, count: int, chosen: Sequence[int], key: str, *, narrow: bool) -> Table:
+    """A table of loads without rows."""
+    few = len(chosen) == count
+    title = f"{what}s" if few else f"the {EXTREMES} {what}s that lead most and the {EXTREMES} that lead least"
+    caption = key if few else f"{key}; --all-brokers lists every one"
+    table = Table(title=title, title_justify="left", caption=caption, caption_justify="left")
+    table.add_column(what, justify="right" if what == "broker" else "left", overflow="fold")
+    table.add_column(beside, justify="left" if beside == "rack" else "right", overflow="fold")
+    for heading in ("partitions", "leads") if narrow else ("partitions", "leads", "preferred", "out of sync"):
+        table.add_column(heading, justify="right", overflow="fold")
+    table.add_column("")
+    return table
+
+
+def _chosen(load: BrokerLoad, *, all_of: bool) -> Sequence[int]:
+    """The places of those that are listed: all of few, else the extremes."""
+    count = len(load.leaders)
+    if all_of or count <= MOST_LISTED:
+        return range(count)
+    order = np.lexsort((np.arange(count), -load.leaders))
+    return [*order[:EXTREMES].tolist(), *order[-EXTREMES:].tolist()]
+
+
+def rack_loads(summary: LayoutSummary) -> BrokerLoad:
+    """The loads of the racks as columns over them."""
+    loads = summary.by_rack.values()
+    rows = [(load.replicas, load.leaders, load.preferred, load.preferred_led, load.out_of_sync) for load in loads]
+    return BrokerLoad(*(np.concatenate(column) for column in zip(*rows, strict=True)))
+
+
+def _load_cells(load: BrokerLoad, at: int, *, narrow: bool) -> tuple[str | Bar, ...]:
+    """What one holds: partitions, leads, of how many it is the preferred leader and leads them, out of sync, a bar."""
+    held, leads, out = int(load.replicas[at]), int(load.leaders[at]), int(load.out_of_sync[at])
+    bar = Bar((leads, held - out - leads, out), (LEADS, FOLLOWS, OUT_OF_SYNC), int(load.replicas.max()))
+    if narrow:
+        return f"{held:,}", f"{leads:,}", bar
+    preferred = _share(int(load.preferred_led[at]), int(load.preferred[at]))
+    return f"{held:,}", f"{leads:,}", preferred, f"{out:,}", bar
+
+
+def _histogram(what: str, loads: NDArray[np.int64]) -> Table:
+    bins = histogram(loads.tolist())
+    most = max((count for _, _, count in bins), default=0)
+    table = Table(title=f"how many partitions a live broker {what}", title_justify="left")
+    table.add_column("partitions", justify="right")
+    table.add_column("brokers", justify="right")
+    table.add_column("")
+    for first, last, count in bins:
+        partitions = f"{first:,}" if first == last else f"{first:,} to {last:,}"
+        table.add_row(partitions, f"{count:,}", Bar([count], [LEADS], most))
+    return table
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part:,} of {whole:,} ({part / whole:.1%})" if whole else "none"
+
+
+def alarm(count: int, whole: int) -> str:
+    """A count that should be nothing, in red where it is something."""
+    return f"[red]{_share(count, whole)}[/red]" if count else "0"

@@ -1,0 +1,36 @@
+"""`simzk serve` with the zoo.cfg files of an ensemble: all its servers in one process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simzk.errors import ConfigError
+from simzk.serve.clock import WallClock
+from simzk.serve.configuration.ensemble_plan import of_files
+from simzk.serve.tcp.ensemble import EnsembleTcp
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from simzk.serve.configuration.settings import Settings
+
+
+def serve_files(files: Sequence[Settings], asked: argparse.Namespace) -> EnsembleTcp:
+    """The servers of these files, not yet started.
+
+    Raises:
+        ConfigError: the files do not make an ensemble, or an option speaks of what the files say.
+    """
+    cannot = {
+        "--servers": asked.servers != 1,
+        "--observers": asked.observers != 0,
+        "--port": asked.port is not None,
+        "--data-dir": asked.data_dir is not None,
+        "--admin-port": asked.admin_port is not None,
+        "--kafka": asked.kafka is not None,
+    }
+    for option, given in cannot.items():
+        if given:
+            raise ConfigError("each server's own file says that", where=option, right="not with files of an ensemble")
+    return EnsembleTcp(of_files(files, read_only=asked.read_only), WallClock())

@@ -1,0 +1,1 @@
+"""The simulated Kafka cluster as users hold it: brokers, ZooKeeper, operator calls and virtual time."""

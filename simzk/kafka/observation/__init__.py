@@ -1,0 +1,1 @@
+"""Observation of a simulated cluster: history events, invariants and comparison with recorded trees."""

@@ -1,0 +1,253 @@
+"""Trees recorded from a real cluster: read, summed up, and compared with a simulated one field by field.
+
+A recording is the JSON that the lab around a real cluster wrote: a list of steps, the first with the whole `tree`, each
+later one with what `changed` and was `removed`. A znode has `data` (text or null), `v`, `cv`, `av` (its three
+versions), `eph` (whether it is ephemeral), `nc` (children), `dl` (bytes of data).
+
+What a comparison leaves out stands in `EXEMPTIONS`, each with why: it is the list of all that cannot be equal.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from typing import TYPE_CHECKING
+
+from simzk.errors import ZnodeError
+from simzk.kafka import paths
+from simzk.kafka.schemas import broker_registration, partition_state, topic
+from simzk.tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from simzk.kafka.cluster.zookeeper_access import KafkaTree
+    from simzk.zookeeper.znode import Znode
+
+
+class RecordedZnode(NamedTuple):
+    """A znode as the recording has it; `data` is None where the node holds null, and "" where it holds no bytes."""
+
+    data: str | None
+    version: int
+    cversion: int
+    aversion: int
+    ephemeral: bool
+    children: int
+    data_length: int
+
+
+class Summary(NamedTuple):
+    """What stands in a recorded tree, as far as a scenario must know it before it starts."""
+
+    brokers: tuple[int, ...]
+    racks: dict[int, str]
+    topics: dict[str, int]
+
+
+class Difference(NamedTuple):
+    """One field of one znode in which a tree and a recorded one differ.
+
+    Args:
+        path: the znode.
+        field: `exists`, a field of its JSON, `data` (the text, where all fields are equal), or a number of its Stat.
+        recorded: what the real cluster had.
+        simulated: what the tree has.
+    """
+
+    path: str
+    field: str
+    recorded: str
+    simulated: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.field} is {self.simulated}, recorded was {self.recorded}"
+
+
+class Exemption(NamedTuple):
+    """Fields of certain znodes that are not compared, and why they cannot be equal; no fields means the whole znode."""
+
+    pattern: re.Pattern[str]
+    fields: frozenset[str]
+    why: str
+
+    def covers(self, path: str, field: str) -> bool:
+        """Whether a difference is left out."""
+        return self.pattern.fullmatch(path) is not None and (not self.fields or field in self.fields)
+
+
+EXEMPTIONS = (
+    Exemption(
+        re.compile(r"/brokers/ids/\d+|/controller"),
+        frozenset({"timestamp", "data_length"}),
+        "the wall time of the real run; virtual time counts from another zero",
+    ),
+    Exemption(
+        re.compile(r"/zookeeper(/config)?"),
+        frozenset(),
+        "the server's own nodes, not Kafka's; the recording did not read /zookeeper/config",
+    ),
+)
+"""All that cannot be equal, and why."""
+
+_FIELDS: dict[str, tuple[type, ...]] = {
+    "data": (str, type(None)),
+    "v": (int,),
+    "cv": (int,),
+    "av": (int,),
+    "eph": (bool,),
+    "nc": (int,),
+    "dl": (int,),
+}
+
+
+class Recording:
+    """The trees of a real cluster after each step of a story.
+
+    Args:
+        path: the file, for messages.
+        deltas: a step's name with what changed in it and what it removed.
+    """
+
+    def __init__(self, path: Path, deltas: list[tuple[str, dict[str, RecordedZnode], list[str]]]) -> None:
+        self.path = path
+        self._deltas = deltas
+        self.steps = tuple(name for name, _, _ in deltas)
+
+    def tree(self, step: str) -> dict[str, RecordedZnode]:
+        """Return the znodes after a step, by path; parents come before their children."""
+        assert step in self.steps, f"no step {step}"
+        znodes: dict[str, RecordedZnode] = {}
+        for name, changed, removed in self._deltas:
+            znodes.update(changed)
+            for path in removed:
+                del znodes[path]
+            if name == step:
+                break
+        return dict(sorted(znodes.items()))
+
+    def summary(self, step: str) -> Summary:
+        """Return which brokers and topics a tree holds; every znode that a simulation will read is read here once.
+
+        Raises:
+            ZnodeError: a registration, a topic or a state that cannot be read.
+        """
+        brokers: list[int] = []
+        racks: dict[int, str] = {}
+        topics: dict[str, int] = {}
+        for path, znode in self.tree(step).items():
+            data = None if znode.data is None else znode.data.encode()
+            head, _, name = path.rpartition("/")
+            if head == paths.BROKER_IDS and (broker := paths.number_of(name)) is not None:
+                brokers.append(broker)
+                rack = broker_registration.decode(path, data).rack
+                if rack is not None:
+                    racks[broker] = rack
+            elif head == paths.TOPICS:
+                topics[name] = len(topic.decode(path, data).partitions)
+            elif paths.state_partition(path) is not None:
+                partition_state.decode(path, data)
+        return Summary(tuple(sorted(brokers)), racks, topics)
+
+
+def load(path: Path) -> Recording:
+    """Read a recording, packed by gzip where the file is called so.
+
+    Raises:
+        OSError: the file cannot be read.
+        ZnodeError: it is no JSON, or no recording.
+    """
+    packed = path.read_bytes()
+    try:
+        document = json.loads(gzip.decompress(packed) if path.suffix == ".gz" else packed)
+    except ValueError as error:
+        raise ZnodeError(f"it is no JSON ({error})", where=str(path), right="a recorded dumps.json") from None
+    if not isinstance(document, list) or not document:
+        raise ZnodeError("it is no recording", where=str(path), right="a list of steps")
+    return Recording(path, [_read_step(str(path), index, entry) for index, entry in enumerate(document)])
+
+
+def differences(tree: KafkaTree, recorded: dict[str, RecordedZnode]) -> list[Difference]:
+    """Return every field in which a tree differs from a recorded one, by path, less what `EXEMPTIONS` covers."""
+    simulated = dict(tree.walk())
+    found: list[Difference] = []
+    for path in sorted(simulated.keys() | recorded.keys()):
+        ours, theirs = simulated.get(path), recorded.get(path)
+        if ours is None or theirs is None:
+            found.append(Difference(path, "exists", _yes_or_no(theirs), _yes_or_no(ours)))
+        else:
+            found.extend(_compare(path, ours, theirs))
+    return [
+        difference
+        for difference in found
+        if not any(exemption.covers(difference.path, difference.field) for exemption in EXEMPTIONS)
+    ]
+
+
+def _compare(path: str, ours: Znode, theirs: RecordedZnode) -> list[Difference]:
+    stat = ours.stat()
+    numbers = (
+        ("version", theirs.version, stat.version),
+        ("cversion", theirs.cversion, stat.cversion),
+        ("aversion", theirs.aversion, stat.aversion),
+        ("ephemeral", theirs.ephemeral, stat.ephemeral_owner != 0),
+        ("children", theirs.children, stat.num_children),
+        ("data_length", theirs.data_length, stat.data_length),
+    )
+    found = [Difference(path, name, str(was), str(now)) for name, was, now in numbers if was != now]
+    data = None if ours.data is None else ours.data.decode(errors="replace")
+    if data != theirs.data:
+        found.extend(_compare_data(path, data, theirs.data))
+    return found
+
+
+def _compare_data(path: str, ours: str | None, theirs: str | None) -> list[Difference]:
+    our_fields, their_fields = _json_fields(ours), _json_fields(theirs)
+    if our_fields is not None and their_fields is not None:
+        found = [
+            Difference(path, name, _as_json(their_fields, name), _as_json(our_fields, name))
+            for name in sorted(our_fields.keys() | their_fields.keys())
+            if _as_json(our_fields, name) != _as_json(their_fields, name)
+        ]
+        if found:
+            return found
+    return [Difference(path, "data", repr(theirs), repr(ours))]
+
+
+def _json_fields(data: str | None) -> dict[str, object] | None:
+    try:
+        fields = json.loads(data or "")
+    except ValueError:
+        return None
+    return fields if isinstance(fields, dict) else None
+
+
+def _as_json(fields: dict[str, object], name: str) -> str:
+    return json.dumps(fields[name], separators=(",", ":")) if name in fields else "absent"
+
+
+def _yes_or_no(znode: object) -> str:
+    return "no" if znode is None else "yes"
+
+
+def _read_step(path: str, index: int, entry: object) -> tuple[str, dict[str, RecordedZnode], list[str]]:
+    where = f"{path}: [{index}]"
+    if not isinstance(entry, dict) or not isinstance(entry.get("step"), str):
+        raise ZnodeError("it is no step of a recording", where=where, right="an object with step and tree or changed")
+    where = f"{path}: step {entry['step']}"
+    znodes = entry.get("tree", entry.get("changed"))
+    removed = entry.get("removed", [])
+    if not isinstance(znodes, dict) or not isinstance(removed, list):
+        raise ZnodeError("it is no step of a recording", where=where, right="an object with tree or changed")
+    return str(entry["step"]), {name: _read_znode(where, name, znode) for name, znode in znodes.items()}, removed
+
+
+def _read_znode(where: str, path: str, znode: object) -> RecordedZnode:
+    if not isinstance(znode, dict):
+        raise ZnodeError("it is no znode", where=f"{where}: {path}", right="an object")
+    for key, kind in _FIELDS.items():
+        if key not in znode or not isinstance(znode[key], kind):
+            what = f"its field {key} is missing or of another kind"
+            raise ZnodeError(what, where=f"{where}: {path}", right=f"the fields {', '.join(_FIELDS)}")
+    return RecordedZnode(*(znode[key] for key in _FIELDS))

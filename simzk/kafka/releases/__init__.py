@@ -1,0 +1,1 @@
+"""Differences between Kafka releases, and the releases and settings of a cluster's brokers."""

@@ -1,0 +1,1 @@
+"""Kafka's operator tools, as they work against ZooKeeper and brokers."""

@@ -1,0 +1,187 @@
+"""Kafka's own command line tools as far as they work in ZooKeeper: each command in a session of its own.
+
+Rules of the module (TopicCommand, ConfigCommand, PreferredReplicaLeaderElectionCommand, ReassignPartitionsCommand with
+`--zookeeper`; docs/reference/kafka.md §1.3):
+  - topics and configuration are written by the code that brokers use too; whoever lives is read from ZooKeeper, and a
+    topic is made without an id;
+  - an election or a reassignment is asked of the controller by a znode; while one stands there, another is refused;
+  - a command is over once the znode is written: what the controller does about it comes later.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simzk.jvm.scala_maps import immutable_order, mutable_order
+from simzk.jvm.scala_sets import mutable_partitions, partition_set
+from simzk.kafka import paths
+from simzk.kafka.broker.admin_handlers import AdminHandlers
+from simzk.kafka.requests import (
+    AdminResponse,
+    AlterConfigRequest,
+    AlterReassignmentsRequest,
+    CreatePartitionsRequest,
+    CreateTopicRequest,
+    DeleteTopicRequest,
+    ElectLeadersRequest,
+    Error,
+)
+from simzk.kafka.schemas import scram
+from simzk.kafka.tools import reassign_partitions as reassign_tool
+from simzk.kafka.topic_partition import TopicPartition
+from simzk.kafka.zookeeper_client.zk_client import ANY_VERSION, KafkaZooKeeperClient
+from simzk.zookeeper.replies import Code
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from simzk.kafka.releases.profile import KafkaVersion
+    from simzk.kafka.topic_partition import Collections
+    from simzk.kafka.zookeeper_client.session import ZooKeeperSession
+    from simzk.partitions.assignment import Random
+
+SESSION_TIMEOUT_MS = 30_000
+OK = AdminResponse(Error.NONE)
+
+
+def is_by_tool(request: object, version: KafkaVersion) -> bool:
+    """Whether the release's own tool carries it out in ZooKeeper.
+
+    The configuration of brokers only up to 1.0; credentials of users up to 2.6, longer than other configuration.
+    """
+    if isinstance(request, AlterConfigRequest):
+        if request.entity_path.startswith("brokers/"):
+            return version.broker_configs_by_tool
+        if any(key in scram.MECHANISMS for key in request.changes):
+            return version.credentials_by_tool
+    return type(request) in version.tools_in_zookeeper
+
+
+async def run(
+    request: object,
+    session: ZooKeeperSession,
+    version: KafkaVersion,
+    *,
+    random: Random,
+    defaults: tuple[int, int],
+    second: Callable[[], ZooKeeperSession],
+) -> AdminResponse:
+    """Carry out a request in a session that is opened and closed for it.
+
+    Args:
+        request: one that operators make.
+        session: not yet started.
+        version: of the tool.
+        random: draws placements.
+        defaults: partitions and replicas of a topic that names none.
+        second: another session, of the tool that opens two.
+    """
+    await session.start()
+    client = KafkaZooKeeperClient(session, version)
+
+    async def racks() -> dict[int, str | None]:
+        return {broker: registration.rack for broker, (registration, _) in (await client.brokers()).items()}
+
+    handlers = AdminHandlers(client, racks, random=random, new_topic_id=None, defaults=defaults)
+    try:
+        match request:
+            case CreateTopicRequest():
+                return await handlers.create_topic(request)
+            case CreatePartitionsRequest():
+                return await handlers.create_partitions(request)
+            case DeleteTopicRequest():
+                if version.deletion == "by the tool":
+                    await client.delete_recursive(paths.topic(request.name), ANY_VERSION)
+                    return OK
+                return await handlers.delete_topic(request)
+            case AlterConfigRequest():
+                return await handlers.alter_config(request)
+            case ElectLeadersRequest():
+                if not version.election_tool_leaves_session:
+                    return await _elect(request, client)
+                left = second()
+                await left.start()
+                response = await _elect(request, KafkaZooKeeperClient(left, version))
+                left.drop_connection()
+                return response
+            case AlterReassignmentsRequest():
+                return await _reassign(request, client)
+        raise AssertionError(f"no tool carries out {request!r}")
+    finally:
+        if session.connected:
+            await session.close()
+
+
+async def _elect(request: ElectLeadersRequest, client: KafkaZooKeeperClient) -> AdminResponse:
+    if request.kind != "preferred":
+        return AdminResponse(Error.UNSUPPORTED_VERSION, f"there is no {request.kind} election by request")
+    partitions = request.partitions
+    if partitions is None:
+        found = await client.topics(await client.children(paths.TOPICS))
+        every = [TopicPartition(name, number) for name, topic in found.items() for number in topic.partitions]
+        partitions = tuple(partition_set(every, client.version.collections))
+    listed = immutable_order(partitions, client.version.scala, client.version.requested_hash)
+    return await _ask(client, paths.PREFERRED_ELECTION, client.version.encode_election(listed))
+
+
+async def _reassign(request: AlterReassignmentsRequest, client: KafkaZooKeeperClient) -> AdminResponse:
+    targets = {partition: target for partition, target in request.targets.items() if target is not None}
+    if len(targets) != len(request.targets):
+        return AdminResponse(Error.UNSUPPORTED_VERSION, "a reassignment cannot be cancelled")
+    refused = await _look_before_reassigning(targets, client)
+    if refused is not None:
+        return refused
+    collections = client.version.collections
+    ordered = list(partition_set(targets, collections))
+    if client.version.reads_reassignments_mutably:  # a map that is read, then filtered
+        ordered = mutable_partitions(mutable_partitions(targets, collections), collections)
+    if client.version.reassigns_by_topic:
+        ordered = _looked_at_by_topic(ordered, collections)
+    listed = {partition: targets[partition] for partition in ordered}
+    return await _ask(client, paths.REASSIGN_PARTITIONS, client.version.encode_reassignment(listed))
+
+
+def _looked_at_by_topic(partitions: list[TopicPartition], collections: Collections) -> list[TopicPartition]:
+    """A map of partitions, grouped by topic and put together again."""
+    groups: dict[str, list[TopicPartition]] = {}
+    for partition in partitions:
+        groups.setdefault(partition.topic, []).append(partition)
+    topics = immutable_order(mutable_order(groups, collections.scala), collections.scala)
+    return list(
+        partition_set([of for topic in topics for of in partition_set(groups[topic], collections)], collections)
+    )
+
+
+async def _look_before_reassigning(
+    targets: dict[TopicPartition, tuple[int, ...]], client: KafkaZooKeeperClient
+) -> AdminResponse | None:
+    """Why the tool asks for nothing, or None; up to 0.10.0 it leaves out what is not there, and asks for the rest.
+
+    Up to 0.8.2 even for nothing: the list is written empty, and nobody takes it away.
+    """
+    looks = client.version.reassign_tool_looks
+    refused = reassign_tool.refusal(list(targets.items()), client.version)
+    if refused is not None:
+        return AdminResponse(Error.INVALID_REQUEST, refused)
+    found = await client.topics(list(dict.fromkeys(partition.topic for partition in targets)))
+    known = {TopicPartition(name, number) for name, topic in found.items() for number in topic.partitions}
+    unknown = [partition for partition in targets if partition not in known]
+    if unknown and "partitions" in looks:
+        return AdminResponse(Error.INVALID_REQUEST, reassign_tool.unknown_partitions(unknown, found, client.version))
+    for partition in unknown:
+        del targets[partition]
+    if not targets and "none left" in looks:
+        return AdminResponse(Error.INVALID_REQUEST, "Failed to reassign partitions")
+    if "brokers" in looks:
+        refused = reassign_tool.dead_brokers(targets, await client.brokers(), client.version)
+        if refused is not None:
+            return AdminResponse(Error.INVALID_REQUEST, refused)
+    if "partitions" in looks and await client.exists(paths.REASSIGN_PARTITIONS):
+        return AdminResponse(Error.INVALID_REQUEST, "There is an existing assignment running.")
+    return None
+
+
+async def _ask(client: KafkaZooKeeperClient, path: str, data: bytes) -> AdminResponse:
+    if await client.create_recursive(path, data) == Code.NODE_EXISTS:
+        return AdminResponse(Error.INVALID_REQUEST, f"{path} is there already")
+    return OK

@@ -1,0 +1,1 @@
+"""A broker's ZooKeeper client: the session, typed requests and batched requests."""

@@ -1,0 +1,448 @@
+"""A broker's session with ZooKeeper, as Kafka's own asynchronous client of 1.1 and later keeps it, in virtual time.
+
+Rules of the module (docs/reference/kafka.md §1.10, §2.15; the ZooKeeper client's timers):
+  - requests are sent in the order given, at most so many in flight; replies come in that order;
+  - `submit` reports a lost connection as CONNECTION_LOSS: the request may have been applied, or not; `call` and
+    `call_all` send again what was lost, once connected, and raise `SessionExpiredError` where the session is gone;
+  - a watch is set only where a handler is registered for the path; handlers stay, watches are one-shot;
+  - an idle client pings; one that hears nothing for two thirds of the timeout gives the connection up, and tries again
+    after a pause of up to a second, with the session it has; it sets its watches again;
+  - a batch is one message; where it cannot go as one (`ZooKeeperHost.takes_batches`) its requests go pipelined;
+  - an expired session is replaced at once: first `before_new_session` runs, then the new session is opened, then
+    `after_new_session` runs.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from simzk.kafka.cluster.zookeeper_host import Link, ZooKeeperHost
+from simzk.simulation import Future, Process, gather
+from simzk.tuples import NamedTuple
+from simzk.zookeeper.batches import Batch, Requests
+from simzk.zookeeper.replies import Closed, Code, ConnectResponse, EventType, Outgoing, Reply, WatchedEvent
+from simzk.zookeeper.requests import (
+    CloseSession,
+    ConnectRequest,
+    Exists,
+    GetChildren,
+    GetChildren2,
+    GetData,
+    Ping,
+    Request,
+    Sasl,
+    SetWatches,
+)
+from simzk.zookeeper.sasl import respond
+from simzk.zookeeper.sessions import password_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+
+    from simzk.kafka.cluster.zookeeper_access import Access
+
+PING_XID = -2
+SET_WATCHES_XID = -8
+RECONNECT_PAUSE_MAX_MS = 1000
+CONNECT_RETRY_MS = 1000
+"""An attempt to connect that is not answered is made again after a second, as TCP sends its SYN again."""
+PING_INTERVAL_MAX_MS = 10_000
+_PASSWORD_LENGTH = 16
+
+
+class SessionExpiredError(Exception):
+    """The session that a request was made in is gone."""
+
+
+class _Sent(NamedTuple):
+    xid: int
+    request: Request | Batch
+    reply: Future[Reply]
+
+    @property
+    def answered_by(self) -> int:
+        """The xid of the reply: of a batch that of its last request."""
+        return self.xid + len(self.request) - 1 if isinstance(self.request, Batch) else self.xid
+
+
+def _nothing_to_say(_token: bytes) -> None:
+    raise AssertionError("a login that was never begun went on")
+
+
+class ZooKeeperSession:
+    """One client of ZooKeeper, in a process.
+
+    Args:
+        process: whose client it is; what arrives runs in it.
+        host: the server's end.
+        timeout_ms: session timeout to ask for.
+        max_in_flight: most requests that wait for their replies at a time.
+        access: the chroot that all paths are below, and how to log in; the host's where not given.
+        sends_batches: whether many requests may go as one (a form of our own, for clusters of millions).
+    """
+
+    def __init__(
+        self,
+        process: Process,
+        host: ZooKeeperHost,
+        *,
+        timeout_ms: int,
+        max_in_flight: int = 10,
+        access: Access | None = None,
+        sends_batches: bool = False,
+    ) -> None:
+        self.sends_batches = sends_batches
+        self.process = process
+        self.host = host
+        self.access = host.access if access is None else access
+        self.timeout_ms = timeout_ms
+        self.session_id = 0
+        self.last_session_id = 0
+        self.connected = False
+        self.closed = False
+        self.data_handlers: dict[str, Callable[[EventType], None]] = {}
+        self.child_handlers: dict[str, Callable[[], None]] = {}
+        self.before_new_session: Callable[[], Coroutine[Future[Any], None, None]] | None = None
+        self.after_new_session: Callable[[], None] | None = None
+        self._password = bytes(_PASSWORD_LENGTH)
+        self._max_in_flight = max_in_flight
+        self._link: Link | None = None
+        self._xid = 0
+        self._waiting: deque[_Sent] = deque()
+        self._in_flight: deque[_Sent] = deque()
+        self._last_zxid = 0
+        self._last_heard_us = 0
+        self._last_sent_us = 0
+        self._data_watches: dict[str, None] = {}
+        self._exist_watches: dict[str, None] = {}
+        self._child_watches: dict[str, None] = {}
+        self._first_connection: Future[None] = Future()
+        self._between_sessions = False
+        self._logging_in = False
+        self._on_token: Callable[[bytes], None] = _nothing_to_say
+        self._pauses = process.scheduler.stream(f"reconnect/{process.name}")
+
+    async def start(self) -> None:
+        """Open the session; returns once connected."""
+        self._connect()
+        await self._first_connection
+
+    def adopt(self, session_id: int) -> None:
+        """Continue a session that another process, of before the simulation, had opened."""
+        self.session_id = session_id
+        self._password = password_of(session_id)
+
+    def submit(self, request: Request | Batch) -> Future[Reply]:
+        """Send a request in its turn; the reply may be the error CONNECTION_LOSS or SESSION_EXPIRED."""
+        reply: Future[Reply] = Future()
+        xid = self._xid + 1
+        self._xid += len(request) if isinstance(request, Batch) else 1
+        if self._between_sessions:  # what must end before the new session begins must not wait for it
+            reply.set_result(Reply(xid, 0, Code.SESSION_EXPIRED, None))
+            return reply
+        self._waiting.append(_Sent(xid, request, reply))
+        if self.connected:
+            self._send_waiting()
+        return reply
+
+    async def call(self, request: Request) -> Reply:
+        """Send a request until it is answered.
+
+        Raises:
+            SessionExpiredError: the session ended first.
+        """
+        while True:
+            reply = await self.submit(request)
+            if reply.error == Code.SESSION_EXPIRED:
+                raise SessionExpiredError
+            if reply.error != Code.CONNECTION_LOSS:
+                return reply
+
+    async def call_all(self, requests: Sequence[Request]) -> list[Reply]:
+        """Send requests pipelined, again those that were lost; the replies in the order of the requests.
+
+        Raises:
+            SessionExpiredError: the session ended before all were answered.
+        """
+        if len(requests) > 1 and self.sends_batches and self.host.takes_batches:
+            done: list[Reply] = await self.call_batch(Requests(requests))
+            return done
+        return await self._call_each(requests)
+
+    async def _call_each(self, requests: Sequence[Request]) -> list[Reply]:
+        replies: list[Reply | None] = [None] * len(requests)
+        missing = list(range(len(requests)))
+        while missing:
+            answers = await gather([self.submit(requests[index]) for index in missing])
+            for index, answer in zip(missing, answers, strict=True):
+                replies[index] = answer
+            if any(answer.error == Code.SESSION_EXPIRED for answer in answers):
+                raise SessionExpiredError
+            missing = [
+                index for index, answer in zip(missing, answers, strict=True) if answer.error == Code.CONNECTION_LOSS
+            ]
+        return [reply for reply in replies if reply is not None]
+
+    async def call_batch(self, batch: Batch) -> Any:
+        """Send many requests, as one where nothing stands in the way of that, else pipelined; the body of the reply.
+
+        Raises:
+            SessionExpiredError: the session ended before all were answered.
+        """
+        while len(batch) and self.sends_batches and self.host.takes_batches:
+            reply = await self.submit(batch)
+            if reply.error == Code.SESSION_EXPIRED:
+                raise SessionExpiredError
+            if reply.error != Code.CONNECTION_LOSS:
+                return reply.body
+        return batch.assemble(await self._call_each(list(batch.requests())))
+
+    async def exists(self, path: str) -> Reply:
+        """Ask for a znode's Stat, with a watch where a handler of its data is registered."""
+        return await self.call(Exists(path, path in self.data_handlers))
+
+    async def get_data(self, path: str) -> Reply:
+        """Read a znode, with a watch where a handler of its data is registered."""
+        return await self.call(GetData(path, path in self.data_handlers))
+
+    async def get_children(self, path: str) -> Reply:
+        """List a znode's children, with a watch where a handler of its children is registered."""
+        return await self.call(GetChildren2(path, path in self.child_handlers))
+
+    async def close(self) -> None:
+        """End the session by request, as a clean shutdown does: its ephemerals go at once."""
+        await self.submit(CloseSession())
+        self.closed = True
+        self.drop_connection()
+
+    def drop_connection(self) -> None:
+        """Close the connection and do not come back, as the death of the process does; the session stays."""
+        self.closed = True
+        self.connected = False
+        if self._link is not None:
+            self.host.break_link(self._link)
+            self._link = None
+
+    def break_connection(self) -> None:
+        """Lose the connection, as if the network had closed it; the client comes back with its session."""
+        if self._link is not None:
+            self.host.break_link(self._link)
+            self._lost()
+
+    # -- the connection
+
+    def _connect(self) -> None:
+        if self.closed or self._link is not None:
+            return
+        link = Link(self.process.name, lambda messages: self.process.deliver(partial(self._receive, link, messages)))
+        self._link = link
+        password = self._password
+        request = ConnectRequest(0, self._last_zxid, self.timeout_ms, self.session_id, password, False)
+        self.host.send(link, 0, request)
+        self.process.call_later(CONNECT_RETRY_MS * 1000, lambda: self._connect_again(link))
+
+    def _connect_again(self, link: Link) -> None:
+        if self._link is link and not self.connected:
+            self.host.break_link(link)
+            self._link = None
+            self._connect()
+
+    def _receive(self, link: Link, messages: Sequence[Outgoing] | None) -> None:
+        if link is not self._link:
+            return
+        self._last_heard_us = self.process.scheduler.now_us
+        if messages is None:
+            self._lost()
+            return
+        for message in messages:
+            if isinstance(message, Reply):
+                self._take_reply(message)
+            elif isinstance(message, WatchedEvent):
+                self._take_event(message)
+            elif isinstance(message, ConnectResponse):
+                self._take_connect_response(message)
+            else:
+                assert isinstance(message, Closed)
+                link.open = False
+                if self._link is link:
+                    self._lost()
+                return
+
+    def _take_connect_response(self, response: ConnectResponse) -> None:
+        if response.session_id == 0:
+            self._expire()
+            return
+        reconnected = self.session_id == response.session_id
+        self.session_id = response.session_id
+        self._password = response.password
+        self.timeout_ms = response.timeout_ms
+        if self.access.login is None:
+            self._go_on(reconnected)
+        else:
+            self._logging_in = True
+            self._log_in(b"", reconnected)
+
+    def _log_in(self, token: bytes, reconnected: bool) -> None:
+        """Say the next thing of the login, or nothing after the server's proof; all else waits until it is done."""
+        assert self.access.login is not None
+        if token.startswith(b"rspauth="):
+            self._logging_in = False
+            self._go_on(reconnected)
+            return
+        answer = b""
+        if token:
+            cnonce = f"{self.process.scheduler.stream(f'login/{self.process.name}').bits(64):016x}"
+            answer = respond(token, *self.access.login, cnonce)
+        self._xid += 1
+        self._on_token = lambda reply: self._log_in(reply, reconnected)
+        self._send(self._xid, Sasl(answer))
+
+    def _go_on(self, reconnected: bool) -> None:
+        self.connected = True
+        self._last_sent_us = self._last_heard_us
+        if reconnected:
+            self._set_watches_again()
+        self._arm_timer()
+        self._send_waiting()
+        if not self._first_connection.done:
+            self._first_connection.set_result(None)
+
+    def _lost(self) -> None:
+        """The connection is gone: what was in flight has an unknown outcome."""
+        self._link = None
+        self.connected = self._logging_in = False
+        in_flight, self._in_flight = self._in_flight, deque()
+        for sent in in_flight:
+            sent.reply.set_result(Reply(sent.xid, 0, Code.CONNECTION_LOSS, None))
+        if not self.closed:
+            self.process.call_later(self._pauses.below(RECONNECT_PAUSE_MAX_MS) * 1000, self._connect)
+
+    def _expire(self) -> None:
+        """The server knows the session no more: all that waits fails, and a new session begins."""
+        if self._link is not None:
+            self.host.break_link(self._link)
+        self._link = None
+        self.connected = False
+        self.last_session_id = self.session_id
+        self.session_id = 0
+        self._password = bytes(_PASSWORD_LENGTH)
+        waiting = [*self._in_flight, *self._waiting]
+        self._in_flight.clear()
+        self._waiting.clear()
+        self._data_watches.clear()
+        self._exist_watches.clear()
+        self._child_watches.clear()
+        self._between_sessions = True
+        for sent in waiting:
+            sent.reply.set_result(Reply(sent.xid, 0, Code.SESSION_EXPIRED, None))
+        self.process.spawn(self._begin_anew(), "new session")
+
+    async def _begin_anew(self) -> None:
+        if self.before_new_session is not None:
+            await self.before_new_session()
+        self._between_sessions = False
+        self._first_connection = Future()
+        self._connect()
+        await self._first_connection
+        if self.after_new_session is not None:
+            self.after_new_session()
+
+    # -- sending
+
+    def _send_waiting(self) -> None:
+        while self._waiting and len(self._in_flight) < self._max_in_flight:
+            sent = self._waiting.popleft()
+            self._in_flight.append(sent)
+            self._send(sent.xid, sent.request)
+
+    def _send(self, xid: int, request: Request | Batch) -> None:
+        assert self._link is not None
+        self._last_sent_us = self.process.scheduler.now_us
+        self.host.send(self._link, xid, request if isinstance(request, Batch) else self.access.send(request))
+
+    def _arm_timer(self) -> None:
+        """One timer for both: the next ping, and the moment at which silence has lasted too long."""
+        link = self._link
+        ping_us = min(self.timeout_ms // 3, PING_INTERVAL_MAX_MS) * 1000
+        silence_us = self.timeout_ms * 2000 // 3
+
+        def check() -> None:
+            if link is not self._link or not self.connected:
+                return
+            assert link is not None
+            now_us = self.process.scheduler.now_us
+            if now_us - self._last_heard_us >= silence_us:
+                self.host.break_link(link)
+                self._lost()
+                return
+            if now_us - self._last_sent_us >= ping_us:
+                self._send(PING_XID, Ping())
+            next_us = min(self._last_sent_us + ping_us, self._last_heard_us + silence_us)
+            self.process.call_later(max(next_us - now_us, 1000), check)
+
+        self.process.call_later(ping_us, check)
+
+    def _set_watches_again(self) -> None:
+        if self._data_watches or self._exist_watches or self._child_watches:
+            watches = SetWatches(
+                self._last_zxid, tuple(self._data_watches), tuple(self._exist_watches), tuple(self._child_watches)
+            )
+            self._send(SET_WATCHES_XID, watches)
+
+    # -- receiving
+
+    def _take_reply(self, reply: Reply) -> None:
+        if reply.zxid > 0:
+            self._last_zxid = reply.zxid
+        if reply.xid in (PING_XID, SET_WATCHES_XID):
+            return
+        if self._logging_in:
+            if isinstance(reply.body, bytes) and reply.body:
+                self._on_token(reply.body)
+            return
+        sent = self._in_flight.popleft()
+        expected = sent.answered_by
+        assert expected == reply.xid, f"{self.process.name}: reply to {reply.xid}, expected one to {expected}"
+        if isinstance(sent.request, Batch):
+            for request, error in sent.request.watches(reply.body):
+                self._note_watch(request, error)
+            sent.reply.set_result(reply)
+        else:
+            self._note_watch(sent.request, reply.error)
+            sent.reply.set_result(self.access.receive(reply))
+        if self.connected:
+            self._send_waiting()
+
+    def _note_watch(self, request: Request, error: int) -> None:
+        """Keep a book of the watches that the server holds for us, to set them again after a reconnection."""
+        if not getattr(request, "watch", False):
+            return
+        match request:
+            case Exists(path=str(path), watch=True):
+                (self._data_watches if error == Code.OK else self._exist_watches)[path] = None
+            case GetData(path=str(path), watch=True) if error == Code.OK:
+                self._data_watches[path] = None
+            case GetChildren(path=str(path), watch=True) | GetChildren2(path=str(path), watch=True) if error == Code.OK:
+                self._child_watches[path] = None
+
+    def _take_event(self, event: WatchedEvent) -> None:
+        kind = EventType(event.type)
+        event = event._replace(path=self.access.above(event.path))
+        if kind == EventType.NODE_CHILDREN_CHANGED:
+            self._child_watches.pop(event.path, None)
+            on_children = self.child_handlers.get(event.path)
+            if on_children is not None:
+                on_children()
+            return
+        self._data_watches.pop(event.path, None)
+        self._exist_watches.pop(event.path, None)
+        if kind == EventType.NODE_DELETED:
+            self._child_watches.pop(event.path, None)
+        handler = self.data_handlers.get(event.path)
+        if handler is not None:
+            handler(kind)
+        on_children = self.child_handlers.get(event.path)
+        if on_children is not None and kind == EventType.NODE_CREATED:
+            on_children()

@@ -1,0 +1,241 @@
+"""A shuffled order of any length without a list of it: the number that stands at a place, computed by itself.
+
+A Feistel network over the bits of a place, keyed by the seed, and walked on until it lands below the length: so no
+number comes twice, and any slice of the order can be computed anywhere. Not for secrets.
+
+Failure sets: which brokers fail together, enumerated by a small language.
+
+`brokers:1` is every single live broker, `brokers:2` every pair, `racks:1` every rack with all its live brokers,
+`racks:1+brokers:1` every rack and, with it, each live broker of another one. `~1000` behind it takes a thousand of
+those sets, none twice, drawn by a seed: where there are more than anybody can wait for.
+
+The sets of a specification have a fixed order, that of `itertools.combinations` over sorted rack names, then over
+ascending ids, so that any slice of it can be computed anywhere and means the same.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import accumulate, combinations
+from math import comb
+from typing import TYPE_CHECKING, TypeVar
+
+from simzk.errors import ConfigError, FailureSetError
+from simzk.tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from simzk.partitions.layouts import Brokers
+
+ROUNDS = 6
+
+
+def scattered(place: int, length: int, seed: int) -> int:
+    """The number at a place of the shuffled `range(length)`.
+
+    Args:
+        place: 0 to `length` - 1.
+        length: how many numbers there are; any size.
+        seed: decides the order.
+
+    >>> sorted(scattered(place, 10, seed=1) for place in range(10)) == list(range(10))
+    True
+    """
+    assert 0 <= place < length
+    half = max(((length - 1).bit_length() + 1) // 2, 1)
+    number = _mixed(place, half, seed)
+    while number >= length:
+        number = _mixed(number, half, seed)
+    return number
+
+
+def _mixed(number: int, half: int, seed: int) -> int:
+    mask = (1 << half) - 1
+    left, right = number >> half, number & mask
+    width = (half + 7) // 8
+    for turn in range(ROUNDS):
+        told = b"%d %d %d" % (seed, turn, right)
+        left, right = right, left ^ (int.from_bytes(blake2b(told, digest_size=max(width, 8)).digest(), "big") & mask)
+    return left << half | right
+
+
+BROKERS, RACKS = KINDS = ("brokers", "racks")
+
+MOST_SETS = 10_000_000
+"""The most failure sets of one specification: at a millisecond each, some three hours of one core."""
+
+MOST_RACK_SETS = 100_000
+"""The most sets of racks beside which brokers fail: they are listed."""
+
+RIGHT = (
+    "brokers:N, racks:N or racks:N+brokers:M, with ~S behind it for S samples; "
+    "brokers=ID+ID or racks=NAME+NAME for these; or a file of sets, FILE.json"
+)
+
+
+class FailureSet(NamedTuple):
+    """Brokers that fail at one time: their ids, ascending, and the racks by which they were chosen, if they were."""
+
+    brokers: tuple[int, ...]
+    racks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class FailureSpec:
+    """All failure sets of one kind, or some of them.
+
+    Args:
+        brokers: how many brokers fail together, outside the racks that do.
+        racks: how many racks fail with them.
+        samples: how many sets are looked at; None for all.
+        seed: decides which those are.
+    """
+
+    brokers: int = 0
+    racks: int = 0
+    samples: int | None = None
+    seed: int = 0
+
+    @classmethod
+    def parse(cls, text: str, seed: int = 0) -> FailureSpec:
+        """Read `KIND:COUNT`, `racks:COUNT+brokers:COUNT`, each with or without `~SAMPLES`.
+
+        Raises:
+            ConfigError: the text is no such thing.
+
+        >>> FailureSpec.parse("racks:1"), str(FailureSpec.parse("brokers:1+racks:2~500"))
+        (FailureSpec(brokers=0, racks=1, samples=None, seed=0), 'racks:2+brokers:1~500')
+        """
+        sets, tilde, samples = text.strip().partition("~")
+        counts: dict[str, int | None] = {}
+        terms = sets.split("+")
+        for term in terms:
+            kind, _, count = term.partition(":")
+            counts[kind] = _count(count)
+        drawn = _count(samples)
+        if None in counts.values() or len(counts) < len(terms) or set(counts) - set(KINDS) or (tilde and not drawn):
+            raise ConfigError(f"{text!r} is no failure", right=RIGHT)
+        return cls(counts.get(BROKERS) or 0, counts.get(RACKS) or 0, drawn, seed)
+
+    def __str__(self) -> str:
+        terms = [f"{kind}:{count}" for kind, count in ((RACKS, self.racks), (BROKERS, self.brokers)) if count]
+        return "+".join(terms) + ("" if self.samples is None else f"~{self.samples}")
+
+    def population(self, brokers: Brokers) -> int:
+        """How many such sets there are in a cluster, whether they are looked at or not.
+
+        Raises:
+            FailureSetError: more would fail than there are.
+            ConfigError: there are too many sets of racks.
+        """
+        return _Space(self, brokers).population
+
+    def size(self, brokers: Brokers) -> int:
+        """How many sets are looked at.
+
+        Raises:
+            FailureSetError: more would fail than there are.
+            ConfigError: there are more sets than anybody can wait for.
+        """
+        population = self.population(brokers)
+        sets = population if self.samples is None else min(self.samples, population)
+        if sets > MOST_SETS:
+            what = f"{self} of {len(brokers.ids)} brokers is {sets:,} failure sets"
+            raise ConfigError(what, right=f"at most {MOST_SETS:,}, or some of them: {self}~10000")
+        return sets
+
+    def sets(self, brokers: Brokers, start: int, stop: int) -> Iterator[FailureSet]:
+        """The sets `start` to `stop` of the fixed order.
+
+        >>> from simzk.partitions.layouts import Brokers
+        >>> brokers = Brokers.from_racks({1: "a", 2: "a", 3: "b"})
+        >>> [chosen.brokers for chosen in FailureSpec(brokers=2).sets(brokers, 1, 3)]
+        [(1, 3), (2, 3)]
+        >>> [chosen.brokers for chosen in FailureSpec(racks=1, brokers=1).sets(brokers, 0, 3)]
+        [(1, 2, 3), (1, 3), (2, 3)]
+        """
+        space = _Space(self, brokers)
+        is_drawn = self.samples is not None and self.samples < space.population
+        for number in range(start, stop):
+            yield space.at(scattered(number, space.population, self.seed) if is_drawn else number)
+
+
+class _Space:
+    """All sets of a specification in a cluster, by number."""
+
+    def __init__(self, spec: FailureSpec, brokers: Brokers) -> None:
+        self._spec = spec
+        self._racks: dict[str, list[int]] = {}
+        self._live: list[int] = []
+        for broker, rack, up in zip(brokers.ids.tolist(), brokers.racks, brokers.live.tolist(), strict=True):
+            if up:
+                self._live.append(broker)
+                if rack is not None:
+                    self._racks.setdefault(rack, []).append(broker)
+        self._names = sorted(self._racks)
+        if spec.racks > len(self._names):
+            raise FailureSetError(f"{spec} cannot fail: there are {len(self._names)} racks with a live broker")
+        if spec.brokers > len(self._live):
+            raise FailureSetError(f"{spec} cannot fail: there are {len(self._live)} live brokers")
+        self._ends: list[int] = []
+        if spec.racks and spec.brokers:
+            self._ends = list(accumulate(self._beside_racks()))
+            self.population = self._ends[-1]
+            if not self.population:
+                raise FailureSetError(f"{spec} cannot fail: so many live brokers are not left beside the racks")
+        else:
+            self.population = comb(len(self._names), spec.racks) * comb(len(self._live), spec.brokers)
+
+    def _beside_racks(self) -> Iterator[int]:
+        """How many sets of brokers there are beside each set of racks."""
+        rack_sets = comb(len(self._names), self._spec.racks)
+        if rack_sets > MOST_RACK_SETS:
+            raise ConfigError(f"{self._spec} has {rack_sets:,} sets of racks", right=f"at most {MOST_RACK_SETS:,}")
+        for names in combinations(self._names, self._spec.racks):
+            left = len(self._live) - sum(len(self._racks[name]) for name in names)
+            yield comb(left, self._spec.brokers)
+
+    def at(self, number: int) -> FailureSet:
+        """The set of that number."""
+        assert 0 <= number < self.population
+        rack_number = number if self._spec.racks else 0
+        if self._ends:
+            rack_number = bisect_right(self._ends, number)
+            number -= self._ends[rack_number - 1] if rack_number else 0
+        names = combination_at(self._names, self._spec.racks, rack_number)
+        in_racks = [broker for name in names for broker in self._racks[name]]
+        chosen: Sequence[int] = ()
+        if self._spec.brokers:
+            gone = set(in_racks)
+            left = [broker for broker in self._live if broker not in gone] if gone else self._live
+            chosen = combination_at(left, self._spec.brokers, number)
+        return FailureSet(tuple(sorted([*in_racks, *chosen])), tuple(names))
+
+
+Item = TypeVar("Item")
+
+
+def combination_at(items: Sequence[Item], count: int, number: int) -> list[Item]:
+    """One of the combinations, by its place in the order of `itertools.combinations`.
+
+    >>> combination_at("abcd", 2, 4)
+    ['b', 'd']
+    """
+    chosen: list[Item] = []
+    place, left = 0, len(items)
+    while count:
+        with_it = comb(left - 1, count - 1)
+        if number < with_it:
+            chosen.append(items[place])
+            count -= 1
+        else:
+            number -= with_it
+        place, left = place + 1, left - 1
+    return chosen
+
+
+def _count(text: str) -> int | None:
+    return int(text) if text.isdecimal() and text.isascii() and int(text) > 0 else None

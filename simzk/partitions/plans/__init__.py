@@ -1,0 +1,1 @@
+"""Reassignment plans over a layout: the diff, the phases of the move, and reports about them."""

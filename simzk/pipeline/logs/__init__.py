@@ -1,0 +1,1 @@
+"""Spark data sources that read ZooKeeper transaction logs, snapshots and live servers."""

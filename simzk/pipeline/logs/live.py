@@ -1,0 +1,399 @@
+"""A live server's tree, read through kazoo as a guest would: few requests at once, pauses, sessions that are closed.
+
+Rules of this module:
+  - what is asked for together is answered before more is asked: never more than `in_flight` requests are under way, and
+    `pause_s` passes before the next of them;
+  - the cluster goes on meanwhile: a znode that is gone when its turn comes is left out, one that appears behind the
+    reader's back is not missed by anybody;
+  - a connection that is lost is waited for, and what it left unanswered is asked again: everything here only reads;
+  - what the session may not read is told, not passed over.
+
+The Spark data source `zookeeper`: a live server's tree to rows, in the columns of `zookeeper_snapshot`.
+
+Options: `hosts`, as clients write them; `chroot`; the topmost znode (`load(path)`, `/` where not given); `auth`, as
+`SCHEME:CREDENTIAL`; `numPartitions` (tasks, each with a session of its own, 4), `maxInFlight` (requests under way at
+once in a task, 32) and `pauseMs` (waited after each such lot, 0); `mode` for znodes that may not be read. Filters on
+`path`, equal or by its beginning, leave out subtrees.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import ConfigurationError, KazooException, NoAuthError, NoNodeError
+from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.retry import KazooRetry, RetryFailedError
+from pyspark.sql.datasource import DataSource, DataSourceReader, EqualTo, Filter, In, InputPartition, StringStartsWith
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from simzk.errors import ConfigError
+from simzk.pipeline.logs.snapshot_table import snapshot_schema
+from simzk.pipeline.spark.columns import acl_value, batches
+from simzk.pipeline.spark.options import mode_of, number, sound
+from simzk.tuples import NamedTuple
+from simzk.zookeeper.paths import is_valid_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+IN_FLIGHT = 32
+"""Requests under way at once where nothing else is said: enough to get on, few enough to leave a server to others."""
+
+PATIENCE_S = 15.0
+"""How long an answer, or a server that went away, is waited for."""
+
+_PORTIONS_PER_TASK = 16
+"""Subtrees are very unequal in size: a task is dealt several, and all but the smallest trees have enough of them."""
+
+
+class Guest:
+    """A session, and how politely it asks.
+
+    Args:
+        client: one that was started.
+        in_flight: the most requests that are under way at once.
+        pause_s: waited between one such lot and the next.
+        wait: what waits, `time.sleep`.
+    """
+
+    def __init__(
+        self,
+        client: KazooClient,
+        in_flight: int = IN_FLIGHT,
+        pause_s: float = 0.0,
+        wait: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.client = client
+        self.in_flight = in_flight
+        self._pause_s = pause_s
+        self._wait = wait
+        self._began = False
+        self._retry = KazooRetry(max_tries=-1, delay=0.1, max_delay=2.0, deadline=PATIENCE_S)
+
+    def ask(self, method: str, paths: Iterable[str]) -> Iterator[tuple[str, Any]]:
+        """Ask the same of many znodes.
+
+        Args:
+            method: kazoo's, without `_async`: `get`, `exists`, `get_children`, `get_acls`.
+            paths: of the znodes.
+
+        Returns:
+            path and answer, in the order of the paths; for an answer there may stand NoAuthError. A znode that is gone
+            is left out.
+        """
+        start = getattr(self.client, f"{method}_async")
+        again = getattr(self.client, method)
+        for lot in _lots(paths, self.in_flight):
+            if self._began and self._pause_s:
+                self._wait(self._pause_s)
+            self._began = True
+            for path, request in [(path, start(path)) for path in lot]:
+                try:
+                    yield path, self._answer(request, again, path)
+                except NoNodeError:
+                    continue
+
+    def _answer(self, request: Any, again: Callable[[str], Any], path: str) -> Any:
+        try:
+            return request.get(timeout=PATIENCE_S)
+        except NoAuthError as error:
+            return error
+        except self._retry.retry_exceptions:
+            try:
+                return self._retry.copy()(again, path)
+            except NoAuthError as error:
+                return error
+
+
+class Portion(NamedTuple):
+    """What one task reads: znodes by themselves, and subtrees."""
+
+    alone: tuple[str, ...]
+    subtrees: tuple[str, ...]
+
+
+@contextmanager
+def session(hosts: str, auth: str = "") -> Iterator[KazooClient]:
+    """A session that is closed at the end.
+
+    Args:
+        hosts: as clients write them, with a chroot or without: `host:port,host:port/chroot`.
+        auth: `SCHEME:CREDENTIAL` to give to the server; empty for none.
+
+    Raises:
+        ConfigError: nobody answers there, or goes on answering.
+    """
+    scheme, _, credential = auth.partition(":")
+    try:
+        client = KazooClient(hosts, read_only=True, auth_data=[(scheme, credential)] if auth else None)
+    except (ValueError, ConfigurationError) as error:
+        raise ConfigError("no server is named so", where=hosts, right="HOST:PORT[,HOST:PORT...][/chroot]") from error
+    try:
+        client.start(PATIENCE_S)
+        yield client
+    except (KazooTimeoutError, RetryFailedError, KazooException) as error:
+        nobody = isinstance(error, KazooTimeoutError | RetryFailedError)
+        what = "nobody answers" if nobody else f"it cannot be read: {error!r}"
+        raise ConfigError(what, where=hosts, right="a running ZooKeeper, HOST:PORT[/chroot]") from error
+    finally:
+        client.stop()
+        client.close()
+
+
+def split(guest: Guest, root: str, tasks: int, prefix: str = "") -> list[Portion]:
+    """Cut a tree into portions of subtrees, by looking at its upper levels only.
+
+    Args:
+        guest: who asks.
+        root: the topmost znode.
+        tasks: how many portions there are at most.
+        prefix: how the paths begin that are wanted among the root's children; empty for all of them.
+
+    Raises:
+        ConfigError: there is no such root.
+    """
+    if not is_there(guest, root):
+        raise ConfigError("there is no such znode", where=root, right="the path of one that is there")
+    alone: list[str] = []
+    level = [root]
+    while level and len(level) < tasks * _PORTIONS_PER_TASK:
+        below: list[str] = []
+        for path, names in guest.ask("get_children", level):
+            alone.append(path)
+            children = [] if isinstance(names, NoAuthError) else _join(path, names)
+            below += [child for child in children if path != root or child.startswith(prefix)]
+        level = sorted(below)
+    portions = [Portion(tuple(alone[task::tasks]), tuple(level[task::tasks])) for task in range(tasks)]
+    return [portion for portion in portions if portion.alone or portion.subtrees]
+
+
+def is_there(guest: Guest, path: str) -> bool:
+    """Whether there is a znode, hidden or not."""
+    return any(found is not None for _, found in guest.ask("exists", [path]))
+
+
+def tree_rows(guest: Guest, name: str, portion: Portion) -> Iterator[tuple[object, ...]]:
+    """The rows of a portion, in the columns of `snapshot_table.snapshot_schema`.
+
+    Args:
+        guest: who asks.
+        name: of the server, as it stands in the column `file`.
+        portion: what is read; of a subtree its top too.
+    """
+    for row, _ in _znodes(guest, name, portion.alone):
+        yield row
+    # Depth first, a lot at a time: what waits to be read is a few lists of names, however large the tree.
+    waiting: list[Sequence[str]] = [portion.subtrees]
+    while waiting:
+        lot = waiting.pop()
+        parents: list[str] = []
+        for row, path in _znodes(guest, name, lot[: guest.in_flight]):
+            yield row
+            if path:
+                parents.append(path)
+        if lot[guest.in_flight :]:
+            waiting.append(lot[guest.in_flight :])
+        for path, names in guest.ask("get_children", parents):
+            if not isinstance(names, NoAuthError):
+                waiting.append(_join(path, names))
+
+
+def _znodes(guest: Guest, name: str, paths: Sequence[str]) -> Iterator[tuple[tuple[object, ...], str]]:
+    """Of each znode its row, and its path again where it has children."""
+    acls = dict(guest.ask("get_acls", paths))
+    hidden: list[str] = []
+    for path, found in guest.ask("get", paths):
+        if isinstance(found, NoAuthError):
+            hidden.append(path)
+        else:
+            data, stat = found
+            yield _row(name, path, data, acls.get(path), stat, None), path if stat.numChildren else ""
+    # Before ZooKeeper 3.8.4 and 3.9.2 everybody may know a Stat (docs/reference/zookeeper.md §1).
+    for path, stat in guest.ask("exists", hidden):
+        damage = f"{path} may not be read by this session"
+        if isinstance(stat, NoAuthError):
+            yield (name, path, *(None,) * 11, damage), ""
+        elif stat is not None:
+            yield _row(name, path, None, acls.get(path), stat, damage), ""
+
+
+def _row(name: str, path: str, data: bytes | None, acls: Any, stat: Any, damage: str | None) -> tuple[object, ...]:
+    # Between its ACL and its data a znode may have been deleted.
+    acl = None if acls is None or isinstance(acls, NoAuthError) else acl_value(tuple(acls[0]))
+    return (
+        name,
+        path,
+        data,
+        acl,
+        stat.czxid,
+        stat.mzxid,
+        stat.pzxid,
+        stat.ctime * 1000,
+        stat.mtime * 1000,
+        stat.version,
+        # A Stat counts the changes of the children, a snapshot those that came (docs/reference/zookeeper.md §2.1).
+        (stat.cversion + stat.numChildren) // 2,
+        stat.aversion,
+        stat.ephemeralOwner,
+        damage,
+    )
+
+
+def _join(path: str, names: Iterable[str]) -> list[str]:
+    """The paths of children, in order.
+
+    >>> _join("/", ["b", "a"]), _join("/a", ["b"])
+    (['/a', '/b'], ['/a/b'])
+    """
+    return [f"{path.rstrip('/')}/{name}" for name in sorted(names)]
+
+
+def _lots(paths: Iterable[str], size: int) -> Iterator[list[str]]:
+    rest = iter(paths)
+    while lot := list(islice(rest, size)):
+        yield lot
+
+
+TASKS = 4
+"""Sessions that read at once where `numPartitions` is not given: a guest does not come with a crowd."""
+
+
+class Manners(NamedTuple):
+    """Whom to ask and how: a reader's options.
+
+    Args:
+        hosts: with the chroot.
+        auth: `SCHEME:CREDENTIAL`, or empty.
+        root: the topmost znode.
+        tasks: the most sessions at once.
+        in_flight: requests under way at once in each.
+        pause_ms: waited after each such lot.
+        mode: what is done with a znode that may not be read.
+    """
+
+    hosts: str
+    auth: str
+    root: str
+    tasks: int
+    in_flight: int
+    pause_ms: int
+    mode: str
+
+
+class LiveSource(DataSource):
+    """`spark.read.format("zookeeper")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return "zookeeper"
+
+    def schema(self) -> StructType:
+        """The columns of `simzk.pipeline.logs.snapshot_table.snapshot_schema`."""
+        return from_arrow_schema(snapshot_schema())
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A reader of the server that the options name."""
+        hosts, chroot = self.options.get("hosts"), self.options.get("chroot", "")
+        root, auth = self.options.get("path", "/"), self.options.get("auth", "")
+        if hosts is None:
+            raise ConfigError("zookeeper reads a live server", right='option("hosts", "HOST:PORT,HOST:PORT")')
+        if chroot and "/" in hosts:
+            raise ConfigError(f"{hosts!r} has a chroot already", where="chroot", right="one of them")
+        for name, text in (("chroot", chroot), ("path", root)):
+            if text and (not text.startswith("/") or (text.endswith("/") and text != "/")):
+                raise ConfigError(f"{text!r} is no znode's path", where=name, right='a path such as "/brokers"')
+        if auth and ":" not in auth:
+            raise ConfigError("it has no scheme", where="auth", right="SCHEME:CREDENTIAL, such as digest:user:password")
+        return LiveReader(
+            Manners(
+                hosts=f"{hosts}{chroot}",
+                auth=auth,
+                root=root,
+                tasks=number(self.options, "numPartitions", TASKS),
+                in_flight=number(self.options, "maxInFlight", IN_FLIGHT),
+                pause_ms=number(self.options, "pauseMs", 0, least=0),
+                mode=mode_of(self.options),
+            )
+        )
+
+
+class SomeZnodes(InputPartition):
+    """One task: a portion of the tree."""
+
+    def __init__(self, portion: Portion) -> None:
+        super().__init__(portion)
+        self.portion = portion
+
+
+class LiveReader(DataSourceReader):
+    """Looks at the upper levels of the tree, deals its subtrees, and reads a portion where it is told to."""
+
+    def __init__(self, manners: Manners) -> None:
+        self.manners = manners
+        self.prefix = ""
+        self.paths: frozenset[str] | None = None
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
+        """Take in what leaves out subtrees; Spark applies all of them once more."""
+        for one in filters:
+            match one:
+                case EqualTo(("path",), str(path)):
+                    self._narrow({path})
+                case In(("path",), paths):
+                    self._narrow({str(path) for path in paths})
+                case StringStartsWith(("path",), str(prefix)):
+                    self.prefix = max(self.prefix, prefix, key=len)
+                case _:
+                    pass
+            yield one
+
+    def _narrow(self, paths: set[str]) -> None:
+        self.paths = frozenset(paths if self.paths is None else self.paths & paths)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Portions of the tree; one at least, for Spark starts no job without."""
+        with session(self.manners.hosts, self.manners.auth) as client:
+            portions = self._portions(self._guest(client))
+        return [SomeZnodes(portion) for portion in portions or [Portion((), ())]]
+
+    def _portions(self, guest: Guest) -> list[Portion]:
+        root = self.manners.root
+        if self.paths is not None:
+            wanted = [path for path in sorted(self.paths) if path.startswith(self.prefix) and is_valid_path(path)]
+            inside = [path for path in wanted if _is_in(path, root)]
+            return [Portion(tuple(inside), ())] if inside else []
+        # What the prefix names last may be the beginning of a name; what stands before it is a znode.
+        above = self.prefix.rpartition("/")[0] or "/"
+        if not self.prefix or _is_in(root, above):
+            begins = self.prefix if root == above else ""
+            return split(guest, root, self.manners.tasks, begins) if root.startswith(self.prefix) or begins else []
+        if not _is_in(above, root) or not is_there(guest, above):
+            return []
+        return split(guest, above, self.manners.tasks, self.prefix)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one portion."""
+        assert isinstance(partition, SomeZnodes)
+        with session(self.manners.hosts, self.manners.auth) as client:
+            rows = tree_rows(self._guest(client), self.manners.hosts, partition.portion)
+            yield from batches(sound(rows, self.manners.mode), snapshot_schema())
+
+    def _guest(self, client: KazooClient) -> Guest:
+        return Guest(client, self.manners.in_flight, self.manners.pause_ms / 1000)
+
+
+def _is_in(path: str, root: str) -> bool:
+    """Whether a znode is in a subtree.
+
+    >>> _is_in("/a/b", "/a"), _is_in("/ab", "/a"), _is_in("/a", "/")
+    (True, False, True)
+    """
+    return path == root or path.startswith(f"{root.rstrip('/')}/")

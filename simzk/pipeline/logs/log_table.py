@@ -1,0 +1,196 @@
+"""The table `zookeeper_log`: a transaction log's entries as rows, multis unfolded, what is damaged said.
+
+Rules of this module:
+  - one row a transaction; of a multi one row a step, all with the multi's zxid, numbered from 0 in `step`; one without
+    steps, which can be asked for, is a row all the same;
+  - a field that a kind of transaction does not have is null;
+  - what cannot be read is a row too: its `damage` says why, and only `file` and `offset` are set beside it.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from simzk.pipeline.spark.columns import acl_type, acl_value
+from simzk.tuples import NamedTuple
+from simzk.zookeeper import transactions as txns
+from simzk.zookeeper.persistence import Damage
+from simzk.zookeeper.persistence.transaction_log import scan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pyarrow as pa
+
+    from simzk.zookeeper.persistence.records import LogEntry
+    from simzk.zookeeper.persistence.transaction_log import Seekable
+
+Row = tuple[object, ...]
+Fields = tuple[object, ...]
+
+_SIGN = 1 << 63
+LEAST, MOST = -_SIGN, _SIGN - 1
+"""Of numbers of 64 bits."""
+
+
+@cache
+def log_schema() -> pa.Schema:
+    """The Arrow schema of the table `zookeeper_log`; docs/pipeline.md says what each column is."""
+    import pyarrow as pa
+
+    return pa.schema(
+        [
+            ("file", pa.string()),
+            ("offset", pa.int64()),
+            ("zxid", pa.int64()),
+            ("time", pa.timestamp("us", tz="UTC")),
+            ("session", pa.int64()),
+            ("cxid", pa.int32()),
+            ("step", pa.int32()),
+            ("operation", pa.string()),
+            ("applied", pa.bool_()),
+            ("path", pa.string()),
+            ("data", pa.binary()),
+            ("version", pa.int32()),
+            ("ephemeral", pa.bool_()),
+            ("parent_cversion", pa.int32()),
+            ("ttl_ms", pa.int64()),
+            ("acl", acl_type()),
+            ("timeout_ms", pa.int32()),
+            ("paths", pa.list_(pa.field("element", pa.string()))),
+            ("error", pa.int32()),
+            ("digest", pa.int64()),
+            ("damage", pa.string()),
+        ]
+    )
+
+
+class Wanted(NamedTuple):
+    """Which transactions of a log are wanted; damages are told in any case.
+
+    Args:
+        operations: of steps and of what is no multi; empty for all.
+        first_zxid, last_zxid: both are wanted.
+        first_ms, last_ms: likewise.
+    """
+
+    operations: frozenset[str] = frozenset()
+    first_zxid: int = LEAST
+    last_zxid: int = MOST
+    first_ms: int = LEAST
+    last_ms: int = MOST
+
+
+def log_rows(file: str, stream: Seekable, start: int, stop: int | None, wanted: Wanted) -> Iterator[Row]:
+    """The rows of a stretch of a log.
+
+    Args:
+        file: the log's name, as it stands in the rows.
+        stream: the whole log.
+        start: the first byte of the stretch.
+        stop: the first byte behind it; None for the end.
+        wanted: which.
+    """
+    operations, first_zxid, last_zxid, first_ms, last_ms = wanted
+    for offset, found in scan(stream, start, stop):
+        if isinstance(found, Damage):
+            yield damage_row(file, offset, found)
+            continue
+        _, _, zxid, time_ms, _ = found.transaction
+        if first_zxid <= zxid <= last_zxid and first_ms <= time_ms <= last_ms:
+            yield from entry_rows(file, offset, found, operations)
+
+
+def damage_row(file: str, offset: int | None, damage: Damage | str) -> Row:
+    """The row of what cannot be read."""
+    return (file, offset, *_NOTHING, str(damage))
+
+
+def entry_rows(file: str, offset: int, entry: LogEntry, operations: frozenset[str] = frozenset()) -> Iterator[Row]:
+    """The rows of one entry; of all operations where none is named."""
+    (session, cxid, zxid, time_ms, record), tree_digest = entry
+    digest = None if tree_digest is None else tree_digest - (tree_digest >= _SIGN) * 2 * _SIGN
+    head = (file, offset, zxid, time_ms * 1000, session, cxid)
+    if isinstance(record, txns.MultiTxn) and record.records:
+        applied = not record.failed
+        for step, one in enumerate(record.records):
+            operation, fields = _FIELDS[one.__class__]
+            if not operations or operation in operations:
+                yield (*head, step, operation, applied, *fields(one), digest, None)
+    else:
+        operation, fields = _FIELDS[record.__class__]
+        if not operations or operation in operations:
+            yield (*head, None, operation, operation != "error", *fields(record), digest, None)
+
+
+# path, data, version, ephemeral, parent_cversion, ttl_ms, acl, timeout_ms, paths, error
+
+
+def _created(record: txns.CreateTxn | txns.Create2Txn) -> Fields:
+    path, data, acl, ephemeral, cversion = record
+    return (path, data, None, ephemeral, cversion, None, acl_value(acl), None, None, None)
+
+
+def _container(record: txns.CreateContainerTxn) -> Fields:
+    path, data, acl, cversion = record
+    return (path, data, None, False, cversion, None, acl_value(acl), None, None, None)
+
+
+def _ttl(record: txns.CreateTTLTxn) -> Fields:
+    path, data, acl, cversion, ttl_ms = record
+    return (path, data, None, False, cversion, ttl_ms, acl_value(acl), None, None, None)
+
+
+def _deleted(record: txns.DeleteTxn | txns.DeleteContainerTxn) -> Fields:
+    return (record.path, *(None,) * 9)
+
+
+def _data_set(record: txns.SetDataTxn) -> Fields:
+    return (*record, *(None,) * 7)
+
+
+def _acl_set(record: txns.SetACLTxn) -> Fields:
+    return (record.path, None, record.version, None, None, None, acl_value(record.acl), None, None, None)
+
+
+def _checked(record: txns.CheckTxn) -> Fields:
+    return (record.path, None, record.version, *(None,) * 7)
+
+
+def _session_made(record: txns.CreateSessionTxn) -> Fields:
+    return (*(None,) * 7, record.timeout_ms, None, None)
+
+
+def _session_closed(record: txns.CloseSessionTxn) -> Fields:
+    return (*(None,) * 8, list(record.paths), None)
+
+
+def _empty(record: txns.MultiTxn) -> Fields:
+    assert not record.records, "a multi that has steps is told by them"
+    return (None,) * 10
+
+
+def _failed(record: txns.ErrorTxn) -> Fields:
+    return (*(None,) * 9, record.error)
+
+
+_NOTHING = (None,) * 18
+_FIELDS: dict[type, tuple[str, Callable[..., Fields]]] = {
+    txns.CreateTxn: ("create", _created),
+    txns.Create2Txn: ("create2", _created),
+    txns.CreateContainerTxn: ("createContainer", _container),
+    txns.CreateTTLTxn: ("createTTL", _ttl),
+    txns.DeleteTxn: ("delete", _deleted),
+    txns.DeleteContainerTxn: ("deleteContainer", _deleted),
+    txns.SetDataTxn: ("setData", _data_set),
+    txns.SetACLTxn: ("setACL", _acl_set),
+    txns.CheckTxn: ("check", _checked),
+    txns.CreateSessionTxn: ("createSession", _session_made),
+    txns.CloseSessionTxn: ("closeSession", _session_closed),
+    txns.ErrorTxn: ("error", _failed),
+    txns.MultiTxn: ("multi", _empty),
+}
+
+OPERATIONS = tuple(operation for operation, _ in _FIELDS.values())
+"""What stands in the column `operation`."""

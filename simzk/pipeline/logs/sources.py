@@ -1,0 +1,258 @@
+"""The Spark data sources `zookeeper_log` and `zookeeper_snapshot`: files of a real ZooKeeper to rows.
+
+Options, as Spark users expect them: the path (`load(path)`, see files.py), `mode` for what is damaged: PERMISSIVE
+gives a row that says so (the default), DROPMALFORMED leaves it out, FAILFAST fails; for logs `splitBytes`, how much of
+one a task reads. The rows do not depend on how a log is split. Filters on `operation`, `zxid` and `time` are applied
+where the rows are made, those on `zxid` leave out files that cannot hold them, too. Of the columns those are made that
+a schema names, where the reader is given one: Spark tells a source nothing of the columns that a query does not use.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    InputPartition,
+    LessThan,
+    LessThanOrEqual,
+)
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from simzk.collector import uncollected
+from simzk.errors import ConfigError
+from simzk.pipeline.logs.files import PACKED, Found, Missing, opened, some_files, unreadable
+from simzk.pipeline.logs.log_stream import LogStreamReader
+from simzk.pipeline.logs.log_table import MOST, Row, Wanted, damage_row, log_rows, log_schema
+from simzk.pipeline.logs.snapshot_table import snapshot_rows, snapshot_schema, unread_snapshot
+from simzk.pipeline.spark.columns import batches
+from simzk.pipeline.spark.options import columns_of, mode_of, number, sound
+from simzk.zookeeper.persistence.files import LOG, SNAPSHOT, unpacked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+SPLIT_BYTES = 16 << 20
+"""So much of a log a task reads where `splitBytes` is not given: a quarter of a log as the server preallocates it."""
+
+
+class Stretch(InputPartition):
+    """One task: a file, or the bytes `start` to `stop` of a log; or a path that leads to none, and why."""
+
+    def __init__(self, path: str, start: int = 0, stop: int | None = None, missing: str = "") -> None:
+        super().__init__((path, start, stop))
+        self.path = path
+        self.start = start
+        self.stop = stop
+        self.missing = missing
+
+
+class _Source(DataSource):
+    """What the two sources share: their options."""
+
+    def _path(self) -> str:
+        path = self.options.get("path")
+        if path is None:
+            raise ConfigError(f"{self.name()} reads files", right='load("/path/to/dataDir")')
+        return path
+
+    def _given(self, kind: str, schema: StructType, whole: pa.Schema) -> tuple[Found, str, list[str]]:
+        """The files, the mode, and the columns that are wanted."""
+        return some_files(kind, self._path()), mode_of(self.options), columns_of(schema, whole)
+
+
+class LogSource(_Source):
+    """`spark.read.format("zookeeper_log")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return "zookeeper_log"
+
+    def schema(self) -> StructType:
+        """The columns of `simzk.pipeline.logs.log_table.log_schema`."""
+        return from_arrow_schema(log_schema())
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A reader of the logs that the options name."""
+        files, mode, columns = self._given(LOG, schema, log_schema())
+        return LogReader(files, mode, columns, number(self.options, "splitBytes", SPLIT_BYTES))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
+        """A reader that follows the log of the data directory that the options name."""
+        folder, mode, columns = self._path(), mode_of(self.options), columns_of(schema, log_schema())
+        return LogStreamReader(folder, mode, columns, number(self.options, "splitBytes", SPLIT_BYTES))
+
+
+class SnapshotSource(_Source):
+    """`spark.read.format("zookeeper_snapshot")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return "zookeeper_snapshot"
+
+    def schema(self) -> StructType:
+        """The columns of `simzk.pipeline.logs.snapshot_table.snapshot_schema`."""
+        return from_arrow_schema(snapshot_schema())
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A reader of the snapshots that the options name."""
+        return SnapshotFilesReader(*self._given(SNAPSHOT, schema, snapshot_schema()))
+
+
+class LogReader(DataSourceReader):
+    """Cuts logs into stretches, and reads a stretch in the worker that is handed it.
+
+    Args:
+        found: the logs.
+        mode: what to do with what is damaged.
+        columns: those that are wanted.
+        split_bytes: how much of a log a task reads.
+    """
+
+    def __init__(self, found: Found, mode: str, columns: list[str], split_bytes: int) -> None:
+        self.files = found.files
+        self.missing = found.missing
+        self.mode = mode
+        self.columns = columns
+        self.split_bytes = split_bytes
+        self.wanted = Wanted()
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
+        """Take in what leaves out files or rows; Spark applies all of them once more."""
+        for one in filters:
+            self._take(one)
+            yield one
+
+    def _take(self, one: Filter) -> None:
+        match one:
+            case EqualTo(("operation",), str(operation)):
+                self._narrow({operation})
+            case In(("operation",), operations):
+                self._narrow({str(operation) for operation in operations})
+            case EqualTo((column,), value):
+                self._from(column, value)
+                self._until(column, value)
+            case GreaterThan((column,), value) | GreaterThanOrEqual((column,), value):
+                self._from(column, value)
+            case LessThan((column,), value) | LessThanOrEqual((column,), value):
+                self._until(column, value)
+            case _:
+                pass
+
+    def _narrow(self, operations: set[str]) -> None:
+        known = self.wanted.operations
+        kept = known & operations if known else operations
+        self.wanted = self.wanted._replace(operations=frozenset(kept or {""}))
+
+    def _from(self, column: str, value: object) -> None:
+        if column == "zxid" and isinstance(value, int):
+            self.wanted = self.wanted._replace(first_zxid=max(self.wanted.first_zxid, value))
+        elif column == "time" and isinstance(value, datetime):
+            self.wanted = self.wanted._replace(first_ms=max(self.wanted.first_ms, _whole_ms(value)))
+
+    def _until(self, column: str, value: object) -> None:
+        if column == "zxid" and isinstance(value, int):
+            self.wanted = self.wanted._replace(last_zxid=min(self.wanted.last_zxid, value))
+        elif column == "time" and isinstance(value, datetime):
+            self.wanted = self.wanted._replace(last_ms=min(self.wanted.last_ms, _whole_ms(value)))
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Stretches of at most `split_bytes`; a packed log is one."""
+        stretches = _missing(self.missing)
+        for place, file in enumerate(self.files):
+            following = self.files[place + 1].zxid if place + 1 < len(self.files) else MOST
+            same_folder = place + 1 < len(self.files) and self.files[place + 1].path.parent == file.path.parent
+            if file.zxid > self.wanted.last_zxid or (same_folder and following <= self.wanted.first_zxid):
+                continue
+            size = _size(file.path)
+            if file.path.suffix == PACKED or size <= self.split_bytes:
+                stretches.append(Stretch(str(file.path)))
+                continue
+            starts = range(0, size, self.split_bytes)
+            stretches.extend(
+                Stretch(str(file.path), start, stop) for start, stop in zip(starts, [*starts[1:], None], strict=True)
+            )
+        return stretches
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one stretch."""
+        assert isinstance(partition, Stretch)
+        with uncollected():
+            yield from batches(sound(self._rows(partition), self.mode), log_schema(), wanted=self.columns)
+
+    def _rows(self, part: Stretch) -> Iterator[Row]:
+        if part.missing:
+            yield damage_row(part.path, None, part.missing)
+            return
+        try:
+            with opened(Path(part.path)) as stream:
+                yield from log_rows(part.path, stream, part.start, part.stop, self.wanted)
+        except OSError as error:
+            if part.start == 0:
+                yield damage_row(part.path, None, unreadable(error))
+
+
+def _whole_ms(time: datetime) -> int:
+    """The millisecond that a time falls into, counted as the log counts: Spark applies the filter once more."""
+    return int((time - _EPOCH) // _MS)
+
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
+_MS = timedelta(milliseconds=1)
+
+
+class SnapshotFilesReader(DataSourceReader):
+    """One task a snapshot."""
+
+    def __init__(self, found: Found, mode: str, columns: list[str]) -> None:
+        self.files = found.files
+        self.missing = found.missing
+        self.mode = mode
+        self.columns = columns
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """One a file."""
+        return [*_missing(self.missing), *(Stretch(str(file.path)) for file in self.files)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one snapshot."""
+        assert isinstance(partition, Stretch)
+        yield from batches(sound(_snapshot(partition), self.mode), snapshot_schema(), wanted=self.columns)
+
+
+def _snapshot(part: Stretch) -> Iterator[Row]:
+    if part.missing:
+        yield unread_snapshot(part.path, part.missing)
+        return
+    path = Path(part.path)
+    try:
+        with path.open("rb") as stream:
+            yield from snapshot_rows(part.path, unpacked(stream, path.suffix))
+    except OSError as error:
+        yield unread_snapshot(part.path, unreadable(error))
+
+
+def _missing(paths: list[Missing]) -> list[InputPartition]:
+    return [Stretch(one.path, missing=str(one)) for one in paths]
+
+
+def _size(path: Path) -> int:
+    """Of a file; 0 of one that cannot be looked at, which its reader will tell."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

@@ -1,0 +1,1 @@
+"""Risk of a layout and of alternative assignments, computed on Spark."""

@@ -1,0 +1,314 @@
+"""What Spark needs on this machine, looked at before it is started: its own failures come late and are hard to read.
+
+Every error ends with what to type. Rules of this module:
+  - Java is the one that Spark's own scripts take: that of JAVA_HOME, else of PATH;
+  - Spark's Python workers run on this Python, unless PYSPARK_PYTHON names another: then that one must be of the same
+    minor version, which PySpark asks for, and have what the workers import. One that is not on this machine is the
+    business of a cluster that has it.
+
+A Spark session of our own: embedded or on a cluster, silent, leaving nothing behind in the working directory.
+
+Spark's Java process and the Python workers under it write their log into a file of ours, not on the user's screen; it
+is looked at only where Spark does not start.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import warnings
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+from zipfile import ZIP_DEFLATED, ZipFile
+
+from simzk.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from py4j.java_gateway import JavaGateway
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+OLDEST_JAVA = 17
+"""Spark 4 runs on Java 17 or newer."""
+
+OLDEST_PYSPARK = (4, 2)
+"""Before 4.1 data sources get no filters; before 4.2 a stream's source is not told where the last batch ended."""
+
+INSTALL = "pip install 'simzk[spark]'"
+INSTALL_JAVA = "install one (Debian: apt-get install openjdk-17-jre-headless) or point JAVA_HOME at it"
+
+WORKERS_PYTHON = "PYSPARK_PYTHON"
+"""The environment variable by which a user says on which Python Spark's workers run."""
+
+_WORKERS_IMPORT = ("numpy", "pandas", "pyarrow")
+_ASK_PYTHON = f"""
+import sys
+print("%d.%d" % sys.version_info[:2])
+from importlib.util import find_spec
+print(" ".join(name for name in {_WORKERS_IMPORT} if find_spec(name) is None))
+"""
+
+
+def require_spark(*, embedded: bool = True) -> None:
+    """Make sure that PySpark, what it imports, Java, and the workers' Python are there and fit.
+
+    Args:
+        embedded: whether the workers run on this machine, as children of this process.
+
+    Raises:
+        ConfigError: one of them is not; the error says what to type.
+    """
+    _require_packages()
+    _require_spark_of_that_version()
+    _require_java()
+    _require_workers_python(embedded=embedded)
+
+
+def _require_packages() -> None:
+    for package in ("pyspark", "pandas", "pyarrow"):
+        if find_spec(package) is None:
+            raise ConfigError(f"Spark needs {package}, which is not installed: {INSTALL}")
+    import pyspark
+
+    if version_of(pyspark.__version__) < OLDEST_PYSPARK:
+        oldest = ".".join(map(str, OLDEST_PYSPARK))
+        raise ConfigError(f"PySpark {pyspark.__version__} is too old: {INSTALL} 'pyspark>={oldest},<5'")
+    from pyspark.sql.pandas.utils import require_minimum_pandas_version, require_minimum_pyarrow_version
+
+    with warnings.catch_warnings():
+        # PySpark only warns of a pandas that is too new for it.
+        warnings.simplefilter("error", FutureWarning)
+        try:
+            require_minimum_pandas_version()
+            require_minimum_pyarrow_version()
+        except (ImportError, FutureWarning) as error:
+            raise ConfigError(f"{error} Type: {INSTALL} 'pandas>=2.2,<3' 'pyarrow>=18'") from error
+
+
+def _require_spark_of_that_version() -> None:
+    """PySpark starts the Spark of SPARK_HOME, where it is set, and cannot talk to one of another version."""
+    import pyspark
+
+    home = os.environ.get("SPARK_HOME")
+    if not home:
+        return
+    if not os.access(os.path.join(home, "bin", "spark-submit"), os.X_OK):
+        raise ConfigError(f"SPARK_HOME={home} holds no Spark: unset SPARK_HOME")
+    for jar in Path(home, "jars").glob("spark-core_*.jar"):
+        version = re.sub(r"^spark-core_[\d.]+-|\.jar$", "", jar.name)
+        if version_of(version) != version_of(pyspark.__version__):
+            told = f"SPARK_HOME={home} is Spark {version}, and PySpark is {pyspark.__version__}"
+            raise ConfigError(f"{told}: unset SPARK_HOME")
+
+
+def version_of(text: str) -> tuple[int, int]:
+    """Major and minor version.
+
+    >>> version_of("4.2.0.dev1"), version_of("3.5.1-amzn-0")
+    ((4, 2), (3, 5))
+    """
+    major, minor = text.split(".")[:2]
+    return int(major), int(minor)
+
+
+def _require_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    if java is None or not os.access(java, os.X_OK):
+        place = f"JAVA_HOME={home} holds none" if home else "none is on PATH"
+        raise ConfigError(f"Spark needs Java {OLDEST_JAVA} or newer and {place}: {INSTALL_JAVA}")
+    version = java_version(_said(java, "-version"))
+    if version is None or version < OLDEST_JAVA:
+        found = f"{java} is Java {version}" if version else f"{java} does not say its version"
+        raise ConfigError(f"Spark needs Java {OLDEST_JAVA} or newer and {found}: {INSTALL_JAVA}")
+
+
+def java_version(text: str) -> int | None:
+    """The feature release that `java -version` prints, None where there is none in the text.
+
+    >>> java_version('openjdk version "17.0.15" 2025-04-15'), java_version('java version "1.8.0_392"')
+    (17, 8)
+    """
+    found = re.search(r'version "(?:1\.)?(\d+)', text)
+    return int(found[1]) if found else None
+
+
+def _require_workers_python(*, embedded: bool) -> None:
+    told = os.environ.get(WORKERS_PYTHON)
+    if not told or told == sys.executable:
+        return
+    ours = f"{sys.version_info.major}.{sys.version_info.minor}"
+    remedy = f"unset {WORKERS_PYTHON}, or export {WORKERS_PYTHON}={sys.executable}"
+    if not embedded:
+        remedy = f"export {WORKERS_PYTHON} as a Python {ours} of the cluster, or run this with that one"
+    python = shutil.which(told)
+    if python is None:
+        if embedded:
+            raise ConfigError(f"{WORKERS_PYTHON}={told} is no program: {remedy}")
+        return
+    version, _, missing = _said(python, "-c", _ASK_PYTHON).partition("\n")
+    if version != ours:
+        found = f"Python {version}" if re.fullmatch(r"\d+\.\d+", version) else "no Python"
+        raise ConfigError(f"{WORKERS_PYTHON}={told} is {found}, and this is Python {ours}: {remedy}")
+    if missing.strip():
+        told = f"{WORKERS_PYTHON}={told} lacks {', '.join(missing.split())}"
+        raise ConfigError(f"{told}: {python} -m pip install 'simzk[spark]'")
+
+
+def _said(*command: str) -> str:
+    """What a program wrote, wherever; nothing where it is none."""
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    except OSError:  # a folder, a script without its first line
+        return ""
+    return (done.stdout + done.stderr).decode(errors="replace")
+
+
+LOCAL = "local[*]"
+"""The master of an embedded Spark: this machine, all cores."""
+
+QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
+"""Java compiles once, quickly, and not again."""
+
+_THREADS = re.compile(r"local(\[.*\])?")
+"""Masters whose executor is the driver itself."""
+
+
+@contextmanager
+def spark_session(master: str = LOCAL, *, is_python_busy: bool = False) -> Iterator[SparkSession]:
+    """A session; at its end its Java process is gone too.
+
+    Args:
+        master: as Spark's `--master`.
+        is_python_busy: whether Python computes, and Java only hands on what it is told. An embedded Java then goes
+            without its better compiler, which would take a core from the workers for as long as a short job lasts.
+
+    Raises:
+        ConfigError: Spark cannot run here, does not start, or runs in this process already (it can only once).
+    """
+    require_spark(embedded=master.startswith("local"))
+    from pyspark import SparkContext
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
+    if SparkContext._active_spark_context is not None:
+        raise ConfigError("a Spark session is open in this process", right="that one to be used, or to be stopped")
+    with tempfile.TemporaryDirectory(prefix="simzk-spark-") as scratch, tempfile.TemporaryFile() as log:
+        settings = _settings(master, scratch, is_python_busy=is_python_busy)
+        with _environment(_variables(master, scratch)):
+            gateway = None
+            try:
+                gateway = launch_gateway(settings, popen_kwargs={"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
+                context = SparkContext(conf=settings, gateway=gateway)
+                if not _THREADS.fullmatch(master):
+                    _ship(context, scratch)
+            except Exception as error:
+                _end(gateway)
+                raise ConfigError(f"Spark did not start: {_reason(log, error)}", where=f"--master {master}") from error
+            try:
+                yield SparkSession(context)
+            finally:
+                context.stop()
+                _end(gateway)
+
+
+def _settings(master: str, scratch: str, *, is_python_busy: bool) -> SparkConf:
+    from pyspark import SparkConf
+
+    settings = {
+        "spark.app.name": "simzk",
+        "spark.master": master,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.warehouse.dir": os.path.join(scratch, "warehouse"),
+        "spark.sql.session.timeZone": "UTC",
+    }
+    if master.startswith("local"):
+        # An embedded Spark talks to itself: neither the host's name nor its network has a say.
+        settings |= {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.local.dir": scratch,
+            # By default it is 200, for a cluster: on one machine most of those tasks are empty.
+            "spark.sql.shuffle.partitions": str(4 * (os.cpu_count() or 1)),
+        }
+        if is_python_busy:
+            settings |= {f"spark.{who}.defaultJavaOptions": QUICK_COMPILER for who in ("driver", "executor")}
+    return SparkConf().setAll(list(settings.items()))
+
+
+def _variables(master: str, scratch: str) -> dict[str, str]:
+    """What Spark finds in its environment beside what is there.
+
+    Its Python workers run on this Python unless the user names another: PySpark itself takes `python3` of PATH. The
+    driver's is this one in any case: Spark asks it for the schemas of data sources.
+    """
+    variables = {
+        WORKERS_PYTHON: os.environ.get(WORKERS_PYTHON) or sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
+    if master.startswith("local-cluster"):
+        from pyspark.find_spark_home import _find_spark_home
+
+        # Its executors work in `work` below Spark's folder, which stays as it is: they get one that looks like it.
+        home = os.path.join(scratch, "home")
+        os.mkdir(home)
+        for name in set(os.listdir(_find_spark_home())) - {"work"}:
+            os.symlink(os.path.join(_find_spark_home(), name), os.path.join(home, name))
+        variables["SPARK_HOME"] = home
+    return variables
+
+
+@contextmanager
+def _environment(variables: dict[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _ship(context: SparkContext, scratch: str) -> None:
+    """Send simzk to the workers of a cluster, for they may have none, or another one."""
+    package = Path(__file__).parents[1]
+    shipped = Path(scratch, "simzk.zip")
+    with ZipFile(shipped, "w", ZIP_DEFLATED) as archive:
+        for file in sorted(package.rglob("*.py")):
+            archive.write(file, file.relative_to(package.parent))
+    path = list(sys.path)
+    context.addPyFile(str(shipped))
+    sys.path[:] = path  # it is here already
+
+
+def _reason(log: IO[bytes], error: Exception) -> str:
+    """The last line of Spark's log that names an exception, or what PySpark says."""
+    log.seek(0)
+    lines = log.read().decode(errors="replace").splitlines()
+    named = [line for line in lines if "Exception: " in line or "Error: " in line]
+    return re.sub(r"^.*?(Exception|Error): ", "", named[-1]) if named else str(error).splitlines()[0]
+
+
+def _end(gateway: JavaGateway | None) -> None:
+    """End the Java process, which PySpark would leave running, and keep for its next session, until Python exits."""
+    from pyspark import SparkContext
+
+    SparkContext._gateway = None
+    SparkContext._jvm = None
+    SparkContext._active_spark_context = None
+    if gateway is not None:
+        gateway.shutdown()
+        gateway.proc.stdin.close()  # at the end of its input it exits
+        gateway.proc.wait()

@@ -1,0 +1,1 @@
+"""Runs of scenarios under many seeds, as Spark tables."""

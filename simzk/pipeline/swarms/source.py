@@ -1,0 +1,210 @@
+"""Runs of scenarios as tables: one row a run, one row an event, and what all runs came to.
+
+The Spark data source `simzk_runs`: runs of scenarios, one row a run or one row an event.
+
+Options: the scenario files (`load(path)`, commas separate several); `seeds`, how many, from `firstSeed` on (1; without
+both the scenario's own seed); `kafkaVersion` (the scenario's own where not given); `rows`: `runs` (the default) or
+`events`; `documents`, `true` for the whole run as JSON in each row of a run; `numPartitions` (tasks). The tasks are
+slices of the runs; a run is a function of its scenario, seed and version, so the rows are the same however it is cut.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib.util import find_spec
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from simzk.errors import ConfigError
+from simzk.pipeline.spark.columns import batches
+from simzk.pipeline.spark.options import number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from simzk.scenarios.results import Result
+    from simzk.scenarios.swarm import Run
+
+Row = tuple[object, ...]
+
+
+@cache
+def runs_schema() -> pa.Schema:
+    """The Arrow schema of one row a run; docs/pipeline.md says what each column is."""
+    import pyarrow as pa
+
+    counts = pa.map_(pa.string(), pa.field("value", pa.int64(), nullable=False))
+    return pa.schema(
+        [
+            ("run", pa.int64()),
+            ("file", pa.string()),
+            ("seed", pa.int64()),
+            ("kafka_version", pa.string()),
+            ("held", pa.bool_()),
+            ("failed", pa.list_(pa.field("element", pa.string()))),
+            ("first_failure", pa.string()),
+            ("replay", pa.string()),
+            ("events", counts),
+            ("settled_us", counts),
+            ("document", pa.string()),
+        ]
+    )
+
+
+@cache
+def events_schema() -> pa.Schema:
+    """The Arrow schema of one row an event."""
+    import pyarrow as pa
+
+    return pa.schema(
+        [
+            ("run", pa.int64()),
+            ("file", pa.string()),
+            ("seed", pa.int64()),
+            ("kafka_version", pa.string()),
+            ("event", pa.int32()),
+            ("at_us", pa.int64()),
+            *((name, pa.string()) for name in ("who", "what", "subject", "before", "after")),
+        ]
+    )
+
+
+@cache
+def outcomes_schema() -> pa.Schema:
+    """The Arrow schema of what runs came to: the fields of `simzk.scenarios.swarm.OutcomeRow`."""
+    import pyarrow as pa
+
+    numbers = ("runs", "of", "least", "median", "p90", "p99", "most", "seed")
+    return pa.schema([*((name, pa.string()) for name in ("file", "kind", "name")), *((n, pa.int64()) for n in numbers)])
+
+
+def run_row(number: int, result: Result) -> Row:
+    """A run as a row of `runs_schema`."""
+    return (
+        number,
+        result.file,
+        result.seed,
+        result.version,
+        result.held,
+        list(result.failed),
+        result.first_failure,
+        result.replay,
+        list(result.events.items()),
+        list(result.settled_us.items()),
+        None if result.document is None else json.dumps(result.document),
+    )
+
+
+def result_of_row(row: Mapping[str, Any]) -> Result:
+    """The run that a row of `runs_schema` tells of."""
+    from simzk.scenarios.results import Result
+
+    return Result(
+        file=row["file"],
+        seed=row["seed"],
+        version=row["kafka_version"],
+        failed=tuple(row["failed"]),
+        first_failure=row["first_failure"],
+        replay=row["replay"],
+        events=dict(row["events"]),
+        settled_us=dict(row["settled_us"]),
+        document=None if row["document"] is None else json.loads(row["document"]),
+    )
+
+
+def event_rows(number: int, result: Result) -> Iterator[Row]:
+    """The events of a run, in their order, as rows of `events_schema`."""
+    document: Any = result.document
+    for place, event in enumerate(document["timeline"]):
+        yield (number, result.file, result.seed, result.version, place, *event.values())
+
+
+RUNS, EVENTS = ROWS = ("runs", "events")
+
+RUNS_PER_TASK = 16
+"""Runs of a task where `numPartitions` is not given."""
+
+_ROWS_PER_BATCH = 256
+
+
+class RunsSource(DataSource):
+    """`spark.read.format("simzk_runs")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return "simzk_runs"
+
+    def schema(self) -> StructType:
+        """The columns of `run_tables.runs_schema`, or of `events_schema`."""
+        return from_arrow_schema(events_schema() if self._rows() == EVENTS else runs_schema())
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A reader of the runs that the options name."""
+        path = self.options.get("path")
+        if path is None:
+            raise ConfigError("simzk_runs plays scenarios", right='load("scenario.toml")')
+        if find_spec("msgspec") is None:
+            raise ConfigError("scenarios need msgspec: pip install 'simzk[cli]'")
+        from simzk.scenarios.swarm import plan_runs
+
+        version = self.options.get("kafkaVersion", "")
+        if version:
+            from simzk.kafka.releases.versions import kafka_version
+
+            kafka_version(version)
+        seed = number(self.options, "firstSeed", 1, least=0) if "firstSeed" in self.options else None
+        seeds = number(self.options, "seeds", 1) if "seeds" in self.options else None
+        runs = plan_runs([file.strip() for file in path.split(",")], seed, seeds, version)
+        documents = self.options.get("documents", "false").lower()
+        if documents not in ("true", "false"):
+            raise ConfigError(f"{documents!r} cannot be", where="documents", right="true or false")
+        tasks = number(self.options, "numPartitions", -(-len(runs) // RUNS_PER_TASK))
+        return RunsReader(runs, min(tasks, len(runs)), self._rows(), documented=documents == "true")
+
+    def _rows(self) -> str:
+        rows = self.options.get("rows", RUNS).lower()
+        if rows not in ROWS:
+            raise ConfigError(f"there are no rows of {rows!r}", where="rows", right=" or ".join(ROWS))
+        return rows
+
+
+class SomeRuns(InputPartition):
+    """One task: runs that stand together."""
+
+    def __init__(self, runs: list[Run]) -> None:
+        super().__init__(runs)
+        self.runs = runs
+
+
+class RunsReader(DataSourceReader):
+    """Slices the runs, and plays a slice where it is told to."""
+
+    def __init__(self, runs: list[Run], tasks: int, rows: str, *, documented: bool) -> None:
+        self.runs = runs
+        self.tasks = tasks
+        self.rows = rows
+        self.documented = documented
+
+    def partitions(self) -> list[InputPartition]:
+        """Slices of nearly equal size, one a task."""
+        bounds = [len(self.runs) * task // self.tasks for task in range(self.tasks + 1)]
+        return [SomeRuns(self.runs[start:stop]) for start, stop in pairwise(bounds)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one slice."""
+        assert isinstance(partition, SomeRuns)
+        from simzk.scenarios.swarm import play_run
+
+        if self.rows == EVENTS:
+            told = ((run.number, play_run(run, documented=True)) for run in partition.runs)
+            return batches((row for number, result in told for row in event_rows(number, result)), events_schema())
+        rows = (run_row(run.number, play_run(run, documented=self.documented)) for run in partition.runs)
+        return batches(rows, runs_schema(), _ROWS_PER_BATCH)

@@ -1,0 +1,153 @@
+"""What failure sets leave, as Arrow batches: the table `failures` of a sweep, computed in whichever process is asked.
+
+The failure sets of several specifications stand in one row, one specification after the other, and a set's place in it
+is its number, so that any slice is the same set of rows wherever it is computed.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import accumulate, groupby
+from typing import TYPE_CHECKING
+
+from simzk.partitions.failures.named import parse_failures
+from simzk.partitions.failures.what_if import Outcome, WhatIf
+from simzk.pipeline.spark.columns import batches
+from simzk.pipeline.sweeps.tallies import Tally, shares_schema
+from simzk.tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+
+    from simzk.partitions.failures.named import AnyFailure
+    from simzk.partitions.failures.sets import FailureSet
+    from simzk.partitions.layouts import Brokers, Layout
+
+ROWS_PER_BATCH = 4096
+
+
+class NumberedSet(NamedTuple):
+    """A failure set, its number in the sweep, and the specification that it comes from, with its place among them."""
+
+    number: int
+    place: int
+    spec: AnyFailure
+    failed: FailureSet
+
+
+def parse_specs(text: str, seed: int = 0) -> tuple[AnyFailure, ...]:
+    """Specifications as of `parse_failures`, separated by commas; the seed decides which sets are drawn.
+
+    >>> [str(spec) for spec in parse_specs("brokers:1,racks:1")]
+    ['brokers:1', 'racks:1']
+    """
+    return tuple(spec for part in text.split(",") for spec in parse_failures(part, seed))
+
+
+def count_sets(specs: Sequence[AnyFailure], brokers: Brokers) -> int:
+    """How many failure sets the specifications have in all.
+
+    Raises:
+        ConfigError: a specification does not fit the cluster, or has too many sets.
+    """
+    return sum(spec.size(brokers) for spec in specs)
+
+
+def numbered_sets(specs: Sequence[AnyFailure], brokers: Brokers, start: int, stop: int) -> Iterator[NumberedSet]:
+    """The failure sets with the numbers `start` to `stop`."""
+    sizes = [spec.size(brokers) for spec in specs]
+    bounds = zip(specs, accumulate([0, *sizes]), accumulate(sizes), strict=False)
+    for place, (spec, first, end) in enumerate(bounds):
+        begin, finish = max(start, first), min(stop, end)
+        if begin < finish:
+            for number, failed in enumerate(spec.sets(brokers, begin - first, finish - first), start=begin):
+                yield NumberedSet(number, place, spec, failed)
+
+
+def failures_schema() -> pa.Schema:
+    """The Arrow schema of the table `failures`; what each count means stands at `Outcome`."""
+    import pyarrow as pa
+
+    return pa.schema(
+        [
+            ("failure_set", pa.int64()),
+            ("fail", pa.string()),
+            ("brokers", pa.list_(pa.field("element", pa.int32()))),
+            ("racks", pa.list_(pa.field("element", pa.string()))),
+            *((name, pa.int64()) for name in Outcome._fields),
+        ]
+    )
+
+
+def failure_batches(what_if: WhatIf, specs: Sequence[AnyFailure], start: int, stop: int) -> Iterator[pa.RecordBatch]:
+    """The rows `start` to `stop` of the table `failures`, in batches."""
+    rows = (
+        failure_row(row, what_if.fail(row.failed.brokers)) for row in numbered_sets(specs, what_if.brokers, start, stop)
+    )
+    return batches(rows, failures_schema(), ROWS_PER_BATCH)
+
+
+def failure_row(one: NumberedSet, outcome: Outcome) -> tuple[object, ...]:
+    """A row of the table `failures`."""
+    return (one.number, str(one.spec), one.failed.brokers, one.failed.racks, *outcome)
+
+
+@cache
+def slice_schema() -> pa.Schema:
+    """What a task of a sweep tells: rows of `failures`, or figures of the things that its sets befell."""
+    import pyarrow as pa
+
+    return pa.schema([("failure", pa.struct(list(failures_schema()))), ("share", pa.struct(list(shares_schema())))])
+
+
+def slice_batches(what_if: WhatIf, specs: Sequence[AnyFailure], start: int, stop: int) -> Iterator[pa.RecordBatch]:
+    """The sets `start` to `stop`: their rows, and behind them what they did to topics, brokers and racks."""
+    import pyarrow as pa
+
+    shares: list[pa.RecordBatch] = []
+
+    def rows() -> Iterator[tuple[object, ...]]:
+        for place, sets in groupby(numbered_sets(specs, what_if.brokers, start, stop), key=lambda one: one.place):
+            tally = Tally(what_if)
+            for one in sets:
+                found = what_if.consequences(one.failed.brokers)
+                tally.add(one.number, one.failed, found)
+                yield failure_row(one, found.outcome)
+            shares.append(tally.shares(place))
+
+    failure, share = slice_schema()
+    for batch in batches(rows(), failures_schema(), ROWS_PER_BATCH):
+        told = pa.StructArray.from_arrays(batch.columns, fields=list(batch.schema))
+        yield pa.RecordBatch.from_arrays([told, pa.nulls(len(batch), share.type)], schema=slice_schema())
+    for batch in shares:
+        told = pa.StructArray.from_arrays(batch.columns, fields=list(batch.schema))
+        yield pa.RecordBatch.from_arrays([pa.nulls(len(batch), failure.type), told], schema=slice_schema())
+
+
+def parts_of_slices(told: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Rows of `slice_schema`, parted: those of the table `failures`, and the figures."""
+    import pyarrow as pa
+
+    failures, shares = (
+        pa.Table.from_batches(
+            [pa.RecordBatch.from_struct_array(chunk.drop_null()) for chunk in column.chunks], schema=schema
+        )
+        for column, schema in zip(told.columns, (failures_schema(), shares_schema()), strict=True)
+    )
+    return failures, shares
+
+
+def failures_table(layout: Layout, specs: Sequence[AnyFailure]) -> pa.Table:
+    """The whole table `failures` in this process, without Spark.
+
+    >>> from simzk.partitions.layouts import brokers_in_racks, generate_layout
+    >>> layout = generate_layout(brokers_in_racks(3, 3), topics=1, partitions=6, replication_factor=2, seed=0)
+    >>> failures_table(layout, parse_specs("brokers:1"))["under_replicated"].to_pylist()
+    [4, 4, 4]
+    """
+    import pyarrow as pa
+
+    batches = failure_batches(WhatIf(layout), specs, 0, count_sets(specs, layout.brokers))
+    return pa.Table.from_batches(batches, schema=failures_schema())

@@ -1,0 +1,98 @@
+"""The Spark data source `simzk_failures`: a layout and failure sets to one row a failure set.
+
+Options, as Spark users expect them: the path of the layout (`load(path)`), `fail` (specifications separated by commas,
+`brokers:1` where not given), `seed` (of the sets that are drawn; 0) and `numPartitions` (tasks). The tasks
+are slices of the failure sets by number; the rows do not depend on how many there are. A worker process loads the
+layout at its first task and keeps it.
+"""
+
+from __future__ import annotations
+
+import os
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from simzk.errors import ConfigError
+from simzk.partitions.failures.what_if import WhatIf
+from simzk.partitions.layouts import read_brokers, read_layout
+from simzk.pipeline.spark.options import number
+from simzk.pipeline.sweeps.outcomes import count_sets, failure_batches, failures_schema, parse_specs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from simzk.partitions.failures.named import AnyFailure
+
+SETS_PER_TASK = 64
+"""Failure sets of a task where `numPartitions` is not given."""
+
+
+class FailuresSource(DataSource):
+    """`spark.read.format("simzk_failures")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return "simzk_failures"
+
+    def schema(self) -> StructType:
+        """The columns of `simzk.pipeline.sweeps.outcomes.failures_schema`."""
+        return from_arrow_schema(failures_schema())
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A reader of the failure sets that the options name."""
+        path = self.options.get("path")
+        if path is None:
+            raise ConfigError("simzk_failures reads a layout", right='load("layout.parquet")')
+        tasks = number(self.options, "numPartitions", 1) if "numPartitions" in self.options else None
+        specs = parse_specs(self.options.get("fail", "brokers:1"), number(self.options, "seed", 0, least=0))
+        return FailuresReader(path, specs, tasks)
+
+
+class Slice(InputPartition):
+    """One task: the failure sets with the numbers `start` to `stop`."""
+
+    def __init__(self, start: int, stop: int) -> None:
+        super().__init__((start, stop))
+        self.start = start
+        self.stop = stop
+
+
+class FailuresReader(DataSourceReader):
+    """Slices the failure sets, and computes a slice in the worker that is handed it."""
+
+    def __init__(self, path: str, specs: tuple[AnyFailure, ...], tasks: int | None) -> None:
+        self.path = path
+        self.specs = specs
+        self.tasks = tasks
+
+    def partitions(self) -> list[InputPartition]:
+        """Slices of nearly equal size, one a task."""
+        sets = count_sets(self.specs, read_brokers(self.path))
+        tasks = min(sets, self.tasks or -(-sets // SETS_PER_TASK))
+        bounds = [sets * task // tasks for task in range(tasks + 1)]
+        return [Slice(start, stop) for start, stop in pairwise(bounds)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one slice."""
+        assert isinstance(partition, Slice)
+        return failure_batches(_what_if_of(self.path), self.specs, partition.start, partition.stop)
+
+
+_held: dict[tuple[str, int, int], WhatIf] = {}
+"""The one layout that this worker process holds, by its path, time of change and size."""
+
+
+def _what_if_of(path: str) -> WhatIf:
+    status = os.stat(path)
+    key = (path, status.st_mtime_ns, status.st_size)
+    if key not in _held:
+        _held.clear()
+        _held[key] = WhatIf(read_layout(path))
+    return _held[key]

@@ -1,0 +1,206 @@
+"""The tables of a sweep beside `failures`: by topic, by broker, by rack, and the estimates of each specification.
+
+docs/layout.md says what each column is.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simzk.partitions.arrays import NONE
+from simzk.pipeline.spark.columns import batches
+from simzk.pipeline.sweeps.tallies import BROKER, FIGURES, KINDS, LEADERS, OFFLINE, RACK, TOPIC, UNDER_MIN_ISR
+from simzk.tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from simzk.partitions.failures.what_if import WhatIf
+    from simzk.pipeline.sweeps.tallies import Shares
+
+Z = 1.959963984540054
+"""Of the normal distribution 95 % are within so many standard deviations."""
+
+ESTIMATED = ("newly_offline", "lost", "leaders_moved", "under_min_isr", "under_replicated")
+"""Columns of the table `failures` whose distribution over the sets is estimated."""
+
+
+def things_tables(what_if: WhatIf, fails: Sequence[str], found: Shares) -> dict[str, pa.Table]:
+    """The tables `topics`, `brokers` and `racks`, worst first in each specification.
+
+    Args:
+        what_if: the cluster.
+        fails: the specifications.
+        found: what all sets did to each.
+    """
+    import pyarrow as pa
+
+    brokers = what_if.brokers
+    racks = {rack: place for place, rack in enumerate(brokers.rack_names)}
+    rack_loads = np.zeros(len(racks), np.int64)
+    for rack, load in zip(brokers.racks, what_if.leaders.tolist(), strict=True):
+        if rack in racks:
+            rack_loads[racks[rack]] += load
+    kinds: dict[str, tuple[str, pa.Array, NDArray[np.int64] | None]] = {
+        "topics": (TOPIC, pa.array(what_if.topics, pa.string()), None),
+        "brokers": (BROKER, pa.array(brokers.ids, pa.int32()), what_if.leaders.astype(np.int64)),
+        "racks": (RACK, pa.array(brokers.rack_names, pa.string()), rack_loads),
+    }
+    return {
+        table: _things_table(kind, fails, names, loads, found.at(found.kind == KINDS.index(kind)))
+        for table, (kind, names, loads) in kinds.items()
+    }
+
+
+def _things_table(
+    kind: str, fails: Sequence[str], names: pa.Array, loads: NDArray[np.int64] | None, found: Shares
+) -> pa.Table:
+    import pyarrow as pa
+
+    first = np.ones(len(found.thing), np.bool_)
+    first[1:] = (found.spec[1:] != found.spec[:-1]) | (found.thing[1:] != found.thing[:-1])
+    row_of, spec, thing = np.cumsum(first) - 1, found.spec[first], found.thing[first]
+
+    def of(figure: str, name: str, absent: int = 0) -> NDArray[np.int64]:
+        """A column of a figure, by the row of its thing."""
+        column = np.full(len(thing), absent)
+        some = found.figure == FIGURES.index(figure)
+        column[row_of[some]] = getattr(found, name)[some]
+        return column
+
+    numbers: dict[str, pa.Array] = {"sets": pa.array(of(OFFLINE, "sets"))}
+    for figure in (OFFLINE, UNDER_MIN_ISR):
+        most = of(figure, "most")
+        # What is nowhere has no worst set.
+        worst = pa.array(of(figure, "most_set"), mask=most == 0)
+        numbers |= {figure: pa.array(of(figure, "total")), f"{figure}_most": pa.array(most), f"{figure}_set": worst}
+    if loads is not None:
+        most = of(LEADERS, "most", NONE)
+        numbers |= {"leaders_before": pa.array(loads[thing]), "leaders_most": pa.array(most, mask=most == NONE)}
+        numbers |= {"leaders_set": pa.array(of(LEADERS, "most_set"), mask=most == NONE)}
+    table = pa.table(
+        {"fail": pa.array(fails, pa.string()).take(pa.array(spec)), kind: names.take(pa.array(thing)), **numbers}
+    )
+    order = np.lexsort((thing, -of(UNDER_MIN_ISR, "total"), -of(OFFLINE, "total"), spec))
+    return table.take(pa.array(order))
+
+
+class Sums(NamedTuple):
+    """Exact sums of a count over the failure sets that were looked at.
+
+    Args:
+        sets: how many there were.
+        total: of the counts.
+        squares: of their squares.
+        hit: how many sets had a count above zero.
+        most: the largest count.
+    """
+
+    sets: int
+    total: int
+    squares: int
+    hit: int
+    most: int
+
+
+class Estimate(NamedTuple):
+    """What a count is over all sets of a specification, from those that were looked at.
+
+    Args:
+        mean, mean_low, mean_high: partitions a set, and the bounds of 95 % confidence; no bounds where a sample has no
+            two different counts, for it tells nothing of how they differ.
+        share, share_low, share_high: of the sets that have any, and the bounds.
+        most: the largest count that was seen.
+    """
+
+    mean: float
+    mean_low: float | None
+    mean_high: float | None
+    share: float
+    share_low: float
+    share_high: float
+    most: int
+
+
+def estimate(sums: Sums, population: int) -> Estimate:
+    """From the sums over some sets to all; exact where all were looked at.
+
+    The mean's bounds are those of a normal distribution with the correction for a finite population, the share's are
+    Wilson's, which hold for rare events too: of a thousand sets without any, at most 0.4 % of all have some.
+
+    Args:
+        sums: over the sets that were looked at, one at least.
+        population: how many sets there are.
+
+    >>> estimate(Sums(sets=1000, total=0, squares=0, hit=0, most=0), population=10**6).share_high
+    0.0038267584...
+    >>> estimate(Sums(sets=4, total=8, squares=24, hit=3, most=4), population=4)
+    Estimate(mean=2.0, mean_low=2.0, mean_high=2.0, share=0.75, share_low=0.75, share_high=0.75, most=4)
+    """
+    count, mean, share = sums.sets, sums.total / sums.sets, sums.hit / sums.sets
+    if count >= population:
+        return Estimate(mean, mean, mean, share, share, share, sums.most)
+    low: float | None = None
+    high: float | None = None
+    spread = sums.squares * count - sums.total**2  # exact: count squared times the variance
+    if spread:
+        correction = (population - count) / (population - 1)
+        error = Z * sqrt(spread / (count * (count - 1)) * correction / count)
+        low, high = max(mean - error, 0.0), mean + error
+    weight = Z * Z / count
+    middle = (share + weight / 2) / (1 + weight)
+    reach = Z / (1 + weight) * sqrt(share * (1 - share) / count + weight / (4 * count))
+    # At the ends they meet but for rounding.
+    least, greatest = middle - reach if sums.hit else 0.0, middle + reach if sums.hit < count else 1.0
+    return Estimate(mean, low, high, share, least, greatest, sums.most)
+
+
+def sums_of(failures: Iterable[pa.RecordBatch]) -> dict[tuple[str, str], Sums]:
+    """The sums of each estimated column, by specification, over rows of the table `failures`."""
+    import pyarrow.compute as pc
+
+    found: dict[tuple[str, str], Sums] = {}
+    for batch in failures:
+        for fail in pc.unique(batch["fail"]).to_pylist():
+            rows = batch.filter(pc.equal(batch["fail"], fail))
+            for name in ESTIMATED:
+                counts = rows[name].to_pylist()
+                before = found.get((fail, name), Sums(0, 0, 0, 0, 0))
+                found[fail, name] = Sums(
+                    before.sets + len(counts),
+                    before.total + sum(counts),
+                    before.squares + sum(count * count for count in counts),
+                    before.hit + sum(count > 0 for count in counts),
+                    max(before.most, max(counts)),
+                )
+    return found
+
+
+def estimates_table(failures: Iterable[pa.RecordBatch], populations: Mapping[str, int]) -> pa.Table:
+    """The table `estimates`: each estimated count of each specification.
+
+    Args:
+        failures: rows of the table `failures`.
+        populations: how many sets each specification has, looked at or not.
+    """
+    import pyarrow as pa
+
+    found = sums_of(failures)
+    numbers = [(name, pa.int64() if name == "most" else pa.float64()) for name in Estimate._fields]
+    head = [("fail", pa.string()), ("count", pa.string()), ("population", pa.float64())]
+    schema = pa.schema([*head, ("sets", pa.int64()), ("exact", pa.bool_()), *numbers])
+
+    def rows() -> Iterator[tuple[object, ...]]:
+        for fail, population in populations.items():
+            for name in ESTIMATED:
+                sums = found[fail, name]
+                exact = sums.sets >= population
+                yield (fail, name, float(population), sums.sets, exact, *estimate(sums, population))
+
+    return pa.Table.from_batches(batches(rows(), schema), schema=schema)

@@ -1,0 +1,170 @@
+"""What failure sets do to each topic, broker and rack: sums and extremes, gathered where the sets are computed.
+
+Rules of this module:
+  - a tally of some sets can be added to a tally of others, in any order, and the whole is the same: all figures are
+    integers, sums of them, or the largest with the lowest number of a set that shows it;
+  - a topic has figures of the sets that take one of its partitions offline, or under min ISR; a broker or a rack of the
+    sets in which it fails (a rack: at least one broker of it), and its load in those in which any of it is left.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simzk.partitions.arrays import NONE
+from simzk.tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from simzk.partitions.failures.sets import FailureSet
+    from simzk.partitions.failures.what_if import Consequences, WhatIf
+
+TOPIC, BROKER, RACK = KINDS = ("topic", "broker", "rack")
+
+OFFLINE, UNDER_MIN_ISR, LEADERS = FIGURES = ("offline", "under_min_isr", "leaders")
+"""What is tallied: newly offline partitions, those newly under min ISR, leaders after."""
+
+NO_SET = np.iinfo(np.int64).max
+
+
+class Figure:
+    """One figure of many things: over some sets, its sum, how many sets had it, the most of it and the set of that."""
+
+    def __init__(self, things: int) -> None:
+        self.sets = np.zeros(things, np.int64)
+        self.total = np.zeros(things, np.int64)
+        self.most = np.full(things, NONE, np.int64)
+        self.most_set = np.full(things, NO_SET, np.int64)
+
+    def add(self, number: int, things: NDArray[np.intp], values: NDArray[np.int64] | int) -> None:
+        """Take in a set; the sets come by ascending number, and each thing once."""
+        self.sets[things] += 1
+        self.total[things] += values
+        more = self.most[things] < values
+        worse = things[more]
+        self.most[worse] = values if isinstance(values, int) else values[more]
+        self.most_set[worse] = number
+
+
+class Tally:
+    """The figures of every topic, broker and rack over some of the sets of one specification.
+
+    Args:
+        what_if: the cluster.
+    """
+
+    def __init__(self, what_if: WhatIf) -> None:
+        brokers = what_if.brokers
+        self._brokers = brokers
+        self._rack_names = brokers.rack_names
+        self._rack_of = np.array([self._rack_names.index(rack) if rack else NONE for rack in brokers.racks], np.intp)
+        sizes = {TOPIC: len(what_if.topics), BROKER: len(brokers.ids), RACK: len(self._rack_names)}
+        self.figures = {kind: {name: Figure(size) for name in FIGURES} for kind, size in sizes.items()}
+
+    def add(self, number: int, failed: FailureSet, found: Consequences) -> None:
+        """Take in a set and what it leaves."""
+        for name, topics in (("offline", found.offline), ("under_min_isr", found.under_min_isr)):
+            hit, counts = np.unique(topics, return_counts=True)
+            self.figures[TOPIC][name].add(number, hit.astype(np.intp), counts.astype(np.int64))
+        down = self._brokers.positions_of(np.array(failed.brokers, np.int32)).astype(np.intp)
+        racks = np.unique(self._rack_of[down])
+        for kind, things in ((BROKER, down), (RACK, racks[racks != NONE])):
+            for name in ("offline", "under_min_isr"):
+                self.figures[kind][name].add(number, things, len(getattr(found, name)))
+        up = self._brokers.live.copy()
+        up[down] = False
+        leaders = found.leaders.astype(np.int64)
+        self.figures[BROKER]["leaders"].add(number, np.flatnonzero(up), leaders[up])
+        self.figures[RACK]["leaders"].add(number, *self._loads(leaders, up))
+
+    def _loads(self, leaders: NDArray[np.int64], up: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+        racked = up & (self._rack_of != NONE)
+        loads = np.zeros(len(self._rack_names), np.int64)
+        np.add.at(loads, self._rack_of[racked], leaders[racked])
+        some = np.unique(self._rack_of[racked])
+        return some, loads[some]
+
+    def shares(self, spec: int) -> pa.RecordBatch:
+        """What was taken in, as rows of `shares_schema`.
+
+        Args:
+            spec: the place of the specification in the sweep.
+        """
+        import pyarrow as pa
+
+        found: list[tuple[NDArray[np.intp], ...]] = []
+        for kind, figures in enumerate(self.figures.values()):
+            for name, figure in enumerate(figures.values()):
+                things = np.flatnonzero(figure.sets)
+                whose = (np.full(len(things), spec), np.full(len(things), kind), things, np.full(len(things), name))
+                numbers = (figure.sets, figure.total, figure.most, figure.most_set)
+                found.append((*whose, *(column[things] for column in numbers)))
+        columns = map(np.concatenate, zip(*found, strict=True))
+        arrays = [pa.array(column, kind) for column, kind in zip(columns, shares_schema().types, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=shares_schema())
+
+
+@cache
+def shares_schema() -> pa.Schema:
+    """One figure of one thing over some sets; rows of the same figure are to be added up.
+
+    Specifications stand by their place in the sweep, kinds and figures by theirs in `KINDS` and `FIGURES`.
+    """
+    import pyarrow as pa
+
+    whose = [("spec", pa.int32()), ("kind", pa.int8()), ("thing", pa.int32()), ("figure", pa.int8())]
+    return pa.schema([*whose, *((name, pa.int64()) for name in ("sets", "total", "most", "most_set"))])
+
+
+class Shares(NamedTuple):
+    """Columns of `shares_schema`, each figure of a thing once, in the order of spec, kind, thing and figure."""
+
+    spec: NDArray[np.int64]
+    kind: NDArray[np.int64]
+    thing: NDArray[np.int64]
+    figure: NDArray[np.int64]
+    sets: NDArray[np.int64]
+    total: NDArray[np.int64]
+    most: NDArray[np.int64]
+    most_set: NDArray[np.int64]
+
+    def at(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> Shares:
+        """Some of the rows, by a mask, or in an order."""
+        return Shares(*(column[rows] for column in self))
+
+
+def added_up(told: Iterable[pa.RecordBatch], before: Shares | None = None) -> Shares:
+    """Rows of `shares_schema`, added up.
+
+    Args:
+        told: the rows.
+        before: what was added up before, which they are added to.
+
+    >>> import pyarrow as pa
+    >>> rows = [(0, 0, 7, 0, 1, 3, 3, 8), (0, 0, 7, 0, 2, 5, 3, 4)]
+    >>> columns = [pa.array(column, type) for column, type in zip(zip(*rows), shares_schema().types)]
+    >>> added = added_up([pa.RecordBatch.from_arrays(columns, schema=shares_schema())])
+    >>> [column.item() for column in added]
+    [0, 0, 7, 0, 3, 8, 3, 4]
+    """
+    parts = [] if before is None else [before]
+    parts += [Shares(*(np.asarray(column, np.int64) for column in batch.columns)) for batch in told]
+    empty = Shares(*(np.zeros(0, np.int64) for _ in Shares._fields))
+    rows = Shares(*map(np.concatenate, zip(empty, *parts, strict=True)))
+    # Of one figure the most of it comes first, of equals the lowest number of a set.
+    order = np.lexsort((rows.most_set, -rows.most, rows.figure, rows.thing, rows.kind, rows.spec))
+    rows = rows.at(order)
+    first = np.ones(len(order), np.bool_)
+    first[1:] = np.any([column[1:] != column[:-1] for column in rows[:4]], axis=0)
+    begins = np.flatnonzero(first)
+    if not len(begins):
+        return rows
+    sums = {name: np.add.reduceat(getattr(rows, name), begins) for name in ("sets", "total")}
+    return rows.at(begins)._replace(**sums)

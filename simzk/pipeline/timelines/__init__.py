@@ -1,0 +1,1 @@
+"""Tables of a Kafka cluster's past, read from ZooKeeper transaction logs and snapshots."""

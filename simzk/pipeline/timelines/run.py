@@ -1,0 +1,358 @@
+"""Files of different clusters among those that are read together: found by what cannot be in one history, and left out.
+
+Rules of this module:
+  - of one cluster a zxid is one transaction and has one time, in every server's log, and in every snapshot as the time
+    at which a znode was made or last set; and Kafka's `/cluster/id` is the one that was written, until it is removed or
+    another is set: a cluster made anew on the same ZooKeeper goes on in its history;
+  - what stands below `/zookeeper` does not count: a server sets its configuration there by its own clock;
+  - whole folders are left out where the files of two contradict each other, single files within a folder: first who
+    contradicts most, then who was named last.
+
+Timelines of data directories, computed on Spark and written as Parquet: one folder a table, and `timelines.json`.
+
+docs/pipeline.md says what stands in them.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+
+import simzk.pipeline
+from simzk.errors import ConfigError
+from simzk.pipeline.logs.files import Missing, find_files, refuse
+from simzk.pipeline.spark.jobs import in_words, told
+from simzk.pipeline.spark.options import FAILFAST, PERMISSIVE
+from simzk.pipeline.timelines import tables as timelines
+from simzk.pipeline.timelines.changes import changes_of
+from simzk.tuples import NamedTuple
+from simzk.zookeeper.persistence.files import LOG, SNAPSHOT, VERSION_FOLDER, zxid_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    import pyarrow.dataset as ds
+    from pyspark.sql import DataFrame, SparkSession
+
+Contradictions = dict[tuple[str, str], str]
+"""Two files, in either order, and what is said differently in the one than in the other."""
+
+
+class Stranger(NamedTuple):
+    """A folder or a file that is of another cluster than the rest, and why."""
+
+    path: str
+    why: str
+    files: tuple[str, ...]
+
+
+def strangers(log: DataFrame, snapshots: DataFrame | None, files: Sequence[str], chroot: str) -> list[Stranger]:
+    """Who is to be left out, so that what remains may be of one cluster.
+
+    Args:
+        log, snapshots: the tables of those names, without what is damaged; None where there is no snapshot.
+        files: all, in the order in which they were named.
+        chroot: where Kafka's znodes are.
+    """
+    if len(files) < 2:
+        return []
+    found = of_ids(_cluster_ids(log, snapshots, chroot)) | _of_times(_witnesses(log, snapshots))
+    return left_out(found, files)
+
+
+def left_out(contradictions: Contradictions, files: Sequence[str]) -> list[Stranger]:
+    """Who is to be left out.
+
+    >>> files = ["a/log.1", "b/log.1", "b/log.9"]
+    >>> [stranger.path for stranger in left_out({("a/log.1", "b/log.1"): "why"}, files)]
+    ['b']
+    >>> [stranger.path for stranger in left_out({("b/log.1", "b/log.9"): "why"}, files)]
+    ['b/log.9']
+    """
+    folders = list(dict.fromkeys(_folder(file) for file in files))
+    between = {
+        (_folder(one), _folder(other)): why
+        for (one, other), why in contradictions.items()
+        if _folder(one) != _folder(other)
+    }
+    gone = _fewest(between, folders)
+    within = {pair: why for pair, why in contradictions.items() if _folder(pair[0]) == _folder(pair[1]) not in gone}
+    out = [
+        Stranger(folder, why, tuple(file for file in files if _folder(file) == folder)) for folder, why in gone.items()
+    ]
+    return [*out, *(Stranger(file, why, (file,)) for file, why in _fewest(within, files).items())]
+
+
+def _fewest(contradictions: Contradictions, names: Sequence[str]) -> dict[str, str]:
+    """Names without which nothing is contradicted, and whom each contradicts."""
+    left = dict(contradictions)
+    gone: dict[str, str] = {}
+    while left:
+        worst = max(
+            {name for pair in left for name in pair},
+            key=lambda name: (sum(name in pair for pair in left), names.index(name)),
+        )
+        pair, why = next((pair, why) for pair, why in sorted(left.items()) if worst in pair)
+        other = pair[0] if worst == pair[1] else pair[1]
+        gone[worst] = f"it is of another cluster than {other}: {why}"
+        left = {pair: why for pair, why in left.items() if worst not in pair}
+    return gone
+
+
+def _folder(file: str) -> str:
+    return str(PurePath(file).parent)
+
+
+def _witnesses(log: DataFrame, snapshots: DataFrame | None) -> DataFrame:
+    """Which file says which time of which zxid."""
+    told = log.select("zxid", "time", "file")
+    if snapshots is None:
+        return told
+    counted = snapshots.where("path not like '/zookeeper%'")
+    for zxid, time in (("czxid", "ctime"), ("mzxid", "mtime")):
+        seen = counted.where(F.col(zxid) > 0)
+        told = told.unionByName(seen.select(F.col(zxid).alias("zxid"), F.col(time).alias("time"), "file"))
+    return told
+
+
+def _of_times(witnesses: DataFrame) -> Contradictions:
+    times = witnesses.groupBy("zxid").agg(F.min("time").alias("first"), F.max("time").alias("last"))
+    twofold = times.where("first != last").select("zxid")
+    if twofold.isEmpty():
+        return {}  # as it should be: nothing more is computed
+    told = witnesses.join(twofold, "zxid").distinct()
+    other = told.select("zxid", F.col("time").alias("other_time"), F.col("file").alias("other"))
+    pairs = told.join(other, "zxid").where("file < other and time != other_time").groupBy("file", "other")
+    found = pairs.agg(F.countDistinct("zxid").alias("count"), F.min("zxid").alias("first")).collect()
+    return {
+        (row["file"], row["other"]): f"{row['count']:,} zxids have another time there, from 0x{row['first']:x} on"
+        for row in found
+    }
+
+
+class ClusterIds(NamedTuple):
+    """What some files say of Kafka's `/cluster/id`.
+
+    Args:
+        written: by file, the zxids at which an id was written, and the ids.
+        renewed: the zxids at which the znode was removed, or another id was set: from there on another one holds.
+    """
+
+    written: dict[str, set[tuple[int, str]]]
+    renewed: frozenset[int]
+
+
+def _cluster_ids(log: DataFrame, snapshots: DataFrame | None, chroot: str) -> ClusterIds:
+    at_path = F.col("path") == f"{chroot}/cluster/id"
+    cluster_id = F.get_json_object(F.col("data").cast("string"), "$.id").alias("id")
+    rows = log.where(at_path & F.col("applied")).select("file", "zxid", "operation", cluster_id).collect()
+    renewed = {row["zxid"] for row in rows if row["operation"] in ("delete", "deleteContainer", "setData")}
+    if snapshots is not None:
+        kept = snapshots.where(at_path).select("file", F.col("mzxid").alias("zxid"), "czxid", cluster_id).collect()
+        renewed |= {row["zxid"] for row in kept if row["zxid"] > row["czxid"]}
+        rows += kept
+    written: dict[str, set[tuple[int, str]]] = {}
+    for row in rows:
+        if row["id"] is not None:
+            written.setdefault(row["file"], set()).add((row["zxid"], row["id"]))
+    return ClusterIds(written, frozenset(renewed))
+
+
+def of_ids(ids: ClusterIds) -> Contradictions:
+    """Files that name different ids between which none was renewed.
+
+    >>> first, second = {(5, "A")}, {(90, "B")}
+    >>> of_ids(ClusterIds({"log.1": first, "log.50": second}, frozenset()))
+    {('log.1', 'log.50'): 'their ids are A, B'}
+    >>> of_ids(ClusterIds({"log.1": first, "log.50": second}, frozenset({80})))
+    {}
+    """
+    found = {}
+    for one, other in combinations(sorted(ids.written), 2):
+        first, second = ids.written[one], ids.written[other]
+        if _names(first).isdisjoint(_names(second)):
+            pairs = [sorted((zxid, another)) for zxid, _ in first for another, _ in second]
+            if not all(any(begin < zxid <= end for zxid in ids.renewed) for begin, end in pairs):
+                found[one, other] = f"their ids are {', '.join(sorted(_names(first | second)))}"
+    return found
+
+
+def _names(written: set[tuple[int, str]]) -> set[str]:
+    return {name for _, name in written}
+
+
+WORST_SHOWN = 10
+_WORST_FIRST = ("offline_s", "under_min_isr_s", "under_replicated_s", "leader_moves")
+_BY_DAY = ("partitions", "leadership")
+"""Tables that grow with time; their files stand by the day of the event."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Timelines that have been checked and can be computed.
+
+    Args:
+        logs, snapshots: the files, in the order in which they were named.
+        out: directory to write to.
+        chroot: where Kafka's znodes are.
+        strict: whether damage is fatal.
+        missing: the paths that lead to no log.
+    """
+
+    logs: list[str]
+    snapshots: list[str]
+    out: Path
+    chroot: str
+    strict: bool
+    missing: list[Missing]
+
+
+class Findings(NamedTuple):
+    """What came of it, in numbers.
+
+    Args:
+        transactions: that were read, steps of multis counted.
+        damages: what could not be read or used, by `file`: paths that lead to nothing, damages in logs and snapshots,
+            files of another cluster.
+        rows: of each table.
+        worst: the partitions that were longest without a leader, then short of replicas, as rows of `totals`.
+    """
+
+    transactions: int
+    damages: list[dict[str, str]]
+    rows: dict[str, int]
+    worst: list[dict[str, object]]
+
+
+def plan_timelines(directories: Sequence[str], out: Path, *, chroot: str = "", strict: bool = False) -> Plan:
+    """Check everything that can be checked before Spark is started.
+
+    Raises:
+        ConfigError: no path leads to a log, or, if it is strict, one of them does not; a chroot that is no path; `out`
+            holds timelines.
+    """
+    if chroot and (not chroot.startswith("/") or chroot.endswith("/")):
+        raise ConfigError(f"{chroot!r} is no chroot", where="chroot", right='a path such as "/kafka"')
+    if (out / "partitions").exists():
+        raise ConfigError("timelines stand there already", where=str(out), right="another directory, or remove it")
+    logs: dict[str, None] = {}
+    snapshots: dict[str, None] = {}
+    missing: list[Missing] = []
+    for text in directories:
+        found = find_files(LOG, text)
+        missing += found.missing
+        # A file that is given by its name is what the name says.
+        logs |= {str(file.path.absolute()): None for file in found.files if zxid_of(SNAPSHOT, file.path.name) is None}
+        seen = find_files(SNAPSHOT, text).files
+        snapshots |= {str(file.path.absolute()): None for file in seen if zxid_of(SNAPSHOT, file.path.name) is not None}
+    if not logs and not missing:
+        missing.append(Missing(",".join(directories), f"it holds no {LOG}", f"{VERSION_FOLDER}/{LOG}.<zxid>"))
+    if missing and (strict or not logs):
+        refuse(missing[0])
+    return Plan(list(logs), list(snapshots), out.absolute(), chroot, strict, missing)
+
+
+def run_timelines(spark: SparkSession, plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Findings:
+    """Compute and write all tables of a plan.
+
+    Args:
+        spark: a session whose workers can import simzk, and read and write the paths of the plan.
+        plan: from `plan_timelines`.
+        tell: called with what is being done, and how many of its tasks are, from another thread too.
+
+    Raises:
+        SimzkError: Spark could not do it, or a file is damaged and the plan is strict; the reason in one line.
+    """
+    simzk.pipeline.register(spark)
+    with told(spark, tell) as say:
+        return in_words(lambda: _run(spark, plan, say))
+
+
+def _run(spark: SparkSession, plan: Plan, tell: Callable[[str], None]) -> Findings:
+    tell("reading the logs")
+    log, damages = _read(spark, "zookeeper_log", plan.logs, plan)
+    snapshots = None
+    if plan.snapshots:
+        tell("reading the snapshots")
+        snapshots, broken = _read(spark, "zookeeper_snapshot", plan.snapshots, plan)
+        # A server takes nothing of a snapshot that is damaged.
+        snapshots = _without(snapshots, [damage["file"] for damage in broken])
+        damages += broken
+    tell("looking for files of other clusters")
+    others = strangers(log, snapshots, [*plan.logs, *plan.snapshots], plan.chroot)
+    if others and plan.strict:
+        raise ConfigError(others[0].why, where=others[0].path, right="the files of one cluster")
+    left_out = [file for other in others for file in other.files]
+    log = _without(log, left_out)
+    snapshots = None if snapshots is None else _without(snapshots, left_out)
+    not_used = [(one.path, str(one)) for one in plan.missing] + [(other.path, other.why) for other in others]
+    damages = [*({"file": path, "damage": why} for path, why in not_used), *damages]
+    transactions = log.count()
+    changes = changes_of(log, snapshots, plan.chroot).cache()
+    rows = {}
+    for name, table in _tables(log, snapshots, changes).items():
+        tell(f"writing {name}")
+        place = f"file:{plan.out / name}"
+        if name in _BY_DAY:
+            time = "from" if name == "partitions" else "time"
+            table.withColumn("day", table[time].cast("date")).write.partitionBy("day").parquet(place)
+        else:
+            table.write.parquet(place)
+        rows[name] = _written(plan.out / name).count_rows()
+    findings = Findings(transactions, damages, rows, _worst(plan.out / "totals"))
+    (plan.out / "timelines.json").write_text(json.dumps(findings._asdict(), indent=2) + "\n", encoding="utf-8")
+    return findings
+
+
+def _written(table: Path) -> ds.Dataset:
+    """A table, read here: to Spark's Hadoop the characters of a path are a pattern."""
+    import pyarrow.dataset as ds
+
+    return ds.dataset(table, format="parquet")
+
+
+def _worst(totals: Path) -> list[dict[str, object]]:
+    """The first rows of `totals`, worst first; of equals the partition whose name comes first."""
+    import pyarrow as pa
+
+    order = [*((name, "descending") for name in _WORST_FIRST), ("topic", "ascending"), ("partition", "ascending")]
+    worst = pa.table([])
+    for batch in _written(totals).to_batches():
+        rows = pa.Table.from_batches([batch])
+        worst = pa.concat_tables([worst, rows] if len(worst) else [rows]).sort_by(order).slice(0, WORST_SHOWN)
+    found: list[dict[str, object]] = worst.to_pylist()
+    return found
+
+
+def _read(spark: SparkSession, source: str, files: list[str], plan: Plan) -> tuple[DataFrame, list[dict[str, str]]]:
+    """What is whole of some files, and what is not."""
+    mode = FAILFAST if plan.strict else PERMISSIVE
+    table = spark.read.format(source).option("mode", mode).load(",".join(files)).cache()
+    damages = table.where("damage is not null").select("file", "damage").toArrow().to_pylist()
+    return table.where("damage is null"), damages
+
+
+def _without(table: DataFrame, files: list[str]) -> DataFrame:
+    return table.where(~table["file"].isin(files)) if files else table
+
+
+def _tables(log: DataFrame, snapshots: DataFrame | None, changes: DataFrame) -> dict[str, DataFrame]:
+    from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+
+    end = log.agg(F.max("time").alias("end")).collect()[0]["end"]
+    partitions = timelines.partitions_of(changes).cache()
+    return {
+        "partitions": partitions,
+        "totals": timelines.totals_of(partitions, F.lit(end)),
+        "leadership": timelines.leadership_of(partitions),
+        "controllers": timelines.controllers_of(changes),
+        "brokers": timelines.brokers_of(changes),
+        "sessions": timelines.sessions_of(log, snapshots),
+        "writers": timelines.writers_of(log),
+    }

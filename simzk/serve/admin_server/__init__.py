@@ -1,0 +1,1 @@
+"""The AdminServer: monitoring commands, faults and snapshots over HTTP, and the metrics endpoint."""

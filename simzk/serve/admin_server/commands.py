@@ -1,0 +1,361 @@
+"""The AdminServer's commands that are about a server's place in an ensemble (§5).
+
+Rules of this module:
+  - names are not looked up: a host is told as its members' lines have it.
+
+Source: org.apache.zookeeper.server.admin.Commands (LeaderCommand, ObserversCommand, VotingViewCommand,
+ZabStateCommand), QuorumVerifier's and QuorumServer's getters as Jackson finds them.
+
+The AdminServer's commands: what each tells, as the real one's JSON (§5).
+
+Rules of this module:
+  - a command is a row of `COMMANDS`: its primary name, its other names, and a function of the report; `command` and
+    `error` are put behind what it tells by whoever answers;
+  - a command that resets something does so through the report, whose counters are the live ones.
+
+Source: org.apache.zookeeper.server.admin.Commands.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from simzk.tuples import NamedTuple
+from simzk.wire import monitoring, prometheus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from simzk.wire.statistics import ConnectionReport, Report
+    from simzk.zookeeper.ensemble.membership import Endpoint
+    from simzk.zookeeper.ensemble.place import Learner
+
+Answer = dict[str, Any]
+
+_NO_LEADER = "server is not initialized"
+_COUNTER_BITS = 32
+
+
+def leader(report: Report) -> Answer:
+    """Who leads."""
+    place = report.place
+    if place is None or place.leader is None:
+        return {"error": _NO_LEADER}
+    return {"is_leader": place.leads, "leader_id": place.leader.server_id, "leader_ip": place.leader.peer.host}
+
+
+def proposals(report: Report) -> Answer:
+    """What the commands server_stats and stats tell of a leader beside all else."""
+    place = report.place
+    if place is None or not place.leads:
+        return {}
+    tally = place.tally
+    return {
+        "proposal_stats": {
+            "last_buffer_size": tally.last_bytes,
+            "min_buffer_size": tally.least_bytes,
+            "max_buffer_size": tally.greatest_bytes,
+        }
+    }
+
+
+def observers(report: Report) -> Answer:
+    """Which observers follow this leader."""
+    learners = [] if report.place is None else [learner for learner in report.place.learners if learner.observes]
+    return {"synced_observers": len(learners), "observers": [_observer(learner) for learner in learners]}
+
+
+def _observer(learner: Learner) -> Answer:
+    return {
+        "remote_socket_address": f"/{learner.line.peer}",
+        "sid": learner.line.server_id,
+        "established": learner.since_ms,
+        "queued_packets": 0,
+        "queued_packets_size": 0,
+        "packets_received": learner.forwarded,
+        "packets_sent": learner.learned,
+        "requests": learner.forwarded,
+        "last_zxid": learner.zxid,
+    }
+
+
+def voting_view(report: Report) -> Answer:
+    """Who has a vote."""
+    place = report.place
+    if place is None or place.leader is None:
+        return {"current_config": {}}
+    return {
+        "current_config": {
+            str(line.server_id): {
+                "server_addresses": [str(line.peer)],
+                "election_addresses": [str(line.election)],
+                "client_address": "" if line.client is None else str(line.client),
+                "learner_type": "participant",
+            }
+            for line in (place.line if one.server_id == place.line.server_id else one for one in place.membership.lines)
+            if not line.observes
+        }
+    }
+
+
+def zab_state(report: Report) -> Answer:
+    """How far it is with the history."""
+    place = report.place
+    if place is None or place.leader is None:
+        return {"voting": False, "zabstate": ""}
+    line, zxid = place.line, report.server.zxid
+    return {
+        "myid": line.server_id,
+        "is_leader": place.leads,
+        "quorum_address": _addresses(line.peer),
+        "election_address": _addresses(line.election),
+        "client_address": "" if line.client is None else str(line.client),
+        "voting": place.votes,
+        "last_zxid": f"0x{zxid:x}",
+        "zab_epoch": zxid >> _COUNTER_BITS,
+        "zab_counter": zxid & ((1 << _COUNTER_BITS) - 1),
+        "zabstate": "broadcast",
+    }
+
+
+def _addresses(endpoint: Endpoint) -> Answer:
+    """An address as MultipleAddresses, which hold one."""
+    address = str(endpoint)
+    return {
+        "empty": False,
+        "all_addresses": [address],
+        "wildcard_addresses": [f"0.0.0.0:{endpoint.port}"],
+        "all_ports": [endpoint.port],
+        "all_host_strings": [endpoint.host],
+        "reachable_address": address,
+        "all_reachable_addresses": [address],
+        "all_reachable_addresses_or_all": [address],
+        "reachable_or_one": address,
+        "one": address,
+    }
+
+
+# What zoo.cfg and the word conf call it, and what the command configuration does.
+_CONFIGURATION = {
+    "clientPort": "client_port",
+    "dataDir": "data_dir",
+    "dataLogDir": "data_log_dir",
+    "tickTime": "tick_time",
+    "maxClientCnxns": "max_client_cnxns",
+    "minSessionTimeout": "min_session_timeout",
+    "maxSessionTimeout": "max_session_timeout",
+    "serverId": "server_id",
+    "clientPortListenBacklog": "client_port_listen_backlog",
+}
+
+
+def _configuration(report: Report) -> Answer:
+    return {name: report.settings[key] for key, name in _CONFIGURATION.items()}
+
+
+def _connection(connection: ConnectionReport, *, brief: bool) -> Answer:
+    statistics = connection.statistics
+    told: Answer = {
+        "remote_socket_address": connection.address,
+        "interest_ops": int(connection.reading),
+        "outstanding_requests": connection.queued,
+        "packets_received": statistics.packets_received,
+        "packets_sent": statistics.packets_sent,
+    }
+    if brief or not connection.session_id:
+        return told
+    latency = statistics.latency
+    return {
+        **told,
+        "session_id": connection.session_id,
+        "last_operation": statistics.last_operation,
+        "established": statistics.established_ms,
+        "session_timeout": connection.timeout_ms,
+        "last_cxid": statistics.last_xid,
+        "last_zxid": statistics.last_zxid,
+        "last_response_time": statistics.last_response_ms,
+        "last_latency": latency.last_ms,
+        "min_latency": latency.minimum_ms,
+        "avg_latency": int(latency.average_ms),
+        "max_latency": latency.maximum_ms,
+    }
+
+
+def _connections(report: Report) -> Answer:
+    return _told_connections(report, brief=False)
+
+
+def _told_connections(report: Report, *, brief: bool) -> Answer:
+    plain, secure = (
+        [_connection(connection, brief=brief) for connection in report.connections if connection.is_secure == securely]
+        for securely in (False, True)
+    )
+    return {"connections": plain, "secure_connections": secure}
+
+
+def _connection_stat_reset(report: Report) -> Answer:
+    for connection in report.connections:
+        if not connection.is_secure:  # the real server's is as forgetful [V]
+            connection.statistics.reset()
+    return {}
+
+
+def _dirs(report: Report) -> Answer:
+    return {"datadir_size": report.data_bytes, "logdir_size": report.log_bytes}
+
+
+def _dump(report: Report) -> Answer:
+    return {
+        "expiry_time_to_session_ids": _text_keys(monitoring.expiring_sessions(report)),
+        "session_id_to_ephemeral_paths": _text_keys(monitoring.ephemeral_paths(report)),
+    }
+
+
+def _text_keys(told: dict[int, Any]) -> Answer:
+    return {str(key): value for key, value in told.items()}
+
+
+def _environment(report: Report) -> Answer:
+    return dict(report.environment)
+
+
+def _get_trace_mask(report: Report) -> Answer:
+    return {"tracemask": report.trace_mask}
+
+
+def _hash(report: Report) -> Answer:
+    digests = [{"zxid": zxid, "digest": digest, "digest_version": 2} for zxid, digest in report.digests]
+    return {"digests": digests}
+
+
+def _initial_configuration(report: Report) -> Answer:
+    return {"initial_configuration": report.initial_configuration}
+
+
+def _is_read_only(report: Report) -> Answer:
+    return {"read_only": report.server.mode == monitoring.READ_ONLY}
+
+
+def _last_snapshot(report: Report) -> Answer:
+    zxid, at_s = report.last_snapshot
+    return {"zxid": f"{zxid & 0xFFFFFFFFFFFFFFFF:x}", "timestamp": at_s}
+
+
+def _monitor(report: Report) -> Answer:
+    return dict(prometheus.values(report))
+
+
+def _nothing(report: Report) -> Answer:
+    return {}
+
+
+def _server_stats(report: Report) -> Answer:
+    statistics = report.statistics
+    latency = statistics.latency
+    sizes = {
+        "last_buffer_size": statistics.last_response_bytes,
+        "min_buffer_size": statistics.least_response_bytes,
+        "max_buffer_size": statistics.greatest_response_bytes,
+    }
+    return {
+        "version": report.server.config.rules.build,
+        "read_only": report.server.mode == monitoring.READ_ONLY,
+        "server_stats": {
+            "packets_sent": statistics.packets_sent,
+            "packets_received": statistics.packets_received,
+            "fsync_threshold_exceed_count": monitoring.slow_fsyncs(report),
+            "client_response_stats": sizes,
+            "data_dir_size": report.data_bytes,
+            "log_dir_size": report.log_bytes,
+            "provider_null": False,
+            "last_processed_zxid": report.server.zxid,
+            "outstanding_requests": monitoring.outstanding(report),
+            "server_state": report.server.mode,
+            "avg_latency": monitoring.rounded(latency.average_ms),
+            "max_latency": latency.maximum_ms,
+            "min_latency": latency.minimum_ms,
+            "num_alive_client_connections": len(report.connections),
+            "auth_failed_count": 0,
+            "non_mtlsremote_conn_count": 0,
+            "non_mtlslocal_conn_count": 0,
+            "uptime": report.uptime_ms,
+        },
+        "client_response": sizes,
+        **proposals(report),
+        "node_count": len(report.server.tree),
+    }
+
+
+def _stats(report: Report) -> Answer:
+    return {**_server_stats(report), **_told_connections(report, brief=True)}
+
+
+def _stat_reset(report: Report) -> Answer:
+    monitoring.reset(report)
+    return {}
+
+
+def _system_properties(report: Report) -> Answer:
+    return dict(report.properties)
+
+
+def _watch_summary(report: Report) -> Answer:
+    by_path = monitoring.watching_sessions(report)
+    return {
+        "num_connections": len(monitoring.watched_paths(report)),
+        "num_paths": len(by_path),
+        "num_total_watches": sum(map(len, by_path.values())),
+    }
+
+
+def _watches(report: Report) -> Answer:
+    return {"session_id_to_watched_paths": _text_keys(monitoring.watched_paths(report))}
+
+
+def _watches_by_path(report: Report) -> Answer:
+    return {"path_to_session_ids": monitoring.watching_sessions(report)}
+
+
+class Command(NamedTuple):
+    """One command under all its names, the primary one first."""
+
+    names: tuple[str, ...]
+    tell: Callable[[Report], Answer]
+
+
+SNAPSHOT, RESTORE = ("snapshot", "snap"), ("restore", "rest")
+SET_TRACE_MASK = ("set_trace_mask", "stmk")
+COMMANDS = (
+    Command(("configuration", "conf", "config"), _configuration),
+    Command(("connection_stat_reset", "crst"), _connection_stat_reset),
+    Command(("connections", "cons"), _connections),
+    Command(("dirs",), _dirs),
+    Command(("dump",), _dump),
+    Command(("environment", "env", "envi"), _environment),
+    Command(("get_trace_mask", "gtmk"), _get_trace_mask),
+    Command(("hash",), _hash),
+    Command(("initial_configuration", "icfg"), _initial_configuration),
+    Command(("is_read_only", "isro"), _is_read_only),
+    Command(("last_snapshot", "lsnp"), _last_snapshot),
+    Command(("leader", "lead"), leader),
+    Command(("monitor", "mntr"), _monitor),
+    Command(("observer_connection_stat_reset", "orst"), _nothing),
+    Command(("observers", "obsr"), observers),
+    Command(RESTORE, _nothing),  # beside the last zxid
+    Command(("ruok",), _nothing),
+    Command(("server_stats", "srvr"), _server_stats),
+    Command(SET_TRACE_MASK, _get_trace_mask),  # told once it is set
+    Command(SNAPSHOT, _nothing),  # what it says beside the bytes
+    Command(("stat_reset", "srst"), _stat_reset),
+    Command(("stats", "stat"), _stats),
+    Command(("system_properties", "sysp"), _system_properties),
+    Command(("voting_view",), voting_view),
+    Command(("watch_summary", "wchs"), _watch_summary),
+    Command(("watches", "wchc"), _watches),
+    Command(("watches_by_path", "wchp"), _watches_by_path),
+    Command(("zabstate",), zab_state),
+)
+BY_NAME = {name: command for command in COMMANDS for name in command.names}
+_ALWAYS = frozenset({"environment", "get_trace_mask", "set_trace_mask", "system_properties", "zabstate"})
+UNLESS_LOOKING = {name: command.names[0] for name, command in BY_NAME.items() if command.names[0] not in _ALWAYS}
+"""By their names the commands that a server does not answer that has no leader."""

@@ -1,0 +1,357 @@
+"""HTTP as the real server's Jetty speaks it: requests read whole, answers and error pages laid out as there.
+
+Rules of this module:
+  - a connection is kept for more requests, which are answered in order; one that is silent for too long is closed;
+  - a body is as long as its Content-Length says, or comes in chunks; all of it is read, `BODY_BYTES` at most;
+  - who answers is handed a whole request, and returns a whole response.
+
+Source: Jetty 9.4 (HttpParser, ErrorHandler), as JettyAdminServer and PrometheusMetricsProvider of 3.9.5 use it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from email.utils import formatdate
+from html import escape
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, unquote, urlsplit
+from zlib import crc32
+
+from simzk.serve.tcp.addresses import bind, name_of, peer_of
+from simzk.tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+HEAD_BYTES = 8 * 1024
+BODY_BYTES = 1024 * 1024 * 1024
+BACKLOG = 100
+JSON, HTML, STREAM = "application/json", "text/html;charset=iso-8859-1", "application/octet-stream"
+PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+NO_SERVLET = "org.eclipse.jetty.servlet.ServletHandler$Default404Servlet"
+_SERVER = "Jetty(9.4.58.v20250814)"
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE"})
+_SPOKEN = ("HTTP/1.1", "HTTP/1.0")
+
+
+class Request(NamedTuple):
+    """What is asked.
+
+    Attributes:
+        method: GET and so on.
+        path: as it was sent, without what follows a question mark.
+        query: what does.
+        headers: by their names in lower case.
+        body: all of it.
+        address: the client's.
+    """
+
+    method: str
+    path: str
+    query: str
+    headers: Mapping[str, str]
+    body: bytes
+    address: str
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """What the query says, the first of each name."""
+        return dict(reversed(parse_qsl(self.query)))
+
+    @property
+    def plain_path(self) -> str:
+        """The path without its percent signs."""
+        return unquote(self.path)
+
+
+class Response(NamedTuple):
+    """What is answered; errors that Jetty tells by itself have no date, and the worst of them end the connection."""
+
+    status: HTTPStatus
+    kind: str
+    body: str | bytes
+    headers: tuple[tuple[str, str], ...] = ()
+    is_dated: bool = True
+    closes: bool = False
+
+
+def nothing(status: HTTPStatus, *headers: tuple[str, str], is_dated: bool = False) -> Response:
+    """A status, and no more."""
+    return Response(status, "", "", headers, is_dated)
+
+
+def error_page(
+    request: Request, status: HTTPStatus, message: str = "", *, servlet: str = NO_SERVLET, cause: str = ""
+) -> Response:
+    """Jetty's page of an error, in the form that is accepted."""
+    message = message or status.phrase
+    # Java's identity of the servlet is any number.
+    told = {"URI": request.path, "STATUS": str(status.value), "MESSAGE": message}
+    told["SERVLET"] = f"{servlet}-{crc32(servlet.encode()):x}"
+    if cause:
+        told["CAUSED BY"] = cause
+    fresh = ("Cache-Control", "must-revalidate,no-cache,no-store")
+    accepted = request.headers.get("accept", "*/*")
+    if "json" in accepted and "html" not in accepted:
+        fields = {"servlet": told["SERVLET"], "message": message, "url": request.path, "status": told["STATUS"]}
+        lines = ",\n".join(f"{json.dumps(name)}:{json.dumps(value)}" for name, value in fields.items())
+        return Response(status, JSON, f"{{\n{lines}\n}}", (fresh,), is_dated=False)
+    if "text/plain" in accepted and "html" not in accepted:
+        lines = "".join(f"{name}: {value}\n" for name, value in told.items())
+        plain = f"HTTP ERROR {status.value} {message}\n{lines}"
+        return Response(status, "text/plain;charset=iso-8859-1", plain, (fresh,), is_dated=False)
+    return Response(status, HTML, _page(told, f"{status.value} {message}", cause), (fresh,), is_dated=False)
+
+
+def no_servlet(request: Request) -> Response:
+    """What is answered where there is nothing."""
+    if request.method == "TRACE":
+        return nothing(HTTPStatus.FORBIDDEN)
+    if request.method == "OPTIONS":
+        return nothing(HTTPStatus.OK, ("Allow", "GET, HEAD, TRACE, OPTIONS"), is_dated=True)
+    if request.method in ("GET", "HEAD"):
+        return error_page(request, HTTPStatus.NOT_FOUND)
+    if request.method == "POST":
+        message = "HTTP method POST is not supported by this URL"
+        return error_page(request, HTTPStatus.METHOD_NOT_ALLOWED, message)
+    return nothing(HTTPStatus.METHOD_NOT_ALLOWED)
+
+
+def _page(told: Mapping[str, str], title: str, cause: str) -> str:
+    title = escape(title)
+    rows = "".join(f"<tr><th>{name}:</th><td>{escape(value)}</td></tr>\n" for name, value in told.items())
+    trace = f"<h3>Caused by:</h3><pre>{escape(cause)}\n</pre>\n" if cause else ""
+    return (
+        '<html>\n<head>\n<meta http-equiv="Content-Type" content="text/html;charset=ISO-8859-1"/>\n'
+        f"<title>Error {title}</title>\n</head>\n<body><h2>HTTP ERROR {title}</h2>\n<table>\n{rows}</table>\n{trace}"
+        f'<hr/><a href="https://jetty.org/">Powered by Jetty:// {_SERVER[6:-1]}</a><hr/>\n\n</body>\n</html>\n'
+    )
+
+
+class HttpServer:
+    """A listener whose requests somebody answers.
+
+    Args:
+        address: the interface to listen on; empty for all.
+        port: the port; 0 for any free one.
+        answer: what a request is answered; called on the loop.
+        idle_ms: how long a connection may be silent.
+
+    Raises:
+        ConfigError: it cannot listen there.
+    """
+
+    def __init__(self, address: str, port: int, answer: Callable[[Request], Response], *, idle_ms: int) -> None:
+        self._listener = bind(address, port, BACKLOG)
+        self._accepting: asyncio.Server | None = None
+        self.answer = answer
+        self.idle_s = idle_ms / 1000
+        self.connections: dict[_Connection, None] = {}
+        self.name = name_of(self._listener)
+
+    async def start(self) -> None:
+        """Begin to answer, on the running loop."""
+        self._accepting = await asyncio.get_running_loop().create_server(
+            lambda: _Connection(self), sock=self._listener, backlog=BACKLOG
+        )
+
+    def stop(self) -> None:
+        """Answer no more."""
+        if self._accepting is not None:
+            self._accepting.close()
+        self._listener.close()
+        for connection in list(self.connections):
+            connection.end()
+
+
+class _BadRequestError(Exception):
+    """A request that is none; its status, and the reason as Jetty says it."""
+
+    def __init__(self, status: HTTPStatus, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+
+
+class _Head(NamedTuple):
+    method: str
+    target: str
+    version: str
+    headers: dict[str, str]
+
+    @property
+    def keeps(self) -> bool:
+        """Whether the connection is to be kept."""
+        asked = self.headers.get("connection", "").lower()
+        return asked == "keep-alive" if self.version == "HTTP/1.0" else asked != "close"
+
+
+def _read_head(lines: list[str]) -> _Head:
+    words = lines[0].split()
+    control = next((character for character in lines[0] if character < " "), None)
+    if control is not None:
+        raise _BadRequestError(HTTPStatus.BAD_REQUEST, f"Illegal character CNTL=0x{ord(control):x}")
+    if len(words) < 2:
+        raise _BadRequestError(HTTPStatus.BAD_REQUEST, "No URI")
+    if len(words) == 2:
+        raise _BadRequestError(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "HTTP/0.9 not supported")
+    if len(words) > 3 or words[2] not in _SPOKEN:
+        raise _BadRequestError(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "Unknown Version")
+    headers: dict[str, str] = {}
+    for line in lines[1:]:
+        name, colon, value = line.partition(":")
+        if not colon or " " in name:
+            raise _BadRequestError(HTTPStatus.BAD_REQUEST, "Illegal character SPACE=' '")
+        headers[name.lower()] = value.strip()
+    if words[2] == "HTTP/1.1" and "host" not in headers:
+        raise _BadRequestError(HTTPStatus.BAD_REQUEST, "No Host")
+    if not headers.get("content-length", "0").isdecimal():
+        raise _BadRequestError(HTTPStatus.BAD_REQUEST, "Invalid Content-Length Value")
+    return _Head(words[0], words[1], words[2], headers)
+
+
+class _Connection(asyncio.Protocol):
+    """One client's requests, one after another."""
+
+    def __init__(self, server: HttpServer) -> None:
+        self._server = server
+        self._transport: asyncio.Transport | None = None
+        self._buffer = bytearray()
+        self._head: _Head | None = None
+        self._body: list[bytes] = []
+        self._body_bytes = 0
+        self._silence: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._server.connections[self] = None
+        self._listen()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._transport = None
+        del self._server.connections[self]
+        if self._silence is not None:
+            self._silence.cancel()
+
+    def _listen(self) -> None:
+        """Wait for what comes next, and not for ever."""
+        if self._silence is not None:
+            self._silence.cancel()
+        self._silence = asyncio.get_running_loop().call_later(self._server.idle_s, self.end)
+
+    def end(self) -> None:
+        """Close, once all is sent."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        self._listen()
+        self._buffer += data
+        try:
+            while self._transport is not None and not self._transport.is_closing() and self._read_on():
+                pass
+        except _BadRequestError as bad:
+            page = f"<h1>Bad Message {bad.status.value}</h1><pre>reason: {bad.reason}</pre>"
+            self._send(Response(bad.status, HTML, page, is_dated=False, closes=True), None, bad.reason)
+
+    def _read_on(self) -> bool:
+        """Go on by a head or a body, if it is there; whether it was."""
+        if self._head is None:
+            return self._take_head()
+        if self._head.headers.get("transfer-encoding", "").lower() == "chunked":
+            return self._take_chunk()
+        length = int(self._head.headers.get("content-length", "0"))
+        self._need_room(length)
+        if len(self._buffer) < length:
+            return False
+        self._body.append(bytes(self._buffer[:length]))
+        del self._buffer[:length]
+        self._answer()
+        return True
+
+    def _take_head(self) -> bool:
+        while self._buffer[:2] == b"\r\n":
+            del self._buffer[:2]
+        end = self._buffer.find(b"\r\n\r\n")
+        if end > HEAD_BYTES or (end < 0 and len(self._buffer) > HEAD_BYTES):
+            if b" " in self._buffer[:HEAD_BYTES] and self._buffer.find(b"\r\n") not in range(HEAD_BYTES):
+                raise _BadRequestError(HTTPStatus.REQUEST_URI_TOO_LONG, "URI Too Long")
+            raise _BadRequestError(
+                HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE.phrase
+            )
+        if end < 0:
+            return False
+        self._head = _read_head(self._buffer[:end].decode("latin-1").split("\r\n"))
+        del self._buffer[: end + 4]
+        if self._head.headers.get("expect", "").lower() == "100-continue":
+            assert self._transport is not None
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        return True
+
+    def _take_chunk(self) -> bool:
+        """One chunk of a body; the last one is empty."""
+        line = self._buffer.find(b"\r\n")
+        if line < 0:
+            return False
+        try:
+            length = int(self._buffer[:line].partition(b";")[0], 16)
+        except ValueError:
+            raise _BadRequestError(HTTPStatus.BAD_REQUEST, "Bad Request") from None
+        self._need_room(length)
+        whole = line + 2 + length + 2
+        if len(self._buffer) < whole:
+            return False
+        self._body.append(bytes(self._buffer[line + 2 : whole - 2]))
+        self._body_bytes += length
+        del self._buffer[:whole]
+        if not length:
+            self._answer()
+        return True
+
+    def _need_room(self, length: int) -> None:
+        if self._body_bytes + length > BODY_BYTES:
+            raise _BadRequestError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "Payload Too Large")
+
+    def _answer(self) -> None:
+        head, body = self._head, b"".join(self._body)
+        assert head is not None
+        assert self._transport is not None
+        self._head, self._body, self._body_bytes = None, [], 0
+        if head.method not in _METHODS:
+            self._send(nothing(HTTPStatus.NOT_IMPLEMENTED), head)
+            return
+        parts = urlsplit(head.target)
+        address = peer_of(self._transport)[0]
+        request = Request(head.method, parts.path, parts.query, head.headers, body, address)
+        self._send(self._server.answer(request), head)
+
+    def _send(self, response: Response, asked: _Head | None, reason: str = "") -> None:
+        assert self._transport is not None
+        body = response.body if isinstance(response.body, bytes) else response.body.encode()
+        ends = response.closes or (asked is not None and not asked.keeps)
+        closing = [("Connection", "close")]
+        says_so = ends and not response.closes and asked is not None and asked.version != _SPOKEN[1]
+        fields = [
+            *(closing if says_so else []),
+            *([("Date", formatdate(usegmt=True))] if response.is_dated else []),
+            *response.headers,
+            *([("Content-Type", response.kind)] if response.kind else []),
+            ("Content-Length", str(len(body))),
+            *(closing if response.closes else []),
+            ("Server", _SERVER),
+        ]
+        head = f"HTTP/1.1 {response.status.value} {reason or _phrase(response.status)}\r\n"
+        head += "".join(f"{name}: {value}\r\n" for name, value in fields)
+        self._transport.write(
+            f"{head}\r\n".encode("latin-1") + (b"" if asked is not None and asked.method == "HEAD" else body)
+        )
+        if ends:
+            self._transport.close()
+
+
+def _phrase(status: HTTPStatus) -> str:
+    """The reason phrase, as Jetty has it."""
+    return "Server Error" if status is HTTPStatus.INTERNAL_SERVER_ERROR else status.phrase

@@ -1,0 +1,207 @@
+"""The AdminServer: the monitoring commands, metrics and faults over HTTP (§5).
+
+Rules of this module:
+  - `/commands/<name>` answers as the real server's, status by status; `/metrics` is Prometheus's text, which the real
+    one tells on a port of its own only;
+  - POST of `/faults/<verb>?...`, and GET of `/faults`, are simzk's own: a test's verbs for those who have only HTTP
+    (admin_faults.py);
+  - it runs on the loop of the server that it tells of;
+  - of a server of an ensemble that is stopped it tells nothing (a real one's is gone with it), but faults are taken,
+    for they are how it starts again.
+
+Source: org.apache.zookeeper.server.admin.JettyAdminServer, JsonOutputter.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from simzk.errors import SimzkError
+from simzk.serve.admin_server.commands import BY_NAME, COMMANDS, RESTORE, SET_TRACE_MASK, SNAPSHOT, UNLESS_LOOKING
+from simzk.serve.admin_server.faults import FAULTS
+from simzk.serve.admin_server.http import JSON, STREAM, HttpServer, Request, Response, error_page, no_servlet, nothing
+from simzk.serve.admin_server.metrics import tell
+from simzk.serve.admin_server.snapshots import Refusal, Snapshots
+from simzk.wire.four_letter_words import NOT_SERVING
+from simzk.wire.prometheus import java_double
+
+if TYPE_CHECKING:
+    from simzk.serve.tcp.server import TcpServer
+
+_SERVLET = "org.apache.zookeeper.server.admin.JettyAdminServer$CommandServlet"
+_STUMBLE = (
+    'java.lang.NullPointerException: Cannot invoke "org.apache.zookeeper.server.admin.CommandResponse.getStatusCode()" '
+    'because "cmdResponse" is null'
+)
+
+
+def pretty(value: Any, indent: str = "") -> str:
+    """JSON as the real server lays it out: two blanks a level, blanks round colons, lists on one line.
+
+    >>> print(pretty({"connections": [{"sent": 1}], "empty": [], "error": None}))
+    {
+      "connections" : [ {
+        "sent" : 1
+      } ],
+      "empty" : [ ],
+      "error" : null
+    }
+    """
+    if isinstance(value, dict):
+        inner = indent + "  "
+        fields = [f"{inner}{json.dumps(key)} : {pretty(field, inner)}" for key, field in value.items()]
+        return "{\n" + ",\n".join(fields) + f"\n{indent}}}" if fields else "{ }"
+    if isinstance(value, list):
+        return f"[ {', '.join(pretty(item, indent) for item in value)} ]" if value else "[ ]"
+    if isinstance(value, float):
+        return json.dumps("NaN") if math.isnan(value) else java_double(value)
+    return json.dumps(value)
+
+
+class AdminServer(HttpServer):
+    """The HTTP door of one server.
+
+    Args:
+        server: whom it tells of.
+        address: the interface to listen on; empty for all.
+        port: the port; 0 for any free one.
+        path: where the commands are found.
+
+    Raises:
+        ConfigError: it cannot listen there.
+    """
+
+    def __init__(self, server: TcpServer, address: str, port: int, path: str = "/commands") -> None:
+        self.follow(server)
+        super().__init__(address, port, self._answer, idle_ms=server.settings.admin_idle_ms)
+        self._path = path
+
+    def follow(self, server: TcpServer) -> None:
+        """Tell of this server from now on: the one that it told of was stopped, and has been started anew."""
+        self._server = server
+        self._snapshots = Snapshots(server, server.settings.snapshot_interval_ms)
+
+    def _answer(self, request: Request) -> Response:
+        path = request.plain_path
+        if path == "/faults" and request.method in ("GET", "HEAD"):
+            return _json({"command": "faults", "rules": self._rules(), "error": None})
+        if path.startswith("/faults/"):
+            if request.method != "POST":
+                return _json({"error": "a fault is a POST"}, HTTPStatus.METHOD_NOT_ALLOWED)
+            return self._inject(path.removeprefix("/faults/"), request.parameters)
+        if not self._server.host.is_open:
+            return _json({"error": "this server is stopped"}, HTTPStatus.SERVICE_UNAVAILABLE)
+        if path == "/metrics" and request.method in ("GET", "HEAD"):
+            return tell(self._server, request, of_process=False)
+        if not f"{path}/".startswith(f"{self._path}/") or request.method == "TRACE":
+            return no_servlet(request)
+        if request.method == "OPTIONS":
+            return nothing(HTTPStatus.OK, ("Allow", "GET, HEAD, POST, TRACE, OPTIONS"), is_dated=True)
+        if request.method not in ("GET", "HEAD", "POST"):
+            return nothing(HTTPStatus.METHOD_NOT_ALLOWED)
+        return self._command(request, path.removeprefix(self._path).removeprefix("/"))
+
+    def _command(self, request: Request, name: str) -> Response:
+        if not name:
+            names = sorted(command.names[0] for command in COMMANDS)
+            links = "".join(f'<a href="{self._path}/{name}">{name}</a>\n<br/>\n' for name in names)
+            return Response(HTTPStatus.OK, "", links)
+        if name in UNLESS_LOOKING and not self._server.host.server.mode:
+            return _looking(UNLESS_LOOKING[name])
+        if name in SNAPSHOT or name in RESTORE:
+            return self._guarded(request, SNAPSHOT[0] if name in SNAPSHOT else RESTORE[0])
+        if request.method == "POST" and name in BY_NAME:
+            return _stumbled(request)
+        return self._tell(name, request.parameters)
+
+    def _tell(self, name: str, query: dict[str, str]) -> Response:
+        command = BY_NAME.get(name)
+        if command is None:
+            return _json({"command": name, "error": f"Unknown command: {name}"})
+        primary = command.names[0]
+        if command.names is SET_TRACE_MASK:
+            error = self._set_trace_mask(query)
+            if error is not None:
+                return _json({"error": error, "command": primary})
+        with self._server.host.lock:
+            told = command.tell(self._server.report())
+        told["command"] = primary
+        return _json(told if "error" in told else {**told, "error": None})
+
+    def _guarded(self, request: Request, name: str) -> Response:
+        """A command that is not for everybody, and only by its own method."""
+        address = request.address
+        if self._server.settings.believes_proxies:
+            address = request.headers.get("x-forwarded-for", address).split(",")[0].strip()
+        refusal = self._snapshots.who_is_not_let(request.headers.get("authorization"), address)
+        if refusal is not None:
+            return _refused(name, refusal)
+        if (request.method == "POST") != (name == RESTORE[0]):
+            return _stumbled(request)
+        return self._restore(request.body) if name == RESTORE[0] else self._snapshot(request)
+
+    def _snapshot(self, request: Request) -> Response:
+        taken = self._snapshots.take()
+        if isinstance(taken, Refusal):
+            return _refused(SNAPSHOT[0], taken)
+        headers = (("last_zxid", f"0x{taken.zxid:x}"), ("snapshot_size", str(len(taken.data))))
+        if request.parameters.get("streaming", "true").lower() == "true":
+            return Response(HTTPStatus.OK, STREAM, taken.data, headers)
+        return _json({"command": SNAPSHOT[0], "error": None})._replace(headers=headers)
+
+    def _restore(self, data: bytes) -> Response:
+        zxid = self._snapshots.restore(data)
+        if isinstance(zxid, Refusal):
+            return _refused(RESTORE[0], zxid)
+        return _json({"last_zxid": zxid, "command": RESTORE[0], "error": None})
+
+    def _set_trace_mask(self, query: dict[str, str]) -> str | None:
+        """Keep the mask that is asked for, or say what is wrong with it."""
+        asked = query.get("traceMask")
+        required = "setTraceMask requires long traceMask argument"
+        if asked is None:
+            return required
+        try:
+            self._server.trace_mask = int(asked)
+        except ValueError:
+            return f"{required}, got {asked}"
+        return None
+
+    def _inject(self, verb: str, query: dict[str, str]) -> Response:
+        fault = FAULTS.get(verb)
+        try:
+            if fault is None:
+                raise SimzkError(f"no fault is called {verb!r}", right=f"one of {', '.join(FAULTS)}")
+            rule = fault(self._server, query)
+        except SimzkError as error:
+            return _json({"command": verb, "error": str(error)}, HTTPStatus.BAD_REQUEST)
+        made = rule if isinstance(rule, dict) else {} if rule is None else {"rule": rule.number}
+        return _json({"command": verb, **made, "error": None})
+
+    def _rules(self) -> list[dict[str, object]]:
+        with self._server.host.lock:
+            return [rule.as_dict() for rule in self._server.host.rules.list()]
+
+
+def _stumbled(request: Request) -> Response:
+    """What is answered to a method that a command has not got: there the real server stumbles."""
+    return error_page(request, HTTPStatus.INTERNAL_SERVER_ERROR, _STUMBLE, servlet=_SERVLET, cause=_STUMBLE)._replace(
+        closes=True
+    )
+
+
+def _refused(name: str, refusal: Refusal) -> Response:
+    return _json({"command": name, "error": refusal.error}, refusal.status)
+
+
+def _looking(name: str) -> Response:
+    """What a server of an ensemble answers that looks for a leader; a real one's command monitor stumbles there."""
+    status = HTTPStatus.INTERNAL_SERVER_ERROR if name == "monitor" else HTTPStatus.OK
+    return _json({"command": name, "error": NOT_SERVING}, status)
+
+
+def _json(told: dict[str, Any], status: HTTPStatus = HTTPStatus.OK) -> Response:
+    return Response(status, JSON, pretty(told))

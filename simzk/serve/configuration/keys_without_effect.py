@@ -1,0 +1,238 @@
+"""The keys of zoo.cfg that are accepted and change nothing here, each with the reason; docs/zoo_cfg.md has them too.
+
+Rules of this module:
+  - what a client could tell by its bytes or its files is no row here;
+  - a value that the real server refuses to start with is refused: such keys have a reader.
+
+Source: as in zoo_cfg_keys.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simzk.serve.configuration import values
+from simzk.tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_ENSEMBLE = "it is about servers of an ensemble that talk to each other; here they share one history in one process"
+_THREADS = "it sizes Java's threads, queues or buffers; here one thread handles each request as it is read"
+_AT_ONCE = (
+    "it holds requests back while others are under way, or answers -127 to who has waited for them; here each is"
+    " handled as it is read, and none waits for another"
+)
+_CACHE = "it sizes a cache, which changes no answer"
+_WATCHES = "it chooses how watches are kept in Java; they are told the same"
+_NETTY = "it is about Java's transport and TLS library"
+_KERBEROS = "it is about Kerberos, which is not spoken; users log in by DIGEST-MD5 (--jaas)"
+_LOGGING = "it is about what Java logs"
+_JAVA = "it watches over the Java machine"
+_BOUND = "what is read back from the disk may be twice as long as jute.maxbuffer"
+_ONCE = "files of keys are read once, at the start"
+
+
+class WithoutEffect(NamedTuple):
+    """A key that is accepted.
+
+    Attributes:
+        reason: why it changes nothing.
+        read: what values the real server starts with.
+    """
+
+    reason: str
+    read: Callable[[str], object] = values.text
+
+
+WITHOUT_EFFECT = {
+    **dict.fromkeys(
+        (
+            "connectToLearnerMasterLimit",
+            "observerMasterPort",
+            "quorum.cnxn.threads.size",
+            "multiAddress.reachabilityCheckTimeoutMs",
+        ),
+        WithoutEffect(_ENSEMBLE, values.integer),
+    ),
+    **dict.fromkeys(
+        (
+            "quorumListenOnAllIPs",
+            "syncEnabled",
+            "standaloneEnabled",
+            "sslQuorum",
+            "portUnification",
+            "sslQuorumReloadCertFiles",
+            "quorum.auth.enableSasl",
+            "quorum.auth.serverRequireSasl",
+            "quorum.auth.learnerRequireSasl",
+            "multiAddress.enabled",
+            "multiAddress.reachabilityCheckEnabled",
+        ),
+        WithoutEffect(_ENSEMBLE, values.boolean),
+    ),
+    "electionAlg": WithoutEffect(_ENSEMBLE, values.one_of("3")),
+    "peerType": WithoutEffect(_ENSEMBLE, values.one_of("observer", "participant")),
+    **dict.fromkeys(
+        (
+            "version",
+            "oraclePath",
+            "quorum.auth.learner.saslLoginContext",
+            "quorum.auth.server.saslLoginContext",
+            "quorum.auth.kerberos.servicePrincipal",
+            "commitLogCount",
+            "snapshotSizeFactor",
+            "forceSnapshotSync",
+            "leaderServes",
+            "leaderConnectDelayDuringRetryMs",
+            "leader.ackLoggingFrequency",
+            "leader.closeSocketAsync",
+            "leader.maxConcurrentDiffSyncs",
+            "leader.maxConcurrentSnapSyncs",
+            "leader.maxTimeToWaitForEpoch",
+            "leader.nodelay",
+            "follower.nodelay",
+            "learner.asyncSending",
+            "learner.closeSocketAsync",
+            "follower.skipLearnerRequestToNextProcessor",
+            "forward_learner_requests_to_commit_processor_disabled",
+            "cnxTimeout",
+            "quorumCnxnTimeoutMs",
+            "electionPortBindRetry",
+            "fastleader.minNotificationInterval",
+            "fastleader.maxNotificationInterval",
+            "observer.reconnectDelayMs",
+            "observer.election.DelayMs",
+            "observer.syncEnabled",
+            "observerMaster.sizeLimit",
+            "tcpKeepAlive",
+            "enableEagerACLCheck",
+            "initialize",
+            "db.autocreate",
+            "messageTracker.BufferSize",
+            "messageTracker.Enabled",
+            "ssl.quorum.keyStore.location",
+            "ssl.quorum.keyStore.password",
+            "ssl.quorum.keyStore.passwordPath",
+            "ssl.quorum.keyStore.type",
+            "ssl.quorum.trustStore.location",
+            "ssl.quorum.trustStore.password",
+            "ssl.quorum.trustStore.passwordPath",
+            "ssl.quorum.trustStore.type",
+            "ssl.quorum.protocol",
+            "ssl.quorum.enabledProtocols",
+            "ssl.quorum.ciphersuites",
+            "ssl.quorum.clientAuth",
+            "ssl.quorum.hostnameVerification",
+            "ssl.quorum.clientHostnameVerification",
+            "ssl.quorum.allowReverseDnsLookup",
+            "ssl.quorum.crl",
+            "ssl.quorum.ocsp",
+            "ssl.quorum.context.supplier.class",
+            "ssl.quorum.handshakeDetectionTimeoutMillis",
+        ),
+        WithoutEffect(_ENSEMBLE),
+    ),
+    **dict.fromkeys(
+        (
+            "nio.numSelectorThreads",
+            "nio.numWorkerThreads",
+            "nio.directBufferBytes",
+            "nio.shutdownTimeout",
+            "commitProcessor.numWorkerThreads",
+            "commitProcessor.maxReadBatchSize",
+            "commitProcessor.maxCommitBatchSize",
+            "commitProcessor.shutdownTimeout",
+            "intBufferStartingSizeBytes",
+            "flushDelay",
+            "maxWriteQueuePollTime",
+            "maxBatchSize",
+            "admin.httpVersion",
+            "metricsProvider.numWorkerThreads",
+            "metricsProvider.maxQueueSize",
+            "metricsProvider.workerShutdownTimeoutMs",
+            "serverCnxnFactory",
+            "clientTcpKeepAlive",
+            "znode.container.maxPerMinute",
+        ),
+        WithoutEffect(_THREADS),
+    ),
+    **dict.fromkeys(
+        (
+            "globalOutstandingLimit",
+            "request_throttle_max_requests",
+            "request_throttle_stall_time",
+            "request_throttle_drop_stale",
+            "request_throttler.shutdownTimeout",
+            "request_stale_connection_check",
+            "request_stale_latency_check",
+            "throttled_op_wait_time",
+        ),
+        WithoutEffect(_AT_ONCE),
+    ),
+    **dict.fromkeys(("maxResponseCacheSize", "maxGetChildrenResponseCacheSize"), WithoutEffect(_CACHE)),
+    **dict.fromkeys(
+        (
+            "watchManagerName",
+            "watcherCleanThreadsNum",
+            "watcherCleanThreshold",
+            "watcherCleanIntervalInSeconds",
+            "maxInProcessingDeadWatchers",
+            "bitHashCacheSize",
+        ),
+        WithoutEffect(_WATCHES),
+    ),
+    **dict.fromkeys(
+        (
+            "netty.advancedFlowControl.enabled",
+            "netty.server.earlyDropSecureConnectionHandshakes",
+            "netty.server.outstandingHandshake.limit",
+            "ssl.sslProvider",
+            "ssl.hostnameVerification",
+            "ssl.allowReverseDnsLookup",
+            "ssl.handshakeDetectionTimeoutMillis",
+            "fips-mode",
+            "admin.needClientAuth",
+        ),
+        WithoutEffect(_NETTY),
+    ),
+    "client.certReload": WithoutEffect(_ONCE),
+    "jute.maxbuffer.extrasize": WithoutEffect(_BOUND),
+    **dict.fromkeys(
+        (
+            "kerberos.removeHostFromPrincipal",
+            "kerberos.removeRealmFromPrincipal",
+            "kerberos.canonicalizeHostNames",
+            "kerberos.minReLoginTimeMs",
+            "security.auth_to_local",
+            "requireKerberosConfig",
+            "kinit",
+            "server.realm",
+            "server.principal",
+            "sasl.serverconfig",
+        ),
+        WithoutEffect(_KERBEROS),
+    ),
+    **dict.fromkeys(
+        (
+            "audit.enable",
+            "audit.impl.class",
+            "jmx.log4j.disable",
+            "jmx.log4j.mbean",
+            "pathStats.delay",
+            "pathStats.enabled",
+            "pathStats.initialDelay",
+            "pathStats.maxDepth",
+            "pathStats.sampleRate",
+            "pathStats.slotCapacity",
+            "pathStats.slotDuration",
+            "pathStats.topPathMax",
+        ),
+        WithoutEffect(_LOGGING),
+    ),
+    **dict.fromkeys(
+        ("jvm.pause.info-threshold.ms", "jvm.pause.warn-threshold.ms", "jvm.pause.sleep.time.ms"),
+        WithoutEffect(_JAVA, values.integer),
+    ),
+    "jvm.pause.monitor": WithoutEffect(_JAVA, values.boolean),
+}

@@ -1,0 +1,120 @@
+"""The ensemble that a zoo.cfg speaks of: its lines `server.N=...`, or those of its dynamicConfigFile, and `myid`.
+
+Rules of this module:
+  - one line alone, of a voter, is no ensemble, as to the real server (standaloneEnabled): the file is a lone one's;
+  - which of the servers the file is for stands in `myid`, in its dataDir;
+  - a dynamicConfigFile is named for its version, `zoo.cfg.dynamic.100000005`, as reconfigurations leave it behind.
+
+Source: QuorumPeerConfig (parseProperties, setupMyId, setupClientPort, parseDynamicConfig, getVersionFromFilename).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from simzk.errors import ConfigError
+from simzk.serve.configuration.properties import read_properties
+from simzk.zookeeper.ensemble.config import MAX_SERVERS
+from simzk.zookeeper.ensemble.membership import MIN_VOTERS, Membership, in_java_order, parse_line
+from simzk.zookeeper.replies import RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from simzk.serve.configuration.properties import Entry
+    from simzk.zookeeper.ensemble.membership import ServerLine
+
+MYID = "myid"
+DYNAMIC = "dynamicConfigFile"
+_MEMBER = re.compile(r"server\.(\d+)")
+_GROUPED = re.compile(r"(group|weight)\.\d+")
+_VERSION = re.compile(r".*\.([0-9a-fA-F]{1,16})", re.DOTALL)
+_FORM = "HOST:PORT:PORT[:participant or :observer][;[HOST:]PORT]"
+
+
+@dataclass(frozen=True)
+class Belonging:
+    """What a zoo.cfg says of the ensemble that its server belongs to.
+
+    Attributes:
+        file: the zoo.cfg.
+        server_id: which server it is for.
+        membership: all of them.
+    """
+
+    file: Path
+    server_id: int
+    membership: Membership
+
+    @property
+    def line(self) -> ServerLine | None:
+        """The server's own line; None where it has left."""
+        own = (line for line in self.membership.lines if line.server_id == self.server_id)
+        return next(own, None)
+
+
+def read_membership(entries: Mapping[str, Entry], file: Path) -> Membership | None:
+    """The members that a zoo.cfg names; None for a lone server's.
+
+    Raises:
+        ConfigError: a line is none, there is no majority that could be, or the dynamicConfigFile cannot be read.
+    """
+    version, where = 0, file
+    dynamic = entries.get(DYNAMIC)
+    if dynamic is not None:
+        for key, entry in entries.items():
+            if _MEMBER.fullmatch(key) or _GROUPED.fullmatch(key):
+                raise ConfigError(f"{key} is where it cannot be", where=f"{file}:{entry.line}", right=f"in {DYNAMIC}")
+        where = Path(dynamic.value)
+        entries = _read_dynamic(where, f"{file}:{dynamic.line}")
+        found = _VERSION.fullmatch(where.name)
+        version = int(found[1], 16) if found is not None else 0
+    lines = [
+        _line(int(found[1]), key, entry, where) for key, entry in entries.items() if (found := _MEMBER.fullmatch(key))
+    ]
+    voters = sum(not line.observes for line in lines)
+    if voters < MIN_VOTERS and voters == len(lines):
+        return None
+    if voters < MIN_VOTERS:
+        raise ConfigError("observers alone cannot be", where=str(where), right=f"{MIN_VOTERS} servers with a vote")
+    for key, entry in entries.items():
+        if _GROUPED.fullmatch(key):
+            raise ConfigError(f"{key} is not served", where=f"{where}:{entry.line}", right="a majority that decides")
+    return Membership(in_java_order(lines), version)
+
+
+def _read_dynamic(path: Path, where: str) -> dict[str, Entry]:
+    try:
+        return read_properties(path.read_text(encoding="latin-1"), str(path))
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}", where=where) from error
+
+
+def _line(server_id: int, key: str, entry: Entry, file: Path) -> ServerLine:
+    where = f"{file}:{entry.line}"
+    if server_id > MAX_SERVERS:
+        raise ConfigError(f"no server can be {key}", where=where, right=f"server.0 to server.{MAX_SERVERS}")
+    try:
+        return parse_line(server_id, entry.value)
+    except RefusedError:
+        raise ConfigError(f"{key} cannot be {entry.value!r}", where=where, right=_FORM) from None
+
+
+def read_myid(folder: Path, membership: Membership) -> int:
+    """Which of the servers has this dataDir.
+
+    Raises:
+        ConfigError: it does not say so.
+    """
+    path = folder / MYID
+    ids = ", ".join(str(line.server_id) for line in membership.lines)
+    try:
+        text = path.read_text(encoding="latin-1").strip()
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror}", where=str(path), right=f"one of {ids}") from error
+    if not text.isdecimal() or int(text) > MAX_SERVERS:
+        raise ConfigError(f"{text!r} is no server's number", where=str(path), right=f"one of {ids}")
+    return int(text)

@@ -1,0 +1,321 @@
+"""The real server's own configuration file: what it asks for, and what is to be said about it.
+
+Rules of this module:
+  - every key is obeyed (zoo_cfg_keys.py), accepted with a reason why it changes nothing (zoo_cfg_without_effect.py),
+    or unknown: of that the real server silently makes a system property, and here a warning line tells it;
+  - a value with which the real server does not start is refused, by file and line; one that it takes for another is
+    taken for that here too, with a warning;
+  - what the file asks for and is not served is refused, for a client would notice;
+  - defaults are the real server's: only `srvr` is answered, 60 connections an address, no TTL nodes, an AdminServer,
+    logs that grow by 64 MiB.
+
+Source: QuorumPeerConfig.parseProperties.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from simzk.errors import ConfigError
+from simzk.serve.configuration.keys import AUTH_PROVIDERS, DEFAULT_METRICS, FLAGS, KEYS, NO_METRICS, PROMETHEUS_METRICS
+from simzk.serve.configuration.keys_without_effect import WITHOUT_EFFECT
+from simzk.serve.configuration.properties import Entry, read_properties
+from simzk.serve.configuration.settings import Metrics, Settings, Storage
+from simzk.serve.configuration.values import UNSET, DoubtError
+from simzk.serve.tcp.tls import STORES, Tls
+from simzk.wire.words import DEFAULT_WHITELIST
+from simzk.zookeeper.config import ServerConfig
+
+if TYPE_CHECKING:
+    from simzk.serve.configuration.members import Belonging
+    from simzk.serve.tcp.connection_factory import Throttle
+
+DEFAULT_MAX_CONNECTIONS = 60
+DEFAULT_ADMIN_PORT = 8080
+DEFAULT_METRICS_PORT = 7000
+DEFAULT_TICK_MS = 3000
+DEFAULT_SNAPSHOT_INTERVAL_MS = 300_000
+DEFAULT_LOG_STEP_KIB = 64 * 1024
+DEFAULT_PROTOCOL = "TLSv1.3"
+LEAST_SNAPSHOTS = 3
+_DYNAMIC = "dynamicConfigFile"
+_OF_MEMBERS = ("server.", "group", "weight")
+_PARTS = ("settings", "server", "storage", "tls", "throttle", "file")
+_LARGE_REQUEST_BYTES = 100 * 1024 * 1024
+
+
+def read_zoo_cfg(path: Path) -> Settings:
+    """The settings that a zoo.cfg asks for.
+
+    Raises:
+        ConfigError: the file cannot be read, a value cannot be, or something is asked for that is not served.
+    """
+    try:
+        text = path.read_text(encoding="latin-1")
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror}", where=str(path)) from error
+    return parse_zoo_cfg(text, str(path))
+
+
+def parse_zoo_cfg(text: str, name: str = "zoo.cfg") -> Settings:
+    """The settings that the text of a zoo.cfg asks for; `name` is said in errors and warnings.
+
+    >>> settings = parse_zoo_cfg("tickTime=500\\ndataDir=/tmp/z\\nclientPort=2181\\nsnpCount=3\\n")
+    >>> settings.port, settings.server.tick_time_ms, settings.server.clamp_timeout(0)
+    (2181, 500, 1000)
+    >>> settings.notices
+    ('zoo.cfg:4: snpCount is no key that is known, and changes nothing',)
+    """
+    return _File(text, name).settings()
+
+
+class _File:
+    """One file while it is read.
+
+    Attributes:
+        notices: what is to be said about it.
+    """
+
+    def __init__(self, text: str, name: str) -> None:
+        self._text = text
+        self._name = name
+        self._entries = read_properties(text, name)
+        self._read: dict[str, dict[str, Any]] = {part: {} for part in _PARTS}
+        self.notices: list[str] = []
+
+    def settings(self) -> Settings:
+        """What the whole file asks for."""
+        for key, entry in self._entries.items():
+            self._take(key, entry)
+        return self._put_together()
+
+    def _where(self, key: str) -> str:
+        return f"{self._name}:{self._entries[key].line}"
+
+    def _note(self, key: str, what: str) -> None:
+        self.notices.append(f"{self._where(key)}: {what}")
+
+    # One key
+
+    def _take(self, key: str, entry: Entry) -> None:
+        row, without_effect = KEYS.get(key), WITHOUT_EFFECT.get(key)
+        if key in FLAGS:
+            obeyed = "it is obeyed here" if row is not None else "nor is it obeyed here"
+            self._note(key, f"the real server takes {key} as -D{key}=... of Java's only; {obeyed}")
+        if row is not None:
+            value = self._value(key, entry, row.read)
+            if value is not UNSET:
+                self._read[row.of][row.name] = value
+        elif without_effect is not None:
+            self._value(key, entry, without_effect.read)
+        elif key.startswith("authProvider."):
+            self._take_auth_provider(key, entry)
+        elif key == "superUser" or key.startswith("superUser."):
+            self._read["file"].setdefault("super_users", set()).add(entry.value)
+        elif not key.startswith(_OF_MEMBERS):
+            bare = key.removeprefix("zookeeper.")
+            hint = f"; expected {bare}" if bare != key and (bare in KEYS or bare in WITHOUT_EFFECT) else ""
+            self._note(key, f"{key} is no key that is known, and changes nothing{hint}")
+
+    def _value(self, key: str, entry: Entry, read: Any) -> object:
+        try:
+            return read(entry.value)
+        except ValueError as error:
+            what = f"{key} cannot be {entry.value!r}"
+            raise ConfigError(what, where=self._where(key), right=str(error)) from None
+        except DoubtError as doubt:
+            taken = "nothing" if doubt.taken_for is UNSET else _as_written(doubt.taken_for)
+            self._note(key, f"{key} cannot be {entry.value!r}, and is taken for {taken}; expected {doubt}")
+            return doubt.taken_for
+
+    def _take_auth_provider(self, key: str, entry: Entry) -> None:
+        scheme = AUTH_PROVIDERS.get(entry.value)
+        if scheme is None:
+            self._note(key, f"there is no class {entry.value!r}; expected {', '.join(AUTH_PROVIDERS)}")
+        else:
+            self._read["file"].setdefault("schemes", set()).add(scheme)
+
+    # All of them
+
+    def _put_together(self) -> Settings:
+        settings, file = self._read["settings"], self._read["file"]
+        if "data_directory" not in settings:
+            raise ConfigError("dataDir is not set", where=self._name, right="dataDir=DIRECTORY")
+        settings["belonging"] = self._belonging(settings["data_directory"])
+        self._choose_ports()
+        if settings.get("backlog", -1) <= 0:
+            settings["backlog"] = Settings().backlog
+        settings["address"] = settings.get("address", "")
+        enabled = file.get("admin_enabled", True)
+        settings["admin_port"] = settings.get("admin_port", DEFAULT_ADMIN_PORT) if enabled else None
+        defaults = {
+            "max_connections_per_address": DEFAULT_MAX_CONNECTIONS,
+            "whitelist": DEFAULT_WHITELIST,
+            "admin_address": "",
+            "snapshot_interval_ms": DEFAULT_SNAPSHOT_INTERVAL_MS,
+        }
+        made = {
+            "server": self._server(),
+            "storage": self._storage(),
+            "metrics": self._metrics(),
+            "throttle": self._throttle(),
+            "counts": file.get("metrics_provider") != NO_METRICS,
+            "text": self._text,
+        }
+        return Settings(**{**defaults, **settings, **made}, notices=tuple(self.notices))
+
+    def _choose_ports(self) -> None:
+        settings, file = self._read["settings"], self._read["file"]
+        for address, port in (("clientPortAddress", "clientPort"), ("secureClientPortAddress", "secureClientPort")):
+            if address in self._entries and port not in self._entries:
+                raise ConfigError(f"{address} is set, but {port} is not", where=self._where(address), right=port)
+        if "secure_port" in settings:
+            settings["tls"] = self._tls("secureClientPort")
+            settings["secure_address"] = file.get("secure_address", "")
+            if "port" not in settings:
+                settings["port"], settings["address"] = settings.pop("secure_port"), settings.pop("secure_address")
+        elif settings.get("unifies_ports", False):
+            if "certificate" in self._read["tls"]:
+                settings["tls"] = self._tls("client.portUnification")
+            else:
+                settings["unifies_ports"] = False
+                self._note("client.portUnification", "without ssl.keyStore.location it changes nothing")
+        self._obey_own_line()
+        if "port" not in settings:
+            raise ConfigError("clientPort is not set", where=self._name, right="clientPort=PORT")
+
+    def _belonging(self, folder: Path) -> Belonging | None:
+        """What the file says of an ensemble."""
+        if not any(key.startswith("server.") or key == _DYNAMIC for key in self._entries):
+            return None
+        from simzk.serve.configuration.members import Belonging, read_membership, read_myid
+
+        file = Path(self._name)
+        membership = read_membership(self._entries, file)
+        if membership is None:
+            return None
+        for key in ("initLimit", "syncLimit"):
+            if key not in self._entries:
+                raise ConfigError(f"{key} is not set", where=self._name, right=f"{key}=TICKS, as of every ensemble")
+        return Belonging(file, read_myid(folder, membership), membership)
+
+    def _obey_own_line(self) -> None:
+        """A server's own line may say where its clients connect; the file may say the same, or nothing."""
+        settings = self._read["settings"]
+        belonging: Belonging | None = settings["belonging"]
+        if belonging is not None and belonging.line is None:
+            settings.setdefault("port", 0)  # it has left the ensemble, and will not be served
+        if belonging is None or belonging.line is None or belonging.line.client is None:
+            return
+        host, port = belonging.line.client
+        address = _interface(host)
+        for key, value in (("port", port), ("address", address)):
+            if _interface(settings.get(key, value)) != value:
+                line = "clientPort" if key == "port" else "clientPortAddress"
+                raise ConfigError(
+                    f"its server.{belonging.server_id} has another",
+                    where=self._where(line),
+                    right=str(belonging.line.client),
+                )
+        settings["port"], settings["address"] = port, address
+
+    def _tls(self, key: str) -> Tls:
+        """How it speaks TLS, as `key` asks for."""
+        where, tls = self._where(key), self._read["tls"]
+        if "certificate" not in tls:
+            raise ConfigError("a secure port needs a key", where=where, right="ssl.keyStore.location=FILE")
+        if "authorities" not in tls and tls.get("client_auth", "need") != "none":
+            self._note(key, "without ssl.trustStore.location only clients of public authorities are known")
+        for store, kind in (("ssl.keyStore", "key_store_type"), ("ssl.trustStore", "trust_store_type")):
+            location = f"{store}.location"
+            if (
+                location in self._entries
+                and kind not in tls
+                and Path(self._entries[location].value).suffix not in STORES
+            ):
+                right = f"{store}.type, or a name that ends with {', '.join(STORES)}"
+                raise ConfigError("its name does not say what it is", where=self._where(location), right=right)
+        scheme = self._read["file"].get("tls_scheme", "x509")
+        if scheme != "x509" and f"authProvider.{scheme}" not in self._entries:
+            raise ConfigError(
+                f"there is no authProvider.{scheme}", where=self._where("ssl.authProvider"), right="x509, or absent"
+            )
+        protocol = tls.pop("protocol", DEFAULT_PROTOCOL)
+        return Tls(**{"protocols": (protocol,), **tls})
+
+    def _server(self) -> ServerConfig:
+        file, asked = self._read["file"], self._read["server"]
+        x509 = self._read["settings"].get("tls") is not None
+        server = ServerConfig(
+            **{"tick_time_ms": DEFAULT_TICK_MS, **asked},
+            x509=x509,
+            providers=frozenset(file.get("schemes", ())),
+            large_request_bytes=self._large_request_bytes(),
+            required_schemes=self._required_schemes(),
+            super_users=frozenset(file.get("super_users", ())),
+        )
+        longest = server.max_session_timeout_ms
+        shortest = 2 * server.tick_time_ms if server.min_session_timeout_ms is None else server.min_session_timeout_ms
+        if (20 * server.tick_time_ms if longest is None else longest) < shortest:
+            raise ConfigError("minSessionTimeout must not be larger than maxSessionTimeout", where=self._name)
+        return server
+
+    def _required_schemes(self) -> tuple[str, ...]:
+        file = self._read["file"]
+        if file.get("requires_sasl", False):
+            return ("sasl",)
+        if not file.get("enforces", False):
+            return ()
+        if "enforced" not in file:
+            where = self._where("enforce.auth.enabled")
+            raise ConfigError("nothing is enforced", where=where, right="enforce.auth.schemes=SCHEME,...")
+        required: tuple[str, ...] = file["enforced"]
+        return required
+
+    def _large_request_bytes(self) -> int | None:
+        """A request that is alone may be as long as all large ones together, and as one that is not large."""
+        threshold: int | None = self._read["file"].get("large_threshold")
+        return (
+            None if threshold is None else max(threshold, self._read["file"].get("large_bytes", _LARGE_REQUEST_BYTES))
+        )
+
+    def _throttle(self) -> Throttle | None:
+        asked = self._read["throttle"]
+        if not asked.get("tokens", 0):
+            return None
+        from simzk.serve.tcp.connection_factory import Throttle
+
+        return Throttle(**asked)
+
+    def _storage(self) -> Storage:
+        asked = self._read["storage"]
+        if asked.get("snapshots_kept", LEAST_SNAPSHOTS) < LEAST_SNAPSHOTS:
+            self._note("autopurge.snapRetainCount", f"fewer than {LEAST_SNAPSHOTS} snapshots are not kept: as many are")
+            asked["snapshots_kept"] = LEAST_SNAPSHOTS
+        return Storage(**{"log_step_kib": DEFAULT_LOG_STEP_KIB, **asked})
+
+    def _metrics(self) -> Metrics | None:
+        file = self._read["file"]
+        known = (DEFAULT_METRICS, NO_METRICS, PROMETHEUS_METRICS)
+        class_name = file.get("metrics_provider", DEFAULT_METRICS)
+        if class_name not in known:
+            where = self._where("metricsProvider.className")
+            raise ConfigError(f"there is no class {class_name!r}", where=where, right=" or ".join(known))
+        if class_name != PROMETHEUS_METRICS:
+            return None
+        port = file.get("metrics_port", DEFAULT_METRICS_PORT)
+        return Metrics(file.get("metrics_address", ""), port, file.get("exports_process", True))
+
+
+def _interface(host: Any) -> Any:
+    return "" if host == "0.0.0.0" else host
+
+
+def _as_written(value: object) -> str:
+    """A value as it would stand in the file."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, frozenset):
+        return repr(",".join(sorted(value)))
+    return repr(value) if value == "" else str(value)

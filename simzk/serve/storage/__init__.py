@@ -1,0 +1,1 @@
+"""Data directories on disk: transaction logs, snapshots and the dynamic configuration of an ensemble."""

@@ -1,0 +1,222 @@
+"""What a server tells of the machine and the process that it runs in (the word envi), under the real server's names.
+
+What a metrics endpoint tells of the process, under the names that the real server's has for its Java machine.
+
+Rules of this module:
+  - what is Java's alone (pools of memory, loaded classes) has no samples.
+
+Source: DefaultExports of the Prometheus client library 0.9, as a standalone 3.9.5 tells it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import gc
+import os
+import platform
+import resource
+import socket
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from simzk.wire.prometheus import Family, Sample
+
+
+def environment(version: str) -> dict[str, str]:
+    """Name to value, in the real server's order. What is Java's there is Python's here."""
+    return {
+        "zookeeper.version": version,
+        "host.name": socket.gethostname(),
+        "java.version": platform.python_version(),
+        "java.vendor": platform.python_implementation(),
+        "java.home": sys.prefix,
+        "java.class.path": os.pathsep.join(sys.path),
+        "java.library.path": "",
+        "java.io.tmpdir": tempfile.gettempdir(),
+        "java.compiler": "<NA>",
+        "os.name": platform.system(),
+        "os.arch": platform.machine(),
+        "os.version": platform.release(),
+        "user.name": os.environ.get("USER", str(os.getuid())),
+        "user.home": str(Path.home()),
+        "user.dir": str(Path.cwd()),
+    }
+
+
+# What QuorumPeerConfig.parseProperties knows by itself; of any other key it makes a system property.
+_KNOWN = frozenset(
+    [
+        "dataDir",
+        "dataLogDir",
+        "clientPort",
+        "localSessionsEnabled",
+        "localSessionsUpgradingEnabled",
+        "clientPortAddress",
+        "secureClientPort",
+        "secureClientPortAddress",
+        "observerMasterPort",
+        "clientPortListenBacklog",
+        "tickTime",
+        "maxClientCnxns",
+        "minSessionTimeout",
+        "maxSessionTimeout",
+        "initLimit",
+        "syncLimit",
+        "connectToLearnerMasterLimit",
+        "electionAlg",
+        "quorumListenOnAllIPs",
+        "peerType",
+        "syncEnabled",
+        "dynamicConfigFile",
+        "autopurge.snapRetainCount",
+        "autopurge.purgeInterval",
+        "standaloneEnabled",
+        "reconfigEnabled",
+        "sslQuorum",
+        "portUnification",
+        "sslQuorumReloadCertFiles",
+        "quorum.auth.enableSasl",
+        "quorum.auth.serverRequireSasl",
+        "quorum.auth.learnerRequireSasl",
+        "quorum.auth.learner.saslLoginContext",
+        "quorum.auth.server.saslLoginContext",
+        "quorum.auth.kerberos.servicePrincipal",
+        "quorum.cnxn.threads.size",
+        "jvm.pause.info-threshold.ms",
+        "jvm.pause.warn-threshold.ms",
+        "jvm.pause.sleep.time.ms",
+        "jvm.pause.monitor",
+        "metricsProvider.className",
+        "multiAddress.enabled",
+        "multiAddress.reachabilityCheckTimeoutMs",
+        "multiAddress.reachabilityCheckEnabled",
+        "oraclePath",
+        "sslQuorumReloadCertFiles",
+    ]
+)
+
+
+def system_properties(text: str) -> dict[str, str]:
+    """Name to value, sorted by name: what is Java's is Python's here, and what a zoo.cfg's text makes of itself."""
+    told = {name: value for name, value in environment("").items() if name.startswith(("java.", "os.", "user."))}
+    told |= {"file.separator": os.sep, "line.separator": os.linesep, "path.separator": os.pathsep}
+    if text:
+        from simzk.serve.configuration.properties import read_properties
+
+        for key, entry in read_properties(text).items():
+            if key not in _KNOWN and not key.startswith(("server.", "group", "weight", "metricsProvider.")):
+                told[f"zookeeper.{key}"] = entry.value
+    return dict(sorted(told.items()))
+
+
+def open_files() -> tuple[int, int]:
+    """File descriptors in use (-1 where the platform does not tell), and how many there may be."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    try:
+        return len(os.listdir("/proc/self/fd")), most
+    except OSError:
+        return -1, most
+
+
+def java_date(at_ms: int) -> str:
+    """A time as Java's `Date` is written, in UTC.
+
+    >>> java_date(1_795_256_032_000)
+    'Sat Nov 21 10:13:52 UTC 2026'
+    """
+    at = datetime.datetime.fromtimestamp(at_ms / 1000, datetime.UTC)
+    day = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")[at.weekday()]
+    month = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"][at.month - 1]
+    return f"{day} {month} {at.day:02} {at:%H:%M:%S} UTC {at.year}"
+
+
+_STARTED_S = time.time()
+_OF_JAVA = {
+    "jvm_memory_bytes_used": ("gauge", "Used bytes of a given JVM memory area."),
+    "jvm_memory_bytes_committed": ("gauge", "Committed (bytes) of a given JVM memory area."),
+    "jvm_memory_bytes_max": ("gauge", "Max (bytes) of a given JVM memory area."),
+    "jvm_memory_bytes_init": ("gauge", "Initial bytes of a given JVM memory area."),
+    "jvm_memory_pool_bytes_used": ("gauge", "Used bytes of a given JVM memory pool."),
+    "jvm_memory_pool_bytes_committed": ("gauge", "Committed bytes of a given JVM memory pool."),
+    "jvm_memory_pool_bytes_max": ("gauge", "Max bytes of a given JVM memory pool."),
+    "jvm_memory_pool_bytes_init": ("gauge", "Initial bytes of a given JVM memory pool."),
+    "jvm_memory_pool_allocated_bytes_total": (
+        "counter",
+        "Total bytes allocated in a given JVM memory pool. Only updated after GC, not continuously.",
+    ),
+    "jvm_buffer_pool_used_bytes": ("gauge", "Used bytes of a given JVM buffer pool."),
+    "jvm_buffer_pool_capacity_bytes": ("gauge", "Bytes capacity of a given JVM buffer pool."),
+    "jvm_buffer_pool_used_buffers": ("gauge", "Used buffers of a given JVM buffer pool."),
+    "jvm_classes_loaded": ("gauge", "The number of classes that are currently loaded in the JVM"),
+    "jvm_classes_loaded_total": (
+        "counter",
+        "The total number of classes that have been loaded since the JVM has started execution",
+    ),
+    "jvm_classes_unloaded_total": (
+        "counter",
+        "The total number of classes that have been unloaded since the JVM has started execution",
+    ),
+    "jvm_threads_peak": ("gauge", "Peak thread count of a JVM"),
+    "jvm_threads_started_total": ("counter", "Started thread count of a JVM"),
+    "jvm_threads_deadlocked": (
+        "gauge",
+        "Cycles of JVM-threads that are in deadlock waiting to acquire object monitors or ownable synchronizers",
+    ),
+    "jvm_threads_deadlocked_monitor": (
+        "gauge",
+        "Cycles of JVM-threads that are in deadlock waiting to acquire object monitors",
+    ),
+    "jvm_threads_state": ("gauge", "Current count of threads by state"),
+}
+
+
+def process_families() -> list[Family]:
+    """What there is to tell at this moment."""
+    opened, most = open_files()
+    virtual_bytes, resident_bytes = _memory_bytes()
+    threads = threading.enumerate()
+    version = (
+        ("version", platform.python_version()),
+        ("vendor", platform.python_implementation()),
+        ("runtime", "Python"),
+    )
+    return [
+        Family("jvm_info", "gauge", [Sample("jvm_info", version, 1)], "JVM version info"),
+        _one("process_cpu_seconds_total", time.process_time(), "Total user and system CPU time spent in seconds."),
+        _one("process_start_time_seconds", _STARTED_S, "Start time of the process since unix epoch in seconds."),
+        _one("process_open_fds", opened, "Number of open file descriptors."),
+        _one("process_max_fds", most, "Maximum number of open file descriptors."),
+        _one("process_virtual_memory_bytes", virtual_bytes, "Virtual memory size in bytes."),
+        _one("process_resident_memory_bytes", resident_bytes, "Resident memory size in bytes."),
+        _collections(),
+        _one("jvm_threads_current", len(threads), "Current thread count of a JVM"),
+        _one("jvm_threads_daemon", sum(thread.daemon for thread in threads), "Daemon thread count of a JVM"),
+        *(Family(name, kind, [], about) for name, (kind, about) in _OF_JAVA.items()),
+    ]
+
+
+def _one(name: str, value: float, about: str) -> Family:
+    kind = "counter" if name.endswith("_total") else "gauge"
+    return Family(name, kind, [Sample(name, (), value)], about)
+
+
+def _collections() -> Family:
+    name = "jvm_gc_collection_seconds"
+    samples = [
+        Sample(f"{name}_count", (("gc", f"generation {number}"),), counted["collections"])
+        for number, counted in enumerate(gc.get_stats())
+    ]
+    return Family(name, "summary", samples, "Time spent in a given JVM garbage collector in seconds.")
+
+
+def _memory_bytes() -> tuple[int, int]:
+    """Virtual and resident; where the platform does not tell, the largest resident size so far for both."""
+    try:
+        pages = Path("/proc/self/statm").read_text(encoding="ascii").split()
+    except OSError:
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        return most, most
+    return int(pages[0]) * resource.getpagesize(), int(pages[1]) * resource.getpagesize()

@@ -1,0 +1,329 @@
+"""A ZooKeeper on TCP ports: timers, the disk, and what it tells of itself.
+
+Rules of this module:
+  - everything of it runs on one event loop, which somebody else runs: `simzk serve` in its main thread,
+    `simzk.ZooKeeperServer` in a thread of its own;
+  - nothing polls: a timer stands only where the server's next deadline is, and only on wall time;
+  - a port is bound when the server is made, which fails at once and clearly (connection_factory.py);
+  - with a data directory nothing is sent before what it acknowledges is on disk; what several connections ask in one
+    turn of the loop is written together.
+
+Source of the behaviour: NIOServerCnxnFactory, ZooKeeperServer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+import threading
+import time
+from itertools import chain
+from typing import TYPE_CHECKING, Literal
+
+from simzk.errors import SimzkError
+from simzk.serve.clock import Clock, WallClock
+from simzk.serve.host import Host
+from simzk.serve.tcp.addresses import bind
+from simzk.serve.tcp.connection_factory import ConnectionFactory
+from simzk.serve.tcp.deadline_timer import Alarm
+from simzk.wire.statistics import Report, ServerStatistics
+from simzk.wire.words import DEFAULT_TRACE_MASK, SET_TRACE_MASK, TRACE_MASK_BYTES
+from simzk.zookeeper.server import Server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from simzk.serve.configuration.settings import Settings
+    from simzk.serve.storage.data_directory import DataDirectory
+    from simzk.serve.storage.directory_reader import Loss
+    from simzk.serve.tcp.connection import TcpConnection
+    from simzk.serve.tcp.connection_factory import ConnectionThrottle
+    from simzk.serve.tcp.ensemble import EnsembleTcp
+    from simzk.wire.prometheus import Family
+
+
+class TcpServer:
+    """One ZooKeeper server on one port.
+
+    Args:
+        settings: how it is served.
+        clock: what the server is told as time.
+
+    Raises:
+        ConfigError: it cannot listen, or its data directory cannot be used.
+    """
+
+    ensemble: EnsembleTcp | None = None
+    """Of which it is a server."""
+
+    def __init__(self, settings: Settings, clock: Clock) -> None:
+        self.settings = settings
+        self.clock = clock
+        self.directory: DataDirectory | None = None
+        self._factories: list[ConnectionFactory] = []
+        try:
+            self._listen(settings)
+            server = self._load(settings)
+        except BaseException:
+            for factory in self._factories:
+                factory.close()
+            raise
+        self.host = self._watched(Host(server, clock, pump=self._send_durably if self.directory is not None else None))
+        self._alarm = Alarm(self.host)
+        first, *others = self._factories
+        self.hosts, self.secure_hosts = first.name, ",".join(factory.name for factory in others)
+        self.name = ",".join(factory.name for factory in self._factories)
+        self.port, self.secure_port = first.port, others[0].port if others else -1
+        self.statistics = ServerStatistics()
+        self.throttle = self._new_throttle()
+        self.trace_mask = DEFAULT_TRACE_MASK
+        self.thread_id = 0
+        self.failure: Exception | None = None
+        self.on_failure: Callable[[], None] = lambda: None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._after_flush: list[Callable[[], None]] = []
+        self._started_ns = time.monotonic_ns()
+        self._sweep_ms: int | None = None
+
+    def _listen(self, settings: Settings) -> None:
+        """Take the ports: where there is a secure one beside it, the first is open to all."""
+        tls = settings.tls.context() if settings.tls is not None else None
+        first_tls = tls if settings.secure_port is None or settings.unifies_ports else None
+        listener = bind(settings.address, settings.port, settings.backlog)
+        self._factories.append(ConnectionFactory(self, listener, first_tls, plain=settings.unifies_ports))
+        if settings.secure_port is not None:
+            address = settings.address if settings.secure_address is None else settings.secure_address
+            listener = bind(address, settings.secure_port, settings.backlog)
+            self._factories.append(ConnectionFactory(self, listener, tls))
+
+    def _new_throttle(self) -> ConnectionThrottle | None:
+        if self.settings.throttle is None:
+            return None
+        import random
+
+        from simzk.serve.tcp.connection_factory import ConnectionThrottle
+
+        now_ms, local = self.clock.now_ms(), self.settings.local_sessions
+        return ConnectionThrottle(self.settings.throttle, now_ms, random.random, local_sessions=local)
+
+    def _watched(self, host: Host) -> Host:
+        """A host that tells this server's loop what faults ask of it."""
+        host.on_deadline = lambda at_ms: self.call_on_loop(self.arm)
+        host.on_resume = lambda: self.call_on_loop(self._go_on)
+        return host
+
+    def _load(self, settings: Settings) -> Server:
+        now_ms = self.clock.now_ms()
+        if settings.data_directory is None:
+            return Server(settings.server, now_ms=now_ms)
+        from simzk.serve.storage.data_directory import DataDirectory
+
+        self.directory = DataDirectory(settings.data_directory, settings.storage, log_path=settings.log_directory)
+        return self.directory.load(settings.server, now_ms)
+
+    async def start(self) -> None:
+        """Begin to accept connections on the running loop."""
+        self._loop = asyncio.get_running_loop()
+        self._alarm.start(self._loop)
+        self.thread_id = threading.get_ident()
+        for factory in self._factories:
+            await factory.start()
+        self.arm()
+
+    def stop(self) -> None:
+        """Refuse new connections, cut those that are open, and put the last of the data on disk; on the loop."""
+        for factory in self._factories:
+            factory.close()
+        self._alarm.cancel()
+        self.host.close()
+        for factory in self._factories:
+            factory.abort()
+        self._close_directory()
+
+    def _close_directory(self) -> None:
+        if self.directory is not None:
+            if self.failure is None:
+                self.directory.close()
+            else:
+                self.directory.abandon()
+
+    @property
+    def notices(self) -> Sequence[str]:
+        """What is to be said about its file."""
+        return self.settings.notices
+
+    @property
+    def losses(self) -> list[Loss]:
+        """What its data directory once held and does not."""
+        return [] if self.directory is None else self.directory.losses
+
+    # Time
+
+    def now_ms(self) -> int:
+        """The present time, as the server is told."""
+        return self.clock.now_ms()
+
+    def uptime_ms(self) -> int:
+        """Wall time since it was made."""
+        return (time.monotonic_ns() - self._started_ns) // 1_000_000
+
+    def arm(self) -> None:
+        """See to it that the server is woken when it next has something to do by itself."""
+        self._alarm.arm()
+
+    def arm_for_sweep(self) -> None:
+        """The same, once for each time that containers and TTL nodes are to be looked for."""
+        sweep_ms = self.host.server.next_sweep_ms
+        if sweep_ms != self._sweep_ms:
+            self._sweep_ms = sweep_ms
+            self.arm()
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
+        """Call back on the loop after some wall time."""
+        assert self._loop is not None
+        return self._loop.call_later(delay_s, callback)
+
+    def call_on_loop(self, callback: Callable[[], None]) -> None:
+        """Call back on the loop's thread, from any thread; a loop that is closed has nobody to write to."""
+        assert self._loop is not None
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(callback)
+
+    # Connections
+
+    @property
+    def connections(self) -> list[TcpConnection]:
+        """Those of all ports."""
+        return list(chain.from_iterable(factory.connections for factory in self._factories))
+
+    def when_silent(self, callback: Callable[[], None]) -> asyncio.TimerHandle | None:
+        """Call back when a connection that asked for nothing has had its time; on virtual time it may wait (§1.3)."""
+        if not isinstance(self.clock, WallClock):
+            return None
+        now_ms = self.now_ms()
+        interval_ms = self.settings.silence_ms
+        at_ms = ((now_ms + interval_ms) // interval_ms + 1) * interval_ms
+        return self.call_later((at_ms - now_ms) / 1000, callback)
+
+    def resume(self, session_id: int) -> None:
+        """End a session's pause; from any thread."""
+        self.host.resume(session_id)
+
+    def _go_on(self) -> None:
+        for connection in self.connections:
+            connection.go_on()
+
+    def _send_durably(self) -> None:
+        """What a reply acknowledges is on disk before it is sent. Where the disk refuses, nothing is sent any more."""
+        assert self.directory is not None
+        if self.failure is not None:
+            return
+        try:
+            self.directory.sync()
+        except OSError as error:
+            self.failure = SimzkError(f"the data directory takes nothing more: {error}")
+            self.call_on_loop(self._fail)
+            return
+        for connection, outgoing in self.host.server.take_output():
+            self.host.deliver(connection, outgoing)
+
+    def flush_soon(self, then: Callable[[], None]) -> None:
+        """Send what the server has to say, together with what else this turn of the loop brings; then call back."""
+        assert self._loop is not None
+        if not self._after_flush:
+            self._loop.call_soon(self._flush)
+        self._after_flush.append(then)
+
+    def _flush(self) -> None:
+        waiting, self._after_flush = self._after_flush, []
+        self.host.flush()
+        for then in waiting:
+            then()
+
+    def _fail(self) -> None:
+        self.host.close()
+        self.on_failure()
+
+    # What it tells of itself
+
+    def is_allowed(self, word: str) -> bool:
+        """Whether a four-letter word is whitelisted."""
+        return word in self.settings.whitelist
+
+    def answer_word(self, word: str, rest: bytes, *, securely: bool) -> bytes:
+        """What a four-letter word says; `rest` is what followed it, and `securely` by which port it came."""
+        self.statistics.packets_received += 1
+        if not self.is_allowed(word):
+            return f"{word} is not executed because it is not in the whitelist.\n".encode()
+        if word == SET_TRACE_MASK.decode():
+            (self.trace_mask,) = struct.unpack(">q", rest[:TRACE_MASK_BYTES])
+            return str(self.trace_mask).encode()
+        from simzk.wire.four_letter_words import answer  # not loaded by a server that nobody asks
+
+        with self.host.lock:
+            return answer(word, self.report()._replace(is_asked_securely=securely)).encode()
+
+    def report(self) -> Report:
+        """Everything that monitoring commands tell; hold the host's lock while it is read."""
+        # What only a report needs is not loaded by a server that nobody asks for one.
+        from simzk.serve.tcp.process_info import environment, java_date, open_files, system_properties
+
+        settings, directory = self.settings, self.directory
+        data_bytes, log_bytes = self._sizes_bytes()
+        return Report(
+            server=self.host.server,
+            statistics=self.statistics,
+            connections=[connection.report() for connection in self.connections],
+            settings=self._conf(),
+            environment=environment(self.host.server.config.rules.build),
+            properties=system_properties(settings.text or ""),
+            data_bytes=data_bytes,
+            log_bytes=log_bytes,
+            digests=tuple(directory.digests) if directory is not None else (),
+            last_snapshot=directory.last_snapshot() if directory is not None else (-1, -1),
+            initial_configuration=settings.text,
+            trace_mask=self.trace_mask,
+            now_ms=self.now_ms(),
+            uptime_ms=self.uptime_ms(),
+            date_of=java_date,
+            disk=directory.measured if directory is not None else {},
+            slow_fsync_ms=settings.storage.slow_fsync_ms,
+            provider=self._provider(),
+            process=self._process(),
+            open_files=open_files(),
+            drop_chance=self.throttle.drop_chance if self.throttle is not None else 0.0,
+        )
+
+    def _provider(self) -> Literal["default", "prometheus", "null"]:
+        if self.settings.metrics is not None:
+            return "prometheus"
+        return "default" if self.settings.counts else "null"
+
+    def _process(self) -> Sequence[Family]:
+        if self.settings.metrics is None or not self.settings.metrics.exports_process:
+            return ()
+        from simzk.serve.tcp.process_info import process_families
+
+        return process_families()
+
+    def _sizes_bytes(self) -> tuple[int, int]:
+        return self.directory.size_bytes() if self.directory is not None else (0, 0)
+
+    def _conf(self) -> dict[str, str | int]:
+        config, directory = self.settings.server, self.directory
+        where = str(directory.folder) if directory is not None else ""
+        data_bytes, log_bytes = self._sizes_bytes()
+        return {
+            "clientPort": self.port,
+            "secureClientPort": self.secure_port,
+            "dataDir": where,
+            "dataDirSize": data_bytes,
+            "dataLogDir": str(directory.log_folder) if directory is not None else "",
+            "dataLogSize": log_bytes,
+            "tickTime": config.tick_time_ms,
+            "maxClientCnxns": self.settings.max_connections_per_address,
+            "minSessionTimeout": config.clamp_timeout(0),
+            "maxSessionTimeout": config.clamp_timeout(2**31 - 1),
+            "clientPortListenBacklog": self.settings.backlog,
+            "serverId": 0,
+        }

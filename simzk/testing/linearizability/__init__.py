@@ -1,0 +1,1 @@
+"""A linearizability checker with models for znodes and a recording kazoo client."""
