@@ -2,10 +2,10 @@
 
     python -m benchmarks.kafka_costs [--json OUT]
 
-`simzk.kafka.cluster.cost_model.MEASURED` was fitted to one run of Kafka 3.9.1 with 2,000 partitions. Each
-recorded story has the time of every transaction, too, of three brokers with a dozen partitions. Here every story is played with
-those costs, and each of its bursts of the controller's writes is timed as in the recording: from the first to the
-last of its state writes in a step, and, where a session ended, from that end to the last of them. What a burst
+`simzk.kafka.cluster.cost_model.MEASURED` was fitted to one run of Kafka 3.9.1 with 2,000 partitions. Each recorded
+story has the time of every transaction, too, of three brokers with a dozen partitions. Here every story is played
+with those costs, and each of its bursts of the controller's writes is timed as in the recording: from the first to
+the last of its state writes in a step, and, where a session ended, from that end to the last of them. What a burst
 takes besides, in brokers' disks and in Java, is no part of the model: small bursts show how much that is.
 """
 

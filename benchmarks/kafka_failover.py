@@ -3,8 +3,8 @@
     python -m benchmarks.kafka_failover [--json OUT] [--stories]
 
 Two topics of 1,000 partitions, replication factor 3, on three brokers of Kafka 3.9, with the costs of
-`simzk.kafka.cluster.cost_model.MEASURED`, live through the events of the real cluster of
-`kafka_3_9_1_measured.json`: a broker dies, the controller fails over, the controller's broker dies, the controller's broker is shut down. Virtual
+`simzk.kafka.cluster.cost_model.MEASURED`, live through the events of the real cluster of `kafka_3_9_1_measured.json`:
+a broker dies, the controller fails over, the controller's broker dies, the controller's broker is shut down. Virtual
 times count as there, from the expiry of the session (or from the event, where none expires) to the first and the last
 state written, and to the new controller's being ready. Then the same with one topic, and what it takes this machine.
 With `--stories` the recorded story of each release is played, from the empty tree, and timed.

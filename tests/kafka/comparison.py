@@ -17,9 +17,9 @@ from simzk.kafka import paths
 from tests.kafka.races import TABLE, Change, Floating, Hidden, Left
 
 if TYPE_CHECKING:
-    from simzk.kafka.observation import recording
     from collections.abc import Hashable, Iterable, Mapping, Sequence
 
+    from simzk.kafka.observation import recording
     from simzk.kafka.observation.recording import RecordedZnode
     from tests.kafka.races import Number, Row
     from tests.kafka.recorded_transactions import Told
