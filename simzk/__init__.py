@@ -1,16 +1,14 @@
-"""An in-memory ZooKeeper and a simulated Kafka cluster that start in milliseconds, break exactly as told, and repeat.
+"""In-memory ZooKeeper and simulated Kafka cluster for tests: fast start, scripted faults, repeatable runs.
 
 Rules of this module:
-  - the doors that users import stand here by name and are loaded when they are first asked for (PEP 562), so that
-    `import simzk` costs next to nothing and a bare install never meets a requirement that it has not got;
-  - not even `typing` is imported, which takes three times as long as all the rest of this: it is loaded behind a door.
+  - public names are imported on first access (PEP 562), so that `import simzk` is cheap and works without the optional
+    requirements (numpy for KafkaCluster, kazoo for ZooKeeper);
+  - neither `typing` nor `importlib` is imported at the top: each takes longer to import than the rest of this module.
 """
 
 from __future__ import annotations
 
-from simzk.loading import load as _load
-
-TYPE_CHECKING = False  # type checkers take this name for typing's
+TYPE_CHECKING = False  # type checkers treat this name as typing.TYPE_CHECKING
 
 if TYPE_CHECKING:
     from simzk.api import KafkaCluster
@@ -43,13 +41,15 @@ _HOMES = {
 }
 
 
-if not TYPE_CHECKING:  # a type checker is to know the doors by name, and no others
+if not TYPE_CHECKING:  # a type checker reads the public names above, and would accept any name here
 
     def __getattr__(name: str) -> object:
         home = _HOMES.get(name)
         if home is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = _load(home, name)
+        from importlib import import_module
+
+        value = getattr(import_module(home), name)
         globals()[name] = value
         return value
 

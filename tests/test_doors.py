@@ -150,5 +150,5 @@ def test_the_package_itself_loads_next_to_nothing() -> None:
     # Without `site`, which loads what it likes.
     command = [sys.executable, "-S", "-c", program]
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
-    assert "simzk.loading" in done.stdout.split()
+    assert "simzk" in done.stdout.split()
     assert not {"typing", "re", "asyncio", "simzk.errors"} & set(done.stdout.split())

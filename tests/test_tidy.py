@@ -95,13 +95,6 @@ def test_the_one_seeded_stream_uses_no_module_generator() -> None:
     assert offences("import random\nrandom.shuffle([])\n", may_draw=True) != []
 
 
-@pytest.mark.parametrize("path", sources("."), ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_tuples_are_made_cheaply(path: Path) -> None:
-    if path != PACKAGE / "tuples.py":
-        found = re.search(r"^from typing import .*\bNamedTuple\b", path.read_text(), re.MULTILINE)
-        assert found is None, "from simzk.tuples import NamedTuple: typing's takes seven times as long to make"
-
-
 def test_arrows_between_packages() -> None:
     lint_imports = Path(sys.executable).with_name("lint-imports")
     assert lint_imports.exists(), "the arrows could not be checked: pip install import-linter"

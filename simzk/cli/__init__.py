@@ -8,9 +8,9 @@ Rules of this room:
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
-from simzk import loading
 from simzk.errors import SimzkError
 
 if TYPE_CHECKING:
@@ -63,12 +63,14 @@ def main() -> None:
 
 def load(name: str) -> object:
     """Return what stands behind a command: a function, or an app with commands of its own."""
-    return loading.load(*COMMANDS[name])
+    module, attribute = COMMANDS[name]
+    return getattr(import_module(module), attribute)
 
 
 def run_plain(name: str, arguments: list[str]) -> int:
     """Run a command that parses its own arguments; return its exit status."""
-    command = cast("Callable[[list[str]], int]", loading.load(*PLAIN_COMMANDS[name]))
+    module, attribute = PLAIN_COMMANDS[name]
+    command = cast("Callable[[list[str]], int]", getattr(import_module(module), attribute))
     return command(arguments)
 
 

@@ -10,13 +10,11 @@ Rules of the module:
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rich.measure import Measurement
 from rich.segment import Segment
 from rich.style import Style
-
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

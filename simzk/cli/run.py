@@ -10,13 +10,12 @@ import json
 from dataclasses import replace
 from functools import partial
 from pathlib import Path  # noqa: TC003 (typer reads the annotation)
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from simzk.cli.console import Progress, show
 from simzk.errors import ConfigError
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from simzk.kafka.requests import Error, IsrProposal
 from simzk.kafka.topic_partition import TopicPartition, named
 from simzk.partitions.arrays import pack, taken
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
@@ -35,7 +35,6 @@ from simzk.kafka.schemas.uuid import canonical_uuid
 from simzk.partitions.arrays import MAX_BROKER_ID, NONE, IntArray, pack_flat
 from simzk.partitions.layouts import Brokers, Layout
 from simzk.partitions.layouts.layout import LONGEST_LIST, NAMED_PROBLEMS, find_problems
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

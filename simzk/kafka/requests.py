@@ -16,13 +16,12 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar, overload
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, overload
 
 import numpy as np
 
 from simzk.kafka.topic_partition import ReplicaAssignment, TopicPartition
 from simzk.partitions.arrays import taken, unpack
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

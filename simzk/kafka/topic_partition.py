@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from simzk.jvm.scala_maps import Scala, product_hash, string_hash, topic_partition_hash
 from simzk.partitions.names import Partitions
 from simzk.partitions.states import LeaderAndIsr
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,7 +9,7 @@ Rules of the module (docs/reference/kafka.md §2.6):
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from simzk.partitions.arrays import NONE, BoolArray, IntArray, among, any_of, br
 from simzk.partitions.elections import elect_offline
 from simzk.partitions.isr import remove_from_isr
 from simzk.partitions.states import States, written
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -12,6 +12,8 @@ Rules of the module (docs/reference/kafka.md §2.6; PartitionLeaderElectionAlgor
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from simzk.partitions.arrays import (
@@ -26,7 +28,6 @@ from simzk.partitions.arrays import (
     keep,
 )
 from simzk.partitions.rules import LATEST, ElectionRules, Order
-from simzk.tuples import NamedTuple
 
 
 class Election(NamedTuple):

@@ -9,13 +9,14 @@ Rules of the module (docs/reference/kafka.md §2.6 "Remove a replica from the IS
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from simzk.jvm.scala_map_columns import lists_in_hash_order
 from simzk.jvm.scala_maps import SMALL, Scala, immutable_order
 from simzk.partitions.arrays import NONE, BoolArray, IntArray, any_of, choose, contained, keep, sizes, widen
 from simzk.partitions.rules import LATEST, ElectionRules, LastMember
-from simzk.tuples import NamedTuple
 
 _FEW = 8
 """Up to so many long lists are put in order one by one, which is quicker."""

@@ -12,7 +12,7 @@ Rules of the module (docs/reference/kafka.md §2.6, §2.8, §2.9, §2.12, §2.14
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from simzk.partitions.elections import elect_for_controlled_shutdown, elect_pref
 from simzk.partitions.isr import expand_isr, shrink_isr
 from simzk.partitions.rules import LATEST, ElectionRules
 from simzk.partitions.states import States, first_states
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

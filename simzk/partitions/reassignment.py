@@ -9,13 +9,12 @@ Rules of the module (docs/reference/kafka.md §2.11; KIP-455; ReplicaAssignment 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from simzk.partitions.arrays import NONE, BoolArray, IntArray, any_of, contained, keep, sizes
 from simzk.partitions.isr import in_set_order
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from simzk.jvm.scala_maps import Scala

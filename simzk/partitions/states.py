@@ -9,12 +9,11 @@ Rules of the module (docs/reference/kafka.md §1.6):
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
 from simzk.partitions.arrays import NONE, BoolArray, Column, IntArray, choose, taken
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

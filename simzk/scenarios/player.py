@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import traceback
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
 
@@ -26,7 +26,6 @@ from simzk.scenarios.reader import step_waits
 from simzk.simulation import FaultPlan, Monitor
 from simzk.simulation.faults.plan import CUT, EXPIRE, KILL, PAUSE
 from simzk.simulation.history import format_time
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import re
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simzk.kafka.observation.observer import read_told_state
 from simzk.report.run_page import RunTables
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

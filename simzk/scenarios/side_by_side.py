@@ -17,13 +17,12 @@ import re
 import textwrap
 from difflib import SequenceMatcher
 from itertools import groupby, zip_longest
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from simzk.report.run_page import Comparison
 from simzk.scenarios import report_text as telling
 from simzk.scenarios.player import BROKEN, EXPECTATION, OPERATOR
 from simzk.simulation.history import format_time
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.schemas import partition_state, topic
 from simzk.kafka.topic_partition import NO_LEADER, LeaderAndIsr, ReplicaAssignment, TopicPartition
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from simzk.kafka.cluster.zookeeper_access import KafkaTree

@@ -5,9 +5,7 @@ The timeline that a user reads, the JSON that a script reads and the history tha
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from simzk.tuples import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -6,9 +6,7 @@ that made it. What an invariant looks at besides (a tree, a table) it was given 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
-
-from simzk.tuples import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

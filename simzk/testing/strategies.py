@@ -14,11 +14,9 @@ Rules of this module:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from hypothesis import strategies as st
-
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     import simzk

@@ -11,9 +11,8 @@ Source: org.apache.zookeeper.MultiOperationRecord, Op, MultiResponse.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
-from simzk.tuples import NamedTuple
 from simzk.wire.records import MULTI_HEADER, NAMES, MultiHeader
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.jute import ACLS, BOOLEAN, BUFFER, INT, LONG, STAT, TEXT, Codec, MalformedError, record

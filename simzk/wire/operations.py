@@ -5,9 +5,8 @@ The server's and the client's end of a connection, the differential test and the
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
-from simzk.tuples import NamedTuple
 from simzk.wire import multi
 from simzk.wire.multi import DATA_AND_STAT, NOTHING, PATH_AND_STAT
 from simzk.wire.records import CLIENT_INFOS, NAMES

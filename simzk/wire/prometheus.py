@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from simzk.tuples import NamedTuple
 from simzk.wire import monitoring
 
 if TYPE_CHECKING:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
-from simzk.tuples import NamedTuple
 from simzk.zookeeper.jute import BOOLEAN, BUFFER, INT, LONG, TEXT, Codec, packed, record, vector
 from simzk.zookeeper.replies import ClientInfo, ConnectResponse
 from simzk.zookeeper.requests import ConnectRequest

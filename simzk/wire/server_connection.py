@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from simzk.tuples import NamedTuple
 from simzk.wire.frames import BadLengthError, FrameBuffer, framed, new_frame
 from simzk.wire.multi import NOTHING, NullACLError, write_results
 from simzk.wire.operations import BY_OPCODE, BY_REQUEST

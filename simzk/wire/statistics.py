@@ -11,9 +11,8 @@ Source: ServerStats, ServerCnxn, AvgMinMaxCounter.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from simzk.tuples import NamedTuple
 from simzk.wire.records import NOTIFICATION_XID
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.operations import Kind, of_kind

@@ -16,9 +16,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from simzk.tuples import NamedTuple
 from simzk.zookeeper.jute import decode_text
 from simzk.zookeeper.replies import ClientInfo, Code, RefusedError
 from simzk.zookeeper.requests import ACL, OPEN_ACL, Id

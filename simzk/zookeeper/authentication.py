@@ -9,9 +9,8 @@ Source: ZooKeeperServer.processPacket, processSasl; the AuthenticationProviders.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from simzk.tuples import NamedTuple
 from simzk.zookeeper.acl import digest_id
 from simzk.zookeeper.jute import decode_text
 from simzk.zookeeper.replies import Code

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from simzk.tuples import NamedTuple
 from simzk.zookeeper.releases import NEWEST, Rules, rules_of
 
 if TYPE_CHECKING:

@@ -15,9 +15,8 @@ Rules of this module:
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from simzk.tuples import NamedTuple
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.acl import ADMIN, CREATE, DELETE, READ, WRITE
 from simzk.zookeeper.replies import Code

@@ -25,9 +25,8 @@ Source: PrepRequestProcessor.pRequestHelper, its case of a multi.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from simzk.tuples import NamedTuple
 from simzk.zookeeper import requests as req
 from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.acl import expand_acl, is_permitted

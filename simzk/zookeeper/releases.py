@@ -18,9 +18,9 @@ Source: the recordings; ZooDefs.OpCode, Request.isValid and WatchManager of the 
 from __future__ import annotations
 
 from functools import cache
+from typing import NamedTuple
 
 from simzk.errors import ConfigError
-from simzk.tuples import NamedTuple
 from simzk.zookeeper import requests as req
 
 BUILDS = {

@@ -12,8 +12,8 @@ What the reply to a multi says of each of its operations (§1.6).
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import NamedTuple
 
-from simzk.tuples import NamedTuple
 from simzk.zookeeper import requests as req
 from simzk.zookeeper import transactions as txns
 

@@ -9,7 +9,7 @@ Rules of this module:
 
 from __future__ import annotations
 
-from simzk.tuples import NamedTuple
+from typing import NamedTuple
 
 
 class Id(NamedTuple):

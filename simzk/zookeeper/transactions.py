@@ -10,9 +10,8 @@ Who hears of each transaction of a server, and who can hear of many at once.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from simzk.tuples import NamedTuple
 from simzk.zookeeper.paths import parent_of
 
 if TYPE_CHECKING:

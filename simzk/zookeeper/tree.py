@@ -14,10 +14,9 @@ Source: org.apache.zookeeper.server.DataTree.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.jvm.hash_map import HashOrderedSet
-from simzk.tuples import NamedTuple
 from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.acl import READ_ACL, ACLCache
 from simzk.zookeeper.backing import BackedNodes, node_sizes

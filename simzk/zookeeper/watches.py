@@ -23,9 +23,8 @@ Source: WatchManager and WatcherModeManager of 3.6.4, DataTree.addWatch.
 from __future__ import annotations
 
 from enum import IntEnum, IntFlag
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from simzk.tuples import NamedTuple
 from simzk.zookeeper.paths import ancestors_of
 from simzk.zookeeper.replies import Code, EventType, RefusedError, WatchedEvent
 from simzk.zookeeper.summary import Summary

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from simzk.collector import uncollected
 from simzk.errors import ConfigError
+from simzk.garbage_collection import without_cyclic_gc
 from simzk.partitions.arrays import sizes
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ def plan(
         raise ConfigError(f"there is no phase {phase!r}", where="--phase", right=", ".join(PHASES))
     line = line_of(kafka_version)
     layout = read_layout(file)
-    with uncollected():
+    with without_cyclic_gc():
         found = what_if(layout, _text(plan_file), line)
     failed = _known(layout, fail or [])
     told = report(found, _sizes(sizes, layout, found), failed)

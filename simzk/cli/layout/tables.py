@@ -7,7 +7,7 @@ are spread, and a table the extremes.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from rich.console import Console
@@ -17,7 +17,6 @@ from rich.table import Table
 from simzk.cli.console import FOLLOWS, KEY, LEADS, OUT_OF_SYNC, PLAIN_KEY, Bar, histogram
 from simzk.partitions.failures.what_if import settled
 from simzk.partitions.layouts import BrokerLoad, Layout, LayoutSummary, exposure
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -9,13 +9,12 @@ Rules of the module:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from simzk.partitions.arrays import NONE, taken
 from simzk.partitions.row_records import columns_at, packed_of
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,11 +7,10 @@ Rules of the module (MetadataCache.updateCache; docs/reference/kafka.md §2.7):
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.kafka.controller.channels import DELETED
 from simzk.kafka.topic_partition import TopicPartition
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -20,10 +20,9 @@ Rules of the module (docs/reference/kafka.md §2.8):
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.kafka.requests import Error, ProduceRequest, ProduceResponse
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable

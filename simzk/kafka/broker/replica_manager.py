@@ -16,7 +16,7 @@ Rules of the module (ReplicaManager, Partition; docs/reference/kafka.md ยง2.7, ย
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -34,7 +34,6 @@ from simzk.kafka.requests import (
 from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
 from simzk.partitions.arrays import pack, unpack
 from simzk.partitions.isr import expand_isr, shrink_isr
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -12,7 +12,7 @@ What clients of a simulated cluster do and are told: records, logs, and what a b
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from simzk.errors import ConfigError
 from simzk.kafka.broker.producing import ALL
@@ -21,7 +21,6 @@ from simzk.kafka.requests import Error, ProduceRequest, ProduceResponse
 from simzk.kafka.rpc import REQUEST_TIMEOUT_MS, Connections, Disconnected
 from simzk.kafka.topic_partition import TopicPartition
 from simzk.simulation import History, Process, Scheduler
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from simzk.kafka.broker.metadata_cache import BrokerMetadata

@@ -10,14 +10,13 @@ Rules of the module:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from simzk.errors import ConfigError
 from simzk.kafka.columnar.populated import populated
 from simzk.kafka.releases.cluster_releases import Releases, local_registration
 from simzk.kafka.schemas.uuid import uuid_text
 from simzk.partitions.layouts.layout import find_problems
-from simzk.tuples import NamedTuple
 from simzk.zookeeper.config import ServerConfig
 
 if TYPE_CHECKING:

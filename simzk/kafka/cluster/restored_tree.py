@@ -9,14 +9,13 @@ Rules of the module:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.schemas import broker_registration, partition_state
 from simzk.kafka.schemas import controller as controller_schema
 from simzk.kafka.schemas import topic as topic_schema
-from simzk.tuples import NamedTuple
 from simzk.zookeeper.replies import Stat
 from simzk.zookeeper.tree import DataTree
 

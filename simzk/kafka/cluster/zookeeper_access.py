@@ -10,10 +10,9 @@ Rules of the module:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from simzk.errors import ConfigError
-from simzk.tuples import NamedTuple
 from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.replies import OperationResult, Reply
 from simzk.zookeeper.requests import ACL, OPEN_ACL, Id, Multi, Request, SetWatches

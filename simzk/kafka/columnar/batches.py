@@ -24,7 +24,7 @@ Rules of this module:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -37,7 +37,6 @@ from simzk.partitions.arrays import NONE, any_of, contained, widen
 from simzk.partitions.names import Partitions
 from simzk.partitions.row_order import in_turn
 from simzk.partitions.states import States, no_states
-from simzk.tuples import NamedTuple
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.acl import READ
 from simzk.zookeeper.batches import Batch, ask

@@ -9,7 +9,7 @@ Rules of this module:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from simzk.kafka.topic_partition import NO_LEADER, LeaderAndIsr
 from simzk.partitions.arrays import MAX_BROKER_ID
 from simzk.partitions.packed_records import PackedRecords
 from simzk.partitions.topic_rows import FREE_TOPIC
-from simzk.tuples import NamedTuple
 from simzk.zookeeper.requests import OPEN_ACL
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ Rules of this module:
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from simzk.kafka.topic_partition import ReplicaAssignment
 from simzk.partitions.arrays import pack, unpack
 from simzk.partitions.packed_records import PackedRecords
 from simzk.partitions.validation import validate_moves, validate_replicas
-from simzk.tuples import NamedTuple
 from simzk.zookeeper.numbered_names import LARGEST, NumberedNames
 
 if TYPE_CHECKING:

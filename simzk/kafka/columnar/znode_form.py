@@ -16,14 +16,13 @@ Rules of this module:
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from simzk.kafka.schemas.topic import TopicZnode
 from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment
 from simzk.partitions.arrays import NONE
-from simzk.tuples import NamedTuple
 from simzk.zookeeper.znode import CHILDREN_CAPACITY, Znode
 
 if TYPE_CHECKING:

@@ -10,12 +10,11 @@ Rules of the module (docs/reference/kafka.md §4.4; PartitionAssignor):
 from __future__ import annotations
 
 from itertools import cycle
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from simzk.jvm.scala_maps import string_hash
 from simzk.kafka.consumer.errors import AssignmentError
 from simzk.kafka.topic_partition import TopicPartition
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -33,7 +33,7 @@ Rules of the module (docs/reference/kafka.md §4; ZookeeperConsumerConnector):
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from simzk.errors import ConfigError, SimzkError
 from simzk.jvm.concurrent_hash_map import concurrent_order
@@ -48,7 +48,6 @@ from simzk.kafka.schemas import consumer as schema
 from simzk.kafka.schemas.consumer import ConsumerRegistration
 from simzk.kafka.topic_partition import TopicPartition
 from simzk.simulation import Future, History, Process, Queue, Scheduler
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from simzk.kafka.cluster.zookeeper_host import ZooKeeperHost

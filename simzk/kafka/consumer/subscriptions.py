@@ -8,11 +8,10 @@ Rules of the module (docs/reference/kafka.md §4.1; TopicFilter, TopicCount):
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.errors import ConfigError
 from simzk.kafka.schemas.consumer import BLACK_LIST, STATIC, WHITE_LIST, ConsumerRegistration
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -11,7 +11,7 @@ Rules of the module (ControllerChannelManager, ControllerBrokerRequestBatch):
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -29,7 +29,6 @@ from simzk.kafka.rpc import Connections, Disconnected
 from simzk.partitions.arrays import NONE, any_of, contained, count_of, keep, taken
 from simzk.partitions.row_order import as_they_lie
 from simzk.simulation import Process, Queue, Task
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from simzk.kafka.broker.light_replicas import LightReplicas

@@ -9,7 +9,7 @@ Rules of the module (ControllerContext; docs/reference/kafka.md §2.3):
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -28,7 +28,6 @@ from simzk.kafka.topic_partition import (
 from simzk.partitions.arrays import BoolArray, IntArray, broker_mask, pack
 from simzk.partitions.elections import live_members
 from simzk.partitions.table import PartitionTable
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -33,7 +33,6 @@ from simzk.kafka.zookeeper_client.session import SessionExpiredError, ZooKeeperS
 from simzk.kafka.zookeeper_client.zk_client import ANY_VERSION, UNCLEAN_KEY, KafkaZooKeeperClient
 from simzk.partitions.row_order import as_they_lie
 from simzk.simulation import Future, History, Process, Queue, Task, Timer
-from simzk.tuples import NamedTuple
 from simzk.zookeeper.replies import EventType
 from simzk.zookeeper.requests import Delete, SetData
 

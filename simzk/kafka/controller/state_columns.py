@@ -10,13 +10,12 @@ Rules of the module:
 from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from simzk.kafka.controller.states import PartitionState, ReplicaState
 from simzk.kafka.topic_partition import PartitionAndReplica, TopicPartition
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

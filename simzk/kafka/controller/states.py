@@ -8,9 +8,7 @@ Rules of the module:
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Final
-
-from simzk.tuples import NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

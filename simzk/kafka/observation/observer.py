@@ -24,7 +24,7 @@ Rules of the module:
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -51,7 +51,6 @@ from simzk.kafka.schemas.topic import TopicZnode
 from simzk.kafka.topic_partition import ReplicaAssignment, TopicPartition
 from simzk.partitions.arrays import unpack
 from simzk.simulation.history import Event
-from simzk.tuples import NamedTuple
 from simzk.zookeeper.transactions import (
     CloseSessionTxn,
     Create2Txn,

@@ -12,12 +12,11 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.schemas import broker_registration, partition_state, topic
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ Rules of the module:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.errors import ConfigError
 from simzk.kafka.releases.broker_config import RESERVED, BrokerConfig
@@ -16,7 +16,6 @@ from simzk.kafka.releases.inter_broker_protocol import at_protocol
 from simzk.kafka.releases.versions import kafka_version
 from simzk.kafka.schemas.broker_registration import BrokerRegistration
 from simzk.partitions.arrays import MAX_BROKER_ID
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

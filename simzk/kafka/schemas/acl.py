@@ -10,12 +10,11 @@ Rules of the module:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from simzk.errors import ZnodeError
 from simzk.kafka.schemas.json_text import JsonObject, read_object, write
 from simzk.kafka.schemas.reading import LENIENT, Reading, shown
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

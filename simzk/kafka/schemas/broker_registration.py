@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, NamedTuple
 
 from simzk.jvm.numbers import parse_int, parse_long
 from simzk.kafka.schemas.config import in_java_map_order
 from simzk.kafka.schemas.json_text import JsonObject, is_int, read_object, write, write_spaced
 from simzk.kafka.schemas.reading import LENIENT, Reading
-from simzk.tuples import NamedTuple
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MAX_FEATURE_VERSION: Final = 2**15 - 1

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from simzk.jvm.numbers import parse_long
 from simzk.kafka.schemas.json_text import read_object, write
 from simzk.kafka.schemas.reading import LENIENT, Reading
-from simzk.tuples import NamedTuple
 
 PRODUCER_ID_BLOCK_SIZE = 1000
 

@@ -9,13 +9,12 @@ What is written, by release (TopicCount, Json of the release):
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from simzk.errors import ZnodeError
 from simzk.jvm.numbers import INT_MAX, parse_long
 from simzk.kafka.schemas.json_text import read_object, write
 from simzk.kafka.schemas.reading import shown
-from simzk.tuples import NamedTuple
 
 STATIC, WHITE_LIST, BLACK_LIST = "static", "white_list", "black_list"
 

@@ -9,7 +9,7 @@ Rules of the module:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
 from simzk.jvm.scala_maps import immutable_order
@@ -17,7 +17,6 @@ from simzk.kafka.schemas.acl import is_principal
 from simzk.kafka.schemas.config import sanitize
 from simzk.kafka.schemas.json_text import read_object, write
 from simzk.kafka.schemas.reading import LENIENT, Reading
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from simzk.jvm.scala_maps import Scala

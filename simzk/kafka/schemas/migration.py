@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.jvm.scala_maps import immutable_order
 from simzk.kafka.schemas.json_text import read_object, write
 from simzk.kafka.schemas.reading import LENIENT, Reading
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from simzk.jvm.scala_maps import Scala

@@ -17,11 +17,10 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from simzk.errors import ZnodeError
 from simzk.jvm.numbers import parse_int
-from simzk.tuples import NamedTuple
 
 JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]
 

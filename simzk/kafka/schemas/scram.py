@@ -12,12 +12,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-from typing import Final
+from typing import Final, NamedTuple
 
 from simzk.errors import ConfigError, ZnodeError
 from simzk.jvm.numbers import parse_int
 from simzk.kafka.schemas.reading import shown
-from simzk.tuples import NamedTuple
 
 MECHANISMS: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 """The hash of each mechanism."""

@@ -6,7 +6,7 @@ an immutable one up to 2.3, a mutable one from 2.4 on. The map that is given is 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.jvm.numbers import parse_int
 from simzk.jvm.scala_maps import Scala, immutable_order, mutable_order
@@ -14,7 +14,6 @@ from simzk.kafka.schemas.json_text import JsonObject, read_object, write, write_
 from simzk.kafka.schemas.reading import LENIENT, JsonValue, Reading
 from simzk.kafka.schemas.uuid import canonical_uuid
 from simzk.kafka.topic_partition import ReplicaAssignment
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

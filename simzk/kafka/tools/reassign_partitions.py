@@ -20,14 +20,13 @@ Rules of the module:
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from simzk.errors import ConfigError
 from simzk.jvm.scala_sets import mutable_partitions, partition_set
 from simzk.kafka.requests import AlterConfigRequest, AlterReassignmentsRequest
 from simzk.kafka.schemas import admin
 from simzk.kafka.schemas.json_text import write
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

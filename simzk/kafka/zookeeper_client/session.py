@@ -16,11 +16,10 @@ from __future__ import annotations
 
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simzk.kafka.cluster.zookeeper_host import Link, ZooKeeperHost
 from simzk.simulation import Future, Process, gather
-from simzk.tuples import NamedTuple
 from simzk.zookeeper.batches import Batch, Requests
 from simzk.zookeeper.replies import Closed, Code, ConnectResponse, EventType, Outgoing, Reply, WatchedEvent
 from simzk.zookeeper.requests import (

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import compress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from simzk.errors import ZnodeError
 from simzk.jvm.numbers import LONG_MAX, next_int
@@ -43,7 +43,6 @@ from simzk.kafka.zookeeper_client.batches import (
     data_of,
     stat_of,
 )
-from simzk.tuples import NamedTuple
 from simzk.zookeeper.batches import Batch
 from simzk.zookeeper.replies import Code, OperationResult, Reply, Stat
 from simzk.zookeeper.requests import OPEN_ACL, Check, Create, Delete, Exists, GetChildren2, GetData, Multi, SetData

@@ -20,10 +20,9 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import accumulate, combinations
 from math import comb
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from simzk.errors import ConfigError, FailureSetError
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -30,7 +30,6 @@ from simzk.partitions.elections import elect_offline
 from simzk.partitions.layouts import Brokers
 from simzk.partitions.rules import LATEST, ElectionRules
 from simzk.partitions.states import States, written
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,14 +18,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from simzk.errors import ConfigError, LayoutError
 from simzk.partitions.arrays import MAX_BROKER_ID, NONE, pack_flat, sizes
 from simzk.partitions.layouts.layout import LONGEST_LIST, NAMED_PROBLEMS, Brokers, Layout, Problems, find_problems
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

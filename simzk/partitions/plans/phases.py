@@ -31,7 +31,7 @@ Rules of the module (docs/reference/kafka.md §2.11; KafkaController.onPartition
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -50,7 +50,6 @@ from simzk.partitions.reassignment import (
     widened_for_legacy,
 )
 from simzk.partitions.rules import LATEST, ElectionRules
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

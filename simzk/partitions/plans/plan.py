@@ -10,7 +10,7 @@ Rules of the module:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from simzk.partitions.arrays import NONE, BoolArray, IntArray, any_of, contained
 from simzk.partitions.layouts.layout import NAMED_PROBLEMS
 from simzk.partitions.layouts.summary import breaks_rack_rule
 from simzk.partitions.validation import validate_replicas
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

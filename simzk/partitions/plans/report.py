@@ -7,7 +7,7 @@ just so far: what brokers hold then is the most that they hold at once.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from simzk.partitions.arrays import NONE
 from simzk.partitions.failures.what_if import WhatIf
 from simzk.partitions.layouts import exposure, summarize
 from simzk.partitions.plans.phases import PHASES
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,7 +13,7 @@ Rules of the module:
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from simzk.partitions.failures.what_if import put, put_lists, settled, states_of
 from simzk.partitions.plans.phases import Reassigned, Steps, reassignment_phases
 from simzk.partitions.plans.plan import Plan, diff_of
 from simzk.partitions.rules import LATEST, ElectionRules
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -10,7 +10,6 @@ from simzk.partitions.risk.cut_sets import cut_sets
 from simzk.partitions.risk.rates import MINUTES_PER_YEAR, Rates
 from simzk.partitions.risk.sampled import SAMPLES, background, union_sampled
 from simzk.partitions.risk.unions import MOST_COMPONENTS, Bounds, Union, bounds, components_of, union_exact, yearly
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -39,13 +39,12 @@ from __future__ import annotations
 
 from hashlib import blake2b
 from math import sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from simzk.partitions.risk.cut_sets import distinct
 from simzk.partitions.risk.unions import Figure, Union
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

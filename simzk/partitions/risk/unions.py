@@ -13,11 +13,9 @@ subsets of the brokers that are out of reach, for all states at once (Yates' alg
 from __future__ import annotations
 
 from math import exp, expm1
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

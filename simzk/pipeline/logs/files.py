@@ -11,10 +11,9 @@ from __future__ import annotations
 import glob
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from simzk.errors import ConfigError
-from simzk.tuples import NamedTuple
 from simzk.zookeeper.persistence.files import LOG, VERSION_FOLDER, Unzipped, zxid_of
 
 if TYPE_CHECKING:

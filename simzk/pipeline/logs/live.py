@@ -21,7 +21,7 @@ from __future__ import annotations
 import time
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import ConfigurationError, KazooException, NoAuthError, NoNodeError
@@ -34,7 +34,6 @@ from simzk.errors import ConfigError
 from simzk.pipeline.logs.snapshot_table import snapshot_schema
 from simzk.pipeline.spark.columns import acl_value, batches
 from simzk.pipeline.spark.options import mode_of, number, sound
-from simzk.tuples import NamedTuple
 from simzk.zookeeper.paths import is_valid_path
 
 if TYPE_CHECKING:

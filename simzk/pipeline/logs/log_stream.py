@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
@@ -27,7 +27,6 @@ from simzk.pipeline.logs.files import PACKED, logs_in_folder, opened
 from simzk.pipeline.logs.log_table import damage_row, entry_rows, log_schema
 from simzk.pipeline.spark.columns import batches
 from simzk.pipeline.spark.options import FAILFAST, sound
-from simzk.tuples import NamedTuple
 from simzk.zookeeper.persistence import Damage
 from simzk.zookeeper.persistence.transaction_log import scan
 

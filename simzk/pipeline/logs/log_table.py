@@ -10,10 +10,9 @@ Rules of this module:
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.pipeline.spark.columns import acl_type, acl_value
-from simzk.tuples import NamedTuple
 from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.persistence import Damage
 from simzk.zookeeper.persistence.transaction_log import scan

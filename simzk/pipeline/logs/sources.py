@@ -28,8 +28,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from simzk.collector import uncollected
 from simzk.errors import ConfigError
+from simzk.garbage_collection import without_cyclic_gc
 from simzk.pipeline.logs.files import PACKED, Found, Missing, opened, some_files, unreadable
 from simzk.pipeline.logs.log_stream import LogStreamReader
 from simzk.pipeline.logs.log_table import MOST, Row, Wanted, damage_row, log_rows, log_schema
@@ -191,7 +191,7 @@ class LogReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one stretch."""
         assert isinstance(partition, Stretch)
-        with uncollected():
+        with without_cyclic_gc():
             yield from batches(sound(self._rows(partition), self.mode), log_schema(), wanted=self.columns)
 
     def _rows(self, part: Stretch) -> Iterator[Row]:

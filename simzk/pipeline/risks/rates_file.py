@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 import tomllib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simzk.errors import ConfigError
 from simzk.partitions.risk.assess import ClusterRates
 from simzk.partitions.risk.rates import Rate, rates_of
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
 import numpy as np
@@ -24,7 +24,6 @@ from simzk.partitions.risk.cut_sets import replica_sets
 from simzk.pipeline.risks.rates_file import cluster_rates
 from simzk.pipeline.spark.columns import batches
 from simzk.pipeline.spark.jobs import in_words, watched
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import accumulate, groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.partitions.failures.named import parse_failures
 from simzk.partitions.failures.what_if import Outcome, WhatIf
 from simzk.pipeline.spark.columns import batches
 from simzk.pipeline.sweeps.tallies import Tally, shares_schema
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -6,14 +6,13 @@ docs/layout.md says what each column is.
 from __future__ import annotations
 
 from math import sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from simzk.partitions.arrays import NONE
 from simzk.pipeline.spark.columns import batches
 from simzk.pipeline.sweeps.tallies import BROKER, FIGURES, KINDS, LEADERS, OFFLINE, RACK, TOPIC, UNDER_MIN_ISR
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -19,7 +19,7 @@ import json
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
@@ -30,7 +30,6 @@ from simzk.pipeline.spark.jobs import in_words, told
 from simzk.pipeline.spark.options import FAILFAST, PERMISSIVE
 from simzk.pipeline.timelines import tables as timelines
 from simzk.pipeline.timelines.changes import changes_of
-from simzk.tuples import NamedTuple
 from simzk.zookeeper.persistence.files import LOG, SNAPSHOT, VERSION_FOLDER, zxid_of
 
 if TYPE_CHECKING:

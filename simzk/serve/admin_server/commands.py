@@ -18,9 +18,8 @@ Source: org.apache.zookeeper.server.admin.Commands.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from simzk.tuples import NamedTuple
 from simzk.wire import monitoring, prometheus
 
 if TYPE_CHECKING:

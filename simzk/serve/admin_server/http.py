@@ -15,12 +15,11 @@ import json
 from email.utils import formatdate
 from html import escape
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 from zlib import crc32
 
 from simzk.serve.tcp.addresses import bind, name_of, peer_of
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -16,9 +16,8 @@ from __future__ import annotations
 import io
 import time
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from simzk.tuples import NamedTuple
 from simzk.zookeeper.acl import ADMIN, CREATE, DELETE, READ, WRITE, digest_id, is_permitted
 from simzk.zookeeper.persistence import Restoration, SnapshotReader, TreeDigest, encode_snapshot
 from simzk.zookeeper.requests import Id

@@ -12,10 +12,9 @@ Source: QuorumPeerConfig.parseProperties and whoever reads the system properties
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simzk.serve.configuration import values
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable

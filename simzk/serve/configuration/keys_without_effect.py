@@ -9,10 +9,9 @@ Source: as in zoo_cfg_keys.py.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.serve.configuration import values
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable

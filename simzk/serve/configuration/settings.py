@@ -9,9 +9,8 @@ Rules of this module:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from simzk.tuples import NamedTuple
 from simzk.wire.words import ALL_WORDS
 from simzk.zookeeper.config import ServerConfig
 

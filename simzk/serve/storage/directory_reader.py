@@ -15,12 +15,11 @@ Source: FileTxnSnapLog, FileTxnLog.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from simzk.collector import uncollected
 from simzk.errors import ConfigError
+from simzk.garbage_collection import without_cyclic_gc
 from simzk.serve.storage.snapshot_file import looks_whole, open_snapshot
-from simzk.tuples import NamedTuple
 from simzk.zookeeper.persistence import MAX_ENTRY_BYTES, Restoration, SnapshotReader, TransactionLogReader
 from simzk.zookeeper.persistence.files import LOG, SNAPSHOT, VERSION_FOLDER, zxid_of
 
@@ -122,7 +121,7 @@ class DirectoryReader:
         """
         self._look_for_strays()
         self.losses.clear()
-        with uncollected():
+        with without_cyclic_gc():
             return self._restore(max_entry_bytes)
 
     def _restore(self, max_entry_bytes: int) -> Restoration:

@@ -14,13 +14,12 @@ Source: QuorumPeer.loadDataBase, FastLeaderElection.totalOrderPredicate, Learner
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.errors import ConfigError
 from simzk.serve.storage.data_directory import DataDirectory
 from simzk.serve.storage.directory_reader import Loss, refusing
 from simzk.serve.storage.dynamic_config import write_whole
-from simzk.tuples import NamedTuple
 from simzk.zookeeper.ensemble import Ensemble
 from simzk.zookeeper.ensemble.membership import membership_of
 

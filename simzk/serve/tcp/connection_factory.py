@@ -23,11 +23,10 @@ import asyncio
 import contextlib
 import socket
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.serve.tcp.addresses import name_of
 from simzk.serve.tcp.connection import TcpConnection
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     import ssl

@@ -19,11 +19,10 @@ import ssl
 import struct
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.errors import ConfigError
 from simzk.serve.tcp.tls import read_store
-from simzk.tuples import NamedTuple
 
 try:
     from cryptography.exceptions import UnsupportedAlgorithm

@@ -16,10 +16,9 @@ A driver (a simulated server's network end, a host of real connections) calls `a
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from simzk.simulation.faults.rules import Action
-from simzk.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

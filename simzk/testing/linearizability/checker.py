@@ -20,10 +20,9 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from simzk.errors import SimzkError
-from simzk.tuples import NamedTuple
 
 State = TypeVar("State", bound=Hashable)
 Asked = TypeVar("Asked")

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 from simzk.errors import SimzkError
 from simzk.testing.linearizability.checker import Model, Operation
-from simzk.tuples import NamedTuple
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.replies import Code, OperationResult, Reply, Stat
 from simzk.zookeeper.server import Server

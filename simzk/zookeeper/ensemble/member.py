@@ -54,9 +54,8 @@ Source: FollowerRequestProcessor, PrepRequestProcessor, ReadOnlyRequestProcessor
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from simzk.tuples import NamedTuple
 from simzk.zookeeper import requests as req
 from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.batches import Batch

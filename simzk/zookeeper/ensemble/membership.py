@@ -15,10 +15,9 @@ from __future__ import annotations
 
 import re
 from ipaddress import IPv6Address, ip_address
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.jvm.hash_map import clone_capacity, spread
-from simzk.tuples import NamedTuple
 from simzk.zookeeper.replies import Code, RefusedError
 
 if TYPE_CHECKING:

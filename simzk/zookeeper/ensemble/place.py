@@ -10,9 +10,8 @@ What a server of an ensemble tells of its place in it: whom it follows, who foll
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from simzk.tuples import NamedTuple
 from simzk.zookeeper.persistence.records import encode_transaction
 from simzk.zookeeper.transactions import ErrorTxn
 

@@ -16,9 +16,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from enum import Enum
-from typing import IO, TYPE_CHECKING
-
-from simzk.tuples import NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from simzk.zookeeper.persistence.transaction_log import Readable

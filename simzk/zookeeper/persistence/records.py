@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import struct
 from struct import Struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from simzk.tuples import NamedTuple
 from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.jute import ACLS, BOOLEAN, BUFFER, INT, LONG, TEXT, Codec, MalformedError, packed, record, vector
 from simzk.zookeeper.requests import OPEN_ACL

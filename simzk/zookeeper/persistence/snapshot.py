@@ -25,10 +25,9 @@ import struct
 import sys
 from array import array
 from struct import Struct
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 from zlib import adler32
 
-from simzk.tuples import NamedTuple
 from simzk.zookeeper.jute import ACLS, BUFFER, INT, LONG, TEXT, MalformedError, packed
 from simzk.zookeeper.persistence.files import Damage, DamageKind
 from simzk.zookeeper.persistence.records import DIGEST_VERSION
