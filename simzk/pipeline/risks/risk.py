@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, get_type_hints
 from uuid import uuid4
 
 import numpy as np
@@ -189,8 +189,8 @@ def risk_schema() -> pa.Schema:
     """A row of what tasks find: what each figure means stands at `Risk`."""
     import pyarrow as pa
 
-    kinds = {"int": pa.int64(), "bool": pa.bool_(), "float": pa.float64()}
-    figures = [(name, kinds[str(Risk.__annotations__[name])]) for name in Risk._fields]
+    kinds: dict[type, pa.DataType] = {int: pa.int64(), bool: pa.bool_(), float: pa.float64()}
+    figures = [(name, kinds[hint]) for name, hint in get_type_hints(Risk).items()]
     return pa.schema([("assignment", pa.int32()), ("topic", pa.int32()), *figures])
 
 
