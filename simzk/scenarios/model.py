@@ -130,7 +130,10 @@ class World:
             self.source.fail((*at, "directory"), said, f"one of {live} (log_dirs in [cluster] says how many)")
         else:
             failed.add(step.directory)
-        if not self.releases.of(step.broker).version.log_dir_events or self.log_dirs in (1, len(failed)):
+        if not self.releases.of(step.broker).version.broker.survives_log_dir_failure or self.log_dirs in (
+            1,
+            len(failed),
+        ):
             self.down.add(step.broker)  # it halts
 
     def _install(self, step: schema.Restart, at: KeyPath) -> None:

@@ -68,7 +68,7 @@ def live(server: Server, topics: ColumnarTopics, now_ms: int) -> None:
     secret = (ACL(1, Id("world", "anyone")), ACL(31, Id("digest", "ann:pw")))
     state = paths.state(TopicPartition(last, 0))
     ask(
-        req.SetData(paths.topic(first), kafka_version(VERSION).encode_topic(moving), -1),
+        req.SetData(paths.topic(first), kafka_version(VERSION).znodes.encode_topic(moving), -1),
         req.SetData(state, b"no state", -1),
         req.Create(f"{paths.topic(last)}/mine", None, OPEN_ACL, 1),
         req.Create(f"{paths.partitions(last)}/-", b"", secret, 2),

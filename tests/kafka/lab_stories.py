@@ -274,7 +274,7 @@ class LabStory:
             c.elect(partitions=ELECTED[step])
         elif step in CONFIGURED:
             entity, changes = CONFIGURED[step]
-            if entity == "clients/<default>" and not self.version.default_entities:
+            if entity == "clients/<default>" and not self.version.configs.has_default_entities:
                 entity = "clients/cc"
             c.alter_config(entity, changes, via=self._writer(step))
         elif step in USERS:

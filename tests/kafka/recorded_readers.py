@@ -142,7 +142,7 @@ def why_not_compared(kind: str, release: str, text: bytes | None) -> str | None:
     if text is None:
         return "the real one does not hand nothing to this decoder" if kind == "producer_ids" else None
     if text.count(b"[") > 1000:
-        return None if kafka_version(release).reading.limited else "Python goes no deeper"
+        return None if kafka_version(release).reading.limits_sizes else "Python goes no deeper"
     if kind in ("topic", "state", "reassignment") and (_NEGATIVE.search(text) or b'"-1":' in text):
         return "a negative number of a broker or partition is refused at once"
     if old and _NULL.search(text):
@@ -163,10 +163,10 @@ def read_by(kind: str, release: str, data: bytes | None) -> object:
     version = kafka_version(release)
     try:
         if kind == "reassignment":
-            return _reassignment(data, version.reading, strict=version.strict_reassignments)
+            return _reassignment(data, version.reading, strict=version.controller.rejects_unknown_fields)
         return DECODERS[kind](data, version.reading)
     except NoJsonError:
-        if kind == "election" and version.stumbles_over_no_json:
+        if kind == "election" and version.controller.fails_on_invalid_json:
             return THROWS
         return NOTHING.get(kind, THROWS)
     except ZnodeError:

@@ -147,7 +147,7 @@ class Story:
             **self._options,
         )
         if (
-            kafka_version(self.release).deletion == "by hand"
+            kafka_version(self.release).controller.topic_deletion == "by znode"
         ):  # by whoever recorded the story, in a session open from the start
             c.delete_znode("/nothing")
             c.run_for(1)
@@ -175,7 +175,11 @@ class Story:
             case "b1":
                 return self._topic(step, "t1")
             case "b2":
-                given = {"max.message.bytes": "65536"} if "topics" in kafka_version(self.release).configured else None
+                given = (
+                    {"max.message.bytes": "65536"}
+                    if "topics" in kafka_version(self.release).configs.entity_types
+                    else None
+                )
                 return self._topic(step, "t2", given)
             case "b3":
                 return self._topic(step, "t3", via="zookeeper")
@@ -324,7 +328,7 @@ class Story:
         partition = self._partition_read()
         if partition is not None:
             return lambda c: c.produce("t1", partition, 3)
-        if not kafka_version(self.release).ids_by_controller:
+        if not kafka_version(self.release).controller.allocates_producer_ids:
             return lambda c: c.produce("t1", 0, 3)
         writes = [entry for entry in self.transactions[step] if entry.get("path") == paths.PRODUCER_IDS]
         brokers = [json.loads(entry["data"])["broker"] for entry in writes]

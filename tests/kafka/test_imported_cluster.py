@@ -343,7 +343,7 @@ def table_after(name: str, release: str, step: str) -> tuple[dict[str, LeaderAnd
         joins = any_of(replicas == broker) & ~any_of(states.isr == broker) & (states.leader != NONE)
         rows = np.flatnonzero(joins)
         old = states.at(rows)
-        isr = expand_isr(old.isr, np.full(len(rows), broker, np.int32), kafka_version(release).scala)
+        isr = expand_isr(old.isr, np.full(len(rows), broker, np.int32), kafka_version(release).orders.scala)
         by_controller = number(release) >= FIRST_FROM_LAYOUTS  # before, leaders write with the epoch that they know
         writer = np.full(len(rows), epoch(after), np.int32) if by_controller else old.controller_epoch
         new = old._replace(isr=isr, version=old.version + 1, controller_epoch=writer)

@@ -82,7 +82,9 @@ def test_real_brokers_wrote_the_same(release: str) -> None:
     assert [line for line in addressless if not line.startswith(CHANCE)] == wanted
 
 
-@pytest.mark.parametrize("version", [name for name, version in VERSIONS.items() if version.log_dir_events])
+@pytest.mark.parametrize(
+    "version", [name for name, version in VERSIONS.items() if version.broker.survives_log_dir_failure]
+)
 def test_what_was_there_is_offline_until_the_broker_restarts(version: str) -> None:
     c = cluster(version)
     topic(c, "t", {0: [1, 2], 1: [1, 2]})

@@ -44,7 +44,7 @@ def is_chance(release: str, step: str, difference: str) -> bool:
     # Controllers follow one another without end, and how many there were is a matter of the pace.
     numbers = "version|data_length|controller_epoch|leader_epoch"
     paced = rf"/: (cversion|children)|/controller|/brokers/topics/t1/partitions/2/state: ({numbers})"
-    endless = step == "reset-reassign-no-replicas" and kafka_version(release).counts_imbalance
+    endless = step == "reset-reassign-no-replicas" and kafka_version(release).controller.counts_preferred_imbalance
     return endless and re.match(paced, difference) is not None
 
 
@@ -129,7 +129,7 @@ def test_a_partition_that_moves_to_nobody_leaves_no_controller_from_2_7_on(relea
     """The real one's epoch was above 100 when the recording ended; before 2.7 there is one more."""
     last, before = ("reset-reassign-no-replicas", "reassign-no-replicas")
     epochs = [int(recorded(release).tree(step)[paths.CONTROLLER_EPOCH].data or "") for step in (before, last)]
-    assert (epochs[1] > epochs[0] + 20) == kafka_version(release).counts_imbalance
+    assert (epochs[1] > epochs[0] + 20) == kafka_version(release).controller.counts_preferred_imbalance
     with KafkaCluster(release, config=CONFIG) as c:
         c.create_topic("t1", assignment=ASSIGNMENT)
         c.run_for(5)
@@ -140,7 +140,7 @@ def test_a_partition_that_moves_to_nobody_leaves_no_controller_from_2_7_on(relea
         c.run_for(2)
         node = c.server.tree.get(paths.CONTROLLER_EPOCH)
         assert node is not None
-        assert (int(node.data or b"") > 20) == kafka_version(release).counts_imbalance
+        assert (int(node.data or b"") > 20) == kafka_version(release).controller.counts_preferred_imbalance
 
 
 @pytest.mark.parametrize(("release", "step"), STEPS)

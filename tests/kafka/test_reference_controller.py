@@ -152,7 +152,7 @@ class Both:
         alone = self.cluster.controller is None
         self.cluster.restart(broker)
         quiet(self.cluster)
-        registers_first = kafka_version(self.cluster.version).registers_first
+        registers_first = kafka_version(self.cluster.version).client.registers_before_election
         if alone and registers_first:
             self.reference.live.add(broker)
         if alone:

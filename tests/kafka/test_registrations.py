@@ -146,7 +146,7 @@ def test_it_does_so_whatever_happened_between(steps: list[Any]) -> None:
 @given(st.lists(st.integers(0, 9), max_size=8), st.sampled_from(["0.8.1", "1.0", "2.7", "3.9"]))
 def test_what_brokers_say_is_what_each_text_says(ports: list[int], release: str) -> None:
     version = kafka_version(release)
-    texts: list[bytes | None] = [version.encode_broker(local_registration(port, None)) for port in ports]
+    texts: list[bytes | None] = [version.znodes.encode_broker(local_registration(port, None)) for port in ports]
     read = RegistrationsRead(list(range(len(texts))), texts, [7] * len(texts), [])
     said = [broker_registration.decode(paths.broker(n), text, version.reading) for n, text in enumerate(texts)]
     assert read.decoded(version.reading) == said
@@ -154,7 +154,7 @@ def test_what_brokers_say_is_what_each_text_says(ports: list[int], release: str)
 
 def test_the_first_text_that_says_nothing_is_named() -> None:
     version = kafka_version("3.9")
-    good = version.encode_broker(local_registration(1, None))
+    good = version.znodes.encode_broker(local_registration(1, None))
     read = RegistrationsRead([4, 5, 6], [good, b"no", b"nor this"], [1, 1, 1], [])
     for _ in range(2):
         with pytest.raises(ZnodeError) as refused:
@@ -172,7 +172,7 @@ def test_a_registration_that_somebody_rewrites_is_noticed_by_a_controller_that_r
     context = cluster.brokers[controller].controller.context
     for rack in ("one", "two"):
         registration = context.brokers[other].registration._replace(rack=rack)
-        data = cluster.brokers[other].version.encode_broker(registration)
+        data = cluster.brokers[other].version.znodes.encode_broker(registration)
         client = cluster.server.connect(ConnectRequest(0, 0, 40_000, 0, None, False), cluster.now_ms)
         cluster.server.handle(client, 1, SetData(paths.broker(other), data, -1), cluster.now_ms)
         cluster.zookeeper_host.pump()

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simzk.errors import ZnodeError
+from simzk.kafka.releases.versions import kafka_version
 from simzk.kafka.schemas import admin, broker_registration, config, controller, partition_state, topic
-from simzk.kafka.schemas.reading import OF_0_8, OF_1_0, NoJsonError
+from simzk.kafka.schemas.reading import NoJsonError
 from simzk.kafka.schemas.uuid import uuid_text
 from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
 from tests.kafka import recorded_story
@@ -79,9 +80,9 @@ def test_the_other_old_forms() -> None:
 
 @pytest.mark.parametrize("data", [None, b"", b'""', b'"a/b"', b"\xff"])
 def test_a_notice_of_0_8_names_a_topic_in_quotes(data: bytes | None) -> None:
-    assert config.decode_change("/c", b'"t1"', OF_0_8) == "topics/t1"
+    assert config.decode_change("/c", b'"t1"', kafka_version("0.8.0").reading) == "topics/t1"
     with pytest.raises(NoJsonError, match="expected the name of a topic in quotes"):
-        config.decode_change("/c", data, OF_0_8)
+        config.decode_change("/c", data, kafka_version("0.8.0").reading)
 
 
 BAD: list[tuple[Callable[[str, bytes | None], object], bytes | None, str]] = [
@@ -117,7 +118,11 @@ BAD: list[tuple[Callable[[str, bytes | None], object], bytes | None, str]] = [
         "/z: field partitions[0].replicas is missing; expected a list of whole numbers of 32 bits",
     ),
     (admin.decode_reassignment, b'{"partitions":[],"x":1}', "/z: field x is 1; expected only partitions, version"),
-    (partial(config.decode, reading=OF_1_0), b'{"version":2,"config":{}}', "/z: field version is 2; expected 1"),
+    (
+        partial(config.decode, reading=kafka_version("1.0").reading),
+        b'{"version":2,"config":{}}',
+        "/z: field version is 2; expected 1",
+    ),
     (config.decode, b'{"version":1,"config":{"a":1}}', '/z: field config is {"a": 1}; expected an object of strings'),
 ]
 

@@ -141,7 +141,9 @@ def test_the_state_of_a_later_controller_is_not_overwritten(version: str) -> Non
     c, controller = ruled(version, 1)
     partition = TopicPartition("t", 0)
     before = c.state("t", 0)
-    data = controller.client.version.encode_state(before._replace(controller_epoch=99, version=before.version + 1))
+    data = controller.client.version.znodes.encode_state(
+        before._replace(controller_epoch=99, version=before.version + 1)
+    )
     c.write_znode(paths.state(partition), data.decode())
     quiet(c)
     replica = PartitionAndReplica(partition, 2)

@@ -9,14 +9,13 @@ import pytest
 
 from simzk.errors import ConfigError
 from simzk.kafka.cluster.cluster import KafkaCluster
-from simzk.kafka.releases.profile import KafkaVersion
 from simzk.kafka.releases.versions import VERSIONS
 from simzk.kafka.requests import Error
 from simzk.partitions.rules import LastMember
 from tests.kafka.clusters import QUICK, happened, quiet, told, topic, watch
 
 LINES = list(VERSIONS)
-LEGACY = [line for line, version in VERSIONS.items() if not version.reassigns_in_topic]
+LEGACY = [line for line, version in VERSIONS.items() if not version.controller.reassigns_in_topic_znode]
 
 
 def cluster(version: str, brokers: int = 4, *, controller: int = 4, **config: str) -> KafkaCluster:
@@ -95,7 +94,7 @@ def test_a_dead_follower_found_at_failover_leaves_the_isr_from_2_3_on(line: str)
         c.run_for(60)
         if VERSIONS[line].rules.failover_trims_dead:
             assert told(c, "t") == (1, (1, 2), 1, 1)
-        elif VERSIONS[line].idle_in_sync:
+        elif VERSIONS[line].broker.keeps_idle_followers_in_sync:
             assert told(c, "t") == (1, (1, 2, 4), 0, 0)
         else:
             assert told(c, "t") == (1, (1, 2), 0, 1)
@@ -109,7 +108,9 @@ def test_a_legacy_reassignment_waits_with_all_replicas_named_in_the_topic(line: 
         c.pause(3)
         c.reassign({("t", 0): [3, 2]})
         c.run_for(3)
-        assert partitions_of(c, "t") == {"0": [3, 2, 1] if VERSIONS[line].widens_assignment else [1, 2]}
+        assert partitions_of(c, "t") == {
+            "0": [3, 2, 1] if VERSIONS[line].controller.writes_union_assignment else [1, 2]
+        }
         assert c.server.tree.get("/admin/reassign_partitions") is not None
         c.resume(3)
         quiet(c)
@@ -133,7 +134,9 @@ def test_the_tool_moves_nothing_to_a_dead_broker_from_0_11_on(line: str) -> None
         quiet(c)
         answer = c.reassign({("t", 0): [3, 2]})
         c.run_for(5)
-        assert (answer.result().error == Error.INVALID_REQUEST) == ("brokers" in VERSIONS[line].reassign_tool_looks)
+        assert (answer.result().error == Error.INVALID_REQUEST) == (
+            "brokers" in VERSIONS[line].tools.reassignment_checks
+        )
 
 
 @pytest.mark.parametrize("line", LEGACY)
@@ -142,7 +145,7 @@ def test_the_tool_leaves_out_what_is_not_there_and_from_0_10_1_on_moves_nothing_
         topic(c, "t", {0: [1, 2]})
         answer = c.reassign({("t", 0): [2, 3], ("t", 7): [1], ("nope", 0): [1]})
         quiet(c)
-        refuses = "partitions" in VERSIONS[line].reassign_tool_looks
+        refuses = "partitions" in VERSIONS[line].tools.reassignment_checks
         assert (answer.result().error == Error.INVALID_REQUEST) == refuses
         assert partitions_of(c, "t") == {"0": [1, 2] if refuses else [2, 3]}
 
@@ -157,14 +160,14 @@ def test_a_reassignment_to_a_dead_broker_waits_for_it_from_0_10_1_on(line: str) 
         ask_by_hand(c, [3, 2])
         c.run_for(5)
         waits = c.server.tree.get("/admin/reassign_partitions") is not None
-        assert waits == VERSIONS[line].moves_to_dead
+        assert waits == VERSIONS[line].controller.reassigns_to_dead_brokers
         c.restart(3)
         quiet(c)
         assert partitions_of(c, "t") == {"0": [3, 2] if waits else [1, 2]}
         c.check()
 
 
-@pytest.mark.parametrize("line", [line for line in LEGACY if VERSIONS[line].moves_to_dead])
+@pytest.mark.parametrize("line", [line for line in LEGACY if VERSIONS[line].controller.reassigns_to_dead_brokers])
 def test_the_next_controller_goes_on_with_a_legacy_reassignment(line: str) -> None:
     with cluster(line) as c:
         topic(c, "t", {0: [1, 2]})
@@ -207,7 +210,7 @@ def test_who_writes_an_isr_tells_of_it() -> None:
             c.restart(2)
             quiet(c)
             announced = any("isr_change_0" in path for path in made)
-            assert announced == (version.announces_isr_changes and not version.isr_by_controller), line
+            assert announced == (version.broker.announces_isr_changes and not version.broker.uses_alter_isr), line
 
 
 def test_a_broker_that_comes_back_at_once_is_noticed_from_2_2_on() -> None:
@@ -220,7 +223,7 @@ def test_a_broker_that_comes_back_at_once_is_noticed_from_2_2_on() -> None:
             c.run_for(2)
             c.resume(3)
             c.run_for(20)
-            assert (c.state("t", 0).leader_epoch > 0) == version.broker_epochs, line
+            assert (c.state("t", 0).leader_epoch > 0) == version.client.has_broker_epochs, line
 
 
 def test_what_a_line_does_not_have_is_refused() -> None:
@@ -240,13 +243,18 @@ def test_what_a_controller_that_may_not_delete_does_with_the_request(line: str) 
         topic(c, "t", {0: [1, 2]})
         c.delete_topic("t")
         quiet(c)
-        version = VERSIONS[line]
+        rules = VERSIONS[line].controller
         left = c.server.tree.get("/admin/delete_topics/t") is not None
-        assert left == (version.deletion != "by the tool" and not version.drops_disabled_deletions)
-        assert (c.server.tree.get("/brokers/topics/t") is None) == (version.deletion == "by the tool")
+        assert left == (rules.topic_deletion != "by tool" and not rules.drops_disabled_deletions)
+        assert (c.server.tree.get("/brokers/topics/t") is None) == (rules.topic_deletion == "by tool")
 
 
-@pytest.mark.parametrize("field", [field.name for field in fields(KafkaVersion)])
-def test_every_field_of_a_row_tells_some_lines_apart(field: str) -> None:
-    values = [getattr(version, field) for version in VERSIONS.values()]
+PARTS = ("znodes", "client", "controller", "broker", "configs", "tools", "orders", "reading")
+
+
+@pytest.mark.parametrize(
+    ("part", "field"), [(part, field.name) for part in PARTS for field in fields(getattr(VERSIONS["3.9"], part))]
+)
+def test_every_field_distinguishes_some_releases(part: str, field: str) -> None:
+    values = [getattr(getattr(version, part), field) for version in VERSIONS.values()]
     assert any(value != values[0] for value in values)

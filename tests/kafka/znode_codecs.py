@@ -87,13 +87,13 @@ def writers_of(release: str) -> Writers:
     version = kafka_version(release)
     return replace(
         writers,
-        broker=version.encode_broker,
-        topic=version.encode_topic,
-        state=version.encode_state,
-        controller=version.encode_controller,
-        change=version.encode_config_change,
-        reassignment=version.encode_reassignment,
-        election=version.encode_election,
+        broker=version.znodes.encode_broker,
+        topic=version.znodes.encode_topic,
+        state=version.znodes.encode_state,
+        controller=version.znodes.encode_controller,
+        change=version.znodes.encode_config_change,
+        reassignment=version.znodes.encode_reassignment,
+        election=version.znodes.encode_election,
     )
 
 
@@ -159,9 +159,9 @@ def written_again(release: str, path: str, data: bytes) -> bytes:
             return cluster.encode_cluster_id(cluster.decode_cluster_id(path, data))
         case ["feature"]:
             version = kafka_version(release)
-            assert version.encode_feature is not None
+            assert version.znodes.encode_feature is not None
             found = feature.decode(path, data)
-            return version.encode_feature(found.status, found.features)
+            return version.znodes.encode_feature(found.status, found.features)
         case ["latest_producer_id_block"]:
             block = cluster.decode_producer_ids(path, data)
             assert block is not None

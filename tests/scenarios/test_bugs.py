@@ -146,7 +146,7 @@ def test_releases_that_cannot_be_are_said_before_anything_is_played(
     assert one.held
     assert own.version == "1: 2.4, 2: 2.8"
     assert own.cluster.brokers[1].version.name == "2.8"
-    assert not own.cluster.brokers[1].version.topic_ids
+    assert not own.cluster.brokers[1].version.znodes.has_topic_ids
     assert {broker.version.name for broker in one.cluster.brokers.values()} == {"3.9"}
     assert good in MIXED
     path.write_text(MIXED.replace(good, bad, 1))

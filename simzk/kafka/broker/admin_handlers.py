@@ -99,7 +99,7 @@ class AdminHandlers:
             return AdminResponse(Error.TOPIC_ALREADY_EXISTS, f"topic {name} is being deleted")
         if await self._client.exists(paths.topic(name)):
             return AdminResponse(Error.TOPIC_ALREADY_EXISTS, f"topic {name} is there already")
-        if self._client.version.refuses_collisions and ("." in name or "_" in name):
+        if self._client.version.broker.rejects_colliding_topics and ("." in name or "_" in name):
             others = await self._client.children(paths.TOPICS)
             alike = [other for other in others if other.replace(".", "_") == name.replace(".", "_")]
             if alike:
@@ -109,12 +109,12 @@ class AdminHandlers:
             return assignment
         if (refused := self._configs.refused_keys(f"topics/{name}", request.config)) is not None:
             return refused
-        if "topics" in self._client.version.configured:
+        if "topics" in self._client.version.configs.entity_types:
             await self._configs.write(f"topics/{name}", config.in_properties_order(request.config))
-        numbers = mutable_order(sorted(assignment), self._client.version.scala)
+        numbers = mutable_order(sorted(assignment), self._client.version.orders.scala)
         partitions = {number: ReplicaAssignment(tuple(assignment[number])) for number in numbers}
         topic = TopicZnode(partitions, self._topic_id(request))
-        code = await self._client.create_recursive(paths.topic(name), self._client.version.encode_topic(topic))
+        code = await self._client.create_recursive(paths.topic(name), self._client.version.znodes.encode_topic(topic))
         if code == Code.NODE_EXISTS:
             return AdminResponse(Error.TOPIC_ALREADY_EXISTS, f"topic {name} is there already")
         return OK
@@ -170,12 +170,12 @@ class AdminHandlers:
         if isinstance(added, AdminResponse):
             return added
         every = topic.partitions | {number: ReplicaAssignment(tuple(ids)) for number, ids in added.items()}
-        if self._client.version.config_with_partitions != "left":
-            emptied = self._client.version.config_with_partitions == "emptied"
+        if self._client.version.broker.topic_config_when_growing != "kept":
+            emptied = self._client.version.broker.topic_config_when_growing == "emptied"
             entity = f"topics/{request.name}"
             await self._configs.write(entity, {} if emptied else await self._client.entity_config(entity))
-        wider = {number: every[number] for number in mutable_order(sorted(every), self._client.version.scala)}
-        data = self._client.version.encode_topic(topic._replace(partitions=wider))
+        wider = {number: every[number] for number in mutable_order(sorted(every), self._client.version.orders.scala)}
+        data = self._client.version.znodes.encode_topic(topic._replace(partitions=wider))
         await self._client.session.call(SetData(paths.topic(request.name), data, ANY_VERSION))
         return OK
 
@@ -183,7 +183,7 @@ class AdminHandlers:
         """Ask for the deletion of a topic."""
         if not await self._client.exists(paths.topic(request.name)):
             return AdminResponse(Error.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {request.name}")
-        code = await self._client.create(paths.delete_topic(request.name), self._client.version.deletion_mark)
+        code = await self._client.create(paths.delete_topic(request.name), self._client.version.znodes.deletion_request)
         if code == Code.NODE_EXISTS:
             return AdminResponse(Error.INVALID_REQUEST, f"topic {request.name} is being deleted already")
         return OK

@@ -123,7 +123,7 @@ class Broker:
         """Take up a life that began before the simulation did: a registered broker with its session."""
         self._begin()
         self.session.adopt(session_id)
-        self._live(epoch if self.version.broker_epochs else NO_EPOCH)
+        self._live(epoch if self.version.client.has_broker_epochs else NO_EPOCH)
         self.process.spawn(self._attach(), "attach")
 
     def kill(self) -> None:
@@ -151,7 +151,7 @@ class Broker:
                 self.logs.pop(partition, None)
             self.replicas.lose(lost)
             self.fetch_sessions.rouse(lost)
-            if self.version.log_dir_events and self.log_dirs.live:
+            if self.version.broker.survives_log_dir_failure and self.log_dirs.live:
                 self.process.spawn(self._tell_of_log_dir(), "log dir event")
             else:
                 self._world.history.record(self._name, "halted", "", "", "a log directory failed")
@@ -185,7 +185,9 @@ class Broker:
         )
         self.client = KafkaZooKeeperClient(self.session, version, self._note_unusable)
         light = world.light
-        self.metadata = MetadataCache(forgets=version.forgets_dead_brokers) if light is None else light.metadata
+        self.metadata = (
+            MetadataCache(forgets=version.broker.cache_drops_dead_brokers) if light is None else light.metadata
+        )
         self.fetchers = Fetchers(process, world.connections, self.id, version, lambda: self.stopping)
         self.proposals = self._isr_proposals()
         self.topic_configs = TopicConfigs(process, self.client, config, lambda topic: self.replicas.look_again(topic))
@@ -224,7 +226,7 @@ class Broker:
             self.client,
             self._racks,
             random=JavaRandom(process.scheduler.stream(f"placement/{self._name}").bits(48)),
-            new_topic_id=world.new_topic_id if version.topic_ids else None,
+            new_topic_id=world.new_topic_id if version.znodes.has_topic_ids else None,
             defaults=(config.integer("num.partitions"), config.integer("default.replication.factor")),
         )
         self._services = Services(self, admin, light)
@@ -237,7 +239,9 @@ class Broker:
             now_us=lambda: self.process.scheduler.now_us,
             propose=self.proposals.propose,
             follows_changed=self.fetchers.update,
-            is_alive=lambda broker: not version.judges_isr or broker in self.metadata.live_brokers,
+            is_alive=lambda broker: (
+                not version.controller.validates_isr_changes or broker in self.metadata.live_brokers
+            ),
             lag_max_us=config.integer("replica.lag.time.max.ms") * 1000,
             lag_max_messages=config.integer(LAG_MESSAGES_KEY) if LAG_MESSAGES_KEY in version.defaults else None,
             log_dirs=self.log_dirs,
@@ -246,7 +250,7 @@ class Broker:
 
     def _isr_proposals(self) -> IsrProposals | IsrWrites:
         world = self._world
-        if not self.version.isr_by_controller:
+        if not self.version.broker.uses_alter_isr:
             return IsrWrites(self.process, self.client, self.id, world.history)
         return IsrProposals(
             self.process,
@@ -261,12 +265,12 @@ class Broker:
         """Start; what goes wrong before the broker is registered ends the process, which is then started again."""
         try:
             await self._prepare()
-            if self.version.registers_first:
+            if self.version.client.registers_before_election:
                 await self._register()
             self._manage_replicas()
             await self.tokens.load()
             self._stand_for_election()
-            if not self.version.registers_first:
+            if not self.version.client.registers_before_election:
                 await self.process.sleep(LATE_REGISTRATION_US)
                 await self._register()
         except (ZooKeeperRefused, SessionExpiredError, ZnodeError) as problem:
@@ -283,16 +287,16 @@ class Broker:
 
     def _stand_for_election(self) -> None:
         self.controller.start()
-        if self.version.producer_ids and not self.version.ids_by_controller:
+        if self.version.broker.reserves_producer_ids and not self.version.controller.allocates_producer_ids:
             self.process.spawn(self._take_producer_ids(), "producer ids")
 
     async def _prepare(self) -> None:
         await self.process.sleep(BOOT_US)
         await self._make_chroot()
         await self.session.start()
-        for path in self.version.persistent_paths:
+        for path in self.version.znodes.persistent_paths:
             await self.client.ensure(path)
-        if self.version.cluster_ids:
+        if self.version.znodes.has_cluster_id:
             found = await self.client.read(paths.CLUSTER_ID)
             if found is None:
                 await self.client.create_recursive(paths.CLUSTER_ID, encode_cluster_id(self._world.cluster_id))
@@ -373,13 +377,13 @@ class Broker:
         ids = sorted(live)
         ordered = (
             long_map_order(ids, len(ids))
-            if self.version.brokers_in_long_map
-            else mutable_order(ids, self.version.scala)
+            if self.version.orders.brokers_in_long_map
+            else mutable_order(ids, self.version.orders.scala)
         )
         return {broker: live[broker] for broker in ordered}
 
     async def _watch_features(self) -> None:
-        if not self.version.features:
+        if not self.version.znodes.has_features:
             return
         self.session.data_handlers[paths.FEATURE] = lambda _kind: self._reread_features()
         await self.client.exists(paths.FEATURE)
@@ -452,7 +456,7 @@ class Broker:
 
     def _check_isrs(self) -> None:
         self.replicas.shrink_isrs()
-        period_us = self.config.integer("replica.lag.time.max.ms") * 1000 // self.version.isr_checks_per_lag
+        period_us = self.config.integer("replica.lag.time.max.ms") * 1000 // self.version.broker.isr_checks_per_lag_time
         self.process.call_later(period_us, self._check_isrs)
 
     def _on_config(self, entity_path: str, values: dict[str, str]) -> None:
@@ -460,7 +464,11 @@ class Broker:
         kind, _, name = entity_path.partition("/")
         if kind == "topics":
             self.topic_configs.update(name, values)
-        if self.version.elects_when_allowed and kind == "topics" and values.get(UNCLEAN_KEY) == "true":
+        if (
+            self.version.controller.elects_when_unclean_enabled
+            and kind == "topics"
+            and values.get(UNCLEAN_KEY) == "true"
+        ):
             partitions = self.controller.partitions
             self.controller.put_event(f"unclean election for {name}", lambda: partitions.trigger_online(name))
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from simzk.errors import ZnodeError
 from simzk.jvm.numbers import parse_int
 from simzk.kafka import paths
-from simzk.kafka.releases.topic_keys import keys_of
+from simzk.kafka.releases.settings import topic_keys
 from simzk.kafka.requests import AdminResponse, AlterConfigRequest, Error
 from simzk.kafka.schemas import config
 from simzk.kafka.zookeeper_client.batches import stat_of
@@ -35,7 +35,7 @@ from simzk.zookeeper.requests import Check, Delete, GetData, Multi, SetData
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from simzk.kafka.releases.broker_config import BrokerConfig
+    from simzk.kafka.releases.settings import BrokerConfig
     from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
     from simzk.simulation import Process
 
@@ -63,7 +63,7 @@ class TopicConfigs:
 
     def open(self, topic: str) -> None:
         """The first log of a topic is opened here."""
-        if self._client.version.heeds_min_isr and topic not in self._values:
+        if self._client.version.broker.has_min_insync_replicas and topic not in self._values:
             self._values[topic] = {}
             self._process.spawn(self._read(topic), f"configuration of {topic}")
 
@@ -74,7 +74,7 @@ class TopicConfigs:
 
     def min_isr(self, topic: str) -> int:
         """How many replicas must be in sync for a write that all of them must have; 1 before there was such a thing."""
-        if not self._client.version.heeds_min_isr:
+        if not self._client.version.broker.has_min_insync_replicas:
             return 1
         own = parse_int(self._values.get(topic, {}).get(MIN_ISR_KEY, ""))
         return self._config.integer(MIN_ISR_KEY) if own is None else own
@@ -122,15 +122,15 @@ class EntityConfigs:
         if values or kind not in QUOTAS or not await self._clean(path):
             await self.write(path, config.in_properties_order(values))
         await self._client.ensure(paths.CONFIG_CHANGES)
-        change = self._client.version.encode_config_change(path)
+        change = self._client.version.znodes.encode_config_change(path)
         await self._client.create(paths.CONFIG_CHANGE_PREFIX, change, PERSISTENT_SEQUENTIAL)
         return OK
 
     def refused_keys(self, path: str, values: Mapping[str, str]) -> AdminResponse | None:
         """The answer where a topic is to have a key that the release does not know (LogConfig.validateNames)."""
-        if not path.startswith("topics/") or "topics" not in self._client.version.configured:
+        if not path.startswith("topics/") or "topics" not in self._client.version.configs.entity_types:
             return None  # 0.8.0 has nothing to configure: what is asked for is passed over
-        known = keys_of(self._client.version.number)
+        known = topic_keys(self._client.version.number)
         unknown = [key for key in values if key not in known]
         return AdminResponse(Error.INVALID_CONFIG, f"Unknown topic config name: {unknown[0]}") if unknown else None
 
@@ -138,14 +138,14 @@ class EntityConfigs:
         """Why the release takes no configuration of such an entity."""
         version = self._client.version
         kind, _, name = path.partition("/")
-        if kind not in version.configured:
-            return f"Kafka {version.name} configures {', '.join(sorted(version.configured))}, and no {kind}"
+        if kind not in version.configs.entity_types:
+            return f"Kafka {version.name} configures {', '.join(sorted(version.configs.entity_types))}, and no {kind}"
         parts = name.split("/")
         if not all(parts) or (len(parts) > 1 and (kind != "users" or len(parts) != 3 or parts[1] != "clients")):
             return f"{path} names no entity"
-        if version.plain_client_ids and (kind == "clients" or len(parts) == 3) and "%" in parts[-1]:
+        if version.configs.restricts_client_ids and (kind == "clients" or len(parts) == 3) and "%" in parts[-1]:
             return f"client id {parts[-1]} contains more than plain characters"
-        if paths.DEFAULT_ENTITY in parts and not version.default_entities:
+        if paths.DEFAULT_ENTITY in parts and not version.configs.has_default_entities:
             return f"Kafka {version.name} has no defaults of {kind}"
         if kind == "ips" and not _is_address(name):
             return f"{name} is not a valid IP or resolvable host"
@@ -155,7 +155,7 @@ class EntityConfigs:
         """Set, or create where it is not there; from 3.7.1 on while the controller is the one that was seen."""
         path, data = paths.config(entity_path), config.encode(values)
         write = SetData(path, data, ANY_VERSION)
-        if not self._client.version.config_checks_controller:
+        if not self._client.version.configs.checks_controller:
             reply = await self._client.session.call(write)
             if reply.error:
                 await self._client.create_below(path, data)
@@ -180,7 +180,7 @@ class EntityConfigs:
     async def _clean(self, entity_path: str) -> bool:
         """Delete a quota's znode if nothing stands below it, and what is then empty above; whether that was done."""
         client = self._client
-        if not client.version.removes_empty_quotas or await client.children(paths.config(entity_path)):
+        if not client.version.configs.deletes_empty_quotas or await client.children(paths.config(entity_path)):
             return False
         doomed = [paths.config(entity_path)]
         kind, user, *below = entity_path.split("/")

@@ -27,7 +27,7 @@ from simzk.zookeeper.requests import Delete, SetData
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simzk.kafka.releases.broker_config import BrokerConfig
+    from simzk.kafka.releases.settings import BrokerConfig
     from simzk.kafka.zookeeper_client.session import ZooKeeperSession
     from simzk.simulation import Process
 
@@ -68,7 +68,7 @@ class DelegationTokens(Notifications):
     @property
     def enabled(self) -> bool:
         """Whether the broker has a key for tokens, and its release knows them."""
-        return self._client.version.encode_token is not None and bool(self._config.text(MASTER_KEY))
+        return self._client.version.znodes.encode_token is not None and bool(self._config.text(MASTER_KEY))
 
     async def load(self) -> None:
         """Make the paths, and read what there is."""
@@ -158,8 +158,8 @@ class DelegationTokens(Notifications):
 
     async def _update(self, token: DelegationToken) -> AdminResponse:
         version, path = self._client.version, paths.token(token.token_id)
-        assert version.encode_token is not None
-        data = version.encode_token(token, version.scala)
+        assert version.znodes.encode_token is not None
+        data = version.znodes.encode_token(token, version.orders.scala)
         reply = await self._session.call(SetData(path, data, ANY_VERSION))
         if reply.error == Code.NO_NODE:
             await self._client.create(path, data)

@@ -15,7 +15,7 @@ Rules of the module (AbstractFetcherThread, ReplicaFetcherThread, FetchRequest; 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 from simzk.jvm.concurrent_hash_map import concurrent_order
 from simzk.jvm.scala_maps import immutable_order, java_hash, mutable_order, mutable_set_order, signed_32
@@ -25,18 +25,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from simzk.jvm.scala_maps import Key, Scala
-    from simzk.kafka.releases.profile import KafkaVersion
+    from simzk.kafka.releases.profile import FetchOrder, OrderRules
 
-FetchNaming: TypeAlias = Literal["scala's maps", "java's maps", "by topic", "by topic, hashed"]
 _BUCKETS_AT_FIRST = 16
 
 
-def order_told(partitions: Iterable[TopicPartition], naming: FetchNaming, scala: Scala) -> list[TopicPartition]:
+def order_told(partitions: Iterable[TopicPartition], naming: FetchOrder, scala: Scala) -> list[TopicPartition]:
     """Partitions that a broker is told to follow in one request, in the order in which its fetchers take them on."""
     return immutable_order(partitions, scala, _keys(naming, scala).partition_hash)
 
 
-def order_named(followed: Sequence[TopicPartition], naming: FetchNaming, scala: Scala) -> list[TopicPartition]:
+def order_named(followed: Sequence[TopicPartition], naming: FetchOrder, scala: Scala) -> list[TopicPartition]:
     """Partitions of one leader, given as the fetcher took them on, in the order in which the leader looks at them.
 
     >>> followed = [TopicPartition("b", 1), TopicPartition("a", 0), TopicPartition("b", 0)]
@@ -65,12 +64,14 @@ def order_named(followed: Sequence[TopicPartition], naming: FetchNaming, scala: 
 
 
 def order_checked(
-    partitions: Iterable[TopicPartition], led: Callable[[TopicPartition], bool], version: KafkaVersion
+    partitions: Iterable[TopicPartition], led: Callable[[TopicPartition], bool], orders: OrderRules
 ) -> list[TopicPartition]:
     """Partitions of a broker, given as it came to have them, in the order in which it looks for late followers."""
-    if version.checks_set_of_led:
-        return mutable_set_order(filter(led, partitions), version.scala, _hash_of_led)
-    ordered = concurrent_order(partitions, Collections(version.scala, version.case_classes_in_brokers).partition_hash)
+    if orders.checks_set_of_led:
+        return mutable_set_order(filter(led, partitions), orders.scala, _hash_of_led)
+    ordered = concurrent_order(
+        partitions, Collections(orders.scala, orders.brokers_have_case_class_keys).partition_hash
+    )
     return list(filter(led, ordered))
 
 
@@ -79,7 +80,7 @@ def _hash_of_led(partition: TopicPartition) -> int:
     return signed_32(31 + java_hash(partition.topic) + 17 * partition.partition)
 
 
-def _keys(naming: FetchNaming, scala: Scala) -> Collections:
+def _keys(naming: FetchOrder, scala: Scala) -> Collections:
     return Collections(scala, naming in ("scala's maps", "java's maps"))
 
 

@@ -278,7 +278,7 @@ class Fetchers:
     def update(self, changed: Iterable[Replica]) -> None:
         """Partitions changed leader or epoch: follow each at its leader, and nowhere else."""
         by_partition = {replica.partition: replica for replica in changed}
-        for partition in order_told(by_partition, self._version.names_fetched, self._version.scala):
+        for partition in order_told(by_partition, self._version.orders.fetches, self._version.orders.scala):
             replica = by_partition[partition]
             leader = replica.state.leader
             follows = leader not in (-1, self._broker_id) and not self._is_stopping()
@@ -289,7 +289,7 @@ class Fetchers:
                 self._fetcher(leader).follow(replica.partition, replica.state.leader_epoch)
 
     def _in_order(self, followed: Sequence[TopicPartition]) -> list[TopicPartition]:
-        return order_named(followed, self._version.names_fetched, self._version.scala)
+        return order_named(followed, self._version.orders.fetches, self._version.orders.scala)
 
     def _fetcher(self, leader: int) -> Fetcher:
         fetcher = self._fetchers.get(leader)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError, ZnodeError
 from simzk.kafka import paths
-from simzk.kafka.releases.broker_config import RESERVED
+from simzk.kafka.releases.settings import RESERVED
 from simzk.kafka.zookeeper_client.batches import stat_of
 from simzk.kafka.zookeeper_client.zk_client import ANY_VERSION
 from simzk.zookeeper.requests import SetData
@@ -64,6 +64,6 @@ def generation_of(brokers: Sequence[int], oldest: Release) -> IdGeneration:
     Raises:
         ConfigError: the oldest release gives none out.
     """
-    if paths.SEQUENCE_ID not in oldest.version.persistent_paths:
+    if paths.SEQUENCE_ID not in oldest.version.znodes.persistent_paths:
         raise ConfigError(f"Kafka {oldest.version.name} generates no ids", where="generated_ids", right="0.9 or later")
     return IdGeneration(brokers, oldest.config.integer(RESERVED))

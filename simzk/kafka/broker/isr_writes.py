@@ -50,7 +50,7 @@ class IsrWrites:
 
     def start(self) -> None:
         """The broker begins to serve: look from now on, every so often, at what is to be announced."""
-        if not self._client.version.announces_isr_changes:
+        if not self._client.version.broker.announces_isr_changes:
             return
         self._last_change_us = self._last_announcement_us = self._process.scheduler.now_us
         self._process.spawn(self._announce(), "ISR announcements")
@@ -79,18 +79,18 @@ class IsrWrites:
             if isinstance(result, Error):
                 asked = f"isr {list(proposal.isr)}"
                 self._history.record(self._who, "ISR change refused", str(proposal.partition), asked, result.value)
-            elif self._client.version.announces_isr_changes:
+            elif self._client.version.broker.announces_isr_changes:
                 self._changed[proposal.partition] = None
                 self._last_change_us = self._process.scheduler.now_us
             self.replicas.proposal_done(proposal, result)
 
     async def _write(self, partition: TopicPartition, wanted: LeaderAndIsr) -> LeaderAndIsr | Error:
         """Write a state on condition of its version; as it stands then."""
-        path, data = paths.state(partition), self._client.version.encode_state(wanted)
+        path, data = paths.state(partition), self._client.version.znodes.encode_state(wanted)
         reply = await self._client.session.call(SetData(path, data, wanted.version))
         if reply.error == Code.OK:
             return wanted._replace(version=wanted.version + 1)
-        refused = reply.error == Code.BAD_VERSION and self._client.version.rereads_refused_isr
+        refused = reply.error == Code.BAD_VERSION and self._client.version.broker.accepts_own_isr_after_conflict
         found = await self._client.read(path) if refused else None
         if found is not None and found[0] == data:
             return wanted._replace(version=found[1].version)
@@ -99,10 +99,10 @@ class IsrWrites:
     def _in_set_order(self) -> list[TopicPartition]:
         """The changed partitions as a mutable Set of them is made one of JSON maps: up to Scala 2.11 an immutable."""
         version = self._client.version
-        partitions = mutable_set_order(self._changed, version.scala, version.announced_hash)
-        if version.scala in ("2.10", "2.11"):
-            return immutable_order(partitions, version.scala, version.json_hash)
-        return mutable_set_order(partitions, version.scala, version.json_hash)
+        partitions = mutable_set_order(self._changed, version.orders.scala, version.orders.announced_hash)
+        if version.orders.scala in ("2.10", "2.11"):
+            return immutable_order(partitions, version.orders.scala, version.orders.json_hash)
+        return mutable_set_order(partitions, version.orders.scala, version.orders.json_hash)
 
     async def _announce(self) -> None:
         while True:

@@ -255,7 +255,7 @@ class LightReplicas:
         self._fetch_again(late, np.full(len(late), follower, dtype=np.int32))
         chosen = np.flatnonzero(wanted & ready)
         if len(chosen):
-            scala = self._brokers[follower].version.scala
+            scala = self._brokers[follower].version.orders.scala
             joining = np.full(len(chosen), follower, dtype=np.int32)
             standing = states.at(chosen)
             self._propose(rows[chosen], standing, expand_isr(standing.isr, joining, scala))

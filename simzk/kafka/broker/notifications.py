@@ -113,7 +113,7 @@ class Notifications(ABC):
         try:
             await self.handle(path, data)
         except ZnodeError as problem:
-            if self._client.version.stuck_notifications:
+            if self._client.version.broker.blocks_on_bad_notification:
                 raise
             self._client.unusable(problem)
 
@@ -147,7 +147,7 @@ class ConfigChanges(Notifications):
         except NoJsonError as problem:
             self._client.unusable(problem)
             return
-        known = self._client.version.configured
+        known = self._client.version.configs.entity_types
         if entity_path.partition("/")[0] not in known:
             raise ZnodeError(f"is about {entity_path}", where=path, right=f"one of {', '.join(sorted(known))}")
         self._on_change(entity_path, await self._client.entity_config(entity_path))

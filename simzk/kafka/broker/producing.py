@@ -52,9 +52,9 @@ def least_log_end(
         if progress.log_end < least and (
             follower in members
             or (
-                version.watermark_waits
+                version.broker.high_watermark_waits_for_caught_up
                 and now_us - progress.caught_up_us <= lag_max_us
-                and (not version.watermark_waits_for_live or is_alive(follower))
+                and (not version.broker.high_watermark_ignores_dead or is_alive(follower))
             )
         ):
             least = progress.log_end
@@ -98,7 +98,7 @@ class Producing:
 
     def serve(self, request: ProduceRequest, respond: Respond) -> None:
         """Append records, and answer now or when enough replicas have them."""
-        if not self._version.counts_acks and request.acks not in (ALL, 0, 1):
+        if not self._version.broker.accepts_any_acks and request.acks not in (ALL, 0, 1):
             respond(ProduceResponse(Error.INVALID_REQUIRED_ACKS))
             return
         result = self._replicas.append(request.partition, request.records, of_all=request.acks == ALL)
@@ -132,7 +132,7 @@ class Producing:
         request = waiting.request
         replica = self._replicas.replicas.get(request.partition)
         if replica is None or not self._replicas.leads(request.partition):
-            return Error.NOT_LEADER_OR_FOLLOWER if self._version.answers_when_following else None
+            return Error.NOT_LEADER_OR_FOLLOWER if self._version.broker.answers_produce_on_demotion else None
         required = waiting.base_offset + request.records
         if request.acks != ALL:
             return Error.NONE if self._replicas.copies(replica, required) >= request.acks else None
@@ -143,7 +143,7 @@ class Producing:
 
     def _has_passed(self, replica: Replica, required: int) -> bool:
         """Whether all in the ISR have so much of the log; up to 0.8.1 they are counted, whatever the watermark."""
-        if not self._version.heeds_min_isr:
+        if not self._version.broker.has_min_insync_replicas:
             return self._replicas.copies(replica, required) >= len(replica.state.isr)
         return replica.high_watermark >= required
 

@@ -121,17 +121,17 @@ class ReplicaManager:
         self.on_watermark: Callable[[TopicPartition], None] = lambda _: None
         self.on_leadership: Callable[[TopicPartition], None] = lambda _: None
         self._version = version
-        self._scala = version.scala
+        self._scala = version.orders.scala
         self._now_us = now_us
         self._propose = propose
         self._follows_changed = follows_changed
         self._is_alive = is_alive
         self._lag_max_us = lag_max_us
         self._lag_max_messages = lag_max_messages
-        self._idle_in_sync = version.idle_in_sync
+        self._idle_in_sync = version.broker.keeps_idle_followers_in_sync
         self._log_dirs = log_dirs
         self._configs = configs
-        self._takes_strangers = not version.widens_assignment
+        self._takes_strangers = not version.controller.writes_union_assignment
         self._unsaved: dict[TopicPartition, None] = {}
         self._last_fetch_us: dict[int, int] = {}
         self._left_out: dict[tuple[TopicPartition, int], None] = {}
@@ -234,7 +234,7 @@ class ReplicaManager:
                     caught_up_us = now_us if broker in update.state.isr else NEVER_US
                     replica.followers[broker] = FollowerProgress(-1, caught_up_us)
             self._advance(replica)
-        elif self._version.truncates_to_watermark and update.state.leader not in (before, -1):
+        elif self._version.broker.truncates_to_high_watermark and update.state.leader not in (before, -1):
             replica.log_end = replica.high_watermark
         return replica
 
@@ -271,13 +271,13 @@ class ReplicaManager:
 
     def has_enough_in_sync(self, replica: Replica) -> bool:
         """Whether as many are in sync as `min.insync.replicas` wants; from 2.7 on those count that are asked for."""
-        asked = replica.proposed or () if self._version.isr_by_controller else ()
+        asked = replica.proposed or () if self._version.broker.uses_alter_isr else ()
         return len(dict.fromkeys((*replica.state.isr, *asked))) >= self._min_isr(replica)
 
     def _min_isr(self, replica: Replica) -> int:
         """From 3.7 on never more than there are replicas (KAFKA-15583)."""
         wanted = self._configs.min_isr(replica.partition.topic)
-        return min(wanted, len(replica.replicas)) if self._version.watermark_needs_min_isr else wanted
+        return min(wanted, len(replica.replicas)) if self._version.broker.high_watermark_needs_min_isr else wanted
 
     def look_again(self, topic: str) -> None:
         """The configuration of a topic is another now: its high watermarks may rise."""
@@ -354,7 +354,7 @@ class ReplicaManager:
 
     def _advance(self, replica: Replica) -> None:
         """The high watermark may have risen."""
-        if self._version.watermark_needs_min_isr and len(replica.state.isr) < self._min_isr(replica):
+        if self._version.broker.high_watermark_needs_min_isr and len(replica.state.isr) < self._min_isr(replica):
             return
         watermark = watermarks.least_log_end(
             replica, self._version, now_us=self._now_us(), lag_max_us=self._lag_max_us, is_alive=self._is_alive
@@ -379,7 +379,7 @@ class ReplicaManager:
             ]
             if behind:
                 late[partition] = behind
-        ordered = list(late) if len(late) < 2 else order_checked(self.replicas, self.leads, self._version)
+        ordered = list(late) if len(late) < 2 else order_checked(self.replicas, self.leads, self._version.orders)
         for partition in ordered:
             if partition in late:
                 replica = self.replicas[partition]

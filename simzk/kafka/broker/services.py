@@ -78,13 +78,13 @@ class Services:
                 respond(self._serve_controller(request))
             case AlterPartitions():
                 self._serve_alter_partitions(request, respond)
-            case AlterPartitionRequest() if not self._version.takes_isr_changes:
+            case AlterPartitionRequest() if not self._version.controller.accepts_isr_changes:
                 respond(AlterPartitionResponse(Error.UNSUPPORTED_VERSION, {}))
             case AlterPartitionRequest():
                 self._serve_alter_partition(request, respond)
             case ControlledShutdownRequest():
                 self._serve_controlled_shutdown(request, respond)
-            case AllocateProducerIdsRequest() if not self._version.ids_by_controller:
+            case AllocateProducerIdsRequest() if not self._version.controller.allocates_producer_ids:
                 self._spawn(respond, self._take_producer_ids)
             case AllocateProducerIdsRequest():
                 self._in_queue("producer ids", respond, lambda: self._allocate_producer_ids(request))
@@ -199,7 +199,7 @@ class Services:
         return AdminResponse(Error.NONE, "", errors)
 
     async def _elect(self, request: ElectLeadersRequest) -> AdminResponse:
-        if request.kind == "unclean" and not self._version.unclean_by_request:
+        if request.kind == "unclean" and not self._version.controller.accepts_unclean_elections:
             return AdminResponse(
                 Error.UNSUPPORTED_VERSION, f"Kafka {self._version.name} has no unclean election by request"
             )

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from simzk.kafka.broker.light_replicas import LightReplicas
     from simzk.kafka.cluster.cost_model import CostModel
     from simzk.kafka.cluster.zookeeper_host import ZooKeeperHost
-    from simzk.kafka.releases.broker_config import BrokerConfig
     from simzk.kafka.releases.cluster_releases import Release
     from simzk.kafka.releases.profile import KafkaVersion
+    from simzk.kafka.releases.settings import BrokerConfig
     from simzk.kafka.rpc import Connections
     from simzk.simulation import History, Network
 

@@ -431,7 +431,7 @@ class KafkaCluster(FromLayout, Operations, Clients, Failures):
     def allocate_producer_ids(self, broker: int) -> Future[AdminResponse]:
         """Let a broker take a block of producer ids, as it does when the first idempotent producer comes."""
         asked = self._running(broker)
-        via = None if asked.client.version.ids_by_controller else broker
+        via = None if asked.client.version.controller.allocates_producer_ids else broker
         return self._operator.request("producer ids", AllocateProducerIdsRequest(broker, asked.epoch), via)
 
     # -- the end

@@ -61,9 +61,9 @@ class Access(NamedTuple):
         >>> Access(secure=True).acl("/config/users/a", kafka_version("3.9"))
         (ACL(perms=31, id=Id(scheme='auth', id='')),)
         """
-        if not self.secure or path in version.open_to_all:
+        if not self.secure or path in version.znodes.unprotected_paths:
             return OPEN_ACL
-        return (_CREATOR,) if path.startswith(version.sensitive) else (_CREATOR, _WORLD_READS)
+        return (_CREATOR,) if path.startswith(version.znodes.sensitive_paths) else (_CREATOR, _WORLD_READS)
 
     def send(self, request: Request) -> Request:
         """A request as the server gets it.

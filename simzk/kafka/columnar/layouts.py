@@ -68,9 +68,9 @@ def load_layout(server: Server, layout: Layout, version: KafkaVersion, now_ms: i
     b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":0,"isr":[1]}'
     """
     assert not server.on_transaction
-    assert version.reassigns_in_topic or not len(layout.reassigning)
+    assert version.controller.reassigns_in_topic_znode or not len(layout.reassigning)
     assert _ROW.state is not None
-    assert STATE_CODECS[_ROW.state.codec] is version.encode_state
+    assert STATE_CODECS[_ROW.state.codec] is version.znodes.encode_state
     for path in (BROKERS, paths.BROKER_IDS, paths.TOPICS):
         if path not in server.tree:
             _make(server, path, now_ms)
@@ -102,7 +102,7 @@ def describe_brokers(server: Server, layout: Layout, version: KafkaVersion, now_
     for broker, rack, live in zip(brokers.ids.tolist(), brokers.racks, brokers.live.tolist(), strict=True):
         if live:
             registration = local_registration(BASE_PORT + broker, rack)._replace(timestamp_ms=now_ms)
-            _make(server, paths.broker(broker), now_ms, version.encode_broker(registration))
+            _make(server, paths.broker(broker), now_ms, version.znodes.encode_broker(registration))
     numbers, firsts = np.unique(layout.topic, return_index=True)
     for number, least in zip(numbers.tolist(), layout.min_insync_replicas[firsts].tolist(), strict=True):
         if least != 1:
@@ -166,7 +166,7 @@ def _fill_rows(topics: ColumnarTopics, layout: Layout, made: _Made, now_ms: int)
 
 
 def _fill_topics(topics: ColumnarTopics, layout: Layout, made: _Made, version: KafkaVersion, now_ms: int) -> None:
-    codec = TOPIC_CODECS.index(version.encode_topic)
+    codec = TOPIC_CODECS.index(version.znodes.encode_topic)
     form = BothForm(TopicForm(OPEN_ACL, 0, codec, True, None), DirectoryForm(OPEN_ACL, 0, None))
     count = len(layout.topics)
     zxid, zeros, times = made.topic_zxid, np.zeros(count, dtype=np.int64), np.full(count, now_ms)
@@ -174,7 +174,7 @@ def _fill_topics(topics: ColumnarTopics, layout: Layout, made: _Made, version: K
     capacities[made.started == 0] = 0
     own = (zxid, zxid, zxid + 1, times, times, zeros, zeros + 1)
     directory = (zxid + 1, zxid + 1, zxid + 1 + made.started, times, times, zeros, made.started)
-    ids = [uuid_text((number + 1) * _GOLDEN) if version.topic_ids else None for number in range(count)]
+    ids = [uuid_text((number + 1) * _GOLDEN) if version.znodes.has_topic_ids else None for number in range(count)]
     topics.topics.fill(np.stack((*own, *directory, capacities, made.started), axis=1), form, ids)
     # Topics whose started partitions are not simply counted.
     highest = np.full(count, -1, dtype=np.int64)

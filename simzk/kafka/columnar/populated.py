@@ -50,19 +50,19 @@ def populated(
         now_ms: when all of it is made.
     """
     world = _World(Server(now_ms=now_ms), now_ms)
-    for path in (*version.persistent_paths, paths.BROKER_IDS, paths.TOPICS):
+    for path in (*version.znodes.persistent_paths, paths.BROKER_IDS, paths.TOPICS):
         world.make(path)
-    if version.cluster_ids:
+    if version.znodes.has_cluster_id:
         world.make(paths.CLUSTER_ID, encode_cluster_id(cluster_id))
     world.make(paths.CONTROLLER_EPOCH, controller_schema.encode_epoch(FIRST_EPOCH))
     live: dict[int, LiveSession] = {}
     for broker in layout.brokers.ids[layout.brokers.live].tolist():
         session = FIRST_SESSION_ID + len(live)
         world.apply(session, CreateSessionTxn(timeout_ms))
-        registration = version.encode_broker(registrations[broker]._replace(timestamp_ms=now_ms))
+        registration = version.znodes.encode_broker(registrations[broker]._replace(timestamp_ms=now_ms))
         live[broker] = LiveSession(session, world.make(paths.broker(broker), registration, session))
         if len(live) == 1:
-            world.make(paths.CONTROLLER, version.encode_controller(broker, now_ms), session)
+            world.make(paths.CONTROLLER, version.znodes.encode_controller(broker, now_ms), session)
     numbers, firsts = np.unique(layout.topic, return_index=True)
     for number, least in zip(numbers.tolist(), layout.min_insync_replicas[firsts].tolist(), strict=True):
         if least != 1:

@@ -126,13 +126,13 @@ class IsrChanges:
         if changed:
             await controller.refresh_leadership(controller.context.rows_of(changed))
             controller.send_metadata(changed)
-        if client.version.isr_by_controller:  # else a watch on the state completes them (§2.11)
+        if client.version.broker.uses_alter_isr:  # else a watch on the state completes them (§2.11)
             for partition in [p for p in changed if p in controller.context.being_reassigned]:
                 await controller.reassignments.maybe_complete(partition)
 
     def _judge(self, rows: IntArray, present: States, asked: Proposals) -> tuple[NDArray[np.int8], BoolArray]:
         """An error of each, 0 for none, and whether what is asked for is the state that stands."""
-        context, strict = self._controller.context, self._controller.client.version.judges_isr
+        context, strict = self._controller.context, self._controller.client.version.controller.validates_isr_changes
         known = (rows >= 0) & (present.version >= 0)
         width = max(asked.isr.shape[1], present.isr.shape[1])
         same_isr = ~any_of(widen(asked.isr, width) != widen(present.isr, width))

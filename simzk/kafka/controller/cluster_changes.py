@@ -88,7 +88,7 @@ class ClusterChanges:
 
     async def _start_brokers(self, brokers: list[int]) -> None:
         controller, context = self._controller, self._controller.context
-        if context.haunted and controller.client.version.deletion == "by the tool":
+        if context.haunted and controller.client.version.controller.topic_deletion == "by tool":
             why = "a topic is gone of whose partitions it knows leaders, but no replicas"
             controller.history.record(f"controller {controller.broker_id}", "failed", "broker change", "", why)
             return
@@ -185,7 +185,7 @@ class ClusterChanges:
         controller, context = self._controller, self._controller.context
         for name, topic in topics.items():
             topic_id = topic.topic_id
-            if topic_id is None and controller.client.version.topic_ids:
+            if topic_id is None and controller.client.version.znodes.has_topic_ids:
                 topic_id = controller.new_topic_id()
                 await controller.client.write_topic(name, topic._replace(topic_id=topic_id), context.epoch_version)
             context.topic_ids[name] = topic_id
@@ -209,7 +209,7 @@ class ClusterChanges:
             new, hashed = mutable_partitions(new, context.collections), False
         added = partition_set(new, context.collections, hashed=hashed)
         if name in context.to_be_deleted:
-            if added and controller.client.version.restores_assignment:
+            if added and controller.client.version.controller.reverts_partitions_of_deleted:
                 await self._restore(name, found)
             return
         for partition in added:

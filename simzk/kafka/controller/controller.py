@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from simzk.kafka.broker.light_replicas import LightReplicas
     from simzk.kafka.cluster.cost_model import CostModel
-    from simzk.kafka.releases.broker_config import BrokerConfig
+    from simzk.kafka.releases.settings import BrokerConfig
     from simzk.kafka.requests import Error
     from simzk.kafka.rpc import Connections
     from simzk.kafka.topic_partition import TopicPartition
@@ -106,7 +106,9 @@ class KafkaController:
         self.new_topic_id = new_topic_id
         self.active_id: int | None = None
         self.context = ControllerContext(
-            client.version.collections, flat=client.version.flat_assignments, tells_as_one=light is not None
+            client.version.orders.collections,
+            flat=client.version.orders.has_flat_assignments,
+            tells_as_one=light is not None,
         )
         order_us = 0 if cost_model is None else cost_model.order_us
         self.requests = BrokerRequests(broker_id, process, connections, self.context, order_us=order_us, light=light)
@@ -117,7 +119,9 @@ class KafkaController:
         self.replicas = ReplicaStateMachine(self.context, client, self.requests, unclean_by_default=unclean)
         self.partitions = PartitionStateMachine(self.context, client, self.requests, unclean_by_default=unclean)
         self.deletion = TopicDeletion(self)
-        self.reassignments = Reassignments(self) if client.version.reassigns_in_topic else LegacyReassignments(self)
+        self.reassignments = (
+            Reassignments(self) if client.version.controller.reassigns_in_topic_znode else LegacyReassignments(self)
+        )
         self.elections = LeaderElections(self)
         self.isr_changes = IsrChanges(self)
         self.cluster = ClusterChanges(self)
@@ -297,7 +301,7 @@ class KafkaController:
             self._resign()
 
     async def _elect(self) -> None:
-        if self.client.version.looks_before_election:
+        if self.client.version.client.reads_controller_before_election:
             self.active_id = await self.client.controller_id()
             if self.active_id is not None:
                 return
@@ -330,7 +334,7 @@ class KafkaController:
         children = session.child_handlers
         children[paths.BROKER_IDS] = lambda: self.put_event("broker change", self.cluster.process_brokers)
         children[paths.TOPICS] = lambda: self.put_event("topic change", self.cluster.process_topics)
-        if client.version.deletion != "by the tool":
+        if client.version.controller.topic_deletion != "by tool":
             children[paths.DELETE_TOPICS] = lambda: self.put_event("topic deletion", self.deletion.process_requests)
         children[paths.LOG_DIR_EVENTS] = lambda: self.put_event("log dir failure", self.log_dirs.process_events)
         children[paths.ISR_CHANGES] = lambda: self.put_event("ISR changes", self.isr_changes.process_notifications)
@@ -340,7 +344,7 @@ class KafkaController:
         await client.exists(paths.REASSIGN_PARTITIONS)
         for path in (paths.LOG_DIR_EVENTS, paths.ISR_CHANGES):
             found = await client.children(path)
-            if path == paths.LOG_DIR_EVENTS or client.version.clears_isr_changes:
+            if path == paths.LOG_DIR_EVENTS or client.version.controller.deletes_stale_isr_changes:
                 await client.delete_children(path, found, context.epoch_version)
         await self._initialise_context()
         await self.deletion.init()
@@ -362,17 +366,17 @@ class KafkaController:
         What is finalised stays, unless it was switched off; a znode that says already what it should is left alone.
         """
         client, version = self.client, self.client.version
-        if version.encode_feature is None:
+        if version.znodes.encode_feature is None:
             return
         found = await client.read(paths.FEATURE)
-        status = feature.ENABLED if version.features else feature.DISABLED
+        status = feature.ENABLED if version.znodes.has_features else feature.DISABLED
         if found is None:
-            if version.features:
-                await client.create(paths.FEATURE, version.encode_feature(status, {}))
+            if version.znodes.has_features:
+                await client.create(paths.FEATURE, version.znodes.encode_feature(status, {}))
             return
         present = feature.decode(paths.FEATURE, found[0], version.reading)
         kept = present.features if status == present.status == feature.ENABLED else {}
-        wanted = version.encode_feature(status, kept)
+        wanted = version.znodes.encode_feature(status, kept)
         if feature.decode(paths.FEATURE, wanted, version.reading) != present:
             await self.session.call(SetData(paths.FEATURE, wanted, ANY_VERSION))
 

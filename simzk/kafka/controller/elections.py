@@ -55,7 +55,7 @@ class LeaderElections:
                 self._controller.note_refusal(
                     paths.PREFERRED_ELECTION, f"preferred election of {partition}", Error.UNKNOWN_TOPIC_OR_PARTITION
                 )
-            if not unknown or not self._controller.client.version.stumbles_over_unknown:
+            if not unknown or not self._controller.client.version.controller.fails_on_unknown_partition:
                 await self._delete_znode()
 
     async def process_pending(self) -> None:
@@ -104,7 +104,7 @@ class LeaderElections:
         heads = table.replicas[rows, 0]
         found = imbalance(heads, table.states(rows))
         for broker in found.brokers(percentage):
-            if context.being_reassigned and not version.rebalances_while_reassigning:
+            if context.being_reassigned and not version.controller.rebalances_during_reassignment:
                 continue
             able = self._those_it_can_lead(broker, rows[found.astray & (heads == broker)])
             await controller.partitions.handle_rows(
@@ -125,7 +125,7 @@ class LeaderElections:
         hashed = len(rows) > SMALL
         concerned = needs_shutdown(*table.replicas_and_states(rows))
         concerned &= ~context.of_topics(rows, context.to_be_deleted)
-        if controller.client.version.one_at_a_time:
+        if controller.client.version.controller.processes_one_by_one:
             moved = set(context.names(rows[concerned]))
             for partition in self._in_turn(context.names(rows)):
                 if partition in moved:
@@ -177,7 +177,7 @@ class LeaderElections:
         In 0.8.0 that of a map of the topics, and in each of the map of partitions that its znode is read into.
         """
         context = self._controller.context
-        if self._controller.client.version.shutdown_by_topic:
+        if self._controller.client.version.controller.reads_topics_at_shutdown:
             read = [
                 TopicPartition(topic, number)
                 for topic in mutable_order(context.topics, context.scala)
@@ -209,7 +209,7 @@ class LeaderElections:
         rows = rows[~np.isin(rows, context.rows_of(context.on_failed_dirs.get(broker, {})))]
         if not context.is_live(broker):
             return rows[:0]
-        if self._controller.client.version.rebalances_only_able:
+        if self._controller.client.version.controller.rebalances_only_eligible:
             rows = rows[any_of(context.table.isr[rows] == broker)]
         return rows
 
@@ -221,7 +221,7 @@ class LeaderElections:
         try:
             return admin.decode_preferred_election(paths.PREFERRED_ELECTION, found[0], version.reading)
         except NoJsonError as problem:
-            if version.stumbles_over_no_json:
+            if version.controller.fails_on_invalid_json:
                 raise
             self._controller.client.unusable(problem)
             return []

@@ -52,7 +52,7 @@ class LegacyReassignments(Reassignments):
     def _as_read(self, requested: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Partitions in the order of the map that the znode is read into."""
         collections = self._controller.context.collections
-        if self._controller.client.version.reads_reassignments_mutably:
+        if self._controller.client.version.orders.reads_reassignments_into_mutable_map:
             return mutable_partitions(requested, collections)
         return list(partition_set(requested, collections))
 
@@ -91,7 +91,8 @@ class LegacyReassignments(Reassignments):
             known = context.knows(partition) and context.leadership(partition) is not None
             same = known and context.written(partition.topic)[partition.partition].replicas == target
             dead = any(broker < 0 for broker in target) or (
-                not version.moves_to_dead and not all(context.is_live(broker) for broker in target)
+                not version.controller.reassigns_to_dead_brokers
+                and not all(context.is_live(broker) for broker in target)
             )
             if not known or same or dead or partition.topic in context.to_be_deleted:
                 if not same:
@@ -110,7 +111,7 @@ class LegacyReassignments(Reassignments):
         controller, context = self._controller, self._controller.context
         present = context.assignment(partition).replicas
         if not await self._are_in_sync(partition, target):
-            if controller.client.version.widens_assignment:
+            if controller.client.version.controller.writes_union_assignment:
                 both = tuple(immutable_order((*target, *present), context.scala))
                 context.set_assignment(partition, ReplicaAssignment(both))
                 await self._write_topic(partition, ReplicaAssignment(both))
@@ -123,7 +124,9 @@ class LegacyReassignments(Reassignments):
         done = ReplicaAssignment(target)
         if target:  # else nobody can be elected
             context.set_assignment(partition, done)
-            if controller.client.version.widens_assignment or not self._is_led_by_one_of(partition, target):
+            if controller.client.version.controller.writes_union_assignment or not self._is_led_by_one_of(
+                partition, target
+            ):
                 await self._move_leader(partition, done)
         await self._stop_removed(partition, [broker for broker in present if broker not in target])
         await self._write_topic(partition, done)
@@ -143,7 +146,7 @@ class LegacyReassignments(Reassignments):
 
         From 2.0 on they leave together, and the znode goes also where there was nothing to leave; before one by one.
         """
-        together = self._controller.client.version.leaves_list_together
+        together = self._controller.client.version.controller.finishes_reassignments_together
         for leaving in [partitions] if together else [{partition: None} for partition in partitions]:
             context = self._controller.context
             for partition in leaving:

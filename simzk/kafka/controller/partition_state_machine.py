@@ -82,7 +82,9 @@ class PartitionStateMachine:
         context = self._context
         states, table = context.partition_states, context.table
         states.clear()
-        rows = context.orders.everything() if self._client.version.one_at_a_time else context.all_rows()
+        rows = (
+            context.orders.everything() if self._client.version.controller.processes_one_by_one else context.all_rows()
+        )
         # Their order is that of the states; those without a leader are found among them, not the other way round.
         states.put(rows, PartitionState.ONLINE)
         states.put(rows[table.version[rows] < 0], PartitionState.NEW)
@@ -94,14 +96,14 @@ class PartitionStateMachine:
         context, version, states = self._context, self._client.version, self._context.partition_states
         wanted = (PartitionState.OFFLINE, PartitionState.NEW)
         if topic is None:
-            waiting = context.rows_in(*wanted, hashed=version.waits_hashed)
+            waiting = context.rows_in(*wanted, hashed=version.orders.waiting_partitions == "hash map")
         else:
             rows = context.rows_of(context.partitions_of(topic))
             waiting = context.orders.in_set(rows[states.are_in(rows, wanted)], hashed=len(rows) > SMALL)
         waiting = waiting[~context.of_topics(waiting, context.to_be_deleted)]
-        if version.waits_in_map:
+        if version.orders.waiting_partitions == "mutable map":
             waiting = context.orders.in_map(waiting)
-        if version.one_at_a_time:
+        if version.controller.processes_one_by_one:
             every = context.orders.in_map(states.rows_in(*PartitionState))
             waiting = every[np.isin(every, waiting)]
         await self.handle_rows(waiting, PartitionState.ONLINE)
@@ -134,7 +136,7 @@ class PartitionStateMachine:
             return valid[:0]
         self._requests.new_batch()
         elected = [valid[:0]]
-        one_at_a_time = self._client.version.one_at_a_time
+        one_at_a_time = self._client.version.controller.processes_one_by_one
         for batch in np.split(valid, len(valid)) if one_at_a_time and len(valid) else [valid]:
             try:
                 elected += await self._bring_online(batch, strategy)

@@ -173,7 +173,7 @@ class Reassignments:
         controller, context = self._controller, self._controller.context
         controller.deletion.mark_ineligible([partition.topic])
         await self._update_current(partition, assignment)
-        if not assignment.target and controller.client.version.counts_imbalance:
+        if not assignment.target and controller.client.version.controller.counts_preferred_imbalance:
             raise ZnodeError(
                 f"{partition} is to move to nobody", where=paths.topic(partition.topic), right="one replica or more"
             )
@@ -218,7 +218,7 @@ class Reassignments:
 
     def _watch(self, partition: TopicPartition) -> None:
         """Where leaders write ISRs themselves, the state's znode tells of it; reading it sets the watch."""
-        if self._controller.client.version.isr_by_controller:
+        if self._controller.client.version.broker.uses_alter_isr:
             return
 
         def handle(_kind: EventType) -> None:
@@ -290,14 +290,14 @@ class Reassignments:
     async def _write_znode(self, left: Requested) -> None:
         controller, context = self._controller, self._controller.context
         if not left:
-            if not controller.client.version.deletes_after_look or await controller.client.exists(
+            if not controller.client.version.controller.checks_before_delete or await controller.client.exists(
                 paths.REASSIGN_PARTITIONS
             ):
                 delete = Delete(paths.REASSIGN_PARTITIONS, ANY_VERSION)
                 await controller.client.fenced([delete], context.epoch_version)
             controller.put_event("reassignment by znode", self.process_znode)
             return
-        data = controller.client.version.encode_reassignment(left)
+        data = controller.client.version.znodes.encode_reassignment(left)
         (result,) = await controller.client.fenced(
             [SetData(paths.REASSIGN_PARTITIONS, data, ANY_VERSION)], context.epoch_version
         )

@@ -119,7 +119,7 @@ class ReplicaStateMachine:
         if not len(rows):
             return
         self._requests.new_batch()
-        if self._client.version.one_at_a_time:
+        if self._client.version.controller.processes_one_by_one:
             groups = [(broker, rows[[place]]) for place, broker in enumerate(brokers.tolist())]
         else:
             by_broker = dict(grouped(rows, brokers))
@@ -185,7 +185,7 @@ class ReplicaStateMachine:
         requests.add_stops(broker, rows, delete=False)
         has_state = context.table.version[rows] >= 0
         led = rows if has_state.all() else rows[has_state]
-        if not self._client.version.refreshes_isr:
+        if not self._client.version.controller.reads_isr_before_offline:
             known_in = any_of(context.table.isr[led] == broker)
             states.put(led[~known_in], broker, ReplicaState.OFFLINE)
             led = led[known_in]

@@ -39,7 +39,7 @@ class TopicDeletion:
         context = self._controller.context
         topics = await self._controller.client.children(paths.DELETE_TOPICS)
         if not self._enabled:
-            if self._controller.client.version.drops_disabled_deletions:
+            if self._controller.client.version.controller.drops_disabled_deletions:
                 await self._controller.client.delete_children(paths.DELETE_TOPICS, topics, context.epoch_version)
             return
         context.to_be_deleted = dict.fromkeys(topics)
@@ -58,7 +58,7 @@ class TopicDeletion:
         await controller.client.delete_children(paths.DELETE_TOPICS, unknown, context.epoch_version)
         known = [topic for topic in topics if topic in context.topics]
         if not self._enabled:
-            if controller.client.version.drops_disabled_deletions:
+            if controller.client.version.controller.drops_disabled_deletions:
                 await controller.client.delete_children(paths.DELETE_TOPICS, known, context.epoch_version)
         elif known:
             moving = {partition.topic for partition in context.being_reassigned}
@@ -109,7 +109,7 @@ class TopicDeletion:
     async def resume(self) -> None:
         """Go on with every topic that can go on: topic by topic, from 2.5 on all together (KAFKA-8904)."""
         context = self._controller.context
-        together = self._controller.client.version.deletes_topics_together
+        together = self._controller.client.version.controller.batches_deletions
         to_retry: list[str] = []
         to_start: list[str] = []
         for topic in immutable_order(mutable_set_order(context.to_be_deleted, context.scala), context.scala):

@@ -71,7 +71,7 @@ class Writers:
         if broker is None:
             return None
         version = broker.version
-        by_controller = version.isr_by_controller if what == "isr" else version.ids_by_controller
+        by_controller = version.broker.uses_alter_isr if what == "isr" else version.controller.allocates_producer_ids
         return None if by_controller else f"broker {broker.id}"
 
     def _holder(self, session_id: int) -> Broker | None:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.errors import ConfigError
-from simzk.kafka.releases.broker_config import RESERVED, BrokerConfig
 from simzk.kafka.releases.inter_broker_protocol import at_protocol
+from simzk.kafka.releases.settings import RESERVED, BrokerConfig
 from simzk.kafka.releases.versions import kafka_version
 from simzk.kafka.schemas.broker_registration import BrokerRegistration
 from simzk.partitions.arrays import MAX_BROKER_ID
@@ -59,7 +59,7 @@ class Releases:
         ConfigError: a release or protocol that is not simulated, a broker without release, or one that is not there.
 
     >>> releases = Releases([1, 2], {1: "2.4", 2: "2.8"}, {2: "2.4"})
-    >>> releases.of(2).version.name, releases.of(2).version.isr_by_controller, releases.oldest.version.name
+    >>> releases.of(2).version.name, releases.of(2).version.broker.uses_alter_isr, releases.oldest.version.name
     ('2.8', False, '2.4')
     """
 
@@ -83,7 +83,7 @@ class Releases:
     @property
     def leaders_write(self) -> bool:
         """Whether leaders of any broker write ISRs themselves."""
-        return any(not release.version.isr_by_controller for release in self._releases.values())
+        return any(not release.version.broker.uses_alter_isr for release in self._releases.values())
 
     def of(self, broker: int) -> Release:
         """What a broker runs, or would if it ran."""

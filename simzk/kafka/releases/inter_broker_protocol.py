@@ -82,7 +82,7 @@ def at_protocol(version: KafkaVersion, protocol: str) -> KafkaVersion:
 
     >>> from simzk.kafka.releases.versions import kafka_version
     >>> old = at_protocol(kafka_version("2.8"), "2.4")
-    >>> old.isr_by_controller, old.topic_ids, old.reassigns_in_topic
+    >>> old.broker.uses_alter_isr, old.znodes.has_topic_ids, old.controller.reassigns_in_topic_znode
     (False, False, True)
     """
     spoken = _parse(protocol)
@@ -96,7 +96,7 @@ def at_protocol(version: KafkaVersion, protocol: str) -> KafkaVersion:
             where="inter.broker.protocol.version",
             right=f"0.8.0 to {version.name}",
         )
-    encode_broker, encode_feature = version.encode_broker, version.encode_feature
+    znodes, encode_broker, encode_feature = version.znodes, version.znodes.encode_broker, version.znodes.encode_feature
     if spoken < FEATURES and encode_broker is broker_registration.encode_v5:
         encode_broker = broker_registration.encode_v4
     if spoken < RACKS:
@@ -105,12 +105,18 @@ def at_protocol(version: KafkaVersion, protocol: str) -> KafkaVersion:
         encode_feature = feature.encode_v1_of_3_3
     return replace(
         version,
-        encode_broker=encode_broker,
-        encode_feature=encode_feature,
-        features=version.features and spoken >= FEATURES,
-        isr_by_controller=version.isr_by_controller and spoken >= ALTER_ISR,
-        topic_ids=version.topic_ids and spoken >= TOPIC_IDS,
-        ids_by_controller=version.ids_by_controller and spoken >= PRODUCER_IDS,
+        znodes=replace(
+            znodes,
+            encode_broker=encode_broker,
+            encode_feature=encode_feature,
+            has_features=znodes.has_features and spoken >= FEATURES,
+            has_topic_ids=znodes.has_topic_ids and spoken >= TOPIC_IDS,
+        ),
+        broker=replace(version.broker, uses_alter_isr=version.broker.uses_alter_isr and spoken >= ALTER_ISR),
+        controller=replace(
+            version.controller,
+            allocates_producer_ids=version.controller.allocates_producer_ids and spoken >= PRODUCER_IDS,
+        ),
         rules=replace(version.rules, recovering=version.rules.recovering and spoken >= LEADER_RECOVERY),
     )
 

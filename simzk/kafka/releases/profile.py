@@ -1,266 +1,465 @@
-"""Release profile: the fields that a row of `simzk.kafka.releases.versions` fills for one Kafka release.
+"""Release profile: everything in which Kafka releases differ, by the part of Kafka that behaves differently.
 
 Rules of the module (docs/reference/kafka.md §0.1, §0.2):
-  - a difference between releases is a field here, never an `if` on a number elsewhere.
+  - a difference between releases is a field here, never an `if` on a version number elsewhere;
+  - a field is declared once, with the first release of each value (`simzk.kafka.releases.since`);
+  - rules for elections and ISR trimming stand in `simzk.partitions.rules`, readers of znodes in
+    `simzk.kafka.schemas.reading`, default settings and the keys of topics in `simzk.kafka.releases.settings`;
+  - "recorded" means: taken from znodes and transactions that brokers of that release wrote.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from simzk.jvm.scala_maps import json_partition_hash, scala_map_hash, string_hash
 from simzk.kafka import paths
+from simzk.kafka import requests as protocol
+from simzk.kafka.releases.since import OLDEST, before, by_release, since
+from simzk.kafka.schemas import (
+    admin,
+    broker_registration,
+    config,
+    controller,
+    delegation_token,
+    feature,
+    partition_state,
+    topic,
+)
 from simzk.kafka.topic_partition import Collections, TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from simzk.jvm.scala_maps import Scala
-    from simzk.kafka.broker.fetch_order import FetchNaming
-    from simzk.kafka.schemas import broker_registration, feature, topic
     from simzk.kafka.schemas.delegation_token import DelegationToken
     from simzk.kafka.schemas.reading import Reading
     from simzk.kafka.topic_partition import LeaderAndIsr
     from simzk.partitions.rules import ElectionRules
 
+FetchOrder: TypeAlias = Literal["scala's maps", "java's maps", "by topic", "by topic, hashed"]
+"""Collections that a follower's fetch passes through (`simzk.kafka.broker.fetch_order`)."""
+
+_PATHS_OF_0_8_1: Final = (
+    paths.CONSUMERS,
+    "/brokers/ids",
+    "/brokers/topics",
+    "/config/changes",
+    "/config/topics",
+    "/admin/delete_topics",
+)
+_PATHS_OF_0_9: Final = (
+    *_PATHS_OF_0_8_1[:5],
+    "/config/clients",
+    "/admin/delete_topics",
+    paths.SEQUENCE_ID,
+    "/isr_change_notification",
+)
+_PATHS_OF_0_11: Final = (*_PATHS_OF_0_9, "/latest_producer_id_block")
+_PATHS_OF_1_1: Final = (
+    *_PATHS_OF_0_8_1[:4],
+    "/admin/delete_topics",
+    paths.SEQUENCE_ID,
+    "/isr_change_notification",
+    "/latest_producer_id_block",
+    paths.LOG_DIR_EVENTS,
+    "/config/topics",
+    "/config/clients",
+    "/config/users",
+    "/config/brokers",
+)
+
+
+@dataclass(frozen=True)
+class ZnodeRules:
+    """Formats, paths and ACLs of the znodes that a release writes."""
+
+    encode_broker: Callable[[broker_registration.BrokerRegistration], bytes] = by_release(
+        {
+            OLDEST: broker_registration.encode_v1_spaced,
+            (0, 8, 1): broker_registration.encode_v1,
+            (0, 9): broker_registration.encode_v2,
+            (0, 10, 0): broker_registration.encode_v3,
+            (0, 10, 2): broker_registration.encode_v4_of_2_12,
+            (2, 6): broker_registration.encode_v4,
+            (2, 7): broker_registration.encode_v5,
+        }
+    )
+    """Encode `/brokers/ids/N` (§1.4)."""
+    encode_topic: Callable[[topic.TopicZnode], bytes] = by_release(
+        {
+            OLDEST: topic.encode_v1_spaced,
+            (0, 8, 1): topic.encode_v1,
+            (2, 4): topic.encode_v2_of_2_12,
+            (2, 6): topic.encode_v2,
+            (2, 8): topic.encode_v3,
+        }
+    )
+    """Encode `/brokers/topics/T` (§1.5)."""
+    encode_state: Callable[[LeaderAndIsr], bytes] = by_release(
+        {OLDEST: partition_state.encode_spaced, (0, 8, 1): partition_state.encode}
+    )
+    """Encode the `state` of a partition (§1.6)."""
+    encode_controller: Callable[[int, int], bytes] = by_release(
+        {OLDEST: controller.encode_v1_spaced, (0, 8, 1): controller.encode_v1, (3, 4): controller.encode_v2}
+    )
+    """Encode `/controller` from a broker id and a time in ms (§1.7)."""
+    encode_reassignment: Callable[[Mapping[TopicPartition, Iterable[int]]], bytes] = by_release(
+        {OLDEST: admin.encode_reassignment_spaced, (0, 8, 1): admin.encode_reassignment}
+    )
+    """Encode `/admin/reassign_partitions`."""
+    encode_election: Callable[[Iterable[TopicPartition]], bytes] = by_release(
+        {OLDEST: admin.encode_preferred_election_spaced, (0, 8, 1): admin.encode_preferred_election}
+    )
+    """Encode `/admin/preferred_replica_election`."""
+    encode_config_change: Callable[[str], bytes] = by_release(
+        {OLDEST: config.encode_change_of_topic, (0, 9): config.encode_change_v1, (0, 10, 1): config.encode_change}
+    )
+    """Encode the notification that the configuration of an entity changed (§1.8)."""
+    encode_feature: Callable[[int, Mapping[str, feature.Levels]], bytes] | None = by_release(
+        {OLDEST: None, (2, 7): feature.encode_v1, (3, 3): feature.encode_v2}
+    )
+    """Encode `/feature` from its status and features; None: there is no such znode (KIP-584)."""
+    encode_token: Callable[[DelegationToken, Scala], bytes] | None = by_release(
+        {OLDEST: None, (1, 1): delegation_token.encode_v1, (3, 3): delegation_token.encode_v3}
+    )
+    """Encode a delegation token; None: there are no tokens (KIP-48)."""
+    deletion_request: bytes | None = by_release({OLDEST: b"", (1, 1): None})
+    """Data of `/admin/delete_topics/T` (recorded)."""
+    persistent_paths: tuple[str, ...] = by_release(
+        {
+            OLDEST: (),
+            (0, 8, 1): _PATHS_OF_0_8_1,
+            (0, 9): _PATHS_OF_0_9,
+            (0, 11): _PATHS_OF_0_11,
+            (1, 0): (*_PATHS_OF_0_11, paths.LOG_DIR_EVENTS),
+            (1, 1): _PATHS_OF_1_1,
+            (2, 8): (*_PATHS_OF_1_1, "/config/ips"),
+        }
+    )
+    """Paths that a broker creates when it starts, in this order (§1.3)."""
+    unprotected_paths: frozenset[str] = by_release(
+        {
+            OLDEST: frozenset({paths.CONSUMERS, paths.CONTROLLER_EPOCH, paths.CONFIG_CHANGE_PREFIX}),
+            (0, 11): frozenset({paths.CONSUMERS}),
+            (1, 1): frozenset(),
+            (2, 0): frozenset({paths.CONSUMERS}),
+        }
+    )
+    """Paths created with an open ACL although `zookeeper.set.acl` is on (§1.9).
+
+    `/consumers` is open by intention (1.1 alone forgot it), the others up to 0.10 by oversight (all recorded).
+    """
+    sensitive_paths: tuple[str, ...] = by_release(
+        {
+            OLDEST: (),
+            (0, 10, 2): ("/config/users",),
+            (1, 1): ("/config/users", "/config/brokers", "/delegation_token/tokens"),
+        }
+    )
+    """Prefixes of paths that `zookeeper.set.acl` hides from everybody but the brokers (§1.9)."""
+    has_cluster_id: bool = since((0, 10, 1))
+    """The cluster has an id in `/cluster/id` (KIP-78)."""
+    has_features: bool = since((2, 7))
+    """Features are finalized for the cluster in `/feature` (KIP-584); needs a protocol of 2.7 too."""
+    has_topic_ids: bool = since((2, 8))
+    """Topics have ids (KIP-516); needs a protocol of 2.8 too."""
+
+
+@dataclass(frozen=True)
+class ClientRules:
+    """A broker's ZooKeeper client: zkclient up to 1.0, KafkaZkClient later (§1.10), and the broker's registration."""
+
+    exists_before_create: bool = before((1, 1))
+    """Create a path only after `exists` answered that it is missing, and parents by name first (zkclient)."""
+    has_broker_epochs: bool = since((2, 2))
+    """A registration has an epoch, its czxid, and a bounced broker is noticed (KIP-380, KAFKA-7235)."""
+    creates_registration_parents: bool = since((0, 9), before=(1, 1))
+    """A registration is created from the top down, its parents too (ZKCheckedEphemeral)."""
+    waits_for_own_registration: bool = before((0, 9))
+    """A broker that finds its own earlier registration (same host and port) waits a session timeout and retries.
+
+    Later releases fail to start.
+    """
+    registers_before_election: bool = by_release({OLDEST: True, (0, 8, 1): False, (1, 1): True})
+    """A broker registers before it stands for election; otherwise registration is the last step of its start (§2.7)."""
+    reads_controller_before_election: bool = since((0, 8, 2))
+    """A candidate reads `/controller` first and stands only if it is missing (§2.2)."""
+    fences_writes: bool = since((2, 1))
+    """Each controller write checks the version of `/controller_epoch`; the election is one multi (KAFKA-6082)."""
+
+
+@dataclass(frozen=True)
+class ControllerRules:
+    """The controller: failover, state machines, reassignment, preferred elections, deletion (§2)."""
+
+    processes_one_by_one: bool = before((1, 1))
+    """Partitions and replicas change state one after another, not in batches (KAFKA-5642)."""
+    deletes_stale_isr_changes: bool = since((1, 1))
+    """A new controller deletes the ISR change notifications that it finds (§2.3)."""
+    reads_isr_before_offline: bool = since((0, 8, 1))
+    """Read the ISR from the state znode before a replica goes offline; 0.8.0 uses its cache (§2.6)."""
+    reads_topics_at_shutdown: bool = before((0, 8, 1))
+    """A controlled shutdown reads the topic znodes (§2.14)."""
+    accepts_isr_changes: bool = since((2, 7))
+    """The controller serves AlterIsr requests, whatever the protocol of its own broker is (KIP-497)."""
+    validates_isr_changes: bool = since((3, 3))
+    """The controller rejects ISR changes by epoch, version and members before it writes (KAFKA-14140, KAFKA-14154)."""
+    accepts_unclean_elections: bool = since((2, 4))
+    """A request can elect leaders from outside the ISR (KIP-460)."""
+    elects_when_unclean_enabled: bool = since((2, 1))
+    """Elect at once when unclean election is enabled for a topic; before, at the next event that elects."""
+    rebalances_during_reassignment: bool = since((3, 4))
+    """The automatic rebalance runs while partitions are reassigned (KAFKA-10149)."""
+    rebalances_only_eligible: bool = since((2, 6))
+    """The automatic rebalance skips partitions that the preferred replica cannot lead (KAFKA-9866)."""
+    fails_on_unknown_partition: bool = before((2, 2))
+    """A preferred election that names an unknown partition never deletes its znode (recorded)."""
+    fails_on_invalid_json: bool = before((1, 1))
+    """A preferred election that is no JSON never deletes its znode (recorded)."""
+    counts_preferred_imbalance: bool = since((2, 7))
+    """Count partitions led by another than the preferred replica; fails where a partition has no replicas (§2.11)."""
+    reassigns_in_topic_znode: bool = since((2, 4))
+    """A reassignment is stored in the topic znode (KIP-455); before, in `/admin/reassign_partitions` alone."""
+    reassigns_to_dead_brokers: bool = since((0, 10, 1))
+    """A reassignment waits for a target that is dead; before, it is dropped (KAFKA-4214)."""
+    writes_union_assignment: bool = since((0, 8, 1))
+    """A legacy reassignment first writes old and new replicas to the topic znode (§2.11)."""
+    finishes_reassignments_together: bool = since((2, 0))
+    """Finished partitions are removed from `/admin/reassign_partitions` in one write, not one by one."""
+    checks_before_delete: bool = since((2, 2))
+    """`/admin/reassign_partitions` is deleted only after `exists` found it (KafkaZkClient.deletePath)."""
+    rejects_unknown_fields: bool = since((2, 0))
+    """An unknown field in `/admin/reassign_partitions` makes the whole znode unusable (§1.1)."""
+    topic_deletion: Literal["by tool", "by znode", "by request"] = by_release(
+        {OLDEST: "by tool", (0, 8, 1): "by znode", (0, 8, 2): "by request"}
+    )
+    """Who starts a topic deletion (§2.10).
+
+    The tool of 0.8.0 deletes the topic's znodes itself; 0.8.1 has no tool, and an operator creates the znode.
+    """
+    drops_disabled_deletions: bool = since((0, 10, 2))
+    """A controller that may not delete topics removes the requests (KAFKA-3175)."""
+    batches_deletions: bool = since((2, 5))
+    """Topics that wait for deletion are processed in one batch, not one by one."""
+    reverts_partitions_of_deleted: bool = since((2, 0))
+    """Partitions added to a topic that is being deleted are removed again (KAFKA-6612)."""
+    allocates_producer_ids: bool = since((3, 0))
+    """The controller allocates producer id blocks on first use (KIP-730); needs a protocol of 3.0-IV0 too.
+
+    Before, each broker reserves a block when it starts.
+    """
+
+
+@dataclass(frozen=True)
+class BrokerRules:
+    """A broker: ISR changes, replication, produce requests, metadata cache, notifications (§2.7, §2.8)."""
+
+    uses_alter_isr: bool = since((2, 7))
+    """Leaders ask the controller for ISR changes (KIP-497); needs a protocol of 2.7-IV2 too.
+
+    Before, they write the state znode themselves.
+    """
+    announces_isr_changes: bool = since((0, 9))
+    """Leaders that write ISRs announce it in `/isr_change_notification` (§2.8)."""
+    accepts_own_isr_after_conflict: bool = since((0, 8, 2))
+    """After BADVERSION a leader reads the state again and accepts its own data (KAFKA-1382)."""
+    isr_checks_per_lag_time: int = by_release({OLDEST: 1, (0, 10, 2): 2})
+    """Checks for late followers within `replica.lag.time.max.ms` (§2.8)."""
+    keeps_idle_followers_in_sync: bool = by_release({OLDEST: True, (0, 8, 1): False, (2, 1): True})
+    """A follower at the log end offset stays in sync, dead or alive (§2.8; from 2.1 on KAFKA-7152)."""
+    has_min_insync_replicas: bool = since((0, 8, 2))
+    """`min.insync.replicas` limits produce requests with acks -1 (§2.8)."""
+    accepts_any_acks: bool = before((0, 9))
+    """A producer may ask for any number of acks (§2.8)."""
+    answers_produce_on_demotion: bool = since((0, 10, 0))
+    """A leader that becomes a follower answers its pending produce requests (§2.8)."""
+    truncates_to_high_watermark: bool = before((0, 11))
+    """A follower of a new leader truncates its log to its high watermark (KIP-101)."""
+    high_watermark_waits_for_caught_up: bool = since((0, 10, 2))
+    """The high watermark waits for followers outside the ISR that caught up recently (§2.8)."""
+    high_watermark_ignores_dead: bool = since((3, 6))
+    """Of those followers, the high watermark waits only for the ones that are alive in the metadata cache (§2.8)."""
+    high_watermark_needs_min_isr: bool = since((3, 7))
+    """The high watermark rises only with `min.insync.replicas` in the ISR (KAFKA-15583)."""
+    cache_drops_dead_brokers: bool = since((0, 8, 2))
+    """The metadata cache drops brokers that the controller no longer lists (MetadataCache.updateCache)."""
+    blocks_on_bad_notification: bool = before((2, 0))
+    """A notification that cannot be parsed is retried for ever, and later ones are never processed (0.9 to 1.1)."""
+    survives_log_dir_failure: bool = since((1, 0))
+    """A broker outlives the failure of a log directory and announces it (KIP-112)."""
+    reserves_producer_ids: bool = since((0, 11))
+    """Brokers reserve producer id blocks (KIP-98)."""
+    rejects_colliding_topics: bool = since((0, 9))
+    """Topics may not differ in '.' and '_' alone (§2.9)."""
+    topic_config_when_growing: Literal["kept", "rewritten", "emptied"] = by_release(
+        {OLDEST: "kept", (0, 8, 1): "emptied", (0, 8, 2): "rewritten", (0, 9): "kept"}
+    )
+    """Effect of added partitions on the topic's configuration znode (§2.9; recorded)."""
+
+
+@dataclass(frozen=True)
+class EntityConfigRules:
+    """Configurations of topics, clients, users, brokers and IPs in `/config` (§1.3, §1.8)."""
+
+    entity_types: frozenset[str] = by_release(
+        {
+            OLDEST: frozenset(),
+            (0, 8, 1): frozenset({"topics"}),
+            (0, 9): frozenset({"topics", "clients"}),
+            (0, 10, 1): frozenset({"topics", "clients", "users", "brokers"}),
+            (2, 8): frozenset({"topics", "clients", "users", "brokers", "ips"}),
+        }
+    )
+    """Types of entities that have a configuration."""
+    has_default_entities: bool = since((0, 10, 1))
+    """`<default>` configures all clients, users or brokers without a configuration of their own."""
+    restricts_client_ids: bool = since((0, 10, 1), before=(1, 0))
+    """The tool accepts only client ids of letters, digits, '.', '_' and '-'."""
+    deletes_empty_quotas: bool = since((3, 5))
+    """A quota's znode is deleted with its last key, unless it has children (KAFKA-14285)."""
+    checks_controller: bool = since((3, 7, 1))
+    """A configuration is written together with a check of `/controller` (KAFKA-16539)."""
+
+
+@dataclass(frozen=True)
+class ToolRules:
+    """Kafka's command line tools."""
+
+    accepts_zookeeper: bool = before((3, 0))
+    """The tools accept `--zookeeper`."""
+    requests_in_zookeeper: frozenset[type] = by_release(
+        {
+            OLDEST: frozenset(
+                {
+                    protocol.AlterConfigRequest,
+                    protocol.AlterReassignmentsRequest,
+                    protocol.ElectLeadersRequest,
+                    protocol.CreateTopicRequest,
+                    protocol.CreatePartitionsRequest,
+                    protocol.DeleteTopicRequest,
+                }
+            ),
+            (2, 2): frozenset(
+                {
+                    protocol.AlterConfigRequest,
+                    protocol.AlterReassignmentsRequest,
+                    protocol.ElectLeadersRequest,
+                }
+            ),
+            (2, 4): frozenset({protocol.AlterConfigRequest, protocol.AlterReassignmentsRequest}),
+            (2, 6): frozenset(),
+        }
+    )
+    """Requests that the tools carry out in a ZooKeeper session of their own unless told otherwise."""
+    writes_broker_configs: bool = before((1, 1))
+    """The tool writes broker configurations to ZooKeeper too (before KIP-226)."""
+    writes_credentials: bool = before((2, 7))
+    """The tool writes SCRAM credentials to ZooKeeper (before KIP-554)."""
+    reassignment_checks: frozenset[str] = by_release(
+        {
+            OLDEST: frozenset(),
+            (0, 8, 2): frozenset({"duplicates"}),
+            (0, 9): frozenset({"duplicates", "none left"}),
+            (0, 10, 1): frozenset({"duplicates", "none left", "partitions"}),
+            (0, 11): frozenset({"duplicates", "none left", "partitions", "empty lists", "brokers"}),
+        }
+    )
+    """Checks of the reassignment tool before it asks for a reassignment (§2.11).
+
+    `duplicates`: nothing is named twice; `none left`: at least one partition exists; `partitions`: all exist and no
+    reassignment is in progress; `empty lists`: no replica list is empty; `brokers`: all targets are alive.
+    """
+    leaves_election_session: bool = since((0, 9), before=(1, 1))
+    """The preferred election tool never closes its second session (recorded)."""
+
+
+@dataclass(frozen=True)
+class OrderRules:
+    """Scala and Java collections of a release: they fix the order of writes, requests and JSON lists (§1.2, §2.4)."""
+
+    scala: Scala = by_release({OLDEST: "2.10", (0, 8, 2): "2.11", (0, 10, 2): "2.12", (2, 6): "2.13"})
+    """Scala line of the recorded build (§0.2)."""
+    has_case_class_keys: bool = before((1, 1))
+    """The controller's key is the case class TopicAndPartition, later the clients' TopicPartition."""
+    brokers_have_case_class_keys: bool = before((0, 10, 2))
+    """Keys of the ISR changes that a leader is to announce are case classes too."""
+    has_flat_assignments: bool = before((2, 0))
+    """The controller keeps one map of partitions, not one for each topic."""
+    swaps_bytes_of_map_hashes: bool = before((2, 0))
+    """JSON maps are hashed as Scala before 2.12.8 hashes them."""
+    writes_elections_as_texts: bool = since((0, 8, 1), before=(1, 1))
+    """A preferred election request is a set of JSON texts (Json.encode)."""
+    waiting_partitions: Literal["as found", "mutable map", "hash map"] = by_release(
+        {OLDEST: "as found", (1, 1): "mutable map", (2, 1): "hash map", (2, 3): "as found"}
+    )
+    """Collection from which partitions without leader are elected (PartitionStateMachine.triggerOnlinePartition…)."""
+    reads_reassignments_into_mutable_map: bool = before((0, 8, 2))
+    """`/admin/reassign_partitions` is read into a mutable map."""
+    groups_reassignments_by_topic: bool = since((2, 1))
+    """The reassignment tool processes partitions topic by topic, which fixes the order of its list."""
+    fetches: FetchOrder = by_release(
+        {OLDEST: "scala's maps", (0, 9): "java's maps", (0, 10, 1): "by topic", (2, 5): "by topic, hashed"}
+    )
+    """Collections that a follower's fetch passes through."""
+    checks_set_of_led: bool = before((0, 8, 2))
+    """Late followers are looked for in a set of the led partitions, later in a map of all partitions."""
+    brokers_in_long_map: bool = since((2, 1))
+    """Alive brokers are cached in a LongMap, not a HashMap; its order places topics created without racks."""
+
+    @property
+    def collections(self) -> Collections:
+        """Return the key types and Scala line of the controller's maps and sets."""
+        return Collections(self.scala, self.has_case_class_keys)
+
+    def announced_hash(self, partition: TopicPartition) -> int:
+        """Return the hash of a partition in a leader's set of ISR changes to announce."""
+        return Collections(self.scala, self.brokers_have_case_class_keys).partition_hash(partition)
+
+    def json_hash(self, partition: tuple[str, int]) -> int:
+        """Return the hash of the map that represents a partition in an announcement."""
+        if self.has_case_class_keys:
+            return scala_map_hash(partition)
+        return json_partition_hash(partition, byteswapped=self.swaps_bytes_of_map_hashes)
+
+    def election_hash(self, partition: tuple[str, int]) -> int:
+        """Return the hash of the element that represents a partition in a preferred election request."""
+        if self.writes_elections_as_texts:
+            return string_hash(f'{{"topic":"{partition[0]}","partition":{partition[1]}}}')
+        if self.has_case_class_keys:
+            return self.collections.partition_hash(TopicPartition(*partition))
+        return self.json_hash(partition)
+
 
 @dataclass(frozen=True, kw_only=True)
 class KafkaVersion:
-    """One release line of Kafka in ZooKeeper mode.
+    """Profile of one release line of Kafka in ZooKeeper mode.
 
     Args:
-        name: as users say it, such as `3.9`.
-        number: for the table of election rules.
-        scala: the Scala line of the build that was recorded; it fixes the order of maps and sets.
-        rules: how leaders are elected and ISRs trimmed.
-        encode_broker: writes `/brokers/ids/N`.
-        encode_topic: writes `/brokers/topics/T`.
-        encode_state: writes a partition's `state`.
-        encode_controller: writes `/controller` from a broker id and a time in ms.
-        encode_reassignment: writes `/admin/reassign_partitions`.
-        encode_election: writes `/admin/preferred_replica_election`.
-        encode_config_change: writes the notice that an entity's configuration changed.
-        encode_feature: writes `/feature` from its status and features; None where there is no such znode (before 2.7).
-        reading: how znodes are read.
-        cluster_ids: the cluster has an id (KIP-78, 0.10.1 and later).
-        features: features are finalised for the cluster (KIP-584).
-        persistent_paths: made at a broker's start, in this order (§1.3).
-        defaults: Kafka's configuration keys and what they are by default.
-        zookeeper_tools: the release's tools can be told to work in ZooKeeper (`--zookeeper`, gone in 3.0).
-        tools_in_zookeeper: requests that the release's own tools carry out in ZooKeeper, in a session of their own.
-        config_checks_controller: configuration is written while the controller is the one seen (KAFKA-16539).
-        removes_empty_quotas: a quota's znode goes with its last key, where none stands below it (KAFKA-14285, 3.5).
-        configured: the types of entities that have a configuration.
-        default_entities: there are configurations of all clients, users or brokers without one (`<default>`).
-        ids_by_controller: the controller gives out blocks of producer ids on first use (KIP-730); before, each broker
-            takes one at its start.
-        rebalances_while_reassigning: the automatic rebalance goes on beside reassignments (KAFKA-10149).
-        rebalances_only_able: it takes only partitions that the preferred broker could lead (KAFKA-9866).
-        judges_isr: the controller refuses ISRs by epoch, version and members before it writes (KAFKA-14140, -14154).
-        topic_ids: topics have ids (KIP-516).
-        takes_isr_changes: a controller serves leaders that ask it for another ISR, whatever its own broker does.
-        isr_by_controller: leaders ask the controller for another ISR (KIP-497); before, they write it, and announce it.
-        announces_isr_changes: leaders that write ISRs themselves tell of it (0.9 and later).
-        unclean_by_request: leaders from outside the ISR can be elected by request (KIP-460).
-        elects_when_allowed: where unclean election is turned on for a topic, the controller tries it at once (2.1 and
-            later); before, at the next event that brings partitions online.
-        reassigns_in_topic: a reassignment stands in the topic's znode (KIP-455); before, in memory and in
-            `/admin/reassign_partitions` alone.
-        leaves_list_together: partitions leave `/admin/reassign_partitions` together, not one by one (2.0 and later).
-        deletes_after_look: that znode is deleted after a look whether it is there (`deletePath`, 2.2 and later).
-        strict_reassignments: an unknown field in that znode makes all of it unusable (2.0 and later).
-        stumbles_over_unknown: a preferred election by znode that names an unknown partition never takes the znode away
-            (up to 2.1, recorded).
-        stumbles_over_no_json: nor does one whose znode is no JSON (up to 1.0, recorded).
-        stuck_notifications: a notification that cannot be used is tried again and again, and what comes after it never
-            (0.9 to 1.1).
-        counts_imbalance: the controller counts the partitions that another than the preferred broker leads (2.7 and
-            later), and fails where there is no preferred one, since nobody holds the partition.
-        moves_to_dead: a reassignment to a broker that is dead waits for it (KAFKA-4214, 0.10.1); before, it is dropped.
-        reads_reassignments_mutably: a reassignment's znode is read into a mutable map (up to 0.8.1); it decides orders.
-        reassigns_by_topic: the tool looks at the partitions of a reassignment topic by topic (2.1 and later); it
-            decides the order in which it writes them.
-        reassign_tool_looks: what the tool makes sure of before it asks for a reassignment: that nothing is named twice
-            (0.8.2 and later), that some partition is there (0.9 and later), that all are and no reassignment is under
-            way (0.10.1 and later), that no list of replicas is empty and the brokers live (0.11 and later).
-        widens_assignment: a reassignment that waits names its new replicas in the topic's znode (0.8.1 and later).
-        broker_epochs: a registration has an epoch, and a broker that comes back at once is noticed (KIP-380).
-        fenced: each write of a controller is fenced by its epoch, and its election is one multi (KAFKA-6082).
-        idle_in_sync: a follower that has all there is stays in sync, dead or alive (KAFKA-7152).
-        deletes_topics_together: topics that wait for their deletion go on in one batch, not one by one (2.5 and later).
-        restores_assignment: partitions added to a topic that is being deleted are taken out again (KAFKA-6612).
-        isr_checks_per_lag: how often a leader looks for late followers in the time in which they are late.
-        checks_set_of_led: it looks in the order of a set of what it leads (up to 0.8.1).
-        rereads_refused_isr: an ISR whose write was refused, though it stands, is written (KAFKA-1382, 0.8.2 and later).
-        refreshes_isr: whether a replica that goes offline is in the ISR is read; 0.8.0 goes by what it knows.
-        shutdown_by_topic: a controlled shutdown goes by the topics' znodes (0.8.0).
-        waits_in_map: partitions that wait for a leader are taken in the order of a mutable map (1.1 and 2.0).
-        waits_hashed: partitions that wait for a leader are taken in the order of an immutable hash map of all.
-        byteswapped_maps: JSON maps hash as Scala before 2.12.8 does it; it decides the order of partitions in lists.
-        flat_assignments: the controller keeps one map of partitions, not one for each topic; it decides orders.
-        producer_ids: brokers take blocks of producer ids (KIP-98, 0.11 and later).
-        refuses_collisions: topics may not differ in '.' and '_' alone (0.9 and later).
-        plain_client_ids: the tool takes client ids of letters, digits, '.', '_' and '-' only (0.10 and 0.11).
-        registers_first: a broker registers before it stands for election (0.8.0, and again from 1.1 on); between, it is
-            the last thing that it does at its start.
-        waits_for_its_own: a broker that finds its own registration of before waits a session's timeout and tries again
-            (up to 0.8.2, the same host and port); later it cannot start.
-        looks_before_election: who stands for election looks first whether there is a controller (0.8.2 and later).
-        asks_first: a path is made only where asking shows that it is not there, and parents are made by name before
-            what they hold: the client up to 1.0 (zkclient).
-        makes_parents_of_ids: a registration is made from the top down, parents tried too (ZKCheckedEphemeral, 0.9-1.0).
-        one_at_a_time: the controller takes partitions and replicas one after another, not in batches (up to 1.0).
-        case_classes: its key is the case class TopicAndPartition (up to 1.0); it decides orders.
-        elections_as_texts: a request of preferred elections is a set of texts (0.8.1 to 1.0); it decides orders.
-        names_fetched: how a follower's fetch comes to the order in which it names partitions.
-        case_classes_in_brokers: so is that of what a leader is to announce (up to 0.10.1).
-        clears_isr_changes: a new controller takes the announcements away that it finds (1.1 and later).
-        deletion: who asks for the deletion of a topic: the tool; 0.8.1 has none, and an operator makes the znode; the
-            tool of 0.8.0 deletes the topic's znodes itself, and the controller deletes nothing.
-        drops_disabled_deletions: a controller that may not delete takes the requests away (KAFKA-3175, 0.10.2).
-        deletion_mark: what `/admin/delete_topics/T` holds.
-        broker_configs_by_tool: the tool writes the configuration of brokers in ZooKeeper too.
-        config_with_partitions: what the tool does with a topic's configuration when it adds partitions: 0.8.2 writes it
-            again, 0.8.1 writes an empty one.
-        encode_token: writes a delegation token; None where there are none (before 1.1, KIP-48).
-        brokers_in_long_map: a broker keeps who lives in a `LongMap` (2.1 and later), before in a `HashMap`; its order
-            decides where a topic is placed that it is asked to create without racks.
-        credentials_by_tool: the tool writes users' credentials in ZooKeeper (before KIP-554, 2.7).
-        open_to_all: what is created with these paths is open to all, with `zookeeper.set.acl` too: `/consumers` by
-            intention (1.1 alone forgot it), up to 0.10 others by oversight (all recorded).
-        sensitive: with `zookeeper.set.acl` the world cannot read what begins so.
-        heeds_min_isr: a topic or broker says how many replicas must be in sync for a write that all must have
-            (`min.insync.replicas`, 0.8.2 and later).
-        counts_acks: a producer may ask for any number of acks (up to 0.8.2).
-        answers_when_following: a leader that follows from now on answers producers that wait (0.10.0 and later).
-        truncates_to_watermark: who follows another leader first cuts its log back to its high watermark (up to 0.10.2,
-            KIP-101).
-        watermark_waits: the high watermark waits for followers outside the ISR that were just caught up (0.10.2).
-        watermark_waits_for_live: but not for those that the leader believes dead (3.6).
-        watermark_needs_min_isr: it rises only with `min.insync.replicas` in the ISR (KAFKA-15583, 3.7).
-        forgets_dead_brokers: a broker's cache forgets brokers that the controller names no more (0.8.2 and later).
-        election_tool_leaves_session: the tool for preferred elections never closes its second session (0.9-1.0).
+        name: name of the line, such as `3.9`.
+        number: its number, with three digits: `(3, 9, 0)`, `(0, 10, 2)`.
+        rules: election and ISR rules.
+        reading: rules for reading znodes.
+        defaults: default of each simulated broker setting.
+        znodes: formats of the znodes that are written.
+        client: the broker's ZooKeeper client and registration.
+        controller: the controller.
+        broker: the broker.
+        configs: entity configurations.
+        tools: command line tools.
+        orders: collections that fix the order of writes.
     """
 
     name: str
     number: tuple[int, int, int]
-    scala: Scala
     rules: ElectionRules
-    encode_broker: Callable[[broker_registration.BrokerRegistration], bytes]
-    encode_topic: Callable[[topic.TopicZnode], bytes]
-    encode_state: Callable[[LeaderAndIsr], bytes]
-    encode_controller: Callable[[int, int], bytes]
-    encode_reassignment: Callable[[Mapping[TopicPartition, Iterable[int]]], bytes]
-    encode_election: Callable[[Iterable[TopicPartition]], bytes]
-    encode_config_change: Callable[[str], bytes]
-    encode_feature: Callable[[int, Mapping[str, feature.Levels]], bytes] | None
     reading: Reading
-    cluster_ids: bool
-    features: bool
-    persistent_paths: tuple[str, ...]
-    defaults: dict[str, str]
-    zookeeper_tools: bool
-    tools_in_zookeeper: frozenset[type]
-    config_checks_controller: bool
-    removes_empty_quotas: bool
-    configured: frozenset[str]
-    default_entities: bool
-    ids_by_controller: bool
-    rebalances_while_reassigning: bool
-    rebalances_only_able: bool
-    judges_isr: bool
-    topic_ids: bool
-    takes_isr_changes: bool
-    isr_by_controller: bool
-    announces_isr_changes: bool
-    unclean_by_request: bool
-    elects_when_allowed: bool
-    reassigns_in_topic: bool
-    leaves_list_together: bool
-    deletes_after_look: bool
-    strict_reassignments: bool
-    stumbles_over_unknown: bool
-    stumbles_over_no_json: bool
-    stuck_notifications: bool
-    counts_imbalance: bool
-    moves_to_dead: bool
-    reads_reassignments_mutably: bool
-    reassigns_by_topic: bool
-    reassign_tool_looks: frozenset[str]
-    widens_assignment: bool
-    broker_epochs: bool
-    fenced: bool
-    idle_in_sync: bool
-    deletes_topics_together: bool
-    restores_assignment: bool
-    isr_checks_per_lag: int
-    checks_set_of_led: bool
-    rereads_refused_isr: bool
-    refreshes_isr: bool
-    shutdown_by_topic: bool
-    waits_in_map: bool
-    waits_hashed: bool
-    byteswapped_maps: bool
-    flat_assignments: bool
-    producer_ids: bool
-    refuses_collisions: bool
-    plain_client_ids: bool
-    registers_first: bool
-    waits_for_its_own: bool
-    looks_before_election: bool
-    asks_first: bool
-    makes_parents_of_ids: bool
-    one_at_a_time: bool
-    case_classes: bool
-    elections_as_texts: bool
-    names_fetched: FetchNaming
-    case_classes_in_brokers: bool
-    clears_isr_changes: bool
-    deletion: Literal["asked", "by hand", "by the tool"]
-    drops_disabled_deletions: bool
-    deletion_mark: bytes | None
-    broker_configs_by_tool: bool
-    config_with_partitions: Literal["left", "written again", "emptied"]
-    encode_token: Callable[[DelegationToken, Scala], bytes] | None
-    brokers_in_long_map: bool
-    credentials_by_tool: bool
-    open_to_all: frozenset[str]
-    sensitive: tuple[str, ...]
-    election_tool_leaves_session: bool
-    heeds_min_isr: bool
-    counts_acks: bool
-    answers_when_following: bool
-    truncates_to_watermark: bool
-    watermark_waits: bool
-    watermark_waits_for_live: bool
-    watermark_needs_min_isr: bool
-    forgets_dead_brokers: bool
-
-    @property
-    def log_dir_events(self) -> bool:
-        """Whether a broker outlives a log directory that fails, and tells of it (KIP-112, 1.0 and later)."""
-        return paths.LOG_DIR_EVENTS in self.persistent_paths
-
-    @property
-    def collections(self) -> Collections:
-        """What decides the order of the controller's maps and sets."""
-        return Collections(self.scala, self.case_classes)
-
-    def announced_hash(self, partition: TopicPartition) -> int:
-        """The hash of a partition that a leader is to announce, which decides the order as well."""
-        return Collections(self.scala, self.case_classes_in_brokers).partition_hash(partition)
-
-    def json_hash(self, partition: tuple[str, int]) -> int:
-        """The hash of the map that stands for a partition in an announcement, which decides the order there."""
-        if self.case_classes:
-            return scala_map_hash(partition)
-        return json_partition_hash(partition, byteswapped=self.byteswapped_maps)
-
-    def requested_hash(self, partition: tuple[str, int]) -> int:
-        """The same for a request of preferred elections; up to 1.0 a set of texts is written there (`Json.encode`)."""
-        if self.elections_as_texts:
-            return string_hash(f'{{"topic":"{partition[0]}","partition":{partition[1]}}}')
-        if self.case_classes:
-            return self.collections.partition_hash(TopicPartition(*partition))
-        return self.json_hash(partition)
+    defaults: Mapping[str, str]
+    znodes: ZnodeRules
+    client: ClientRules
+    controller: ControllerRules
+    broker: BrokerRules
+    configs: EntityConfigRules
+    tools: ToolRules
+    orders: OrderRules

@@ -95,9 +95,9 @@ def _entry(fields: JsonObject, reading: Reading) -> AclEntry:
     )
     if not is_principal(entry.principal):
         raise fields.wrong("principal", "type:name")
-    if reading.strict_acls and entry.permission.lower() not in PERMISSIONS:
+    if reading.rejects_unknown_acls and entry.permission.lower() not in PERMISSIONS:
         raise fields.wrong("permissionType", "Allow or Deny")
-    if reading.strict_acls and entry.operation.lower() not in OPERATIONS:
+    if reading.rejects_unknown_acls and entry.operation.lower() not in OPERATIONS:
         raise fields.wrong("operation", "a known one such as Read")
     return entry
 
@@ -132,7 +132,7 @@ def decode_change(path: str, data: bytes | None, reading: Reading = LENIENT) -> 
     """
     text = (data or b"").decode(errors="replace")
     kind, colon, name = text.partition(":")
-    if not colon or (reading.strict_acls and kind.lower() not in KINDS):
+    if not colon or (reading.rejects_unknown_acls and kind.lower() not in KINDS):
         raise ZnodeError(f"holds {shown(text)}", where=path, right="Type:name")
     return AclResource(kind, name)
 
@@ -161,6 +161,6 @@ def decode_extended_change(path: str, data: bytes | None, reading: Reading = LEN
     kind, name, pattern = fields.text("resourceType"), fields.text("name"), fields.text("patternType")
     if pattern.upper() not in PATTERNS:
         raise fields.wrong("patternType", ", ".join(PATTERNS))
-    if not name or (reading.strict_acls and kind.lower() not in KINDS):
+    if not name or (reading.rejects_unknown_acls and kind.lower() not in KINDS):
         raise fields.wrong("name" if not name else "resourceType", "a resource")
     return AclResource(kind, name, pattern)

@@ -37,7 +37,7 @@ def read(path: str, data: bytes | None, reading: Reading) -> list[Entry]:
         NoJsonError: it is no JSON, or cannot be made to fit.
         ZnodeError: the real one throws; path, field and why.
 
-    >>> read("/r", b'{"partitions":[{"topic":"t","partition":"1","replicas":[2]}]}', Reading())
+    >>> read("/r", b'{"partitions":[{"topic":"t","partition":"1","replicas":[2]}]}', LENIENT)
     [(TopicPartition(topic='t', partition=1), (2,))]
     """
     if data is not None and not data.strip():

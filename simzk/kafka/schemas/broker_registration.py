@@ -182,7 +182,7 @@ def decode(path: str, data: bytes | None, reading: Reading = LENIENT) -> BrokerR
         ZnodeError: it cannot be used; path, field and why.
     """
     fields = read_object(path, data, reading)
-    version = fields.integer("version") if reading.endpoints else 1
+    version = fields.integer("version") if reading.has_endpoints else 1
     if version < 1:
         raise fields.wrong("version", "1 or more")
     host, port = fields.fields.get("host"), fields.fields.get("port")
@@ -202,13 +202,13 @@ def decode(path: str, data: bytes | None, reading: Reading = LENIENT) -> BrokerR
         protocols=protocols,
         jmx_port=_jmx_port(fields, reading),
         timestamp_ms=parse_long(timestamp) or 0 if isinstance(timestamp, str) else 0,
-        features=_features(fields) if reading.broker_features else (),
+        features=_features(fields) if reading.has_broker_features else (),
     )
 
 
 def _jmx_port(fields: JsonObject, reading: Reading) -> int:
     port = fields.fields.get("jmx_port")
-    if reading.old_client:
+    if reading.accepts_old_forms:
         return port if is_int(port) else -1
     return fields.integer("jmx_port")
 

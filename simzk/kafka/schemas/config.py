@@ -43,7 +43,7 @@ def decode(path: str, data: bytes | None, reading: Reading = LENIENT) -> dict[st
     except NoJsonError:
         return {}
     fields = JsonObject(path, value if isinstance(value, dict) else {})
-    if reading.strict_configs:
+    if reading.requires_config_version:
         if not isinstance(value, dict):
             raise ZnodeError(f"holds {shown(value)}", where=path, right="a JSON object")
         if fields.integer("version") != 1:
@@ -131,7 +131,7 @@ def decode_change(path: str, data: bytes | None, reading: Reading = LENIENT) -> 
         NoJsonError: it is no JSON, and passed over.
         ZnodeError: it cannot be used; path, field and why.
     """
-    if not reading.endpoints:  # 0.8 takes the quotes off without a look (TopicConfigManager)
+    if not reading.has_endpoints:  # 0.8 takes the quotes off without a look (TopicConfigManager)
         text = (data or b"").decode(errors="replace")
         name = text[1:-1]
         if not name or "/" in name or "\x00" in name:

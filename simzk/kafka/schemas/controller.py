@@ -64,7 +64,7 @@ def decode(path: str, data: bytes | None, reading: Reading = LENIENT) -> int:
     >>> decode("/controller", b"3")
     3
     """
-    if not reading.old_client:
+    if not reading.accepts_old_forms:
         return read_object(path, data, reading).integer("brokerid")
     try:
         return read_object(path, data, reading).integer("brokerid")

@@ -73,7 +73,7 @@ def decode(path: str, data: bytes | None, reading: Reading = LENIENT) -> Delegat
         return None
     fields = read_object(path, data, reading)
     version = fields.integer("version")
-    last = REQUESTERS_FROM if reading.forms_of_3_3 else 1
+    last = REQUESTERS_FROM if reading.accepts_forms_of_3_3 else 1
     if not 1 <= version <= last:
         raise fields.wrong("version", f"1 to {last}")
     owner = fields.text("owner")

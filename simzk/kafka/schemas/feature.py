@@ -90,8 +90,8 @@ def decode(path: str, data: bytes | None, reading: Reading = LENIENT) -> Feature
     """
     fields = read_object(path, data, reading)
     version = fields.integer("version")
-    if version < 1 or (version > 2 and reading.forms_of_3_3):
-        raise fields.wrong("version", "1 or 2" if reading.forms_of_3_3 else "1 or more")
+    if version < 1 or (version > 2 and reading.accepts_forms_of_3_3):
+        raise fields.wrong("version", "1 or 2" if reading.accepts_forms_of_3_3 else "1 or more")
     status = fields.integer("status")
     if status not in (DISABLED, ENABLED):
         raise fields.wrong("status", f"{DISABLED} or {ENABLED}")
@@ -101,7 +101,7 @@ def decode(path: str, data: bytes | None, reading: Reading = LENIENT) -> Feature
     for name, levels in fields.object("features").items():
         if not isinstance(levels, dict):
             raise fields.wrong(f"features.{name}", "an object of levels")
-        needs_lowest = version == 1 or not reading.forms_of_3_3
+        needs_lowest = version == 1 or not reading.accepts_forms_of_3_3
         found[name] = _levels(JsonObject(path, levels, f"features.{name}."), needs_lowest=needs_lowest)
     return FeatureZnode(status, found, version)
 

@@ -44,7 +44,7 @@ def decode(path: str, data: bytes | None, version: int = 0, reading: Reading = L
         ZnodeError: it cannot be used; path, field and why.
     """
     fields = read_object(path, data, reading)
-    recovery = fields.integer("leader_recovery_state", RECOVERED) if reading.recovery else RECOVERED
+    recovery = fields.integer("leader_recovery_state", RECOVERED) if reading.has_recovery_state else RECOVERED
     state = LeaderAndIsr(
         leader=fields.integer("leader"),
         leader_epoch=fields.integer("leader_epoch"),

@@ -17,10 +17,12 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Final, Literal, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Final, Literal
 
 from simzk.errors import ZnodeError
 from simzk.jvm.numbers import parse_int
+from simzk.kafka.releases.since import OLDEST, at_release, before, by_release, since
 
 JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]
 
@@ -40,66 +42,38 @@ class NoJsonError(ZnodeError):
     """
 
 
-class Reading(NamedTuple):
-    """How a release reads znodes.
+@dataclass(frozen=True)
+class Reading:
+    """Rules of a release for reading znodes: parser, limits, and the fields that are read."""
 
-    Args:
-        parser: Scala's own, or Jackson.
-        nothing_is_missing: no data is a value that is missing, not an absence of JSON.
-        limited: long numbers and deep nesting are refused.
-        old_client: `/controller` may hold a bare number, a registration need not tell its `jmx_port` (up to 1.0).
-        strict_configs: a configuration must be of version 1, and be there (up to 1.0).
-        reassignments: topics' znodes tell of reassignments (2.4 and later); before, those fields are not looked at.
-        topic_ids: nor is the id before 2.8.
-        recovery: nor is a partition's `leader_recovery_state` before 3.2.
-        broker_features: nor are the features of a broker before 2.7.
-        strict_acls: types, permissions and operations of ACLs must be known ones (up to 2.4).
-        endpoints: a broker's registration has a version, and endpoints (0.9 and later).
-        forms_of_3_3: `/feature` may be of version 2, which tells no lowest level, and of no later one, a token of
-            version 3 (3.3 and later).
-    """
-
-    parser: Literal["scala", "jackson"] = "jackson"
-    nothing_is_missing: bool = False
-    limited: bool = False
-    old_client: bool = False
-    strict_configs: bool = False
-    reassignments: bool = True
-    topic_ids: bool = True
-    recovery: bool = True
-    broker_features: bool = True
-    forms_of_3_3: bool = True
-    strict_acls: bool = False
-    endpoints: bool = True
+    parser: Literal["scala", "jackson"] = by_release({OLDEST: "scala", (1, 0): "jackson"})
+    """JSON parser: Scala's own, or Jackson."""
+    empty_is_missing: bool = since((2, 2))
+    """No data is a missing value, which no reader accepts, rather than invalid JSON (Jackson 2.10)."""
+    limits_sizes: bool = since((3, 7))
+    """Long numbers and deep nesting are rejected (Jackson 2.15)."""
+    accepts_old_forms: bool = before((1, 1))
+    """`/controller` may be a bare number, and a registration may lack `jmx_port`."""
+    requires_config_version: bool = before((1, 1))
+    """A configuration must contain version 1."""
+    has_reassignments: bool = since((2, 4))
+    """Topic znodes contain `adding_replicas` and `removing_replicas` (KIP-455)."""
+    has_topic_ids: bool = since((2, 8))
+    """Topic znodes contain `topic_id` (KIP-516)."""
+    has_recovery_state: bool = since((3, 2))
+    """Partition states contain `leader_recovery_state` (KIP-704)."""
+    has_broker_features: bool = since((2, 7))
+    """Registrations contain `features` (KIP-584)."""
+    accepts_forms_of_3_3: bool = since((3, 3))
+    """`/feature` may be of version 2, which has no lowest level; a token may be of version 3."""
+    rejects_unknown_acls: bool = before((2, 5))
+    """Types, permissions and operations of ACLs must be known."""
+    has_endpoints: bool = since((0, 9))
+    """Registrations have a version and endpoints."""
 
 
-LENIENT: Final = Reading(old_client=True)
-"""Whatever any release reads: for those who look at a cluster of whatever release."""
-
-
-OF_0_8: Final = Reading(
-    parser="scala",
-    old_client=True,
-    strict_configs=True,
-    reassignments=False,
-    topic_ids=False,
-    recovery=False,
-    broker_features=False,
-    forms_of_3_3=False,
-    strict_acls=True,
-    endpoints=False,
-)
-OF_0_9: Final = OF_0_8._replace(endpoints=True)
-OF_1_0: Final = OF_0_9._replace(parser="jackson")
-OF_1_1: Final = OF_1_0._replace(old_client=False, strict_configs=False)
-OF_2_2: Final = OF_1_1._replace(nothing_is_missing=True)
-OF_2_4: Final = OF_2_2._replace(reassignments=True)
-OF_2_5: Final = OF_2_4._replace(strict_acls=False)
-OF_2_7: Final = OF_2_5._replace(broker_features=True)
-OF_2_8: Final = OF_2_7._replace(topic_ids=True)
-OF_3_2: Final = OF_2_8._replace(recovery=True)
-OF_3_3: Final = OF_3_2._replace(forms_of_3_3=True)
-OF_3_7: Final = OF_3_3._replace(limited=True)
+LENIENT: Final = replace(at_release(Reading, (3, 6)), accepts_old_forms=True, empty_is_missing=False)
+"""Accept what any release accepts: used to look at clusters of an unknown release."""
 
 
 class _NotAnIntError(ValueError):
@@ -160,7 +134,7 @@ def read_value(path: str, data: bytes | None, reading: Reading = LENIENT) -> Jso
     """
     if data is None or not data.strip(b" \t\n\r"):
         what = "holds no data" if not data else "holds blanks"
-        fails = data is None or reading.nothing_is_missing
+        fails = data is None or reading.empty_is_missing
         raise (ZnodeError if fails else NoJsonError)(what, where=path, right="JSON")
     try:
         return _parse_as_scala(data) if reading.parser == "scala" else _parse_as_jackson(data, reading)
@@ -186,7 +160,7 @@ def _parse_as_jackson(data: bytes, reading: Reading) -> JsonValue:
         value = _EXACT.decode(data.decode())
     except (ValueError, RecursionError):
         value = _parse_with_care(data)
-    if reading.limited and len(data) > MAX_DEPTH:
+    if reading.limits_sizes and len(data) > MAX_DEPTH:
         _refuse_excess(data, value)
     return value
 

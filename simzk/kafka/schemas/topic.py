@@ -96,8 +96,8 @@ def decode(path: str, data: bytes | None, reading: Reading = LENIENT) -> TopicZn
         ZnodeError: it cannot be used; path, field and why.
     """
     fields = read_object(path, data, reading)
-    adding = fields.object("adding_replicas") if reading.reassignments else {}
-    removing = fields.object("removing_replicas") if reading.reassignments else {}
+    adding = fields.object("adding_replicas") if reading.has_reassignments else {}
+    removing = fields.object("removing_replicas") if reading.has_reassignments else {}
     partitions = {}
     for key, ids in fields.object("partitions").items():
         number = parse_int(key)
@@ -108,7 +108,7 @@ def decode(path: str, data: bytes | None, reading: Reading = LENIENT) -> TopicZn
             _brokers(fields, f"adding_replicas.{key}", adding.get(key, [])),
             _brokers(fields, f"removing_replicas.{key}", removing.get(key, [])),
         )
-    return TopicZnode(partitions, _topic_id(fields) if reading.topic_ids else None)
+    return TopicZnode(partitions, _topic_id(fields) if reading.has_topic_ids else None)
 
 
 def _brokers(fields: JsonObject, field: str, ids: JsonValue) -> tuple[int, ...]:

@@ -51,10 +51,10 @@ def is_by_tool(request: object, version: KafkaVersion) -> bool:
     """
     if isinstance(request, AlterConfigRequest):
         if request.entity_path.startswith("brokers/"):
-            return version.broker_configs_by_tool
+            return version.tools.writes_broker_configs
         if any(key in scram.MECHANISMS for key in request.changes):
-            return version.credentials_by_tool
-    return type(request) in version.tools_in_zookeeper
+            return version.tools.writes_credentials
+    return type(request) in version.tools.requests_in_zookeeper
 
 
 async def run(
@@ -90,14 +90,14 @@ async def run(
             case CreatePartitionsRequest():
                 return await handlers.create_partitions(request)
             case DeleteTopicRequest():
-                if version.deletion == "by the tool":
+                if version.controller.topic_deletion == "by tool":
                     await client.delete_recursive(paths.topic(request.name), ANY_VERSION)
                     return OK
                 return await handlers.delete_topic(request)
             case AlterConfigRequest():
                 return await handlers.alter_config(request)
             case ElectLeadersRequest():
-                if not version.election_tool_leaves_session:
+                if not version.tools.leaves_election_session:
                     return await _elect(request, client)
                 left = second()
                 await left.start()
@@ -119,9 +119,9 @@ async def _elect(request: ElectLeadersRequest, client: KafkaZooKeeperClient) -> 
     if partitions is None:
         found = await client.topics(await client.children(paths.TOPICS))
         every = [TopicPartition(name, number) for name, topic in found.items() for number in topic.partitions]
-        partitions = tuple(partition_set(every, client.version.collections))
-    listed = immutable_order(partitions, client.version.scala, client.version.requested_hash)
-    return await _ask(client, paths.PREFERRED_ELECTION, client.version.encode_election(listed))
+        partitions = tuple(partition_set(every, client.version.orders.collections))
+    listed = immutable_order(partitions, client.version.orders.scala, client.version.orders.election_hash)
+    return await _ask(client, paths.PREFERRED_ELECTION, client.version.znodes.encode_election(listed))
 
 
 async def _reassign(request: AlterReassignmentsRequest, client: KafkaZooKeeperClient) -> AdminResponse:
@@ -131,14 +131,14 @@ async def _reassign(request: AlterReassignmentsRequest, client: KafkaZooKeeperCl
     refused = await _look_before_reassigning(targets, client)
     if refused is not None:
         return refused
-    collections = client.version.collections
+    collections = client.version.orders.collections
     ordered = list(partition_set(targets, collections))
-    if client.version.reads_reassignments_mutably:  # a map that is read, then filtered
+    if client.version.orders.reads_reassignments_into_mutable_map:  # a map that is read, then filtered
         ordered = mutable_partitions(mutable_partitions(targets, collections), collections)
-    if client.version.reassigns_by_topic:
+    if client.version.orders.groups_reassignments_by_topic:
         ordered = _looked_at_by_topic(ordered, collections)
     listed = {partition: targets[partition] for partition in ordered}
-    return await _ask(client, paths.REASSIGN_PARTITIONS, client.version.encode_reassignment(listed))
+    return await _ask(client, paths.REASSIGN_PARTITIONS, client.version.znodes.encode_reassignment(listed))
 
 
 def _looked_at_by_topic(partitions: list[TopicPartition], collections: Collections) -> list[TopicPartition]:
@@ -159,7 +159,7 @@ async def _look_before_reassigning(
 
     Up to 0.8.2 even for nothing: the list is written empty, and nobody takes it away.
     """
-    looks = client.version.reassign_tool_looks
+    looks = client.version.tools.reassignment_checks
     refused = reassign_tool.refusal(list(targets.items()), client.version)
     if refused is not None:
         return AdminResponse(Error.INVALID_REQUEST, refused)

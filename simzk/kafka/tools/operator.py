@@ -90,11 +90,11 @@ class Operator:
             via: the broker that is asked, or ZOOKEEPER for a tool; the release's own way where not given, and the
                 controller where that is a request.
         """
-        if via == ZOOKEEPER and not self._world.version.zookeeper_tools:
+        if via == ZOOKEEPER and not self._world.version.tools.accepts_zookeeper:
             raise ConfigError(
                 f"no tool of Kafka {self._world.version.name} does this in ZooKeeper", where="via", right="a broker"
             )
-        if isinstance(request, DeleteTopicRequest) and self._world.version.deletion == "by hand":
+        if isinstance(request, DeleteTopicRequest) and self._world.version.controller.topic_deletion == "by znode":
             return self._in_session(lambda: self._delete_by_hand(what, request.name), what)
         if via == ZOOKEEPER or (via is None and is_by_tool(request, self._world.version)):
             return self._kept(self.process.spawn(self._by_tool(what, request), what))
@@ -143,7 +143,7 @@ class Operator:
     async def _delete_by_hand(self, what: str, topic: str) -> AdminResponse:
         """Ask the controller for a topic's deletion as a release without a tool for it wants it."""
         session = await self._open()
-        data = self._world.version.deletion_mark
+        data = self._world.version.znodes.deletion_request
         reply = await session.call(create_request(paths.delete_topic(topic), data))
         found = Code(reply.error)
         response = AdminResponse(Error.NONE if found == Code.OK else Error.INVALID_REQUEST, found.name)
@@ -254,7 +254,7 @@ class Operator:
 def _whom(request: object, via: int | str | None, version: KafkaVersion) -> int | str | None:
     if via is not None or not isinstance(request, AlterConfigRequest) or not request.entity_path.startswith("brokers/"):
         return via
-    in_zookeeper = AlterReassignmentsRequest in version.tools_in_zookeeper
+    in_zookeeper = AlterReassignmentsRequest in version.tools.requests_in_zookeeper
     return ZOOKEEPER if in_zookeeper else int(request.entity_path.removeprefix("brokers/"))
 
 

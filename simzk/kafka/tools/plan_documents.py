@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 def steps_of(version: KafkaVersion) -> Steps:
     """The steps that a release's controller takes."""
-    if version.reassigns_in_topic:
+    if version.controller.reassigns_in_topic_znode:
         return Steps.NAMED
-    return Steps.WIDENED if version.widens_assignment else Steps.BARE
+    return Steps.WIDENED if version.controller.writes_union_assignment else Steps.BARE
 
 
 def read_plan(layout: Layout, text: str, version: KafkaVersion) -> Plan:
@@ -64,7 +64,11 @@ def read_plan(layout: Layout, text: str, version: KafkaVersion) -> Plan:
     _refuse_unknown(layout, list(wanted), plan, version)
     live = set(layout.brokers.ids[layout.brokers.live].tolist())
     said = reassign_tool.dead_brokers(wanted, live, version)
-    if said is None and not version.moves_to_dead and any(not live.issuperset(brokers) for brokers in wanted.values()):
+    if (
+        said is None
+        and not version.controller.reassigns_to_dead_brokers
+        and any(not live.issuperset(brokers) for brokers in wanted.values())
+    ):
         said = f"a controller of Kafka {version.name} moves nothing to brokers that are down"
     if said is not None:
         some = ", ".join(map(str, islice(sorted(live), NAMED_PROBLEMS)))
@@ -92,5 +96,5 @@ def what_if(layout: Layout, text: str, version: KafkaVersion) -> PlanWhatIf:
         read_plan(layout, text, version),
         steps=steps_of(version),
         rules=version.rules,
-        scala=version.scala,
+        scala=version.orders.scala,
     )

@@ -59,7 +59,7 @@ class Proposal(NamedTuple):
 
 def asks_brokers(version: KafkaVersion) -> bool:
     """Whether the release's tool asks brokers (KIP-455, 2.6); before, it works in ZooKeeper."""
-    return AlterReassignmentsRequest not in version.tools_in_zookeeper
+    return AlterReassignmentsRequest not in version.tools.requests_in_zookeeper
 
 
 def read_plan(text: str, version: KafkaVersion) -> dict[TopicPartition, tuple[int, ...]]:
@@ -90,7 +90,7 @@ def refusal(pairs: Sequence[tuple[TopicPartition, tuple[int, ...]]], version: Ka
         pairs: partitions and their replicas, as they are asked for.
         version: of the tool.
     """
-    looks = version.reassign_tool_looks
+    looks = version.tools.reassignment_checks
     if not pairs:
         return f"Partition reassignment {'list cannot be' if asks_brokers(version) else 'data file is'} empty"
     if "empty lists" in looks and any(not replicas for _, replicas in pairs):
@@ -132,7 +132,7 @@ def dead_brokers(plan: Plan, live: Collection[int], version: KafkaVersion) -> st
         version: of the tool.
     """
     dead = list(dict.fromkeys(broker for replicas in plan.values() for broker in replicas if broker not in live))
-    if not dead or "brokers" not in version.reassign_tool_looks:
+    if not dead or "brokers" not in version.tools.reassignment_checks:
         return None
     if asks_brokers(version):
         return f"Unknown broker id {dead[0]}"
@@ -162,9 +162,9 @@ def document(plan: Plan, version: KafkaVersion, *, proposed: bool) -> str:
     if asks_brokers(version):
         ordered: Iterable[TopicPartition] = sorted(plan)
     elif proposed:
-        ordered = mutable_partitions(plan, version.collections)
+        ordered = mutable_partitions(plan, version.orders.collections)
     else:
-        ordered = partition_set(plan, version.collections)
+        ordered = partition_set(plan, version.orders.collections)
     entries = []
     for partition in ordered:
         entry: dict[str, object] = {
@@ -172,7 +172,7 @@ def document(plan: Plan, version: KafkaVersion, *, proposed: bool) -> str:
             "partition": partition.partition,
             "replicas": list(plan[partition]),
         }
-        if version.log_dir_events:  # KIP-112 and KIP-113, 1.0
+        if version.broker.survives_log_dir_failure:  # KIP-112 and KIP-113, 1.0
             entry["log_dirs"] = [ANY_LOG_DIR] * len(plan[partition])
         entries.append(entry)
     return write({"version": 1, "partitions": entries}).decode()
@@ -290,7 +290,10 @@ def throttles(plan: Plan, present: Present, rate: int, version: KafkaVersion) ->
         }
         brokers = sorted({broker for p in plan for broker in (*before[p], *plan[p])})
         return [*_of_topics(leads, follows), *_of_brokers(brokers, rate)]
-    existing, wanted = list(partition_set(present, version.collections)), list(partition_set(plan, version.collections))
+    existing, wanted = (
+        list(partition_set(present, version.orders.collections)),
+        list(partition_set(plan, version.orders.collections)),
+    )
     names = list(dict.fromkeys(partition.topic for partition in wanted))
     moving = [p for p in existing if p in plan and not set(plan[p]) <= set(present[p].replicas)]
     leads = {

@@ -120,7 +120,7 @@ class ManyZnodes:
             ZnodeError: JSON that cannot be used.
         """
         batch = ReadStates(partitions, turns)
-        if self.version.isr_by_controller:
+        if self.version.broker.uses_alter_isr:
             read: StatesRead = await self.session.call_batch(batch)
         else:  # reading sets the watches of reassignments (§2.11)
             names = partitions.names()
@@ -164,10 +164,10 @@ class ManyZnodes:
         Raises:
             ControllerMovedError: the epoch is no longer ours.
         """
-        fence = epoch_version if self.version.fenced else None
+        fence = epoch_version if self.version.client.fences_writes else None
         before = states._replace(version=states.version - np.int32(1))
         errors: IntArray = await self.session.call_batch(
-            WriteStates(partitions, before, fence, self.version.encode_state, turns)
+            WriteStates(partitions, before, fence, self.version.znodes.encode_state, turns)
         )
         for checked in errors[:, 0].tolist() if errors[:, 0].any() else ():
             check_fence(checked)

@@ -231,12 +231,12 @@ class KafkaZooKeeperClient(ManyZnodes):
 
     async def ensure(self, path: str) -> None:
         """Make a znode without data, and its parents, where it is not there."""
-        if not self.version.asks_first or not await self.exists(path):
+        if not self.version.client.exists_before_create or not await self.exists(path):
             await self.create_recursive(path)
 
     async def create_below(self, path: str, data: bytes | None) -> Code:
         """Create a znode whose parent may be missing; up to 1.0 the parent is made first (ZkUtils)."""
-        if self.version.asks_first:
+        if self.version.client.exists_before_create:
             await self.create_recursive(paths.parent(path))
             return await self.create(path, data)
         return await self.create_recursive(path, data)
@@ -261,7 +261,7 @@ class KafkaZooKeeperClient(ManyZnodes):
         """
         ids = sorted(map(id_of, await self.children(paths.BROKER_IDS)))
         read: RegistrationsRead = await self.session.call_batch(ReadRegistrations(ids, self.session.data_handlers))
-        epochs = read.czxids if self.version.broker_epochs else [NO_EPOCH] * len(read.brokers)
+        epochs = read.czxids if self.version.client.has_broker_epochs else [NO_EPOCH] * len(read.brokers)
         return dict(zip(read.brokers, zip(read.decoded(self.version.reading), epochs, strict=True), strict=True))
 
     async def topics(self, names: Sequence[str]) -> dict[str, TopicZnode]:
@@ -322,7 +322,7 @@ class KafkaZooKeeperClient(ManyZnodes):
             ZooKeeperRefused: another session holds the znode.
         """
         path = paths.broker(broker_id)
-        data = self.version.encode_broker(registration)
+        data = self.version.znodes.encode_broker(registration)
         while True:
             code, epoch = await self._create_registration(path, data)
             if code == Code.OK:
@@ -335,19 +335,19 @@ class KafkaZooKeeperClient(ManyZnodes):
             owner = stat_of(present).ephemeral_owner
             if owner == self.session.session_id:
                 return self._epoch_of(stat_of(present))
-            if self.version.waits_for_its_own:
+            if self.version.client.waits_for_own_registration:
                 before = broker_registration.decode(path, data_of(present), self.version.reading)
                 if (before.host, before.port) == (registration.host, registration.port):
                     await self.session.process.sleep(self.session.timeout_ms * 1000)
                     continue
-            if not self.version.broker_epochs or owner != previous_session or previous_session == 0:
+            if not self.version.client.has_broker_epochs or owner != previous_session or previous_session == 0:
                 raise ZooKeeperRefused(Code.NODE_EXISTS, path)
             await self.session.call(Delete(path, ANY_VERSION))
 
     async def _create_registration(self, path: str, data: bytes) -> tuple[int, int]:
         """Create the znode; from 2.2 on in a multi whose last reply holds the Stat, and so the epoch."""
-        if not self.version.broker_epochs:
-            if self.version.makes_parents_of_ids:
+        if not self.version.client.has_broker_epochs:
+            if self.version.client.creates_registration_parents:
                 await self.create(paths.parent(paths.BROKER_IDS), b"")
                 await self.create(paths.BROKER_IDS, b"")
             code = await self.create(path, data, EPHEMERAL)
@@ -363,7 +363,7 @@ class KafkaZooKeeperClient(ManyZnodes):
         return Code.OK, written.body.czxid
 
     def _epoch_of(self, stat: Stat) -> int:
-        return stat.czxid if self.version.broker_epochs else NO_EPOCH
+        return stat.czxid if self.version.client.has_broker_epochs else NO_EPOCH
 
     async def become_controller(self, broker_id: int, timestamp_ms: int) -> tuple[int, int]:
         """Try to become controller (§2.2); the new epoch and the version of its znode.
@@ -371,10 +371,12 @@ class KafkaZooKeeperClient(ManyZnodes):
         Raises:
             ControllerMovedError: another broker was first.
         """
-        if not self.version.fenced:
+        if not self.version.client.fences_writes:
             return await self._become_controller_in_steps(broker_id, timestamp_ms)
         epoch, version = await self.controller_epoch()
-        controller = self.creation(paths.CONTROLLER, self.version.encode_controller(broker_id, timestamp_ms), EPHEMERAL)
+        controller = self.creation(
+            paths.CONTROLLER, self.version.znodes.encode_controller(broker_id, timestamp_ms), EPHEMERAL
+        )
         raised = SetData(paths.CONTROLLER_EPOCH, controller_schema.encode_epoch(next_int(epoch)), version)
         results = _results(await self.session.call(Multi((controller, raised))))
         codes = [result.error for result in results]
@@ -389,13 +391,13 @@ class KafkaZooKeeperClient(ManyZnodes):
 
     async def _become_controller_in_steps(self, broker_id: int, timestamp_ms: int) -> tuple[int, int]:
         """Before 2.1: the znode first, then the epoch, on condition that nobody raised it since it was read."""
-        data = self.version.encode_controller(broker_id, timestamp_ms)
+        data = self.version.znodes.encode_controller(broker_id, timestamp_ms)
         code = await self.create(paths.CONTROLLER, data, EPHEMERAL)
         while code == Code.NODE_EXISTS:
             present = await self.session.call(GetData(paths.CONTROLLER, False))
             if not present.error and stat_of(present).ephemeral_owner == self.session.session_id:
                 code = Code.OK
-            elif not self.version.looks_before_election and await self.controller_id() == broker_id:
+            elif not self.version.client.reads_controller_before_election and await self.controller_id() == broker_id:
                 # Of its session of before: waited for, whoever may become controller meanwhile (up to 0.8.1).
                 await self.session.process.sleep(self.session.timeout_ms * 1000)
                 code = await self.create(paths.CONTROLLER, data, EPHEMERAL)
@@ -436,7 +438,7 @@ class KafkaZooKeeperClient(ManyZnodes):
         Raises:
             ControllerMovedError: the epoch is no longer ours.
         """
-        if not self.version.fenced:
+        if not self.version.client.fences_writes:
             return [OperationResult(reply.error, reply.body) for reply in await self.session.call_all(writes)]
         check = Check(paths.CONTROLLER_EPOCH, epoch_version)
         replies = await self.session.call_all([Multi((check, write)) for write in writes])
@@ -454,16 +456,16 @@ class KafkaZooKeeperClient(ManyZnodes):
 
         Up to 1.0 one partition after another: its state is tried first, what is missing above it made then.
         """
-        if self.version.one_at_a_time:
+        if self.version.controller.processes_one_by_one:
             return {
-                partition: await self.create_recursive(paths.state(partition), self.version.encode_state(state))
+                partition: await self.create_recursive(paths.state(partition), self.version.znodes.encode_state(state))
                 for partition, state in states.items()
             }
         topics = dict.fromkeys(partition.topic for partition in states)
         await self.fenced([self.creation(paths.partitions(topic), None) for topic in topics], epoch_version)
         await self.fenced([self.creation(paths.partition(partition), None) for partition in states], epoch_version)
         writes = [
-            self.creation(paths.state(partition), self.version.encode_state(state))
+            self.creation(paths.state(partition), self.version.znodes.encode_state(state))
             for partition, state in states.items()
         ]
         results = await self.fenced(writes, epoch_version)
@@ -475,7 +477,7 @@ class KafkaZooKeeperClient(ManyZnodes):
         Raises:
             ZooKeeperRefused: the znode is gone.
         """
-        write = SetData(paths.topic(name), self.version.encode_topic(topic), ANY_VERSION)
+        write = SetData(paths.topic(name), self.version.znodes.encode_topic(topic), ANY_VERSION)
         (result,) = await self.fenced([write], epoch_version)
         if result.error:
             raise ZooKeeperRefused(result.error, paths.topic(name))
@@ -525,7 +527,7 @@ class KafkaZooKeeperClient(ManyZnodes):
         version = self.version
         try:
             return admin.decode_reassignment(
-                paths.REASSIGN_PARTITIONS, found[0], version.reading, strict=version.strict_reassignments
+                paths.REASSIGN_PARTITIONS, found[0], version.reading, strict=version.controller.rejects_unknown_fields
             )
         except NoJsonError as problem:
             self.unusable(problem)

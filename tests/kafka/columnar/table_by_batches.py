@@ -224,11 +224,11 @@ class TableByBatches:
         self.apply(rows, after)
 
     def shrink(self, partition: Partition, out: Sequence[int]) -> None:
-        self.change_isr(partition, lambda isr: shrink_isr(isr, pack([out]), self.version.scala))
+        self.change_isr(partition, lambda isr: shrink_isr(isr, pack([out]), self.version.orders.scala))
 
     def expand(self, partition: Partition, broker: int) -> None:
         joining = np.array([broker], dtype=np.int32)
-        self.change_isr(partition, lambda isr: expand_isr(isr, joining, self.version.scala))
+        self.change_isr(partition, lambda isr: expand_isr(isr, joining, self.version.orders.scala))
 
     def assignment(self, row: int) -> Assignment:
         table = self.table
@@ -247,7 +247,7 @@ class TableByBatches:
         if in_sync(pack([target]), self.table.isr[[row]])[0]:
             self.finish(partition)
         elif self.version.number >= (0, 8, 1):
-            widened = widened_for_legacy(pack([target]), present.replicas, self.version.scala)
+            widened = widened_for_legacy(pack([target]), present.replicas, self.version.orders.scala)
             self.assign(row, Assignment(widened, pack([[]]), pack([[]])))
             self.raise_epoch(row)
 

@@ -42,7 +42,7 @@ def by_requests(layout: Layout, loaded: Server, version: str) -> Server:
     server.zxid -= 1  # the session of this client is not part of the tree
     for path in ("/brokers", paths.BROKER_IDS, paths.TOPICS):
         create(path, None)
-    encode = kafka_version(version).encode_state
+    encode = kafka_version(version).znodes.encode_state
     order = np.lexsort((layout.partition, layout.topic)).tolist()
     for number, name in enumerate(layout.topics):
         node = loaded.tree.get(paths.topic(name))

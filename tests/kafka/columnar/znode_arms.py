@@ -78,7 +78,9 @@ class ZnodeArm:
 
     def _text(self, moving: Mapping[int, Moving]) -> bytes:
         assigned = {number: ReplicaAssignment(*map(tuple, one)) for number, one in sorted(moving.items())}
-        return self.version.encode_topic(TopicZnode(assigned, TOPIC_ID if self.version.topic_ids else None))
+        return self.version.znodes.encode_topic(
+            TopicZnode(assigned, TOPIC_ID if self.version.znodes.has_topic_ids else None)
+        )
 
     def make_topic(self, topic: str, moving: Mapping[int, Moving]) -> None:
         self.ask(req.Create(paths.topic(topic), self._text(moving), OPEN_ACL, 0))
@@ -94,14 +96,14 @@ class ZnodeArm:
             made: list[req.Request] = [
                 req.Create(path, None, OPEN_ACL, 0) for path in above if path not in self.server.tree
             ]
-            data = self.version.encode_state(as_written(state))
+            data = self.version.znodes.encode_state(as_written(state))
             for request in (*made, req.Create(paths.state(partition), data, OPEN_ACL, 0)):
                 self.ask(request)
 
     def write_one_by_one(self, states: Iterable[tuple[tuple[str, int], State]]) -> None:
         """As brokers of the real form do."""
         for name, state in states:
-            path, data = paths.state(TopicPartition(*name)), self.version.encode_state(as_written(state))
+            path, data = paths.state(TopicPartition(*name)), self.version.znodes.encode_state(as_written(state))
             change = req.SetData(path, data, state.version - 1)
             if self._fence is None:
                 self.ask(change)
@@ -113,7 +115,7 @@ class ZnodeArm:
     def write_together(self, partitions: Partitions, after: States) -> None:
         """As one request."""
         expected = after._replace(version=after.version - 1)
-        errors = self.ask(WriteStates(partitions, expected, self._fence, self.version.encode_state))
+        errors = self.ask(WriteStates(partitions, expected, self._fence, self.version.znodes.encode_state))
         assert not errors.any()  # type: ignore[attr-defined]
 
     def remove_topic(self, topic: str, numbers: Iterable[int]) -> None:
