@@ -130,7 +130,7 @@ def _play_side_by_side(
             progress.close()
             of_file = [result_of(play, version, documented=True) for play, version in zip(plays, versions, strict=True)]
             for play in plays:
-                play.settle()
+                play.run_until_quiet()
             show(side_by_side(plays))
             for play, result in zip(plays, of_file, strict=True):
                 first, *more = telling.conclusion(play, result.replay)

@@ -1,235 +1,509 @@
-"""How each action of a scenario is told in a few words.
+"""Actions of a scenario: one class per kind of step that changes the cluster, and the table of them.
 
-What each action of a scenario does to a cluster: one `_do` a word of `schema.ACTIONS`.
+To add one, write its class here and add it to `ACTIONS`.
 """
 
 from __future__ import annotations
 
-from functools import singledispatch
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
+from msgspec import Meta, field
+
+from simzk.errors import ConfigError
 from simzk.kafka.schemas.acl import AclEntry
 from simzk.kafka.topic_partition import TopicPartition
-from simzk.scenarios import schema
-from simzk.scenarios.model import ZOOKEEPER
-from simzk.scenarios.source import parse_duration
+from simzk.scenarios.cluster_model import ZOOKEEPER
+from simzk.scenarios.source import FORM, BrokerId, Count, Index, parse_duration
+from simzk.scenarios.steps import Step
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from simzk.kafka.cluster.cluster import KafkaCluster
+    from simzk.scenarios.cluster_model import ClusterModel
+    from simzk.scenarios.source import KeyPath
 
-
-def describe(step: schema.Action) -> str:
-    """Return an action in a few words, as the timeline tells it.
-
-    >>> describe(schema.Pause(action="pause", broker=1, duration="20s"))
-    'pause broker 1 for 20s'
-    """
-    words = step.action.replace("_", " ")
-    match step:
-        case schema.CreateTopic(assignment=None):
-            told = f"{words} {step.topic}: {step.partitions} partitions, {step.replication_factor} replicas each"
-        case schema.CreateTopic():
-            told = f"{words} {step.topic}: {_lists(step.assignment or [])}"
-        case schema.DeleteTopic():
-            told = f"{words} {step.topic}"
-        case schema.AddPartitions():
-            told = f"{words} to {step.topic}: {step.total} in all"
-        case schema.Kill() | schema.Restart() | schema.Expire() | schema.Shutdown():
-            told = f"{words} broker {step.broker}"
-        case schema.FailLogDir(directory=None):
-            told = f"{words} of {step.partition} on broker {step.broker}"
-        case schema.FailLogDir():
-            told = f"{words} {step.directory} of broker {step.broker}"
-        case schema.Pause():
-            told = f"{words} broker {step.broker} for {step.duration}"
-        case schema.Reassign():
-            told = f"{words} " + ", ".join(f"{name} to {replicas}" for name, replicas in step.replicas.items())
-        case schema.Produce():
-            whom = "" if step.broker is None else f" at broker {step.broker}"
-            told = f"produce {step.records} records to {step.topic}-{step.partition}{whom}, acks {step.acks}"
-        case schema.Elect():
-            told = f"elect {step.kind} leaders of {', '.join(step.partitions) if step.partitions else 'all partitions'}"
-        case schema.Cut():
-            told = f"cut broker {step.broker} off from {_peer(step.peer)}"
-        case schema.Heal():
-            told = (
-                "heal all links" if step.broker is None else f"heal broker {step.broker}'s link to {_peer(step.peer)}"
-            )
-        case schema.WriteZnode():
-            told = f"write {step.path} {step.data}"
-        case schema.DeleteZnode():
-            told = f"delete {step.path}"
-        case schema.DropReply():
-            told = f"lose the next reply to broker {step.broker}'s {step.operation} of {step.path}"
-        case schema.AddAcl():
-            rule = f"{step.permission} {step.principal} {step.operation}"
-            told = f"{rule} on {step.resource} {step.name}{'*' * step.prefixed} from {step.host}"
-        case schema.RemoveAcls():
-            told = f"{words} of {step.resource} {step.name}{'*' * step.prefixed}"
-        case schema.Wait():
-            told = f"wait {step.duration}"
-        case _:
-            raise AssertionError(f"no action {step.action}")
-    return told
-
-
-def _lists(assignment: Sequence[Sequence[int]]) -> str:
-    return " ".join(str(list(replicas)).replace(" ", "") for replicas in assignment)
-
-
-def _peer(peer: int | str) -> str:
-    return f"broker {peer}" if isinstance(peer, int) else peer or "everything"
-
+AclResource = Literal["cluster", "topic", "group", "transactional_id", "delegation_token", "user"]
+Operation = Literal["create", "set", "delete", "get", "exists", "get_children", "transaction"]
+ResourceName = Annotated[str, Meta(pattern="^[^/]+$")]
 
 BROKERS_CHOICE = -1
-"""How many partitions or replicas a topic has whose request leaves it to the broker, or gives an assignment."""
+"""Number of partitions or replicas in a request that leaves it to the broker, or that gives an assignment."""
 
 
-def act(cluster: KafkaCluster, step: schema.Action) -> None:
-    """Do what a step says, at the present virtual instant."""
-    winner: int | None = getattr(step, "next_controller", None)
-    if winner is not None:
-        cluster.prefer_controller(winner)
-    _do(step, cluster)
+class Action(Step, kw_only=True):
+    """A step that changes the cluster or lets time pass."""
+
+    action: str
+
+    def run(self, cluster: KafkaCluster) -> None:
+        """Apply the action to a cluster at the current virtual time."""
+        raise NotImplementedError
+
+    @property
+    def word(self) -> str:
+        """The word of the file that names the action, with spaces."""
+        return self.action.replace("_", " ")
 
 
-@singledispatch
-def _do(step: object, cluster: KafkaCluster) -> None:
-    raise AssertionError(f"no action {step}")
+class CreateTopic(Action, kw_only=True):
+    """Create a topic, with replicas placed by Kafka's rule or as given."""
+
+    topic: str
+    partitions: Count | None = None
+    replication_factor: Count | None = None
+    assignment: list[list[BrokerId]] | None = None
+    config: dict[str, str | int | bool] = field(default_factory=dict)
+    topic_id: str = ""
+
+    def _check(self, model: ClusterModel, at: KeyPath) -> None:
+        source = model.source
+        model.check_new_topic(self.topic, (*at, "topic"))
+        if self.assignment is None:
+            if self.partitions is None or self.replication_factor is None:
+                right = "partitions and replication_factor, or an assignment"
+                source.fail(at, "the number of partitions or replicas is missing", right)
+            if self.replication_factor > len(model.brokers):
+                what = f"{self.replication_factor} replicas on {len(model.brokers)} brokers"
+                source.fail((*at, "replication_factor"), what, f"at most {len(model.brokers)}")
+            model.topics[self.topic] = self.partitions
+            return
+        if self.partitions is not None or self.replication_factor is not None:
+            what = "the assignment already gives the numbers of partitions and replicas"
+            source.fail((*at, "assignment"), what, "the assignment alone")
+        model.check_assignment(self.assignment, (*at, "assignment"))
+        model.topics[self.topic] = len(self.assignment)
+
+    def run(self, cluster: KafkaCluster) -> None:
+        cluster.create_topic(
+            self.topic,
+            partitions=BROKERS_CHOICE if self.partitions is None else self.partitions,
+            replication_factor=BROKERS_CHOICE if self.replication_factor is None else self.replication_factor,
+            assignment=None if self.assignment is None else dict(enumerate(self.assignment)),
+            config=config_text(self.config),
+            topic_id=self.topic_id or None,
+        )
+
+    def describe(self) -> str:
+        if self.assignment is None:
+            return f"{self.word} {self.topic}: {self.partitions} partitions, {self.replication_factor} replicas each"
+        return f"{self.word} {self.topic}: " + " ".join(str(ids).replace(" ", "") for ids in self.assignment)
 
 
-@_do.register(schema.CreateTopic)
-def _(step: schema.CreateTopic, cluster: KafkaCluster) -> None:
-    cluster.create_topic(
-        step.topic,
-        partitions=BROKERS_CHOICE if step.partitions is None else step.partitions,
-        replication_factor=BROKERS_CHOICE if step.replication_factor is None else step.replication_factor,
-        assignment=None if step.assignment is None else dict(enumerate(step.assignment)),
-        config=_texts(step.config),
-        topic_id=step.topic_id or None,
-    )
+class DeleteTopic(Action, kw_only=True):
+    """Delete a topic."""
+
+    topic: str
+
+    def _check(self, model: ClusterModel, at: KeyPath) -> None:
+        model.check_topic(self.topic, (*at, "topic"))
+        model.deleted[self.topic] = model.topics.pop(self.topic)
+
+    def run(self, cluster: KafkaCluster) -> None:
+        cluster.delete_topic(self.topic)
+
+    def describe(self) -> str:
+        return f"{self.word} {self.topic}"
 
 
-@_do.register(schema.DeleteTopic)
-def _(step: schema.DeleteTopic, cluster: KafkaCluster) -> None:
-    cluster.delete_topic(step.topic)
+class AddPartitions(Action, kw_only=True):
+    """Add partitions to a topic up to a total, with replicas placed by Kafka's rule or as given."""
+
+    topic: str
+    total: Count
+    assignment: list[list[BrokerId]] | None = None
+
+    def _check(self, model: ClusterModel, at: KeyPath) -> None:
+        model.check_topic(self.topic, (*at, "topic"))
+        present = model.topics[self.topic]
+        if self.total <= present:
+            model.source.fail((*at, "total"), f"{self.topic} has {present} partitions", f"more than {present}")
+        if self.assignment is not None:
+            added = self.total - present
+            if len(self.assignment) != added:
+                what = f"{len(self.assignment)} lists for {added} partitions"
+                model.source.fail((*at, "assignment"), what, f"{added}")
+            model.check_assignment(self.assignment, (*at, "assignment"))
+        model.topics[self.topic] = self.total
+
+    def run(self, cluster: KafkaCluster) -> None:
+        assignment: dict[int, Sequence[int]] | None = None
+        if self.assignment is not None:
+            first = self.total - len(self.assignment)
+            assignment = {first + index: replicas for index, replicas in enumerate(self.assignment)}
+        cluster.add_partitions(self.topic, self.total, assignment=assignment)
+
+    def describe(self) -> str:
+        return f"{self.word} to {self.topic}: {self.total} in all"
 
 
-@_do.register(schema.AddPartitions)
-def _(step: schema.AddPartitions, cluster: KafkaCluster) -> None:
-    cluster.add_partitions(step.topic, step.total, assignment=_added(step))
+class BrokerFailure(Action, kw_only=True):
+    """A failure or stop of a running broker, after which the controller may be elected anew.
+
+    Args:
+        broker: the broker.
+        next_controller: the broker that wins elections from now on; without it the seed decides.
+    """
+
+    broker: BrokerId
+    next_controller: BrokerId | None = None
+
+    def _check(self, model: ClusterModel, at: KeyPath) -> None:
+        model.check_running(self.broker, (*at, "broker"))
+
+    def run(self, cluster: KafkaCluster) -> None:
+        if self.next_controller is not None:
+            cluster.prefer_controller(self.next_controller)
+        self._fail(cluster)
+
+    def _fail(self, cluster: KafkaCluster) -> None:
+        raise NotImplementedError
+
+    def describe(self) -> str:
+        return f"{self.word} broker {self.broker}"
 
 
-@_do.register(schema.Kill)
-def _(step: schema.Kill, cluster: KafkaCluster) -> None:
-    cluster.kill(step.broker)
+class Kill(BrokerFailure, kw_only=True):
+    """Kill a broker as `kill -9` does; its session expires later."""
+
+    def _check(self, model: ClusterModel, at: KeyPath) -> None:
+        super()._check(model, at)
+        model.down.add(self.broker)
+
+    def _fail(self, cluster: KafkaCluster) -> None:
+        cluster.kill(self.broker)
 
 
-@_do.register(schema.Restart)
-def _(step: schema.Restart, cluster: KafkaCluster) -> None:
-    protocol = step.inter_broker_protocol or None
-    cluster.restart(step.broker, version=step.version or None, inter_broker_protocol=protocol)
+class Shutdown(BrokerFailure, kw_only=True):
+    """Shut a broker down in a controlled way, as SIGTERM does."""
+
+    def _check(self, model: ClusterModel, at: KeyPath) -> None:
+        super()._check(model, at)
+        model.down.add(self.broker)
+
+    def _fail(self, cluster: KafkaCluster) -> None:
+        cluster.shutdown(self.broker)
 
 
-@_do.register(schema.Pause)
-def _(step: schema.Pause, cluster: KafkaCluster) -> None:
-    cluster.pause(step.broker, (parse_duration(step.duration) or 0) / 1_000_000)
+class Expire(BrokerFailure, kw_only=True):
+    """Expire the session of a running broker immediately."""
+
+    def _fail(self, cluster: KafkaCluster) -> None:
+        cluster.expire(self.broker)
 
 
-@_do.register(schema.Expire)
-def _(step: schema.Expire, cluster: KafkaCluster) -> None:
-    cluster.expire(step.broker)
+class Pause(BrokerFailure, kw_only=True):
+    """Pause a broker for some time, as a long garbage collection does."""
+
+    duration: str = field(name="for")
+
+    def _fail(self, cluster: KafkaCluster) -> None:
+        cluster.pause(self.broker, (parse_duration(self.duration) or 0) / 1_000_000)
+
+    def describe(self) -> str:
+        """Return the step in a few words.
+
+        >>> Pause(action="pause", broker=1, duration="20s").describe()
+        'pause broker 1 for 20s'
+        """
+        return f"{super().describe()} for {self.duration}"
 
 
-@_do.register(schema.Shutdown)
-def _(step: schema.Shutdown, cluster: KafkaCluster) -> None:
-    cluster.shutdown(step.broker)
+class Restart(Action, kw_only=True):
+    """Start a broker that is down, with its previous release or another."""
+
+    broker: BrokerId
+    version: str = ""
+    inter_broker_protocol: str = ""
+
+    def _check(self, model: ClusterModel, at: KeyPath) -> None:
+        if self.broker not in model.down:
+            model.source.fail((*at, "broker"), f"broker {self.broker} is running", "a broker that is down")
+        model.down.discard(self.broker)
+        model.failed_dirs.pop(self.broker, None)
+        if model.recording is not None and (self.version or self.inter_broker_protocol):
+            what = "all brokers of a recorded cluster run one release"
+            model.source.fail(at, what, "neither version nor inter_broker_protocol")
+        try:
+            model.releases.change(self.broker, self.version or None, self.inter_broker_protocol or None)
+        except ConfigError as error:
+            key = "version" if self.version else "inter_broker_protocol"
+            model.source.fail((*at, key), error.what, error.right)
+
+    def run(self, cluster: KafkaCluster) -> None:
+        protocol = self.inter_broker_protocol or None
+        cluster.restart(self.broker, version=self.version or None, inter_broker_protocol=protocol)
+
+    def describe(self) -> str:
+        return f"{self.word} broker {self.broker}"
 
 
-@_do.register(schema.FailLogDir)
-def _(step: schema.FailLogDir, cluster: KafkaCluster) -> None:
-    cluster.fail_log_dir(step.broker, parse_partition(step.partition) if step.directory is None else step.directory)
+class FailLogDir(Action, kw_only=True):
+    """Fail a log directory of a broker, given by its number or by a partition with a replica in it."""
+
+    broker: BrokerId
+    directory: Annotated[int, Meta(ge=0)] | None = None
+    partition: str = ""
+
+    def _check(self, model: ClusterModel, at: KeyPath) -> None:
+        model.check_running(self.broker, (*at, "broker"))
+        if (self.directory is None) == (not self.partition):
+            model.source.fail(at, "a step names one log directory", "either directory or partition")
+        failed = model.failed_dirs.setdefault(self.broker, set())
+        if self.directory is None:
+            model.check_partition_name(self.partition, (*at, "partition"))
+        elif self.directory >= model.log_dirs or self.directory in failed:
+            online = sorted(set(range(model.log_dirs)) - failed)
+            what = f"broker {self.broker} has no online log directory {self.directory}"
+            model.source.fail((*at, "directory"), what, f"one of {online} (log_dirs in [cluster] sets their number)")
+        else:
+            failed.add(self.directory)
+        # Before KIP-112 (1.0) a broker halts when any directory fails, after it when the last one does.
+        version = model.releases.of(self.broker).version
+        if not version.broker.survives_log_dir_failure or model.log_dirs in (1, len(failed)):
+            model.down.add(self.broker)
+
+    def run(self, cluster: KafkaCluster) -> None:
+        cluster.fail_log_dir(self.broker, parse_partition(self.partition) if self.directory is None else self.directory)
+
+    def describe(self) -> str:
+        if self.directory is None:
+            return f"{self.word} of {self.partition} on broker {self.broker}"
+        return f"{self.word} {self.directory} of broker {self.broker}"
 
 
-@_do.register(schema.Reassign)
-def _(step: schema.Reassign, cluster: KafkaCluster) -> None:
-    targets: dict[tuple[str, int], Sequence[int] | None] = {}
-    for name, replicas in step.replicas.items():
-        targets[parse_partition(name)] = replicas or None
-    cluster.reassign(targets)
+class Reassign(Action, kw_only=True):
+    """Reassign partitions, as the AlterPartitionReassignments API does; an empty list cancels a reassignment."""
+
+    replicas: dict[str, list[BrokerId]]
+
+    def _check(self, model: ClusterModel, at: KeyPath) -> None:
+        for name, replicas in self.replicas.items():
+            model.check_partition_name(name, (*at, "replicas"))
+            model.check_replicas(replicas, (*at, "replicas"))
+
+    def run(self, cluster: KafkaCluster) -> None:
+        targets: dict[tuple[str, int], Sequence[int] | None] = {}
+        for name, replicas in self.replicas.items():
+            targets[parse_partition(name)] = replicas or None
+        cluster.reassign(targets)
+
+    def describe(self) -> str:
+        return f"{self.word} " + ", ".join(f"{name} to {replicas}" for name, replicas in self.replicas.items())
 
 
-@_do.register(schema.Elect)
-def _(step: schema.Elect, cluster: KafkaCluster) -> None:
-    named = step.partitions
-    cluster.elect(kind=step.kind, partitions=None if named is None else [parse_partition(name) for name in named])
+class Elect(Action, kw_only=True):
+    """Elect leaders, as the ElectLeaders API does: preferred or unclean, of the given partitions or of all."""
+
+    kind: str = "preferred"
+    partitions: list[str] | None = None
+
+    def _check(self, model: ClusterModel, at: KeyPath) -> None:
+        if self.kind not in ("preferred", "unclean"):
+            model.source.fail((*at, "kind"), f"unknown kind of election {self.kind!r}", "preferred or unclean")
+        model.check_partition_names(self.partitions or (), (*at, "partitions"))
+
+    def run(self, cluster: KafkaCluster) -> None:
+        named = self.partitions
+        cluster.elect(kind=self.kind, partitions=None if named is None else [parse_partition(name) for name in named])
+
+    def describe(self) -> str:
+        return f"elect {self.kind} leaders of {', '.join(self.partitions) if self.partitions else 'all partitions'}"
 
 
-@_do.register(schema.Produce)
-def _(step: schema.Produce, cluster: KafkaCluster) -> None:
-    timeout_ms = (parse_duration(step.timeout) or 0) // 1000
-    cluster.produce(step.topic, step.partition, step.records, acks=step.acks, timeout_ms=timeout_ms, broker=step.broker)
+class Produce(Action, kw_only=True):
+    """Send records to a partition's leader, or to another broker.
+
+    Followers that do not fetch the records fall behind the leader.
+    """
+
+    topic: str
+    partition: Index
+    records: Count = 1
+    acks: Count | Literal[0, "all"] = 1
+    timeout: str = "30s"
+    broker: BrokerId | None = None
+
+    def _check(self, model: ClusterModel, at: KeyPath) -> None:
+        model.check_partition_name(f"{self.topic}-{self.partition}", (*at, "partition"))
+        if not parse_duration(self.timeout):
+            model.source.fail((*at, "timeout"), f"{self.timeout!r} is not a positive duration", FORM)
+
+    def run(self, cluster: KafkaCluster) -> None:
+        timeout_ms = (parse_duration(self.timeout) or 0) // 1000
+        cluster.produce(
+            self.topic, self.partition, self.records, acks=self.acks, timeout_ms=timeout_ms, broker=self.broker
+        )
+
+    def describe(self) -> str:
+        target = "" if self.broker is None else f" at broker {self.broker}"
+        return f"produce {self.records} records to {self.topic}-{self.partition}{target}, acks {self.acks}"
 
 
-@_do.register(schema.Cut)
-def _(step: schema.Cut, cluster: KafkaCluster) -> None:
-    cut(cluster, step.broker, step.peer)
+class Cut(Action, kw_only=True):
+    """Cut a broker off from ZooKeeper, from another broker or, without `peer`, from both."""
+
+    broker: BrokerId
+    peer: BrokerId | str = ""
+
+    def run(self, cluster: KafkaCluster) -> None:
+        cut(cluster, self.broker, self.peer)
+
+    def describe(self) -> str:
+        return f"cut broker {self.broker} off from {_describe_peer(self.peer)}"
 
 
-@_do.register(schema.Heal)
-def _(step: schema.Heal, cluster: KafkaCluster) -> None:
-    if step.broker is None:
-        cluster.network.heal_all()
-    else:
-        heal(cluster, step.broker, step.peer)
+class Heal(Action, kw_only=True):
+    """Heal links that were cut: those of a broker, or all of them."""
+
+    broker: BrokerId | None = None
+    peer: BrokerId | str = ""
+
+    def run(self, cluster: KafkaCluster) -> None:
+        if self.broker is None:
+            cluster.network.heal_all()
+        else:
+            heal(cluster, self.broker, self.peer)
+
+    def describe(self) -> str:
+        if self.broker is None:
+            return "heal all links"
+        return f"heal broker {self.broker}'s link to {_describe_peer(self.peer)}"
 
 
-@_do.register(schema.WriteZnode)
-def _(step: schema.WriteZnode, cluster: KafkaCluster) -> None:
-    cluster.write_znode(step.path, step.data)
+class ZnodeAction(Action, kw_only=True):
+    """An action on one znode."""
+
+    path: str
+
+    def _check(self, model: ClusterModel, at: KeyPath) -> None:
+        model.check_path(self.path, (*at, "path"))
 
 
-@_do.register(schema.DeleteZnode)
-def _(step: schema.DeleteZnode, cluster: KafkaCluster) -> None:
-    cluster.delete_znode(step.path)
+class WriteZnode(ZnodeAction, kw_only=True):
+    """Create a znode, or set it if it exists, as an operator does with a ZooKeeper shell."""
+
+    data: str
+
+    def run(self, cluster: KafkaCluster) -> None:
+        cluster.write_znode(self.path, self.data)
+
+    def describe(self) -> str:
+        return f"write {self.path} {self.data}"
 
 
-@_do.register(schema.DropReply)
-def _(step: schema.DropReply, cluster: KafkaCluster) -> None:
-    cluster.zookeeper_faults.drop_reply(step.operation, client=step.broker, path=step.path)
+class DeleteZnode(ZnodeAction, kw_only=True):
+    """Delete a znode, as an operator does with a ZooKeeper shell."""
+
+    def run(self, cluster: KafkaCluster) -> None:
+        cluster.delete_znode(self.path)
+
+    def describe(self) -> str:
+        return f"delete {self.path}"
 
 
-@_do.register(schema.AddAcl)
-def _(step: schema.AddAcl, cluster: KafkaCluster) -> None:
-    entry = AclEntry(step.principal, step.operation, step.permission, step.host)
-    cluster.add_acls(step.resource, step.name, [entry], prefixed=step.prefixed)
+class DropReply(ZnodeAction, kw_only=True):
+    """Drop ZooKeeper's next reply to a broker's request of this kind, and close the connection."""
+
+    broker: BrokerId
+    operation: Operation
+
+    def run(self, cluster: KafkaCluster) -> None:
+        cluster.zookeeper_faults.drop_reply(self.operation, client=self.broker, path=self.path)
+
+    def describe(self) -> str:
+        return f"lose the next reply to broker {self.broker}'s {self.operation} of {self.path}"
 
 
-@_do.register(schema.RemoveAcls)
-def _(step: schema.RemoveAcls, cluster: KafkaCluster) -> None:
-    cluster.remove_acls(step.resource, step.name, prefixed=step.prefixed)
+class AclAction(Action, kw_only=True):
+    """An action on the ACLs of one resource."""
+
+    resource: AclResource
+    name: ResourceName
+    prefixed: bool = False
+
+    @property
+    def pattern(self) -> str:
+        """The resource as reports show it."""
+        return f"{self.resource} {self.name}{'*' * self.prefixed}"
 
 
-@_do.register(schema.Wait)
-def _(step: schema.Wait, cluster: KafkaCluster) -> None:
-    """Time passes after every step; this one does nothing beside."""
+class AddAcl(AclAction, kw_only=True):
+    """Add one ACL to a resource, as Kafka's tool for ACLs does."""
+
+    principal: str
+    operation: str
+    permission: Literal["Allow", "Deny"] = "Allow"
+    host: str = "*"
+
+    def run(self, cluster: KafkaCluster) -> None:
+        entry = AclEntry(self.principal, self.operation, self.permission, self.host)
+        cluster.add_acls(self.resource, self.name, [entry], prefixed=self.prefixed)
+
+    def describe(self) -> str:
+        return f"{self.permission} {self.principal} {self.operation} on {self.pattern} from {self.host}"
+
+
+class RemoveAcls(AclAction, kw_only=True):
+    """Remove all ACLs of a resource."""
+
+    def run(self, cluster: KafkaCluster) -> None:
+        cluster.remove_acls(self.resource, self.name, prefixed=self.prefixed)
+
+    def describe(self) -> str:
+        return f"{self.word} of {self.pattern}"
+
+
+class Wait(Action, kw_only=True):
+    """Let time pass before the next step."""
+
+    duration: str = field(name="for")
+
+    def run(self, cluster: KafkaCluster) -> None:
+        """Do nothing: the player lets the time pass."""
+
+    def describe(self) -> str:
+        return f"wait {self.duration}"
+
+
+ACTIONS: dict[str, type[Action]] = {
+    "create_topic": CreateTopic,
+    "delete_topic": DeleteTopic,
+    "add_partitions": AddPartitions,
+    "kill": Kill,
+    "restart": Restart,
+    "pause": Pause,
+    "expire": Expire,
+    "fail_log_dir": FailLogDir,
+    "shutdown": Shutdown,
+    "reassign": Reassign,
+    "elect": Elect,
+    "produce": Produce,
+    "cut": Cut,
+    "heal": Heal,
+    "write_znode": WriteZnode,
+    "delete_znode": DeleteZnode,
+    "drop_reply": DropReply,
+    "add_acl": AddAcl,
+    "remove_acls": RemoveAcls,
+    "wait": Wait,
+}
+"""All actions by the word that a step gives as `action`."""
 
 
 def cut(cluster: KafkaCluster, broker: int, peer: int | str = "") -> None:
-    """Cut a broker's links: to one peer, or to ZooKeeper and every other broker."""
-    for end in _ends(cluster, broker, peer):
+    """Cut a broker's link to one peer, or its links to ZooKeeper and every other broker."""
+    for end in _peer_ends(cluster, broker, peer):
         cluster.network.cut(_end(broker), end)
 
 
 def heal(cluster: KafkaCluster, broker: int, peer: int | str = "") -> None:
-    """Heal a broker's links: to one peer, or to ZooKeeper and every other broker."""
-    for end in _ends(cluster, broker, peer):
+    """Heal a broker's link to one peer, or its links to ZooKeeper and every other broker."""
+    for end in _peer_ends(cluster, broker, peer):
         cluster.network.heal(_end(broker), end)
 
 
-def _ends(cluster: KafkaCluster, broker: int, peer: int | str) -> list[str]:
+def _peer_ends(cluster: KafkaCluster, broker: int, peer: int | str) -> Iterable[str]:
     if peer != "":
         return [_end(peer)]
     return [ZOOKEEPER, *(_end(other) for other in cluster.brokers if other != broker)]
@@ -240,8 +514,12 @@ def _end(peer: int | str) -> str:
     return f"broker {peer}" if isinstance(peer, int) else peer
 
 
+def _describe_peer(peer: int | str) -> str:
+    return _end(peer) or "everything"
+
+
 def parse_partition(name: str) -> TopicPartition:
-    """Return the partition that a name such as `orders-0` means; the reader has checked the name.
+    """Return the partition that a name such as `orders-0` means; `ClusterModel` has checked the name.
 
     >>> parse_partition("my-orders-12")
     TopicPartition(topic='my-orders', partition=12)
@@ -250,12 +528,6 @@ def parse_partition(name: str) -> TopicPartition:
     return TopicPartition(topic, int(number))
 
 
-def _texts(config: dict[str, str | int | bool]) -> dict[str, str]:
+def config_text(config: dict[str, str | int | bool]) -> dict[str, str]:
+    """Return settings as Kafka's configuration has them: text, with `true` and `false` for booleans."""
     return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in config.items()}
-
-
-def _added(step: schema.AddPartitions) -> dict[int, Sequence[int]] | None:
-    if step.assignment is None:
-        return None
-    first = step.total - len(step.assignment)
-    return {first + index: replicas for index, replicas in enumerate(step.assignment)}

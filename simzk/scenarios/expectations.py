@@ -1,200 +1,530 @@
-"""Whether an expectation of a scenario holds now, and if not, each thing in which it does not.
+"""Expectations of a scenario: one class per kind of step that observes the cluster, and the table of them.
 
 Rules of this module:
-  - what is looked at stands in ZooKeeper or in the history, where any client could see it; what brokers believe is
-    asked of them in `beliefs`;
-  - an answer is a list of sentences, empty where the expectation holds.
+  - most expectations read ZooKeeper or the history, which any client could observe; `Metadata`, `Log` and `Produced`
+    read the state of brokers and producers (`reads_brokers`);
+  - `failures` returns one sentence for each difference, and nothing if the expectation holds.
+
+To add one, write its class here and add it to `EXPECTATIONS`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
+from simzk.errors import ConfigError
 from simzk.kafka.observation import recording
-from simzk.kafka.topic_partition import TopicPartition
-from simzk.scenarios import beliefs, schema, view
+from simzk.kafka.requests import Error
+from simzk.kafka.topic_partition import NO_LEADER, TopicPartition
+from simzk.scenarios import view
+from simzk.scenarios.source import BrokerId, Index, did_you_mean
+from simzk.scenarios.steps import Step, list_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
+    from simzk.kafka.broker.metadata_cache import BrokerMetadata
     from simzk.kafka.cluster.cluster import KafkaCluster
     from simzk.kafka.observation.recording import Recording
+    from simzk.scenarios.cluster_model import ClusterModel
+    from simzk.scenarios.source import KeyPath
 
 DIFFERENCES_SHOWN_MAX = 20
 
 
-def failures(
-    cluster: KafkaCluster, step: schema.Expectation, topics: dict[str, int], recorded: Recording | None
-) -> list[str]:
-    """Return in what an expectation does not hold at this instant.
+class Observed(NamedTuple):
+    """What an expectation may read.
 
     Args:
-        cluster: looked at.
-        step: what is expected.
-        topics: how many partitions each topic should have by now: one that is not there yet is not whole.
-        recorded: the recording that the cluster came from.
+        cluster: the cluster.
+        topics: number of partitions that each topic has by now according to the file; a missing one is not in sync.
+        recording: the recording that the cluster started from, or None.
     """
-    tree = cluster.tree
-    match step:
-        case schema.ExpectPartition():
-            return _partition_failures(cluster, step)
-        case schema.ExpectController():
-            return _unequal(
-                ("controller", step.broker, -1 if cluster.controller is None else cluster.controller),
-                ("controller epoch", step.epoch, view.controller_epoch(tree)),
-            )
-        case schema.ExpectBrokers():
-            return _unequal(("registered brokers", sorted(step.registered), view.registered_brokers(tree)))
-        case schema.ExpectTopics():
-            return _unequal(("topics", sorted(step.topics), view.topics(tree)))
-        case schema.ExpectZnode():
-            return _znode_failures(cluster, step)
-        case schema.ExpectOffline():
-            seen_offline = [str(seen.partition) for seen in view.partitions(tree) if not seen.online]
-            offline = sorted({*seen_offline, *_missing(cluster, topics)})
-            return _unequal(("offline partitions", sorted(step.partitions), offline))
-        case schema.ExpectWhole():
-            missing = [f"{name} does not exist" for name in _missing(cluster, topics)]
-            return missing + _whole_failures(view.partitions(tree), preferred=step.preferred)
-        case schema.ExpectLeaders():
-            counts = Counter(seen.state.leader for seen in view.partitions(tree) if seen.state and seen.online)
-            led = {broker: counts[int(broker)] for broker in step.leaders}
-            return _unequal(("partitions led", step.leaders, led))
-        case schema.ExpectEvent():
-            return _event_failures(cluster, step)
-        case schema.ExpectMetadata() | schema.ExpectLog() | schema.ExpectProduced():
-            found_out = beliefs.look(cluster, step)
-            return [found_out] if isinstance(found_out, str) else _unequal(*found_out)
-        case schema.ExpectRecorded():
-            assert recorded is not None, "the reader has checked that there is a recording"
-            found = [str(difference) for difference in recording.differences(tree, recorded.tree(step.step))]
-            more = len(found) - DIFFERENCES_SHOWN_MAX
-            return [*found[:DIFFERENCES_SHOWN_MAX], f"and {more} more"] if more > 0 else found
-        case _:
-            raise AssertionError(f"no expectation {step.expect}")
+
+    cluster: KafkaCluster
+    topics: dict[str, int]
+    recording: Recording | None
+
+    def missing_partitions(self) -> list[str]:
+        """Return the partitions that should exist and do not."""
+        present = {seen.partition for seen in view.partitions(self.cluster.tree)}
+        wanted = [TopicPartition(name, number) for name, count in self.topics.items() for number in range(count)]
+        return [str(partition) for partition in wanted if partition not in present]
 
 
-def describe(step: schema.Expectation) -> str:
-    """Return the name of an expectation: the one it was given, or what it says.
+class Expectation(Step, kw_only=True):
+    """A step that observes the cluster.
 
-    >>> describe(schema.ExpectController(expect="controller", broker=2, epoch=3))
-    'controller is 2, epoch 3'
+    Args:
+        within: how long the expectation may take to hold; empty for now.
+        name: how reports name it; empty for a name made from its values.
+        bug: `shown` or `mended` if only releases with this outcome of the `[bug]` are checked.
     """
-    if step.name:
-        return step.name
-    match step:
-        case schema.ExpectPartition():
-            epochs = _said(("leader epoch", step.leader_epoch), ("controller epoch", step.controller_epoch))
-            who = _said(("leader", step.leader), ("isr", step.isr), ("replicas", step.replicas))
-            told = ", ".join(part for part in (who, epochs, _said(("version", step.version))) if part)
-            return f"{step.topic}-{step.partition} has {told}"
-        case schema.ExpectController():
-            who = "" if step.broker is None else f"controller is {'nobody' if step.broker == -1 else step.broker}"
-            epoch = "" if step.epoch is None else f"{', ' if who else 'controller '}epoch {step.epoch}"
-            return who + epoch
-        case schema.ExpectBrokers():
-            return f"brokers {', '.join(map(str, step.registered))} are registered"
-        case schema.ExpectTopics():
-            return f"topics are {', '.join(step.topics) or 'none'}"
-        case schema.ExpectZnode(exists=False):
-            return f"{step.path} does not exist"
-        case schema.ExpectZnode():
-            told = _said(("data", step.data), ("version", step.version), ("children", step.children))
-            return f"{step.path} has {told}" if told else f"{step.path} exists"
-        case schema.ExpectOffline():
-            return f"offline: {', '.join(step.partitions) or 'no partition'}"
-        case schema.ExpectWhole():
-            return f"every partition is led and in sync{', by its preferred leader' if step.preferred else ''}"
-        case schema.ExpectLeaders():
-            return "leads: " + ", ".join(f"broker {broker} {count}" for broker, count in step.leaders.items())
-        case schema.ExpectEvent():
-            fields = (step.who, step.what, step.subject, step.before, step.after_)
-            told = " ".join(field for field in fields if field)
-            return f"{told}: {'at least once' if step.count is None else f'{step.count} times'}"
-        case schema.ExpectMetadata() | schema.ExpectLog() | schema.ExpectProduced():
-            return beliefs.words(step)
-        case schema.ExpectRecorded():
-            return f"the tree equals the recorded one after {step.step}"
-        case _:
-            raise AssertionError(f"no expectation {step.expect}")
+
+    expect: str
+    within: str = ""
+    name: str = ""
+    bug: str = ""
+
+    reads_brokers: ClassVar[bool] = False
+    """Whether it can change without a new event or transaction."""
+
+    def failures(self, observed: Observed) -> list[str]:
+        """Return how the cluster differs from the expectation at this virtual time; empty if it holds."""
+        raise NotImplementedError
+
+    def describe(self) -> str:
+        """Return the name of the expectation: the given one, or one made from its values."""
+        return self.name or self._summary()
+
+    def _summary(self) -> str:
+        raise NotImplementedError
 
 
-def _said(*fields: tuple[str, object]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in fields if value is not None)
+class ExpectPartition(Expectation, kw_only=True):
+    """The state znode of a partition, and its replicas."""
+
+    topic: str
+    partition: Index
+    leader: int | None = None
+    isr: list[BrokerId] | None = None
+    leader_epoch: int | None = None
+    controller_epoch: int | None = None
+    version: int | None = None
+    replicas: list[BrokerId] | None = None
+
+    def _check(self, model: ClusterModel, at: KeyPath) -> None:
+        model.check_topic(self.topic, (*at, "topic"))
+        model.check_partition(self.topic, self.partition, (*at, "partition"))
+        model.check_brokers(self.isr or (), (*at, "isr"))
+        model.check_brokers(self.replicas or (), (*at, "replicas"))
+        if self.leader not in (None, NO_LEADER):
+            model.check_broker(self.leader, (*at, "leader"))
+        values = (self.leader, self.isr, self.leader_epoch, self.controller_epoch, self.version, self.replicas)
+        if all(value is None for value in values):
+            right = "leader, isr, leader_epoch, controller_epoch, version or replicas"
+            model.source.fail(at, "nothing is expected of the partition", right)
+
+    def failures(self, observed: Observed) -> list[str]:
+        name = f"{self.topic}-{self.partition}"
+        seen = view.partition(observed.cluster.tree, TopicPartition(self.topic, self.partition))
+        if seen is None:
+            return [f"{name} does not exist"]
+        found = _differences((f"{name} replicas", self.replicas, list(seen.assignment.replicas)))
+        if seen.state is None:
+            return [*found, f"{name} has no state"]
+        state = seen.state
+        return found + _differences(
+            (f"{name} leader", self.leader, state.leader),
+            (f"{name} isr", self.isr, list(state.isr)),
+            (f"{name} leader epoch", self.leader_epoch, state.leader_epoch),
+            (f"{name} controller epoch", self.controller_epoch, state.controller_epoch),
+            (f"{name} version", self.version, state.version),
+        )
+
+    def _summary(self) -> str:
+        values = list_fields(
+            ("leader", self.leader),
+            ("isr", self.isr),
+            ("replicas", self.replicas),
+            ("leader epoch", self.leader_epoch),
+            ("controller epoch", self.controller_epoch),
+            ("version", self.version),
+        )
+        return f"{self.topic}-{self.partition} has {values}"
 
 
-def _unequal(*looked_at: tuple[str, object, object]) -> list[str]:
+class ExpectController(Expectation, kw_only=True):
+    """The controller and its epoch; `broker = -1` is no controller."""
+
+    broker: int | None = None
+    epoch: int | None = None
+
+    def _check(self, model: ClusterModel, at: KeyPath) -> None:
+        if self.broker is None and self.epoch is None:
+            model.source.fail(at, "nothing is expected of the controller", "broker or epoch")
+
+    def failures(self, observed: Observed) -> list[str]:
+        cluster = observed.cluster
+        return _differences(
+            ("controller", self.broker, -1 if cluster.controller is None else cluster.controller),
+            ("controller epoch", self.epoch, view.controller_epoch(cluster.tree)),
+        )
+
+    def _summary(self) -> str:
+        """Return the values in a few words.
+
+        >>> ExpectController(expect="controller", broker=2, epoch=3).describe()
+        'controller is 2, epoch 3'
+        """
+        if self.broker is None:
+            return f"controller epoch {self.epoch}"
+        return f"controller is {'none' if self.broker == -1 else self.broker}" + (
+            "" if self.epoch is None else f", epoch {self.epoch}"
+        )
+
+
+class ExpectBrokers(Expectation, kw_only=True):
+    """The brokers that are registered."""
+
+    registered: list[BrokerId]
+
+    def _check(self, model: ClusterModel, at: KeyPath) -> None:
+        model.check_brokers(self.registered, (*at, "registered"))
+
+    def failures(self, observed: Observed) -> list[str]:
+        registered = view.registered_brokers(observed.cluster.tree)
+        return _differences(("registered brokers", sorted(self.registered), registered))
+
+    def _summary(self) -> str:
+        return f"registered brokers: {', '.join(map(str, self.registered)) or 'none'}"
+
+
+class ExpectTopics(Expectation, kw_only=True):
+    """The topics that exist."""
+
+    topics: list[str]
+
+    def failures(self, observed: Observed) -> list[str]:
+        return _differences(("topics", sorted(self.topics), view.topics(observed.cluster.tree)))
+
+    def _summary(self) -> str:
+        return f"topics: {', '.join(self.topics) or 'none'}"
+
+
+class ExpectZnode(Expectation, kw_only=True):
+    """A znode: its existence, data, version and children."""
+
+    path: str
+    exists: bool = True
+    data: str | None = None
+    version: int | None = None
+    children: list[str] | None = None
+
+    def _check(self, model: ClusterModel, at: KeyPath) -> None:
+        model.check_path(self.path, (*at, "path"))
+
+    def failures(self, observed: Observed) -> list[str]:
+        znode = observed.cluster.tree.get(self.path)
+        if znode is None:
+            return [f"{self.path} does not exist"] if self.exists else []
+        if not self.exists:
+            return [f"{self.path} exists"]
+        data = None if znode.data is None else znode.data.decode(errors="replace")
+        children = None if self.children is None else sorted(self.children)
+        return _differences(
+            (f"{self.path} data", self.data, data),
+            (f"{self.path} version", self.version, znode.version),
+            (f"{self.path} children", children, sorted(znode.child_names())),
+        )
+
+    def _summary(self) -> str:
+        if not self.exists:
+            return f"{self.path} does not exist"
+        values = list_fields(("data", self.data), ("version", self.version), ("children", self.children))
+        return f"{self.path} has {values}" if values else f"{self.path} exists"
+
+
+class ExpectOffline(Expectation, kw_only=True):
+    """The partitions without a leader: exactly these."""
+
+    partitions: list[str]
+
+    def _check(self, model: ClusterModel, at: KeyPath) -> None:
+        model.check_partition_names(self.partitions, (*at, "partitions"))
+
+    def failures(self, observed: Observed) -> list[str]:
+        leaderless = [str(seen.partition) for seen in view.partitions(observed.cluster.tree) if not seen.online]
+        offline = sorted({*leaderless, *observed.missing_partitions()})
+        return _differences(("offline partitions", sorted(self.partitions), offline))
+
+    def _summary(self) -> str:
+        return f"offline partitions: {', '.join(self.partitions) or 'none'}"
+
+
+class ExpectWhole(Expectation, kw_only=True):
+    """Every partition has a leader (with `preferred`, its first replica) and every replica is in sync."""
+
+    preferred: bool = False
+
+    def failures(self, observed: Observed) -> list[str]:
+        found = [f"{name} does not exist" for name in observed.missing_partitions()]
+        for seen in view.partitions(observed.cluster.tree):
+            if not seen.online:
+                found.append(f"{seen.partition} has no leader")
+            elif not seen.in_sync:
+                isr = list(seen.state.isr) if seen.state else []
+                found.append(f"{seen.partition} has isr {isr} of replicas {list(seen.assignment.replicas)}")
+            elif self.preferred and not seen.preferred:
+                found.append(f"the leader of {seen.partition} is not its first replica {seen.assignment.replicas[0]}")
+        return found
+
+    def _summary(self) -> str:
+        return f"every partition has {'its preferred' if self.preferred else 'a'} leader and all replicas in sync"
+
+
+class ExpectLeaders(Expectation, kw_only=True):
+    """The number of partitions that each broker leads."""
+
+    leaders: dict[str, int]
+
+    def _check(self, model: ClusterModel, at: KeyPath) -> None:
+        model.check_broker_keys(self.leaders, (*at, "leaders"))
+
+    def failures(self, observed: Observed) -> list[str]:
+        partitions = view.partitions(observed.cluster.tree)
+        counts = Counter(seen.state.leader for seen in partitions if seen.state and seen.online)
+        found = {broker: counts[int(broker)] for broker in self.leaders}
+        return _differences(("partitions led", self.leaders, found))
+
+    def _summary(self) -> str:
+        return "partitions led: " + ", ".join(f"broker {broker} {count}" for broker, count in self.leaders.items())
+
+
+class ExpectEvent(Expectation, kw_only=True):
+    """The number of events so far that have these values."""
+
+    what: str
+    who: str | None = None
+    subject: str | None = None
+    before: str | None = None
+    becomes: str | None = None
+    count: int | None = None
+
+    def failures(self, observed: Observed) -> list[str]:
+        values = {"what": self.what, "who": self.who, "subject": self.subject}
+        values |= {"before": self.before, "after": self.becomes}
+        wanted = [(name, value) for name, value in values.items() if value is not None]
+        history = observed.cluster.history
+        count = sum(all(getattr(event, name) == value for name, value in wanted) for event in history)
+        if self.count is None:
+            return [] if count else ["no such event happened"]
+        return _differences(("number of events", self.count, count))
+
+    def _summary(self) -> str:
+        values = " ".join(value for value in (self.who, self.what, self.subject, self.before, self.becomes) if value)
+        if self.count is None:
+            return f"{values}: at least once"
+        return f"{values}: {'once' if self.count == 1 else f'{self.count} times'}"
+
+
+_PARTITION_FIELDS = ("leader", "isr", "leader epoch", "controller epoch")
+
+
+class ExpectMetadata(Expectation, kw_only=True):
+    """The metadata cache of a broker: live brokers, controller and one partition.
+
+    `known = false` expects that the cache has no such partition.
+    """
+
+    broker: BrokerId
+    live: list[BrokerId] | None = None
+    controller: int | None = None
+    topic: str = ""
+    partition: Index | None = None
+    known: bool = True
+    leader: int | None = None
+    isr: list[BrokerId] | None = None
+    leader_epoch: int | None = None
+    controller_epoch: int | None = None
+
+    reads_brokers: ClassVar[bool] = True
+
+    def _check(self, model: ClusterModel, at: KeyPath) -> None:
+        source = model.source
+        has_state = any(value is not None for value in self._state())
+        if (not self.topic) != (self.partition is None) or ((has_state or not self.known) and not self.topic):
+            source.fail(at, "the partition is not named", "topic and partition")
+        if has_state and not self.known:
+            what = "no state can be expected of a partition that is not in the cache"
+            source.fail((*at, "known"), what, "known = false alone")
+        model.check_brokers(self.live or (), (*at, "live"))
+        model.check_brokers(self.isr or (), (*at, "isr"))
+        if self.live is None and self.controller is None and not self.topic:
+            source.fail(at, "nothing is expected", "live, controller, or a topic and partition")
+        _check_past_partition(model, self.topic, self.partition, at)
+
+    def failures(self, observed: Observed) -> list[str]:
+        try:
+            cache = observed.cluster.metadata(self.broker)
+        except ConfigError as error:
+            return [error.what]
+        return self._cache_differences(cache)
+
+    def _cache_differences(self, cache: BrokerMetadata) -> list[str]:
+        prefix = f"metadata of broker {self.broker}:"
+        live = None if self.live is None else sorted(self.live)
+        found = _differences(
+            (f"{prefix} live brokers", live, list(cache.live_brokers)),
+            (f"{prefix} controller", self.controller, cache.controller),
+        )
+        if self.partition is None:
+            return found
+        name = f"{self.topic}-{self.partition}"
+        state = cache.state(self.topic, self.partition)
+        if state is None or not self.known:
+            return found + _differences((f"{prefix} {name} known", self.known, state is not None))
+        present = (state.leader, list(state.isr), state.leader_epoch, state.controller_epoch)
+        of_partition = zip(_PARTITION_FIELDS, self._state(), present, strict=True)
+        return found + _differences(*((f"{prefix} {name} {key}", wanted, value) for key, wanted, value in of_partition))
+
+    def _summary(self) -> str:
+        """Return the values in a few words.
+
+        >>> ExpectMetadata(expect="metadata", broker=3, live=[1, 3], topic="orders", partition=0, leader=1).describe()
+        'metadata of broker 3: live brokers [1, 3], orders-0 with leader 1'
+        """
+        parts = [list_fields(("live brokers", self.live), ("controller", self.controller))]
+        if self.topic:
+            name = f"{self.topic}-{self.partition}"
+            state = list_fields(*zip(_PARTITION_FIELDS, self._state(), strict=True))
+            parts.append(f"{name} with {state}" if state else f"{name} {'known' if self.known else 'unknown'}")
+        return f"metadata of broker {self.broker}: {', '.join(part for part in parts if part)}"
+
+    def _state(self) -> tuple[object, ...]:
+        return self.leader, self.isr, self.leader_epoch, self.controller_epoch
+
+
+class ExpectLog(Expectation, kw_only=True):
+    """The log end offset and high watermark of a partition on a broker, by default on the leader."""
+
+    topic: str
+    partition: Index
+    broker: BrokerId | None = None
+    log_end: int | None = None
+    high_watermark: int | None = None
+
+    reads_brokers: ClassVar[bool] = True
+
+    def _check(self, model: ClusterModel, at: KeyPath) -> None:
+        if self.log_end is None and self.high_watermark is None:
+            model.source.fail(at, "nothing is expected", "log_end or high_watermark")
+        _check_past_partition(model, self.topic, self.partition, at)
+
+    def failures(self, observed: Observed) -> list[str]:
+        cluster, name = observed.cluster, f"{self.topic}-{self.partition}"
+        try:
+            broker = cluster.state(self.topic, self.partition).leader if self.broker is None else self.broker
+            if broker == NO_LEADER:
+                return [f"{name} has no leader"]
+            log = cluster.log(broker, self.topic, self.partition)
+        except ConfigError as error:
+            return [error.what]
+        return _differences(
+            (f"{name} on broker {broker}: log end", self.log_end, log.log_end),
+            (f"{name} on broker {broker}: high watermark", self.high_watermark, log.high_watermark),
+        )
+
+    def _summary(self) -> str:
+        """Return the values in a few words.
+
+        >>> ExpectLog(expect="log", topic="orders", partition=0, broker=2, log_end=10).describe()
+        'orders-0 on broker 2: log end 10'
+        """
+        place = "the leader" if self.broker is None else f"broker {self.broker}"
+        values = list_fields(("log end", self.log_end), ("high watermark", self.high_watermark))
+        return f"{self.topic}-{self.partition} on {place}: {values}"
+
+
+_ANSWERS = (
+    "NONE",
+    "NOT_ENOUGH_REPLICAS",
+    "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+    "NOT_LEADER_OR_FOLLOWER",
+    "LEADER_NOT_AVAILABLE",
+    "REQUEST_TIMED_OUT",
+    "NETWORK_EXCEPTION",
+    "INVALID_REQUIRED_ACKS",
+)
+"""Errors that a producer can meet, suggested for an unknown one."""
+
+
+class ExpectProduced(Expectation, kw_only=True):
+    """The result of produce requests: number of acknowledged records so far, and the last error code."""
+
+    topic: str
+    partition: Index
+    acknowledged: int | None = None
+    last: str | None = None
+
+    reads_brokers: ClassVar[bool] = True
+
+    def _check(self, model: ClusterModel, at: KeyPath) -> None:
+        if self.last is not None and self.last not in Error.__members__:
+            right = did_you_mean(self.last, _ANSWERS)
+            model.source.fail((*at, "last"), f"unknown error code {self.last!r}", right)
+        if self.acknowledged is None and self.last is None:
+            model.source.fail(at, "nothing is expected", "acknowledged or last")
+        _check_past_partition(model, self.topic, self.partition, at)
+
+    def failures(self, observed: Observed) -> list[str]:
+        partition = TopicPartition(self.topic, self.partition)
+        producer = observed.cluster.producer
+        last = producer.last.get(partition)
+        return _differences(
+            (f"records acknowledged in {partition}", self.acknowledged, producer.acknowledged.get(partition, 0)),
+            ("the last answer", self.last, None if last is None else last.name),
+        )
+
+    def _summary(self) -> str:
+        values = list_fields(("records acknowledged:", self.acknowledged), ("last answer", self.last))
+        return f"{self.topic}-{self.partition} {values}"
+
+
+class ExpectRecorded(Expectation, kw_only=True):
+    """The whole tree equals the one that a real cluster had after a step of its recording, field by field."""
+
+    step: str
+
+    def _check(self, model: ClusterModel, at: KeyPath) -> None:
+        at = (*at, "step")
+        if model.recording is None:
+            model.source.fail(at, "the cluster does not start from a recording", "[cluster] with from and step")
+        steps = model.recording.steps
+        if self.step not in steps:
+            model.source.fail(at, f"the recording has no step {self.step!r}", did_you_mean(self.step, steps))
+
+    def failures(self, observed: Observed) -> list[str]:
+        assert observed.recording is not None, "the reader has checked that there is a recording"
+        wanted = observed.recording.tree(self.step)
+        found = [str(difference) for difference in recording.differences(observed.cluster.tree, wanted)]
+        more = len(found) - DIFFERENCES_SHOWN_MAX
+        return [*found[:DIFFERENCES_SHOWN_MAX], f"and {more} more"] if more > 0 else found
+
+    def _summary(self) -> str:
+        return f"the tree equals the recorded one after {self.step}"
+
+
+EXPECTATIONS: dict[str, type[Expectation]] = {
+    "partition": ExpectPartition,
+    "controller": ExpectController,
+    "brokers": ExpectBrokers,
+    "topics": ExpectTopics,
+    "znode": ExpectZnode,
+    "offline": ExpectOffline,
+    "whole": ExpectWhole,
+    "leaders": ExpectLeaders,
+    "event": ExpectEvent,
+    "metadata": ExpectMetadata,
+    "log": ExpectLog,
+    "produced": ExpectProduced,
+    "recorded": ExpectRecorded,
+}
+"""All expectations by the word that a step gives as `expect`."""
+
+
+def _differences(*compared: tuple[str, object, object]) -> list[str]:
+    """Return a sentence for each (name, expected, found) that differs; None is expected of what is not compared."""
     return [
         f"{name} is {found}, expected {expected}"
-        for name, expected, found in looked_at
+        for name, expected, found in compared
         if expected is not None and expected != found
     ]
 
 
-def _partition_failures(cluster: KafkaCluster, step: schema.ExpectPartition) -> list[str]:
-    name = f"{step.topic}-{step.partition}"
-    seen = view.partition(cluster.tree, TopicPartition(step.topic, step.partition))
-    if seen is None:
-        return [f"{name} does not exist"]
-    found = _unequal((f"{name} replicas", step.replicas, list(seen.assignment.replicas)))
-    if seen.state is None:
-        return [*found, f"{name} has no state"]
-    state = seen.state
-    return found + _unequal(
-        (f"{name} leader", step.leader, state.leader),
-        (f"{name} isr", step.isr, list(state.isr)),
-        (f"{name} leader epoch", step.leader_epoch, state.leader_epoch),
-        (f"{name} controller epoch", step.controller_epoch, state.controller_epoch),
-        (f"{name} version", step.version, state.version),
-    )
-
-
-def _znode_failures(cluster: KafkaCluster, step: schema.ExpectZnode) -> list[str]:
-    znode = cluster.tree.get(step.path)
-    if znode is None:
-        return [f"{step.path} does not exist"] if step.exists else []
-    if not step.exists:
-        return [f"{step.path} exists"]
-    data = None if znode.data is None else znode.data.decode(errors="replace")
-    return _unequal(
-        (f"{step.path} data", step.data, data),
-        (f"{step.path} version", step.version, znode.version),
-        (
-            f"{step.path} children",
-            None if step.children is None else sorted(step.children),
-            sorted(znode.child_names()),
-        ),
-    )
-
-
-def _whole_failures(partitions: Iterable[view.PartitionView], *, preferred: bool) -> list[str]:
-    found = []
-    for seen in partitions:
-        if not seen.online:
-            found.append(f"{seen.partition} has no leader")
-        elif not seen.in_sync:
-            isr = list(seen.state.isr) if seen.state else []
-            found.append(f"{seen.partition} has isr {isr} of replicas {list(seen.assignment.replicas)}")
-        elif preferred and not seen.preferred:
-            found.append(f"{seen.partition} is not led by its first replica {seen.assignment.replicas[0]}")
-    return found
-
-
-def _missing(cluster: KafkaCluster, topics: dict[str, int]) -> list[str]:
-    """Return the partitions that should be there and are not."""
-    present = {seen.partition for seen in view.partitions(cluster.tree)}
-    wanted = [TopicPartition(name, number) for name, count in topics.items() for number in range(count)]
-    return [str(partition) for partition in wanted if partition not in present]
-
-
-def _event_failures(cluster: KafkaCluster, step: schema.ExpectEvent) -> list[str]:
-    wanted = {"what": step.what, "who": step.who, "subject": step.subject, "before": step.before, "after": step.after_}
-    count = sum(
-        1
-        for event in cluster.history
-        if all(value is None or getattr(event, field) == value for field, value in wanted.items())
-    )
-    if step.count is None:
-        return [] if count else ["it never happened"]
-    return _unequal(("how often it happened", step.count, count))
+def _check_past_partition(model: ClusterModel, topic: str, partition: int | None, at: KeyPath) -> None:
+    """Check that a partition exists or has been deleted: a stale cache or log may still have it."""
+    if not topic or partition is None:
+        return
+    if partition >= model.topics.get(topic, model.deleted.get(topic, 0)):
+        right = "a topic and partition that a step above creates"
+        model.source.fail((*at, "partition"), f"{topic}-{partition} does not exist at this step", right)

@@ -1,12 +1,12 @@
-"""Plays a scenario on a simulated cluster and judges what it expects.
+"""Play of a scenario on a simulated cluster: its steps, its random faults and the verdicts of its expectations.
 
 Rules of this module:
-  - a run is a function of (scenario, seed, Kafka version): nothing else comes in;
-  - a play lets no time pass by itself: it says what it waits for (`Wait`), and whoever plays it lets so much time pass,
-    all of it at once (`run`) or as the wall clock goes (`run_until`);
-  - the history is the one timeline: what the operator does and what an expectation finds are events in it too;
-  - an expectation that may take its time is looked at after every event that it could have come true by, and its
-    verdict bears the time it came true.
+  - a run is a function of (scenario, seed, Kafka version); it has no other input;
+  - a play does not advance time itself: it yields what it waits for (`Wait`), and its driver advances the time, all at
+    once (`run`) or with the wall clock (`run_until`);
+  - the history is the only timeline: actions of the operator and verdicts of expectations are events in it;
+  - an expectation with a time limit is evaluated after every event that can change it; its verdict has the time at
+    which it held.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from msgspec import structs
 from simzk.errors import ScenarioError, SimzkError
 from simzk.kafka.cluster.cluster import START_MS, KafkaCluster
 from simzk.kafka.cluster.cost_model import MEASURED
-from simzk.scenarios import actions, beliefs, expectations, schema
-from simzk.scenarios import actions as action_words
-from simzk.scenarios.reader import step_waits
+from simzk.scenarios import actions
+from simzk.scenarios.actions import Restart
+from simzk.scenarios.expectations import Expectation, ExpectWhole, Observed
 from simzk.simulation import FaultPlan, Monitor
-from simzk.simulation.faults.plan import CUT, EXPIRE, KILL, PAUSE
+from simzk.simulation.faults.plan import FAULT_KINDS
 from simzk.simulation.history import format_time
 
 if TYPE_CHECKING:
@@ -38,16 +38,16 @@ OPERATOR, EXPECTATION, FAULT = "operator", "expectation", "fault"
 HOLDS, BROKEN = "holds", "BROKEN"
 
 AFTERWARDS = "after the last step: what is under way comes to its end"
-SETTLES_SECONDS = 60.0
-"""How long that may take."""
+QUIESCENCE_TIMEOUT_SECONDS = 60.0
+"""Time limit for the cluster to become quiet after the last step."""
 
 HEAD_START_US = 100_000
-"""By how much the broker starts first that is to win the first election."""
+"""Head start of the broker that wins the first election."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What came of one expectation: when it was settled, on which line it stands, and in what it did not hold."""
+    """Result of one expectation: its name, its line in the file, the time of the result, and the differences found."""
 
     name: str
     line: int
@@ -56,19 +56,19 @@ class Verdict:
 
     @property
     def held(self) -> bool:
-        """Whether it held."""
+        """Whether the expectation held."""
         return not self.failures
 
 
 class Wait(NamedTuple):
-    """What a play waits for: a virtual time, or, before that, the next event, whatever it is."""
+    """A virtual time that a play waits for; with `each_event`, it continues after every event before that time too."""
 
     until_us: int
     each_event: bool = False
 
 
 class Crash(NamedTuple):
-    """A failure of the simulation itself: what it was, and where."""
+    """An exception in the simulation itself, which is a bug of simzk."""
 
     what: str
     traceback: str
@@ -78,13 +78,13 @@ class Play:
     """One run of one scenario.
 
     Args:
-        scenario: as read.
-        seed: decides all chance that the scenario does not fix.
-        version: the Kafka version of all brokers from beginning to end; empty for what the scenario says.
-        start_ms: what the clocks of the cluster show at its beginning.
+        scenario: the checked scenario.
+        seed: seed of everything random that the scenario does not fix.
+        version: the Kafka version of all brokers for the whole run; empty for the versions of the scenario.
+        start_ms: wall-clock time of the cluster at its start, in milliseconds since the epoch.
 
     Raises:
-        ConfigError: a version that is not known.
+        ConfigError: the version is unknown.
     """
 
     def __init__(self, scenario: Scenario, *, seed: int, version: str = "", start_ms: int = START_MS) -> None:
@@ -92,7 +92,7 @@ class Play:
         self.seed = seed
         self.verdicts: list[Verdict] = []
         self._one_release = bool(version)
-        self.version = version or _told(scenario.version)
+        self.version = version or _version_text(scenario.version)
         self._outcome = None if scenario.bug is None else scenario.bug.outcome(self.version)
         self.cluster = _make_cluster(scenario, seed, version, start_ms)
         self._scheduler = self.cluster.scheduler
@@ -100,38 +100,38 @@ class Play:
         self._monitor = Monitor(self.history, self.cluster.invariants, seed=seed)
         self.plan = self._draw_plan(scenario.faults)
         self.crash: Crash | None = None
-        self.at_rest = False
-        self._tell: Callable[[int], None] = lambda _: None
+        self.is_quiet = False
+        self._on_progress: Callable[[int], None] = lambda _: None
         self._waits = self._play()
         self._wait: Wait | None = Wait(0)
 
     @property
     def violations(self) -> list[Violation]:
-        """The invariants that broke, in order."""
+        """The violations of invariants, in order."""
         return self._monitor.violations
 
     @property
     def invariants(self) -> list[str]:
-        """The names of what must hold at every event."""
+        """The names of the invariants that are checked at every event."""
         return [invariant.name for invariant in self._monitor.invariants]
 
     @property
     def held(self) -> bool:
-        """Whether every expectation held, no invariant broke, and the simulation itself did not fail."""
+        """Whether every expectation held, no invariant was violated and the simulation did not crash."""
         return not (self.crash or self.violations) and all(verdict.held for verdict in self.verdicts)
 
-    def run(self, tell: Callable[[int], None] = lambda _: None) -> None:
-        """Start what does not run yet, play all steps, then the faults.
+    def run(self, on_progress: Callable[[int], None] = lambda _: None) -> None:
+        """Start the brokers, play all steps, then the faults.
 
-        A failure of the simulation itself ends the run and is kept in `crash`: it is a bug that this seed found.
+        An exception in the simulation itself ends the run and is stored in `crash`: this seed found a bug of simzk.
 
         Args:
-            tell: called with the virtual time after each step and each fault, in microseconds.
+            on_progress: called with the virtual time in microseconds after each step and each fault.
 
         Raises:
-            ScenarioError: a step cannot be done as things stand then, such as the restart of a broker still running.
+            ScenarioError: a step is impossible in the cluster's state, such as the restart of a running broker.
         """
-        self._tell = tell
+        self._on_progress = on_progress
         try:
             while self._wait is not None:
                 self._pass_time(self._wait, self._wait.until_us)
@@ -141,10 +141,10 @@ class Play:
             self.crash = Crash(f"{type(failure).__name__}: {failure}".strip(": "), traceback.format_exc())
 
     def run_until(self, at_us: int) -> None:
-        """Play all that comes up to a virtual time; after the last step time alone passes.
+        """Play up to a virtual time; after the last step only time passes.
 
         Raises:
-            ScenarioError: as `run`; the step is left out, and the next call goes on after it.
+            ScenarioError: as in `run`; the step is skipped, and the next call continues after it.
         """
         while self._wait is not None and self._pass_time(self._wait, at_us):
             pass
@@ -153,14 +153,14 @@ class Play:
 
     @property
     def next_at_us(self) -> int | None:
-        """When something happens next; None if nothing will by itself."""
+        """The virtual time of the next event; None if there will be none without input."""
         next_us = self._scheduler.next_at_us
         if self._wait is None:
             return next_us
         return self._wait.until_us if next_us is None else min(self._wait.until_us, next_us)
 
     def _pass_time(self, wait: Wait, at_us: int) -> bool:
-        """Let time pass for what the play waits for, but not beyond `at_us`; whether it had what it waited for."""
+        """Advance time for a wait, but not beyond `at_us`; return whether the wait is over."""
         next_us = self._scheduler.next_at_us
         if wait.each_event and next_us is not None and next_us <= min(wait.until_us, at_us):
             self._scheduler.run_next()
@@ -172,26 +172,26 @@ class Play:
         self._wait = next(self._waits, None)
         return True
 
-    def settle(self) -> None:
-        """After the last step, let come to its end what is under way; where that ends, `at_rest` says."""
+    def run_until_quiet(self) -> None:
+        """Run on after the last step until the cluster is quiet; `is_quiet` says whether it became so in time."""
         if self.crash is None:
             self.history.record(OPERATOR, AFTERWARDS)
-            self.at_rest = self.cluster.run_until_quiet(SETTLES_SECONDS)
+            self.is_quiet = self.cluster.run_until_quiet(QUIESCENCE_TIMEOUT_SECONDS)
 
     def close(self) -> None:
-        """Let go of the cluster: its coroutines are closed, and nothing of it runs any more."""
+        """Close the cluster and its coroutines."""
         self.cluster.close()
 
     def _play(self) -> Iterator[Wait]:
         self._start_brokers()
         for planned in self.scenario.steps:
             yield from self._play_step(planned)
-            self._tell(self._scheduler.now_us)
+            self._on_progress(self._scheduler.now_us)
         if self.plan is not None:
             yield from self._play_faults(self.plan)
 
     def _start_brokers(self) -> None:
-        """Start a new cluster's brokers: together, or after the one that is to be controller."""
+        """Start the brokers of a new cluster: at once, or with a head start for the first controller."""
         first = self.scenario.controller
         for number, broker in self.cluster.brokers.items():
             if not broker.alive:
@@ -201,43 +201,43 @@ class Play:
     def _play_step(self, planned: PlannedStep) -> Iterator[Wait]:
         yield Wait(planned.at_us if planned.at_us is not None else self._scheduler.now_us + planned.after_us)
         step = planned.step
-        if isinstance(step, schema.Expectation):
+        if isinstance(step, Expectation):
             if step.bug and step.bug != self._outcome:
                 return
             yield from self._judge(step, planned.line, planned.within_us, planned.topics)
             return
-        if isinstance(step, schema.Restart) and self._one_release:
+        if isinstance(step, Restart) and self._one_release:
             step = structs.replace(step, version="", inter_broker_protocol="")
-        self.history.record(OPERATOR, action_words.describe(step))
+        self.history.record(OPERATOR, step.describe())
         try:
-            actions.act(self.cluster, step)
+            step.run(self.cluster)
         except SimzkError as error:
             instant = format_time(self._scheduler.now_us).strip()
             where = f"{self.scenario.path}:{planned.line}: step at {instant}"
             raise ScenarioError(str(error), where=where) from None
-        if step_waits(step):
+        if isinstance(step, actions.Wait):
             yield Wait(self._scheduler.now_us + planned.lasts_us)
 
     def _judge(
-        self, step: schema.Expectation, line: int, within_us: int, topics: dict[str, int]
+        self, step: Expectation, line: int, within_us: int, topics: dict[str, int]
     ) -> Generator[Wait, None, None]:
-        name = expectations.describe(step)
-        failures = yield from self._settle(step, within_us, topics)
+        name = step.describe()
+        failures = yield from self._await(step, within_us, topics)
         self.verdicts.append(Verdict(name, line, self._scheduler.now_us, tuple(failures)))
         self.history.record(EXPECTATION, BROKEN if failures else HOLDS, name, after="; ".join(failures))
 
-    def _settle(
-        self, step: schema.Expectation, within_us: int, topics: dict[str, int]
-    ) -> Generator[Wait, None, list[str]]:
-        """Let time pass until the expectation holds or its time is over; return in what it fails then."""
+    def _await(self, step: Expectation, within_us: int, topics: dict[str, int]) -> Generator[Wait, None, list[str]]:
+        """Wait until the expectation holds or its time limit is over; return its failures at that time."""
+        observed = Observed(self.cluster, topics, self.scenario.recording)
         until_us = self._scheduler.now_us + within_us
         seen = None
         failures: list[str] = []
         while True:
             present = (self.cluster.server.zxid, len(self.history))
-            if present != seen or isinstance(step, beliefs.Belief):
+            # Most expectations read the tree and the history only: without a change there they need no evaluation.
+            if present != seen or step.reads_brokers:
                 seen = present
-                failures = expectations.failures(self.cluster, step, topics, self.scenario.recording)
+                failures = step.failures(observed)
                 if not failures:
                     return []
             next_us = self._scheduler.next_at_us
@@ -262,43 +262,61 @@ class Play:
         for fault in plan.faults(self._scheduler.stream("faults"), running):
             yield Wait(start_us + fault.at_us)
             self._strike(fault)
-            self._tell(self._scheduler.now_us)
+            self._on_progress(self._scheduler.now_us)
         yield Wait(start_us + plan.safety_us)
         self.history.record(OPERATOR, "heals everything; from now on the cluster must become whole")
         self.cluster.network.heal_all()
-        whole = schema.ExpectWhole(expect="whole", name="after all faults, every partition is led and in sync")
+        whole = ExpectWhole(
+            expect="whole", name="after all faults, every partition has a leader and all replicas in sync"
+        )
         steps = self.scenario.steps
         yield from self._judge(whole, self.scenario.faults_line, plan.liveness_us, steps[-1].topics if steps else {})
 
     def _strike(self, fault: Fault) -> None:
-        seconds = fault.duration_us / 1_000_000
         broker = fault.member
-        if not self.cluster.brokers[broker].alive:  # it waits to be started again: its old session stands still
+        if not self.cluster.brokers[broker].alive:  # killed by an earlier fault, and not registered again yet
             return
-        told = {KILL: "kills", PAUSE: "pauses", EXPIRE: "expires the session of", CUT: "cuts off"}[fault.kind]
-        self.history.record(FAULT, f"{told} broker {broker}", after="" if fault.kind == EXPIRE else f"for {seconds:g}s")
-        if fault.kind == KILL:
-            self.cluster.kill(broker)
-            self._scheduler.call_later(fault.duration_us, "faults", lambda: self._restart(broker))
-        elif fault.kind == PAUSE:
-            self.cluster.pause(broker, seconds)
-        elif fault.kind == EXPIRE:
-            self.cluster.expire(broker)
-        else:
-            actions.cut(self.cluster, broker)
-            self._scheduler.call_later(fault.duration_us, "faults", lambda: actions.heal(self.cluster, broker))
+        kind = FAULT_KINDS[fault.kind]
+        duration = f"for {fault.duration_us / 1_000_000:g}s" if kind.has_duration else ""
+        self.history.record(FAULT, f"{kind.verb} broker {broker}", after=duration)
+        kind.strike(_BrokerTarget(self.cluster), broker, fault.duration_us)
 
-    def _restart(self, broker: int) -> None:
-        if not self.cluster.brokers[broker].alive:
-            self.cluster.restart(broker)
+
+class _BrokerTarget:
+    """The brokers of a cluster as members that random faults strike (`FaultTarget`)."""
+
+    def __init__(self, cluster: KafkaCluster) -> None:
+        self._cluster = cluster
+
+    def kill(self, member: int) -> None:
+        self._cluster.kill(member)
+
+    def restart(self, member: int) -> None:
+        if not self._cluster.brokers[member].alive:
+            self._cluster.restart(member)
+
+    def pause(self, member: int, seconds: float) -> None:
+        self._cluster.pause(member, seconds)
+
+    def expire(self, member: int) -> None:
+        self._cluster.expire(member)
+
+    def cut(self, member: int) -> None:
+        actions.cut(self._cluster, member)
+
+    def heal(self, member: int) -> None:
+        actions.heal(self._cluster, member)
+
+    def call_later(self, delay_us: int, action: Callable[[], None]) -> None:
+        self._cluster.scheduler.call_later(delay_us, "faults", action)
 
 
 def _make_cluster(scenario: Scenario, seed: int, version: str, start_ms: int) -> KafkaCluster:
-    """Return a recorded cluster as it was, or a new one whose brokers start at this instant."""
+    """Return a cluster restored from a recording, or a new one with brokers that are not started."""
     costs = MEASURED if scenario.measured_costs else None
     if scenario.recording is not None:
         tree = scenario.recording.tree(scenario.start_step)
-        own = version or _told(scenario.version)
+        own = version or _version_text(scenario.version)
         return KafkaCluster.from_tree(
             tree,
             version=own,
@@ -324,13 +342,13 @@ def _make_cluster(scenario: Scenario, seed: int, version: str, start_ms: int) ->
     )
 
 
-def _told(version: str | Mapping[int, str]) -> str:
-    """The releases of a cluster in words: `3.9`, or `1: 2.4, 2: 2.8`."""
+def _version_text(version: str | Mapping[int, str]) -> str:
+    """Return the releases of a cluster as text: `3.9`, or `1: 2.4, 2: 2.8`."""
     if isinstance(version, str):
         return version
     return ", ".join(f"{broker}: {line}" for broker, line in version.items())
 
 
-def is_told_by_scenario(event: Event) -> bool:
-    """Return whether an event is the scenario's own: what the operator did, or a verdict."""
+def is_scenario_event(event: Event) -> bool:
+    """Return whether an event belongs to the scenario itself: an action of the operator, or a verdict."""
     return event.who in (OPERATOR, EXPECTATION)

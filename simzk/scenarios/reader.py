@@ -1,14 +1,11 @@
-"""Scenarios of known bugs: `[bug]`, and which expectations hold where the bug is shown and where it is mended.
+"""Scenario files, read and checked before a run.
 
-Rules of the module:
-  - releases that have the bug and releases that have it no more are named; it is played with these alone;
-  - an expectation with `bug = "shown"` is looked at in the former only, with `bug = "mended"` in the latter only, and
-    one without in both; there is one of each kind, so that the scenario tells them apart.
-
-Scenario files read and checked: what comes out can be played.
-
-Everything that can be known before the run is checked here, so that a bad file does nothing at all: keys and types,
-times that go backwards, brokers, topics and partitions that are not there at that step, paths that ZooKeeper refuses.
+Rules of this module:
+  - everything that can be checked before the run is checked here, so that an invalid file changes nothing: keys, types,
+    times that go backwards, brokers, topics and partitions that do not exist at a step, paths that ZooKeeper rejects;
+  - `[bug]` names the releases that have a bug and those that do not, and the scenario is played with these alone;
+  - an expectation with `bug = "shown"` is checked only in the former, one with `bug = "mended"` only in the latter, one
+    without `bug` in both; a scenario with `[bug]` has at least one of each kind, so that it tells the releases apart.
 """
 
 from __future__ import annotations
@@ -17,20 +14,50 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import field
+
 from simzk.errors import ConfigError
 from simzk.kafka.releases.versions import kafka_version
-from simzk.scenarios import schema
-from simzk.scenarios.model import World, by_broker, start_world
-from simzk.scenarios.schema import ACTIONS, EXPECTATIONS, Action, Expectation, ScenarioTable, Step
-from simzk.scenarios.source import FORM, Source, did_you_mean, format_duration, parse_duration
+from simzk.scenarios.actions import ACTIONS, Action, Wait, config_text
+from simzk.scenarios.cluster_model import ClusterModel, ClusterTable, by_broker, initial_model
+from simzk.scenarios.expectations import EXPECTATIONS, Expectation
+from simzk.scenarios.source import FORM, Source, Table, did_you_mean, format_duration, parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from simzk.kafka.observation.recording import Recording
     from simzk.scenarios.source import KeyPath
+    from simzk.scenarios.steps import Step
 
 SHOWN, MENDED = "shown", "mended"
+
+
+class FaultsTable(Table, kw_only=True):
+    """`[faults]`: how long random faults happen, and how long the recovery after them may take."""
+
+    safety: str
+    liveness: str
+
+
+class BugTable(Table, kw_only=True):
+    """`[bug]`: a known bug of Kafka, releases that have it, and releases that do not."""
+
+    id: str
+    shown_in: list[str]
+    mended_in: list[str]
+
+
+class ScenarioTable(Table, kw_only=True):
+    """The whole file; its steps are converted one by one."""
+
+    title: str
+    why: str
+    cluster: ClusterTable
+    seed: int = 1
+    faults: FaultsTable | None = None
+    bug: BugTable | None = None
+    step: list[dict[str, object]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +69,10 @@ class Bug:
     mended_in: tuple[str, ...]
 
     def outcome(self, version: str) -> str:
-        """Whether the bug is `shown` or `mended` in a release.
+        """Return `shown` or `mended` for a release.
 
         Raises:
-            ConfigError: it is not said of this release.
+            ConfigError: the scenario does not name this release.
 
         >>> Bug("KAFKA-1", ("2.4",), ("3.9",)).outcome("3.9.1")
         'mended'
@@ -57,26 +84,26 @@ class Bug:
             return MENDED
         known = ", ".join((*self.shown_in, *self.mended_in))
         raise ConfigError(
-            f"{self.id} is said neither to show in Kafka {version} nor to be mended",
+            f"the scenario does not say whether Kafka {version} has {self.id}",
             where="[bug]",
             right=f"one of {known}",
         )
 
 
-def read_bug(source: Source, table: schema.ScenarioTable, steps: Sequence[schema.Step]) -> Bug | None:
-    """Read and check `[bug]` and the expectations that depend on it.
+def read_bug(source: Source, table: ScenarioTable, steps: Sequence[Step]) -> Bug | None:
+    """Return the bug of a scenario, after checking `[bug]` and the expectations that depend on it.
 
     Raises:
-        ScenarioError: a release that is not simulated or not told apart, an expectation of neither outcome.
+        ScenarioError: a release is not simulated or stands in both lists, or `bug` has another value.
     """
     outcomes = {}
     for index, step in enumerate(steps):
-        if isinstance(step, schema.Expectation) and step.bug:
+        if isinstance(step, Expectation) and step.bug:
             at = ("step", index, "bug")
             if step.bug not in (SHOWN, MENDED):
-                source.fail(at, f"a bug is not {step.bug!r}", f"{SHOWN} or {MENDED}")
+                source.fail(at, f"unknown outcome {step.bug!r}", f"{SHOWN} or {MENDED}")
             if table.bug is None:
-                source.fail(at, "which bug?", "a table [bug]")
+                source.fail(at, "the bug is not described", "a table [bug]")
             outcomes[step.bug] = True
     if table.bug is None:
         return None
@@ -88,26 +115,30 @@ def read_bug(source: Source, table: schema.ScenarioTable, steps: Sequence[schema
             source.fail(("bug", key), error.what, error.right)
     shown, mended = lines
     if not shown or not mended or any(line in mended for line in shown):
-        source.fail(("bug",), "the releases do not tell them apart", "one or more in each list, none in both")
+        source.fail(
+            ("bug",), "shown_in and mended_in are empty or overlap", "one release or more in each list, none in both"
+        )
     if len(outcomes) < 2:
-        source.fail(("bug",), "no expectation depends on it", f'one with bug = "{SHOWN}", one with bug = "{MENDED}"')
+        source.fail(
+            ("bug",), "no expectations distinguish the outcomes", f'one with bug = "{SHOWN}", one with bug = "{MENDED}"'
+        )
     if not isinstance(table.cluster.version, str):
-        source.fail(("cluster", "version"), "a bug is shown by brokers of one release", 'version = "3.9"')
+        source.fail(("cluster", "version"), "a scenario of a bug has brokers of one release", 'version = "3.9"')
     return Bug(table.bug.id, shown, mended)
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
-    """A step, and its times in microseconds.
+    """A step and its times in microseconds.
 
     Args:
-        step: what to do or to look at.
-        line: where it stands in its file.
-        at_us: the instant since the start, if it names one.
-        after_us: the time since the step above, if it names none.
+        step: the action or expectation.
+        line: its line in the file.
+        at_us: its time since the start, or None if the file gives none.
+        after_us: its time since the step above, if `at_us` is None.
         within_us: how long an expectation may take to hold; 0 is now.
-        topics: how many partitions each topic has by then, as far as a file can tell.
-        lasts_us: how long an action holds the story up (`wait`), or a pause lasts.
+        lasts_us: duration of a `wait` or of a pause.
+        topics: number of partitions of each topic at this step, as far as the file defines it.
     """
 
     step: Action | Expectation
@@ -121,7 +152,7 @@ class PlannedStep:
 
 @dataclass(frozen=True, slots=True)
 class FaultTimes:
-    """How long anything may break, and within which time after that all must be whole."""
+    """Duration of random faults, and the time limit for the recovery after them."""
 
     safety_us: int
     liveness_us: int
@@ -129,26 +160,29 @@ class FaultTimes:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A scenario that can be played.
+    """A checked scenario, ready to be played.
 
     Args:
         path: its file, as the user named it.
-        version: the Kafka version it is played with unless another is asked for; or that of each broker.
-        protocol: the inter-broker protocol of all brokers or of some; empty where that is the release's own.
-        brokers: ids.
-        controller: who wins the first election; None leaves it to the seed.
-        racks: a rack a broker; empty for none.
-        config: the configuration that all brokers share, by Kafka's own keys.
-        log_dirs: how many log directories each broker has.
-        secured: brokers and tools log in to ZooKeeper, and what they make there is theirs (`zookeeper.set.acl`).
-        chroot: where the cluster's znodes begin; empty for the root.
-        measured_costs: whether the work of ZooKeeper and the controller takes as long as was measured, not none.
-        recording: of a real cluster, to start from and to compare with; None for a cluster made new.
+        title: its title.
+        why: its purpose, as paragraphs of text.
+        seed: its own seed, used unless a run gives another.
+        version: the Kafka version of all brokers or by broker, used unless a run gives another.
+        protocol: the inter-broker protocol version of all brokers or by broker; empty for the release's own.
+        brokers: broker ids.
+        controller: the broker that wins the first election; None leaves it to the seed.
+        racks: the rack of each broker; empty for none.
+        config: the configuration of all brokers, by Kafka's keys.
+        log_dirs: number of log directories of each broker.
+        secured: whether brokers and tools authenticate to ZooKeeper and set ACLs (`zookeeper.set.acl`).
+        chroot: the path that the cluster's znodes are below; empty for the root.
+        measured_costs: whether the work of ZooKeeper and the controller takes its measured time, or none.
+        recording: a recording of a real cluster to start from and to compare with; None for a new cluster.
         start_step: the step of the recording to start from.
-        steps: in order.
-        faults: when whatever the seed draws breaks, after the steps; None for nothing.
-        faults_line: where that stands.
-        bug: the known bug it shows; None for none.
+        steps: the steps in order.
+        faults: the random faults after the steps; None for none.
+        faults_line: the line of `[faults]`.
+        bug: the known bug that the scenario shows; None for none.
     """
 
     path: Path
@@ -177,12 +211,12 @@ def read_scenario(path: str | Path) -> Scenario:
     """Read and check a scenario file.
 
     Raises:
-        ScenarioError: whatever is wrong, with file, line, key and what would be right.
+        ScenarioError: the file is invalid; the error names file, line, key and what is accepted.
     """
     source = Source(Path(path))
     table = source.convert(source.document, ScenarioTable, ())
-    world = start_world(source, table.cluster)
-    steps = _read_steps(source, table.step, world)
+    model = initial_model(source, table.cluster)
+    steps = _read_steps(source, table.step, model)
     faults = None
     if table.faults is not None:
         faults = FaultTimes(
@@ -190,9 +224,9 @@ def read_scenario(path: str | Path) -> Scenario:
             _time(source, table.faults.liveness, ("faults", "liveness")),
         )
     if not steps and faults is None:
-        source.fail((), "nothing happens in it", "a [[step]] or [faults]")
+        source.fail((), "the scenario has no steps and no faults", "a [[step]] or [faults]")
     if faults is None and not any(isinstance(planned.step, Expectation) for planned in steps):
-        source.fail((), "it expects nothing, so that it could not fail", 'a [[step]] with expect = "..."')
+        source.fail((), "the scenario has no expectation and cannot fail", 'a [[step]] with expect = "..."')
     return Scenario(
         path=source.path,
         title=table.title,
@@ -200,15 +234,15 @@ def read_scenario(path: str | Path) -> Scenario:
         seed=table.seed,
         version=by_broker(table.cluster.version),
         protocol=by_broker(table.cluster.inter_broker_protocol),
-        brokers=world.brokers,
+        brokers=model.brokers,
         controller=table.cluster.controller,
-        racks=world.racks,
-        config={key: _config_text(value) for key, value in table.cluster.config.items()},
+        racks=model.racks,
+        config=config_text(table.cluster.config),
         log_dirs=table.cluster.log_dirs,
         secured=table.cluster.zookeeper_set_acl,
         chroot=table.cluster.zookeeper_chroot,
         measured_costs=table.cluster.costs == "measured",
-        recording=world.recording,
+        recording=model.recording,
         start_step=table.cluster.step,
         steps=steps,
         faults=faults,
@@ -217,48 +251,43 @@ def read_scenario(path: str | Path) -> Scenario:
     )
 
 
-def _read_steps(source: Source, tables: list[dict[str, object]], world: World) -> tuple[PlannedStep, ...]:
+def _read_steps(source: Source, tables: list[dict[str, object]], model: ClusterModel) -> tuple[PlannedStep, ...]:
     steps: list[PlannedStep] = []
     earliest_us = latest_us = 0
     for index, table in enumerate(tables):
         at: KeyPath = ("step", index)
         step = _read_step(source, table, at)
-        world.check_step(step, at)
-        planned = _plan(source, step, at, world.topics)
+        step.check(model, at)
+        planned = _plan(source, step, at, model.topics)
         if planned.at_us is not None:
-            if world.recording is not None:
-                source.fail((*at, "at"), "the start of a recorded cluster is no instant to count from", "after")
+            if model.recording is not None:
+                source.fail((*at, "at"), "a recorded cluster has no start time", "after")
             if planned.at_us < latest_us:
                 _fail_backwards(source, (*at, "at"), planned.at_us, earliest_us, latest_us)
             earliest_us = latest_us = planned.at_us
         else:
             earliest_us, latest_us = earliest_us + planned.after_us, latest_us + planned.after_us
         latest_us += planned.within_us
-        if step_waits(step):
+        if isinstance(step, Wait):
             earliest_us, latest_us = earliest_us + planned.lasts_us, latest_us + planned.lasts_us
         steps.append(planned)
     return tuple(steps)
 
 
-def step_waits(step: Step) -> bool:
-    """Return whether the next step follows only when the time of this one is over."""
-    return isinstance(step, Action) and step.action == "wait"
-
-
 def _read_step(source: Source, table: dict[str, object], at: KeyPath) -> Action | Expectation:
     action, expect = table.get("action"), table.get("expect")
     if (action is None) == (expect is None):
-        source.fail(at, "a step needs either an action or something to expect", 'action = "..." or expect = "..."')
+        source.fail(at, "a step has either an action or an expectation", 'action = "..." or expect = "..."')
     kinds: dict[str, type[Action]] | dict[str, type[Expectation]] = EXPECTATIONS if action is None else ACTIONS
     key, word = ("expect", expect) if action is None else ("action", action)
     if not isinstance(word, str) or word not in kinds:
-        source.fail((*at, key), f"there is no {key} {word!r}", did_you_mean(str(word), kinds))
+        source.fail((*at, key), f"unknown {key} {word!r}", did_you_mean(str(word), kinds))
     return source.convert(table, kinds[word], at)
 
 
 def _plan(source: Source, step: Action | Expectation, at: KeyPath, topics: dict[str, int]) -> PlannedStep:
     if step.at and step.after:
-        source.fail((*at, "after"), "a step is either at a time or after one", "at or after")
+        source.fail((*at, "after"), "a step has either at or after", "one of them")
     duration = getattr(step, "duration", "")
     within = step.within if isinstance(step, Expectation) else ""
     return PlannedStep(
@@ -275,7 +304,7 @@ def _plan(source: Source, step: Action | Expectation, at: KeyPath, topics: dict[
 def _time(source: Source, text: str, at: KeyPath) -> int:
     duration_us = parse_duration(text)
     if duration_us is None:
-        source.fail(at, f"{text!r} is no time", FORM)
+        source.fail(at, f"{text!r} is not a duration", FORM)
     return duration_us
 
 
@@ -288,7 +317,3 @@ def _fail_backwards(source: Source, at: KeyPath, at_us: int, earliest_us: int, l
         f"time goes backwards: {format_duration(at_us)} is before the step above it, which ends at {ends}",
         f"{format_duration(latest_us)} or later",
     )
-
-
-def _config_text(value: str | int | bool) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -12,7 +12,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from simzk.scenarios import view
-from simzk.scenarios.player import BROKEN, EXPECTATION, OPERATOR, is_told_by_scenario
+from simzk.scenarios.player import BROKEN, EXPECTATION, OPERATOR, is_scenario_event
 from simzk.simulation.history import format_time
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def heading(play: Play, *others: Play) -> list[Line]:
 
 def timeline(events: Sequence[Event]) -> list[Line]:
     """Return the events, a line each; what the scenario itself does stands out across the columns."""
-    told = [event for event in events if not is_told_by_scenario(event)]
+    told = [event for event in events if not is_scenario_event(event)]
     who_width = max((len(event.who) for event in told), default=0)
     what_width = max((len(event.what) for event in told), default=0)
     subject_width = max((len(event.subject) for event in told), default=0)

@@ -210,7 +210,7 @@ def _when(play: Play) -> str:
     instant = format_time(play.cluster.scheduler.now_us).strip()
     if play.crash is not None:
         return f"broke off at {instant}"
-    return f"at rest at {instant}" if play.at_rest else f"NOT at rest at {instant}, something is still under way"
+    return f"at rest at {instant}" if play.is_quiet else f"NOT at rest at {instant}, something is still under way"
 
 
 def _by_line(verdicts: Iterable[Verdict]) -> Mapping[int, Verdict]:

@@ -1,11 +1,11 @@
-"""Times as a scenario writes them: `250ms`, `12s`, `1.5s`, `2m`, `1h30m`; inside, integer microseconds.
+"""Text of a scenario file: durations, line numbers of keys, tables, and errors that name file, line and key.
 
-On which line of a TOML file a key stands, which `tomllib` does not tell.
-
-The text is known to be good TOML when it comes here, so that this needs no parser: it follows table headers and keys,
-and steps over strings of many lines. A key within an inline table or a list is told by the line of its nearest parent.
-
-The text of a scenario file, and errors that point into it: file, line, key, and what would be right.
+Rules of this module:
+  - a duration is written `250ms`, `12s`, `1.5s`, `2m` or `1h30m`, and is kept in integer microseconds;
+  - `tomllib` reports no line numbers, so they are found in the text, which is valid TOML by then: the scan follows
+    table headers and keys and skips multi-line strings; a key in an inline table or a list has the line of the nearest
+    key around it;
+  - an error names the file, the line and the key, says what is wrong, and what is accepted.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import difflib
 import re
 import tomllib
 from decimal import Decimal
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Annotated, NoReturn, TypeVar
 
 import msgspec
+from msgspec import Meta, Struct
 
 from simzk.errors import ScenarioError
 
@@ -28,12 +29,16 @@ _UNITS_US = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_0
 _PART = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s|m|h)")
 _WHOLE = re.compile(r"(?:\d+(?:\.\d+)?(?:us|ms|s|m|h)\s*)+")
 
-FORM = "a time such as 250ms, 12s, 1.5s, 2m or 1h30m"
-"""What would be right, for a message."""
+BrokerId = Annotated[int, Meta(ge=0, le=1_000_000)]
+Count = Annotated[int, Meta(ge=1, le=1_000_000)]
+Index = Annotated[int, Meta(ge=0, le=1_000_000)]
+
+FORM = "a duration such as 250ms, 12s, 1.5s, 2m or 1h30m"
+"""The accepted form of a duration, for error messages."""
 
 
 def parse_duration(text: str) -> int | None:
-    """Return microseconds; None for what is no time.
+    """Return a duration in microseconds, or None if the text is not one.
 
     >>> parse_duration("1m 1.5s"), parse_duration("twelve")
     (61500000, None)
@@ -45,7 +50,7 @@ def parse_duration(text: str) -> int | None:
 
 
 def format_duration(duration_us: int) -> str:
-    """Return a time as a scenario would write it.
+    """Return a duration as a scenario file writes it.
 
     >>> [format_duration(us) for us in (0, 1_500_000, 90_000_000, 250_000, 7)]
     ['0s', '1.5s', '1m30s', '250ms', '7us']
@@ -65,7 +70,7 @@ def format_duration(duration_us: int) -> str:
 
 
 KeyPath = tuple[str | int, ...]
-"""Where a value stands in a parsed document, such as `("step", 3, "broker")`."""
+"""Path of a value in a parsed document, such as `("step", 3, "broker")`."""
 
 _HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?$")
 _KEY = re.compile(r"""\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*'))*)\s*=(.*)""")
@@ -73,7 +78,7 @@ _KEY_PART = re.compile(r"""[A-Za-z0-9_-]+|"[^"]*"|'[^']*'""")
 
 
 def line_of(text: str, path: KeyPath) -> int:
-    r"""Return the line (from 1) of a key, or of the nearest table around it that has a line of its own.
+    r"""Return the line (from 1) of a key, or of the nearest table around it that begins a line.
 
     >>> line_of('title = "x"\n[[step]]\naction = "kill"\nbroker = 1\n', ("step", 0, "broker"))
     4
@@ -89,7 +94,7 @@ def key_lines(text: str) -> dict[KeyPath, int]:
     found: dict[KeyPath, int] = {}
     counts: dict[KeyPath, int] = {}
     table: KeyPath = ()
-    quotes = ""  # the quotes that end the string of many lines in which this line begins
+    quotes = ""  # the closing quotes of the multi-line string that this line begins in
     for number, line in enumerate(text.splitlines(), start=1):
         if quotes:
             if quotes in line:
@@ -119,7 +124,7 @@ def _parts(dotted: str) -> list[str]:
 
 
 def _resolve(parts: list[str], counts: dict[KeyPath, int]) -> KeyPath:
-    """Return the path that a header means: within a list of tables it is the last of them."""
+    """Return the path of a table header; a name inside a list of tables refers to its last table."""
     path: KeyPath = ()
     for position, part in enumerate(parts):
         path = (*path, part)
@@ -133,6 +138,10 @@ def _opened_quotes(value: str) -> str:
         if value.lstrip().startswith(quotes) and quotes not in value.lstrip()[3:]:
             return quotes
     return ""
+
+
+class Table(Struct, forbid_unknown_fields=True, kw_only=True):
+    """A table of a scenario file; an unknown key is an error."""
 
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -153,13 +162,13 @@ _PATH_PART = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 
 
 class Source:
-    """A scenario file as read.
+    """A scenario file and its parsed document.
 
     Args:
-        path: as the user named it; errors repeat it so.
+        path: the file, as the user named it; errors show this form.
 
     Raises:
-        ScenarioError: there is no such file, or it is no text, or no TOML.
+        ScenarioError: the file does not exist, is not text or is not TOML.
     """
 
     def __init__(self, path: Path) -> None:
@@ -167,30 +176,38 @@ class Source:
         try:
             self.text = path.read_text(encoding="utf-8")
         except OSError as error:
-            raise ScenarioError(f"cannot read it: {error.strerror}", where=str(path), right="a scenario file") from None
+            raise ScenarioError(
+                f"cannot read the file: {error.strerror}", where=str(path), right="a scenario file"
+            ) from None
         except UnicodeDecodeError:
-            raise ScenarioError("it is no text", where=str(path), right="TOML in UTF-8") from None
+            raise ScenarioError("the file is not text", where=str(path), right="TOML in UTF-8") from None
         try:
             self.document: dict[str, object] = tomllib.loads(self.text)
         except tomllib.TOMLDecodeError as error:
             what, line = _split_toml_error(str(error), self.text)
-            raise ScenarioError(f"it is no TOML: {what}", where=f"{path}:{line}") from None
+            raise ScenarioError(f"invalid TOML: {what}", where=f"{path}:{line}") from None
 
     def line(self, at: KeyPath) -> int:
         """Return the line of a key."""
         return line_of(self.text, at)
 
     def fail(self, at: KeyPath, what: str, right: str = "") -> NoReturn:
-        """Raise an error that points at a key."""
+        """Raise a ScenarioError at a key.
+
+        Args:
+            at: path of the key.
+            what: the problem.
+            right: the accepted values.
+        """
         key = next((str(part) for part in reversed(at) if isinstance(part, str)), "")
         place = f"{self.path}:{self.line(at)}"
         raise ScenarioError(what, where=f"{place}: {key}" if key else place, right=right)
 
     def convert(self, table: object, to: type[S], at: KeyPath) -> S:
-        """Return a table as a struct, or fail at the key that does not fit.
+        """Return a table as a struct.
 
         Raises:
-            ScenarioError: an unknown key, one that is missing, or a value of a wrong type or size.
+            ScenarioError: a key is unknown or missing, or a value has the wrong type or size.
         """
         try:
             return msgspec.convert(table, to)
@@ -204,16 +221,16 @@ class Source:
         where = (*at, *inside)
         known = list(_struct_at(to, inside).__struct_encode_fields__)
         if unknown := _UNKNOWN.match(what):
-            self.fail((*where, unknown[1]), "there is no such key here", did_you_mean(unknown[1], known))
+            self.fail((*where, unknown[1]), "unknown key", did_you_mean(unknown[1], known))
         if missing := _MISSING.match(what):
             self.fail(where, f"the key {missing[1]} is missing")
         if wrong := _WRONG_TYPE.match(what):
-            self.fail(where, f"this is {_in_words(wrong[2])}", _in_words(wrong[1]))
+            self.fail(where, f"the value is {_in_words(wrong[2])}", _in_words(wrong[1]))
         self.fail(where, what[0].lower() + what[1:])
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return what would be right in place of an unknown word: the likely one, or all there are.
+    """Return the accepted words for an unknown one: the closest, or all if none is close.
 
     >>> did_you_mean("brokr", ["broker", "at"]), did_you_mean("x", ["broker", "at"])
     ('broker', 'one of at, broker')
@@ -241,7 +258,7 @@ def _path_of(text: str) -> list[str | int]:
 
 
 def _struct_at(struct: type[msgspec.Struct], path: KeyPath) -> type[msgspec.Struct]:
-    """Return the struct that a path within a struct leads to, so that its keys can be told."""
+    """Return the struct at a path within a struct, whose keys are accepted there."""
     for part in path:
         kinds = {info.encode_name: info.type for info in msgspec.structs.fields(struct)}
         kind = kinds.get(str(part))

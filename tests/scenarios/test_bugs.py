@@ -1,4 +1,4 @@
-"""Scenarios of known bugs: each is shown where it is said to show, and mended where it is said to be."""
+"""Scenarios of known bugs: each release has the outcome that the scenario names."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ def played(scenario: Scenario, version: str) -> Play:
 
 
 @pytest.mark.parametrize(("path", "version"), CASES)
-def test_each_release_has_the_outcome_that_is_said_and_not_the_other(path: Path, version: str) -> None:
+def test_each_release_has_the_named_outcome_and_not_the_other(path: Path, version: str) -> None:
     scenario = read_scenario(path)
     assert played(scenario, version).held
     bug = bug_of(scenario)
     other = replace(scenario, bug=Bug(bug.id, shown_in=bug.mended_in, mended_in=bug.shown_in))
-    wronged = played(other, version)
-    assert not wronged.crash
-    assert not wronged.held
+    swapped = played(other, version)
+    assert not swapped.crash
+    assert not swapped.held
 
 
-def test_a_release_of_which_nothing_is_said_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"neither to show in Kafka 3\.9 nor to be mended"):
+def test_a_release_that_is_not_named_is_rejected() -> None:
+    with pytest.raises(ConfigError, match=r"the scenario does not say whether Kafka 3\.9 has KAFKA-1"):
         Bug("KAFKA-1", ("1.1",), ("2.2",)).outcome("3.9")
 
 
@@ -75,18 +75,18 @@ bug = "mended"
 
 
 @pytest.mark.parametrize(
-    ("good", "bad", "said"),
+    ("good", "bad", "message"),
     [
-        ('mended_in = ["2.2"]', 'mended_in = ["1.1.1"]', "the releases do not tell them apart"),
-        ('mended_in = ["2.2"]', "mended_in = []", "the releases do not tell them apart"),
+        ('mended_in = ["2.2"]', 'mended_in = ["1.1.1"]', "shown_in and mended_in are empty or overlap"),
+        ('mended_in = ["2.2"]', "mended_in = []", "shown_in and mended_in are empty or overlap"),
         ('shown_in = ["1.1"]', 'shown_in = ["7.1"]', "Kafka '7.1' is not simulated"),
-        ('bug = "mended"', 'bug = "fixed"', "a bug is not 'fixed'; expected shown or mended"),
-        ('bug = "mended"', "", "no expectation depends on it"),
-        ('[bug]\nid = "KAFKA-1"\nshown_in = ["1.1"]\nmended_in = ["2.2"]\n', "", "which bug?"),
-        ('version = "2.2"', 'version = { 1 = "2.2" }', "a bug is shown by brokers of one release"),
+        ('bug = "mended"', 'bug = "fixed"', "unknown outcome 'fixed'; expected shown or mended"),
+        ('bug = "mended"', "", "no expectations distinguish the outcomes"),
+        ('[bug]\nid = "KAFKA-1"\nshown_in = ["1.1"]\nmended_in = ["2.2"]\n', "", "the bug is not described"),
+        ('version = "2.2"', 'version = { 1 = "2.2" }', "a scenario of a bug has brokers of one release"),
     ],
 )
-def test_what_is_wrong_with_a_bug_is_said(tmp_path: Path, good: str, bad: str, said: str) -> None:
+def test_error_names_invalid_bug(tmp_path: Path, good: str, bad: str, message: str) -> None:
     path = tmp_path / "scenario.toml"
     path.write_text(GOOD)
     assert read_scenario(path).bug == Bug("KAFKA-1", ("1.1",), ("2.2",))
@@ -94,7 +94,7 @@ def test_what_is_wrong_with_a_bug_is_said(tmp_path: Path, good: str, bad: str, s
     path.write_text(GOOD.replace(good, bad, 1))
     with pytest.raises(ScenarioError) as caught:
         read_scenario(path)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 MIXED = """
@@ -126,7 +126,7 @@ registered = [1, 2]
 
 
 @pytest.mark.parametrize(
-    ("good", "bad", "said"),
+    ("good", "bad", "message"),
     [
         ('{ 1 = "2.4", 2 = "2.8" }', '{ 1 = "2.4" }', "version: broker 2 has no version"),
         ('{ 1 = "2.4", 2 = "2.8" }', '{ one = "2.4", 2 = "2.8" }', "version: broker -1 does not exist"),
@@ -135,9 +135,7 @@ registered = [1, 2]
         ('inter_broker_protocol = "2.7"', 'inter_broker_protocol = "3.9"', "Kafka 2.8 does not speak"),
     ],
 )
-def test_releases_that_cannot_be_are_said_before_anything_is_played(
-    tmp_path: Path, good: str, bad: str, said: str
-) -> None:
+def test_invalid_releases_are_rejected_before_the_run(tmp_path: Path, good: str, bad: str, message: str) -> None:
     path = tmp_path / "scenario.toml"
     path.write_text(MIXED)
     scenario = read_scenario(path)
@@ -152,4 +150,4 @@ def test_releases_that_cannot_be_are_said_before_anything_is_played(
     path.write_text(MIXED.replace(good, bad, 1))
     with pytest.raises(ScenarioError) as caught:
         read_scenario(path)
-    assert said in str(caught.value)
+    assert message in str(caught.value)

@@ -1,4 +1,4 @@
-"""Expectations can fail: each value that a shipped scenario expects is wrong once, and each time that is found."""
+"""Expectations can fail: each expected value of the shipped scenarios is changed once, and each change is reported."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from simzk.scenarios import schema
+from simzk.scenarios.expectations import Expectation, ExpectRecorded, ExpectWhole
 from simzk.scenarios.player import Play
 from simzk.scenarios.reader import read_scenario
 from simzk.simulation import Event
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 SHIPPED = sorted((Path(__file__).parents[2] / "scenarios").glob("*.toml"))
 ADDRESS = {"at", "after", "within", "name", "expect", "topic", "partition", "path"}
-"""What says when and where to look; the rest says what is to be seen there."""
+"""Keys that name the time and the place of an expectation; all other keys are expected values."""
 
 
-def wrong(value: object, *, other_step: str) -> object:
-    """A value of the same kind that is another."""
+def changed(value: object, *, other_step: str) -> object:
+    """Return another value of the same type."""
     match value:
         case bool():
             return not value
@@ -39,47 +39,47 @@ def wrong(value: object, *, other_step: str) -> object:
             raise AssertionError(f"no other value for {value!r}")
 
 
-def expected_keys(step: schema.Expectation) -> list[str]:
+def expected_keys(step: Expectation) -> list[str]:
     keys = [info.name for info in msgspec.structs.fields(step) if info.name not in ADDRESS]
     default = {info.name: info.default for info in msgspec.structs.fields(step)}
     return [key for key in keys if getattr(step, key) is not None and getattr(step, key) != default[key]]
 
 
-def with_wrong_values(scenario: Scenario, nth: int) -> tuple[Scenario, list[int]]:
-    """The scenario with the nth expected value of each expectation wrong, and which expectations that makes wrong."""
+def with_changed_values(scenario: Scenario, nth: int) -> tuple[Scenario, list[int]]:
+    """Return the scenario with the nth expected value of each expectation changed, and the expectations changed."""
     steps: list[PlannedStep] = []
-    wronged: list[int] = []
+    changed_steps: list[int] = []
     number = 0
     for planned in scenario.steps:
         step = planned.step
-        if isinstance(step, schema.Expectation):
+        if isinstance(step, Expectation):
             keys = expected_keys(step)
-            # That all is whole cannot be said wrongly; a test of its own below shows that it can fail.
-            if nth < len(keys) and not isinstance(step, schema.ExpectWhole):
+            # `whole` has no value to change; a test below shows that it can fail.
+            if nth < len(keys) and not isinstance(step, ExpectWhole):
                 key = keys[nth]
-                other_step = "a3-boot-broker3" if isinstance(step, schema.ExpectRecorded) else ""
-                step = msgspec.structs.replace(step, **{key: wrong(getattr(step, key), other_step=other_step)})
-                wronged.append(number)
+                other_step = "a3-boot-broker3" if isinstance(step, ExpectRecorded) else ""
+                step = msgspec.structs.replace(step, **{key: changed(getattr(step, key), other_step=other_step)})
+                changed_steps.append(number)
             number += 1
         steps.append(replace(planned, step=step))
-    return replace(scenario, steps=tuple(steps), faults=None), wronged
+    return replace(scenario, steps=tuple(steps), faults=None), changed_steps
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
-def test_every_value_that_is_expected_matters(path: Path) -> None:
+def test_every_expected_value_matters(path: Path) -> None:
     scenario = read_scenario(path)
-    looked_at = 0
+    checked = 0
     for nth in range(6):
-        altered, wronged = with_wrong_values(scenario, nth)
-        if not wronged:
+        altered, changed_steps = with_changed_values(scenario, nth)
+        if not changed_steps:
             break
         play = Play(altered, seed=scenario.seed)
         play.run()
         for number, verdict in enumerate(play.verdicts):
-            assert verdict.held == (number not in wronged), f"line {verdict.line}, value {nth}: {verdict}"
+            assert verdict.held == (number not in changed_steps), f"line {verdict.line}, value {nth}: {verdict}"
         assert not play.held
-        looked_at += len(wronged)
-    assert looked_at > 0 or path.stem == "anything_breaks"
+        checked += len(changed_steps)
+    assert checked > 0 or path.stem == "anything_breaks"
 
 
 def play_of(tmp_path: Path, steps: str, cluster: str = "brokers = 3") -> Play:
@@ -100,7 +100,7 @@ assignment = [[2, 3], [3, 2]]
 """
 
 
-def test_a_topic_that_is_not_there_yet_is_not_whole_and_is_offline(tmp_path: Path) -> None:
+def test_a_missing_topic_is_not_whole_and_is_offline(tmp_path: Path) -> None:
     play = play_of(tmp_path, CREATE + '[[step]]\nexpect = "whole"\n[[step]]\nexpect = "offline"\npartitions = []\n')
     assert [verdict.failures for verdict in play.verdicts] == [
         ("t-0 does not exist", "t-1 does not exist"),
@@ -108,16 +108,16 @@ def test_a_topic_that_is_not_there_yet_is_not_whole_and_is_offline(tmp_path: Pat
     ]
 
 
-def test_what_is_not_whole_is_told(tmp_path: Path) -> None:
+def test_whole_reports_partitions_out_of_sync(tmp_path: Path) -> None:
     dead = '[[step]]\nat = "10s"\naction = "shutdown"\nbroker = 3\n'
     play = play_of(tmp_path, CREATE + dead + '[[step]]\nafter = "10s"\nexpect = "whole"\n')
     assert play.verdicts[0].failures == ("t-0 has isr [2] of replicas [2, 3]", "t-1 has isr [2] of replicas [3, 2]")
     back = '[[step]]\naction = "restart"\nbroker = 3\n[[step]]\nafter = "20s"\nexpect = "whole"\npreferred = true\n'
     play = play_of(tmp_path, CREATE + dead + '[[step]]\nafter = "1s"\n' + back.removeprefix("[[step]]\n"))
-    assert play.verdicts[0].failures == ("t-1 is not led by its first replica 3",)
+    assert play.verdicts[0].failures == ("the leader of t-1 is not its first replica 3",)
 
 
-def test_an_expectation_in_time_is_settled_when_it_comes_true_and_not_before_its_time_is_over(tmp_path: Path) -> None:
+def test_an_expectation_with_a_limit_holds_at_the_first_event_or_fails_at_the_limit(tmp_path: Path) -> None:
     look = '[[step]]\nwithin = "{}"\nexpect = "brokers"\nregistered = [1, 3]\n'
     dead = '[[step]]\nat = "10s"\naction = "kill"\nbroker = 2\n'
     play = play_of(tmp_path, CREATE + dead + look.format("9s") + look.format("60s"))
@@ -125,11 +125,13 @@ def test_an_expectation_in_time_is_settled_when_it_comes_true_and_not_before_its
     assert (too_soon.at_us, too_soon.held) == (19_000_000, False)
     assert in_time.held
     assert play.history[-1].at_us == in_time.at_us
-    assert 22_000_000 <= in_time.at_us <= 30_000_000, "18 s of session and a bucket of 2 s after a word at most 6 s old"
+    assert 22_000_000 <= in_time.at_us <= 30_000_000, (
+        "18 s of session timeout and a bucket of 2 s, counted from a ping at most 6 s before"
+    )
 
 
-def test_an_invariant_that_breaks_fails_the_run_and_names_the_event(tmp_path: Path) -> None:
-    """What no broker would write is written by the operator's hand: a leader that is not in its ISR."""
+def test_a_violated_invariant_fails_the_run_and_names_the_event(tmp_path: Path) -> None:
+    """The operator writes a state that no broker writes: a leader outside the ISR."""
     state = '{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":5,"isr":[2,3]}'
     write = f"""
 [[step]]

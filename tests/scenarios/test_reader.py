@@ -1,4 +1,4 @@
-"""Scenario files: what is read, and what is said of each thing that is wrong: file, line, key, what would be right."""
+"""Scenario files: parsed steps, and the error for each mistake: file, line, key, what is accepted."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from simzk.errors import ScenarioError
+from simzk.scenarios.actions import ACTIONS, Kill
+from simzk.scenarios.expectations import EXPECTATIONS, ExpectPartition
 from simzk.scenarios.player import Play
 from simzk.scenarios.reader import read_scenario
-from simzk.scenarios.schema import ACTIONS, EXPECTATIONS, ExpectPartition, Kill
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = sorted((ROOT / "scenarios").glob("*.toml"))
@@ -51,14 +52,14 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
-def complaint(folder: Path, text: str) -> str:
-    """What the reader says of a bad file, without the folder."""
+def error_of(folder: Path, text: str) -> str:
+    """Return the error for an invalid file, without its folder."""
     with pytest.raises(ScenarioError) as caught:
         read_scenario(write(folder, text))
     return str(caught.value).replace(f"{folder}/", "")
 
 
-def test_a_good_file_is_read_with_its_times_and_lines(tmp_path: Path) -> None:
+def test_steps_have_their_times_and_lines(tmp_path: Path) -> None:
     scenario = read_scenario(write(tmp_path, GOOD))
     assert scenario.brokers == (1, 2, 3)
     create, kill, expect = scenario.steps
@@ -70,97 +71,107 @@ def test_a_good_file_is_read_with_its_times_and_lines(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
-def test_every_shipped_file_is_good_and_expects_something(path: Path) -> None:
+def test_every_shipped_file_is_valid(path: Path) -> None:
     assert read_scenario(path).title
 
 
-def test_all_that_can_be_said_is_said_by_a_shipped_file() -> None:
-    """An action or an expectation that no file uses is tried by nobody."""
-    said = "\n".join(path.read_text(encoding="utf-8") for path in SHIPPED)
-    unused = [word for word in (*ACTIONS, *EXPECTATIONS) if f' = "{word}"' not in said]
+def test_shipped_files_use_every_action_and_expectation() -> None:
+    """Shipped scenarios are tests: an action that none uses is not tested."""
+    text = "\n".join(path.read_text(encoding="utf-8") for path in SHIPPED)
+    unused = [word for word in (*ACTIONS, *EXPECTATIONS) if f' = "{word}"' not in text]
     assert unused == []
 
 
 BAD = [
-    ("brokers = 3", "brokrs = 3", "scenario.toml:5: brokrs: there is no such key here; expected brokers"),
+    ("brokers = 3", "brokrs = 3", "scenario.toml:5: brokrs: unknown key; expected brokers"),
     (
         "brokers = 3",
         'brokers = "3"',
-        "scenario.toml:5: brokers: this is text in quotes; expected a whole number or a list",
+        "scenario.toml:5: brokers: the value is text in quotes; expected a whole number or a list",
     ),
     ("brokers = 3", "brokers = 0", "scenario.toml:5: brokers: expected `int` >= 1"),
-    ("brokers = 3", "brokers = [1, 2, 1]", "scenario.toml:5: brokers: [1, 2, 1] are no distinct brokers"),
+    ("brokers = 3", "brokers = [1, 2, 1]", "scenario.toml:5: brokers: [1, 2, 1] is empty or names a broker twice"),
     ("brokers = 3", 'brokers = 3\nracks = { 4 = "a" }', "scenario.toml:6: racks: broker 4 does not exist"),
     ("brokers = 3", 'brokers = 3\nracks = { 1 = "a" }', "scenario.toml:6: racks: broker 2 has no rack"),
-    ("brokers = 3", 'brokers = 3\nracks = { a = "a" }', "scenario.toml:6: racks: 'a' is no broker"),
+    ("brokers = 3", 'brokers = 3\nracks = { a = "a" }', "scenario.toml:6: racks: 'a' is not a broker id"),
     (
         "brokers = 3",
         'brokers = 3\nstep = "a"',
-        "scenario.toml:6: step: a step of which recording?; expected from beside it",
+        "scenario.toml:6: step: step is given without a recording; expected from beside it",
     ),
     ("brokers = 3", "", "scenario.toml:4: cluster: the key brokers is missing"),
     ('title = "A broker fails"', "", "scenario.toml:1: the key title is missing"),
-    ('title = "A broker fails"', "titel = 3", "scenario.toml:1: titel: there is no such key here; expected title"),
+    ('title = "A broker fails"', "titel = 3", "scenario.toml:1: titel: unknown key; expected title"),
     ("broker = 2", "broker = 9", "scenario.toml:17: broker: broker 9 does not exist; expected one of 1, 2, 3"),
-    ("broker = 2", "broker = true", "scenario.toml:17: broker: this is true or false; expected a whole number"),
+    ("broker = 2", "broker = true", "scenario.toml:17: broker: the value is true or false; expected a whole number"),
     ("broker = 2", "", "scenario.toml:14: step: the key broker is missing"),
-    ('"kill"', '"kil"', "scenario.toml:16: action: there is no action 'kil'; expected kill"),
-    ('"partition"', '"partitions"', "scenario.toml:21: expect: there is no expect 'partitions'; expected partition"),
-    ('action = "kill"\n', "", "scenario.toml:14: step: a step needs either an action or something to expect"),
+    ('"kill"', '"kil"', "scenario.toml:16: action: unknown action 'kil'; expected kill"),
+    ('"partition"', '"partitions"', "scenario.toml:21: expect: unknown expect 'partitions'; expected partition"),
+    ('action = "kill"\n', "", "scenario.toml:14: step: a step has either an action or an expectation"),
     (
         'after = "1s"',
         'after = "1 second"',
-        "scenario.toml:15: after: '1 second' is no time; expected a time such as 250ms",
+        "scenario.toml:15: after: '1 second' is not a duration; expected a duration such as 250ms",
     ),
     (
         'after = "1s"',
         'at = "1s"',
         "scenario.toml:15: at: time goes backwards: 1s is before the step above it, which ends at",
     ),
-    ('after = "1s"', 'at = "9s"\nafter = "1s"', "scenario.toml:16: after: a step is either at a time or after one"),
+    (
+        'after = "1s"',
+        'at = "9s"\nafter = "1s"',
+        "scenario.toml:16: after: a step has either at or after; expected one of them",
+    ),
     ("partition = 1", "partition = 2", "scenario.toml:23: partition: orders has no partition 2; expected 0 .. 1"),
     ("leader = 3", "leader = 4", "scenario.toml:24: leader: broker 4 does not exist"),
     ("leader = 3", "", "scenario.toml:19: step: nothing is expected of the partition"),
     ("leader = 3", "isr = [1, 7]", "scenario.toml:24: isr: broker 7 does not exist"),
-    ("leader = 3", 'isr = [1, "2"]', "scenario.toml:24: isr: this is text in quotes; expected a whole number"),
+    ("leader = 3", 'isr = [1, "2"]', "scenario.toml:24: isr: the value is text in quotes; expected a whole number"),
     (
         'topic = "orders"\npartition = 1',
         'topic = "order"\npartition = 1',
-        "scenario.toml:22: topic: there is no topic order",
+        "scenario.toml:22: topic: topic order does not exist at this step",
     ),
     (
         "replication_factor = 3",
         "replication_factor = 4",
         "scenario.toml:12: replication_factor: 4 replicas on 3 brokers",
     ),
-    ("replication_factor = 3", "", "scenario.toml:7: step: how many?; expected partitions and replication_factor"),
+    (
+        "replication_factor = 3",
+        "",
+        "scenario.toml:7: step: the number of partitions or replicas is missing; expected partitions",
+    ),
     (
         'topic = "orders"\npartitions',
         'topic = "a/b"\npartitions',
-        "scenario.toml:10: topic: 'a/b' is no name of a topic",
+        "scenario.toml:10: topic: 'a/b' is not a valid topic name",
     ),
-    ("broker = 2", "broker = = 2", "scenario.toml:17: it is no TOML: Invalid value (column 10)"),
-    ("leader = 3", 'leader = "', "scenario.toml:24: it is no TOML: "),
+    ("broker = 2", "broker = = 2", "scenario.toml:17: invalid TOML: Invalid value (column 10)"),
+    ("leader = 3", 'leader = "', "scenario.toml:24: invalid TOML: "),
 ]
 
 
-@pytest.mark.parametrize(("good", "bad", "said"), BAD, ids=[said.partition(": ")[2][:50] for _, _, said in BAD])
-def test_what_is_wrong_is_said_with_line_and_key(tmp_path: Path, good: str, bad: str, said: str) -> None:
+@pytest.mark.parametrize(
+    ("good", "bad", "message"), BAD, ids=[message.partition(": ")[2][:50] for _, _, message in BAD]
+)
+def test_error_names_line_and_key(tmp_path: Path, good: str, bad: str, message: str) -> None:
     assert good in GOOD
-    assert complaint(tmp_path, GOOD.replace(good, bad, 1)).startswith(said)
+    assert error_of(tmp_path, GOOD.replace(good, bad, 1)).startswith(message)
 
 
-MORE_STEPS = [
-    ('action = "restart"\nbroker = 1', "broker: broker 1 is running; expected one that is down"),
-    ('action = "kill"\nbroker = 2', "broker: broker 2 is down at this step; expected one that is running"),
-    ('action = "delete_topic"\ntopic = "ordres"', "topic: there is no topic ordres at this step; expected orders"),
-    ('action = "create_topic"\ntopic = "orders"\nassignment = [[1]]', "topic: topic orders exists already"),
+IMPOSSIBLE_STEPS = [
+    ('action = "restart"\nbroker = 1', "broker: broker 1 is running; expected a broker that is down"),
+    ('action = "kill"\nbroker = 2', "broker: broker 2 is down at this step; expected a broker that is running"),
+    ('action = "delete_topic"\ntopic = "ordres"', "topic: topic ordres does not exist at this step; expected orders"),
+    ('action = "create_topic"\ntopic = "orders"\nassignment = [[1]]', "topic: topic orders already exists"),
     ('action = "create_topic"\ntopic = "b"\nassignment = [[1, 1]]', "assignment: [1, 1] names a broker twice"),
     ('action = "create_topic"\ntopic = "b"\nassignment = [[1], [1, 2]]', "assignment: partitions of one topic have"),
     ('action = "create_topic"\ntopic = "b"\nassignment = [[]]', "assignment: a partition without replicas"),
     (
         'action = "create_topic"\ntopic = "b"\nassignment = [[1]]\npartitions = 1',
-        "assignment: the assignment says already",
+        "assignment: the assignment already gives",
     ),
     ('action = "add_partitions"\ntopic = "orders"\ntotal = 2', "total: orders has 2 partitions; expected more than 2"),
     (
@@ -168,45 +179,51 @@ MORE_STEPS = [
         "assignment: 1 lists for 2 partitions; expected 2",
     ),
     ('action = "reassign"\nreplicas = { "orders-2" = [1] }', "replicas: orders has no partition 2; expected 0 .. 1"),
-    ('action = "reassign"\nreplicas = { "orders" = [1] }', "replicas: 'orders' names no partition; expected a topic,"),
+    (
+        'action = "reassign"\nreplicas = { "orders" = [1] }',
+        "replicas: 'orders' is not the name of a partition; expected a topic,",
+    ),
     ('action = "reassign"\nreplicas = { "orders-0" = [8] }', "replicas: broker 8 does not exist"),
-    ('action = "elect"\nkind = "clean"', "kind: there is no election 'clean'; expected preferred or unclean"),
+    ('action = "elect"\nkind = "clean"', "kind: unknown kind of election 'clean'; expected preferred or unclean"),
     (
         'action = "cut"\nbroker = 1\npeer = "zoo"',
         "peer: broker zoo does not exist; expected one of 1, 2, 3 or zookeeper",
     ),
-    ('action = "write_znode"\npath = "/a//b"\ndata = ""', "path: ZooKeeper refuses the path '/a//b'"),
-    ('action = "write_znode"\npath = "a"\ndata = ""', "path: ZooKeeper refuses the path 'a'"),
-    ('action = "write_znode"\npath = "/a/../b"\ndata = ""', "path: ZooKeeper refuses the path '/a/../b'"),
+    ('action = "write_znode"\npath = "/a//b"\ndata = ""', "path: ZooKeeper rejects the path '/a//b'"),
+    ('action = "write_znode"\npath = "a"\ndata = ""', "path: ZooKeeper rejects the path 'a'"),
+    ('action = "write_znode"\npath = "/a/../b"\ndata = ""', "path: ZooKeeper rejects the path '/a/../b'"),
     ('expect = "controller"', "step: nothing is expected of the controller"),
     (
         'expect = "metadata"\nbroker = 1',
         "step: nothing is expected; expected live, controller, or a topic and partition",
     ),
-    ('expect = "metadata"\nbroker = 1\nleader = 2', "step: of which partition?; expected topic and partition"),
-    ('expect = "metadata"\nbroker = 1\ntopic = "orders"', "step: of which partition?; expected topic and partition"),
+    ('expect = "metadata"\nbroker = 1\nleader = 2', "step: the partition is not named; expected topic and partition"),
+    (
+        'expect = "metadata"\nbroker = 1\ntopic = "orders"',
+        "step: the partition is not named; expected topic and partition",
+    ),
     ('expect = "metadata"\nbroker = 9\nlive = [1]', "broker: broker 9 does not exist"),
     ('expect = "metadata"\nbroker = 1\nlive = [9]', "live: broker 9 does not exist"),
     (
         'expect = "metadata"\nbroker = 1\ntopic = "orders"\npartition = 0\nknown = false\nleader = 1',
-        "known: what of a partition that it does not know?",
+        "known: no state can be expected of a partition that is not in the cache",
     ),
     (
         'expect = "log"\ntopic = "orders"\npartition = 0',
         "step: nothing is expected; expected log_end or high_watermark",
     ),
-    ('expect = "log"\ntopic = "orders"\npartition = 7\nlog_end = 1', "partition: there is no orders-7 at this step"),
+    ('expect = "log"\ntopic = "orders"\npartition = 7\nlog_end = 1', "partition: orders-7 does not exist at this step"),
     (
         'expect = "produced"\ntopic = "orders"\npartition = 0',
         "step: nothing is expected; expected acknowledged or last",
     ),
     (
         'expect = "produced"\ntopic = "orders"\npartition = 0\nlast = "NOT_ENOUGH_REPLICA"',
-        "last: no answer is called 'NOT_ENOUGH_REPLICA'; expected NOT_ENOUGH_REPLICAS",
+        "last: unknown error code 'NOT_ENOUGH_REPLICA'; expected NOT_ENOUGH_REPLICAS",
     ),
     ('action = "produce"\ntopic = "orders"\npartition = 0\nacks = "most"', "acks: "),
-    ('action = "produce"\ntopic = "orders"\npartition = 0\ntimeout = "0s"', "timeout: '0s' is no time to wait for"),
-    ('expect = "recorded"\nstep = "a"', "step: the cluster starts from no recording"),
+    ('action = "produce"\ntopic = "orders"\npartition = 0\ntimeout = "0s"', "timeout: '0s' is not a positive duration"),
+    ('expect = "recorded"\nstep = "a"', "step: the cluster does not start from a recording"),
     ('action = "kill"\nbroker = 1\nnext_controller = 5', "next_controller: broker 5 does not exist"),
     (
         'at = "20s"\naction = "wait"\nfor = "1s"',
@@ -215,24 +232,24 @@ MORE_STEPS = [
 ]
 
 
-@pytest.mark.parametrize(("step", "said"), MORE_STEPS, ids=[said[:45] for _, said in MORE_STEPS])
-def test_what_cannot_be_at_a_step_is_said(tmp_path: Path, step: str, said: str) -> None:
-    told = complaint(tmp_path, f"{GOOD}\n[[step]]\n{step}\n")
-    assert said in told
-    line = int(told.split(":")[1])
+@pytest.mark.parametrize(("step", "message"), IMPOSSIBLE_STEPS, ids=[message[:45] for _, message in IMPOSSIBLE_STEPS])
+def test_error_names_impossible_step(tmp_path: Path, step: str, message: str) -> None:
+    error = error_of(tmp_path, f"{GOOD}\n[[step]]\n{step}\n")
+    assert message in error
+    line = int(error.split(":")[1])
     assert 26 <= line <= 34
 
 
-def test_a_file_that_cannot_fail_is_refused(tmp_path: Path) -> None:
-    told = complaint(tmp_path, GOOD[: GOOD.index("[[step]]\nwithin")])
-    assert "it expects nothing, so that it could not fail" in told
+def test_a_file_without_expectations_is_rejected(tmp_path: Path) -> None:
+    error = error_of(tmp_path, GOOD[: GOOD.index("[[step]]\nwithin")])
+    assert "the scenario has no expectation and cannot fail" in error
 
 
-def test_a_missing_file_and_one_that_is_no_text_are_said(tmp_path: Path) -> None:
-    with pytest.raises(ScenarioError, match="cannot read it: No such file"):
+def test_error_names_missing_and_binary_files(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match="cannot read the file: No such file"):
         read_scenario(tmp_path / "none.toml")
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ScenarioError, match="it is no text"):
+    with pytest.raises(ScenarioError, match="the file is not text"):
         read_scenario(tmp_path / "binary.toml")
 
 
@@ -250,17 +267,17 @@ step = "ca-topic-config-delete"
 """
 
 
-def test_a_recording_says_what_there_is(tmp_path: Path) -> None:
+def test_a_recording_defines_the_cluster(tmp_path: Path) -> None:
     shutil.copy(RECORDING, tmp_path)
     scenario = read_scenario(write(tmp_path, RECORDED))
     assert scenario.brokers == (1, 2, 3)
     assert scenario.racks == {1: "rack1", 2: "rack2", 3: "rack3"}
-    told = complaint(tmp_path, RECORDED + '[[step]]\naction = "delete_topic"\ntopic = "t3"\n')
-    assert told.startswith("scenario.toml:13: topic: there is no topic t3 at this step; expected ")
+    error = error_of(tmp_path, RECORDED + '[[step]]\naction = "delete_topic"\ntopic = "t3"\n')
+    assert error.startswith("scenario.toml:13: topic: topic t3 does not exist at this step; expected ")
 
 
 @pytest.mark.parametrize(
-    ("good", "bad", "said"),
+    ("good", "bad", "message"),
     [
         (
             'step = "ca-topic-config-delete"\n\n',
@@ -271,17 +288,17 @@ def test_a_recording_says_what_there_is(tmp_path: Path) -> None:
         (
             'from = "dumps.json"',
             'from = "dumps.json"\nbrokers = 3',
-            "scenario.toml:6: brokers: the recording says already",
+            "scenario.toml:6: brokers: the recording already defines brokers",
         ),
     ],
 )
-def test_a_recording_that_does_not_fit_is_said(tmp_path: Path, good: str, bad: str, said: str) -> None:
+def test_error_names_mismatch_with_the_recording(tmp_path: Path, good: str, bad: str, message: str) -> None:
     shutil.copy(RECORDING, tmp_path)
-    assert complaint(tmp_path, RECORDED.replace(good, bad, 1)).startswith(said)
+    assert error_of(tmp_path, RECORDED.replace(good, bad, 1)).startswith(message)
 
 
 @pytest.mark.parametrize(
-    ("path", "data", "said"),
+    ("path", "data", "message"),
     [
         (
             "/brokers/topics/t1/partitions/0/state",
@@ -293,29 +310,27 @@ def test_a_recording_that_does_not_fit_is_said(tmp_path: Path, good: str, bad: s
         ("/brokers/topics/t2/partitions/0/state", '{"leader":1}', "partitions/0/state: field "),
     ],
 )
-def test_a_dump_with_a_znode_that_cannot_be_read_is_said(
-    tmp_path: Path, path: str, data: str | None, said: str
-) -> None:
+def test_error_names_invalid_znode_of_a_recording(tmp_path: Path, path: str, data: str | None, message: str) -> None:
     document = json.loads(RECORDING.read_text())
     for step in document:
         znode = step.get("tree", step.get("changed")).get(path)
         if znode is not None:
             znode["data"] = data
     (tmp_path / "dumps.json").write_text(json.dumps(document))
-    told = complaint(tmp_path, RECORDED)
-    assert told.startswith("scenario.toml:5: from: ")
-    assert said in told
+    error = error_of(tmp_path, RECORDED)
+    assert error.startswith("scenario.toml:5: from: ")
+    assert message in error
 
 
 @pytest.mark.parametrize(
     "text", ["", "[]", "{}", "[1]", '[{"step": "a"}]', '[{"step": "a", "tree": {"/": {"data": 1}}}]']
 )
-def test_a_file_that_is_no_recording_is_said(tmp_path: Path, text: str) -> None:
+def test_error_names_file_that_is_not_a_recording(tmp_path: Path, text: str) -> None:
     (tmp_path / "dumps.json").write_text(text)
-    assert complaint(tmp_path, RECORDED).startswith("scenario.toml:5: from: dumps.json")
+    assert error_of(tmp_path, RECORDED).startswith("scenario.toml:5: from: dumps.json")
 
 
-def test_the_page_on_scenarios_tells_of_every_word_and_key() -> None:
+def test_documentation_lists_every_step_and_key() -> None:
     page = (ROOT / "docs" / "scenarios.md").read_text(encoding="utf-8")
     rows = {line.split("`")[1]: line for line in page.splitlines() if line.startswith("| `")}
     everywhere = {"at", "after", "action", "expect", "within", "name", "bug"}
@@ -325,13 +340,13 @@ def test_the_page_on_scenarios_tells_of_every_word_and_key() -> None:
     assert set(rows) == {*ACTIONS, *EXPECTATIONS}
 
 
-def test_the_example_of_the_page_can_be_read(tmp_path: Path) -> None:
+def test_example_of_the_documentation_is_valid(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "scenarios.md").read_text(encoding="utf-8")
     example = page.split("```toml\n")[1].split("```")[0]
     assert len(read_scenario(write(tmp_path, example)).steps) == 3
 
 
-def test_a_cluster_below_a_chroot_and_with_acls_is_read_and_played(tmp_path: Path) -> None:
+def test_a_cluster_with_chroot_and_acls_is_played(tmp_path: Path) -> None:
     text = GOOD.replace("brokers = 3\n", 'brokers = 3\nzookeeper_set_acl = true\nzookeeper_chroot = "/kafka"\n')
     scenario = read_scenario(write(tmp_path, text))
     assert (scenario.secured, scenario.chroot) == (True, "/kafka")
@@ -344,11 +359,11 @@ def test_a_cluster_below_a_chroot_and_with_acls_is_read_and_played(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("keys", "said"),
+    ("keys", "message"),
     [
         ('zookeeper_chroot = "kafka"', "scenario.toml:6: zookeeper_chroot: "),
         ('version = "0.8.2"\nzookeeper_set_acl = true', "Kafka 0.8.2 sets no ACLs"),
     ],
 )
-def test_a_chroot_or_acls_that_cannot_be_are_refused(tmp_path: Path, keys: str, said: str) -> None:
-    assert said in complaint(tmp_path, GOOD.replace("brokers = 3\n", f"brokers = 3\n{keys}\n"))
+def test_invalid_chroot_and_acls_are_rejected(tmp_path: Path, keys: str, message: str) -> None:
+    assert message in error_of(tmp_path, GOOD.replace("brokers = 3\n", f"brokers = 3\n{keys}\n"))

@@ -1,0 +1,247 @@
+"""State of the cluster at each step of a scenario, as far as the file defines it, to check steps before the run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from simzk.errors import ConfigError, SimzkError
+from simzk.kafka.cluster.zookeeper_access import access_of
+from simzk.kafka.releases.cluster_releases import Releases
+from simzk.scenarios.source import BrokerId, Count, Table, did_you_mean
+from simzk.zookeeper.paths import is_valid_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from simzk.kafka.observation.recording import Recording
+    from simzk.scenarios.source import KeyPath, Source
+
+ZOOKEEPER = "zookeeper"
+"""Name of ZooKeeper as an end of a network link."""
+
+NO_BROKER = -1
+"""Stands for a key that is not a broker id; no cluster has it, so the check of broker ids rejects it."""
+
+
+class ClusterTable(Table, kw_only=True):
+    """`[cluster]`: the brokers of a new cluster, or a recorded tree to start from."""
+
+    version: str | dict[str, str] = "3.9"
+    inter_broker_protocol: str | dict[str, str] = ""
+    controller: BrokerId | None = None
+    brokers: Count | list[BrokerId] | None = None
+    racks: Count | dict[str, str] | None = None
+    config: dict[str, str | int | bool] = msgspec.field(default_factory=dict)
+    log_dirs: Count = 1
+    zookeeper_set_acl: bool = False
+    zookeeper_chroot: Annotated[str, Meta(pattern="^((/[^/]+)+)?$")] = ""
+    costs: Literal["none", "measured"] = "none"
+    recording: str = msgspec.field(name="from", default="")
+    step: str = ""
+
+
+@dataclass(slots=True)
+class ClusterModel:
+    """The cluster as the steps above leave it, as far as the file defines it.
+
+    Args:
+        source: the file, to report errors with their place in it.
+        brokers: broker ids, in the order of the file.
+        racks: the rack of each broker, or empty.
+        recording: the recording that the cluster starts from, or None.
+        topics: number of partitions by topic; without topics that only an operator's znode creates.
+        releases: the release of each broker.
+        log_dirs: number of log directories of each broker.
+        down: brokers that were killed or shut down, or that halted.
+        failed_dirs: log directories that failed, by broker, as far as steps name them by number.
+        deleted: number of partitions of deleted topics; metadata caches may still have them.
+    """
+
+    source: Source
+    brokers: tuple[int, ...]
+    racks: dict[int, str]
+    recording: Recording | None
+    topics: dict[str, int]
+    releases: Releases
+    log_dirs: int = 1
+    down: set[int] = field(default_factory=set)
+    failed_dirs: dict[int, set[int]] = field(default_factory=dict)
+    deleted: dict[str, int] = field(default_factory=dict)
+
+    def check_broker(self, broker: object, at: KeyPath) -> None:
+        """Check that a broker exists, if one is given; `broker` may be -1 (no controller), `peer` ZooKeeper."""
+        if broker is None or broker == "" or (broker == -1 and at[-1] == "broker"):
+            return
+        if at[-1] == "peer" and broker == ZOOKEEPER:
+            return
+        if broker not in self.brokers:
+            also = " or zookeeper" if at[-1] == "peer" else ""
+            right = f"one of {', '.join(map(str, self.brokers))}{also}"
+            self.source.fail(at, f"broker {broker} does not exist", right)
+
+    def check_brokers(self, brokers: Iterable[int], at: KeyPath) -> None:
+        """Check that every broker exists."""
+        for broker in brokers:
+            self.check_broker(broker, at)
+
+    def check_broker_keys(self, table: Mapping[str, object], at: KeyPath) -> None:
+        """Check that every key of a table is the id of a broker that exists."""
+        self.check_brokers(_broker_ids(self.source, table, at), at)
+
+    def check_running(self, broker: int, at: KeyPath) -> None:
+        """Check that a broker runs at this step."""
+        if broker in self.down:
+            self.source.fail(at, f"broker {broker} is down at this step", "a broker that is running")
+
+    def check_new_topic(self, topic: str, at: KeyPath) -> None:
+        """Check that a topic can be created under this name."""
+        if topic in self.topics:
+            self.source.fail(at, f"topic {topic} already exists", "another name")
+        if not is_valid_path(f"/brokers/topics/{topic}") or "/" in topic:
+            self.source.fail(at, f"{topic!r} is not a valid topic name", "letters, digits, dot, dash, _")
+
+    def check_topic(self, topic: str, at: KeyPath) -> None:
+        """Check that a topic exists at this step."""
+        if topic not in self.topics:
+            right = did_you_mean(topic, self.topics) if self.topics else "a topic that a step above creates"
+            self.source.fail(at, f"topic {topic} does not exist at this step", right)
+
+    def check_partition(self, topic: str, partition: int, at: KeyPath) -> None:
+        """Check that a partition of an existing topic exists at this step."""
+        if partition >= self.topics[topic]:
+            self.source.fail(at, f"{topic} has no partition {partition}", f"0 .. {self.topics[topic] - 1}")
+
+    def check_partition_name(self, name: str, at: KeyPath) -> None:
+        """Check that a name such as `orders-0` names a partition that exists at this step."""
+        topic, dash, number = name.rpartition("-")
+        if not dash or not number.isdigit():
+            right = "a topic, a dash and a number, such as orders-0"
+            self.source.fail(at, f"{name!r} is not the name of a partition", right)
+        self.check_topic(topic, at)
+        self.check_partition(topic, int(number), at)
+
+    def check_partition_names(self, names: Iterable[str], at: KeyPath) -> None:
+        """Check that every name is that of a partition that exists at this step."""
+        for name in names:
+            self.check_partition_name(name, at)
+
+    def check_replicas(self, replicas: Sequence[int], at: KeyPath) -> None:
+        """Check the replicas of one partition: brokers that exist, each once."""
+        if len(set(replicas)) != len(replicas):
+            self.source.fail(at, f"{list(replicas)} names a broker twice", "each broker once")
+        self.check_brokers(replicas, at)
+
+    def check_assignment(self, assignment: Sequence[Sequence[int]], at: KeyPath) -> None:
+        """Check the replicas of all partitions of a topic; Kafka requires one replication factor."""
+        for replicas in assignment:
+            if not replicas:
+                self.source.fail(at, "a partition without replicas", "one broker or more")
+            self.check_replicas(replicas, at)
+        if len({len(replicas) for replicas in assignment}) > 1:
+            right = "the same number for each partition"
+            self.source.fail(at, "partitions of one topic have different numbers of replicas", right)
+
+    def check_path(self, path: str, at: KeyPath) -> None:
+        """Check that ZooKeeper accepts the path of a znode."""
+        if not is_valid_path(path):
+            right = "an absolute path such as /admin/x, without an empty part, '.', '..' or a control character"
+            self.source.fail(at, f"ZooKeeper rejects the path {path!r}", right)
+
+
+def initial_model(source: Source, cluster: ClusterTable) -> ClusterModel:
+    """Return the cluster before the first step.
+
+    Raises:
+        ScenarioError: brokers and racks do not match, or the recording cannot be read or has no such step.
+    """
+    if cluster.recording:
+        return _recorded_model(source, cluster)
+    if cluster.step:
+        source.fail(("cluster", "step"), "step is given without a recording", "from beside it")
+    if cluster.brokers is None:
+        source.fail(("cluster",), "the key brokers is missing", "brokers = 3, or from and step of a recording")
+    brokers = tuple(range(1, cluster.brokers + 1)) if isinstance(cluster.brokers, int) else tuple(cluster.brokers)
+    if len(set(brokers)) != len(brokers) or not brokers:
+        what = f"{list(brokers)} is empty or names a broker twice"
+        source.fail(("cluster", "brokers"), what, "one or more ids, each once")
+    releases = _releases(source, cluster, brokers)
+    try:
+        access_of(cluster.zookeeper_chroot, secure=cluster.zookeeper_set_acl, oldest=releases.oldest.version)
+    except ConfigError as error:
+        source.fail(("cluster", error.where), error.what, error.right)
+    model = ClusterModel(source, brokers, _racks(source, cluster, brokers), None, {}, releases, cluster.log_dirs)
+    model.check_broker(cluster.controller, ("cluster", "controller"))
+    return model
+
+
+def by_broker(given: str | dict[str, str]) -> str | dict[int, str]:
+    """Return a value for all brokers, or one value per broker id; a key that is no number becomes `NO_BROKER`."""
+    if isinstance(given, str):
+        return given
+    return {int(broker) if broker.isdigit() else NO_BROKER: value for broker, value in given.items()}
+
+
+def _racks(source: Source, cluster: ClusterTable, brokers: tuple[int, ...]) -> dict[int, str]:
+    if cluster.racks is None:
+        return {}
+    if isinstance(cluster.racks, int):
+        return {broker: f"rack-{index % cluster.racks + 1}" for index, broker in enumerate(brokers)}
+    at: KeyPath = ("cluster", "racks")
+    racks = dict(zip(_broker_ids(source, cluster.racks, at), cluster.racks.values(), strict=True))
+    for broker in racks:
+        if broker not in brokers:
+            source.fail(at, f"broker {broker} does not exist", f"one of {', '.join(map(str, brokers))}")
+    for broker in brokers:
+        if broker not in racks:
+            source.fail(at, f"broker {broker} has no rack", "a rack for each broker, or for none")
+    return racks
+
+
+def _releases(source: Source, cluster: ClusterTable, brokers: tuple[int, ...]) -> Releases:
+    try:
+        return Releases(brokers, by_broker(cluster.version), by_broker(cluster.inter_broker_protocol) or None)
+    except ConfigError as error:
+        key = "version" if error.where == "version" else "inter_broker_protocol"
+        source.fail(("cluster", key), error.what, error.right)
+
+
+def _broker_ids(source: Source, table: Mapping[str, object], at: KeyPath) -> list[int]:
+    for key in table:
+        if not key.isdigit():
+            source.fail(at, f"{key!r} is not a broker id", "broker ids as keys, such as 1")
+    return [int(key) for key in table]
+
+
+def _recorded_model(source: Source, cluster: ClusterTable) -> ClusterModel:
+    from simzk.kafka.observation import recording
+
+    for key in ("brokers", "racks", "controller"):
+        if getattr(cluster, key) is not None:
+            source.fail(("cluster", key), f"the recording already defines {key}", "from and step alone")
+    for key in ("zookeeper_set_acl", "zookeeper_chroot"):
+        if getattr(cluster, key):
+            source.fail(("cluster", key), "a recorded tree has no chroot and no ACLs", "from and step alone")
+    path = source.path.parent / cluster.recording
+    try:
+        recorded = recording.load(path)
+        if cluster.step not in recorded.steps:
+            right = did_you_mean(cluster.step, recorded.steps)
+            source.fail(("cluster", "step"), f"the recording has no step {cluster.step!r}", right)
+        summary = recorded.summary(cluster.step)
+    except OSError as error:
+        source.fail(("cluster", "from"), f"cannot read {path}: {error.strerror}", "the dumps.json of a recording")
+    except SimzkError as error:
+        if error.where.startswith(str(source.path)):
+            raise
+        source.fail(("cluster", "from"), str(error))
+    if not isinstance(cluster.version, str) or cluster.inter_broker_protocol:
+        what = "all brokers of a recorded cluster run one release"
+        source.fail(("cluster", "version"), what, "one version, and no inter_broker_protocol")
+    releases = _releases(source, cluster, summary.brokers)
+    return ClusterModel(
+        source, summary.brokers, summary.racks, recorded, dict(summary.topics), releases, cluster.log_dirs
+    )
