@@ -35,25 +35,24 @@ from simzk.kafka.releases.versions import kafka_version
 from simzk.kafka.schemas import partition_state
 from simzk.kafka.topic_partition import TopicPartition
 from simzk.partitions.arrays import broker_mask
-from simzk.partitions.failures.transitions import controller_failover, fail_brokers
 from simzk.partitions.layouts import brokers_in_racks, generate_layout
 from simzk.partitions.layouts.files import read_layout, write_layout
-from simzk.partitions.leaderships import expand_isrs, shut_down_broker
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.replies import Stat
 from simzk.zookeeper.requests import OPEN_ACL
 from simzk.zookeeper.server import Server
 from simzk.zookeeper.tree import DataTree
 from simzk.zookeeper.znode import Znode
+from tests.partitions.operations import controller_failover, expand_isrs, fail_brokers, shut_down_broker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simzk.partitions.arrays import BoolArray, IntArray
-    from simzk.partitions.course import Change
     from simzk.partitions.layouts import Layout
     from simzk.partitions.states import States
     from simzk.zookeeper.batches import Batch
+    from tests.partitions.operations import Change
 
 BROKERS, RACKS, PARTITIONS_PER_TOPIC, FAILED = 300, 3, 100, 5
 VERSION = kafka_version("3.9")

@@ -23,18 +23,25 @@ from benchmarks.figures import Figure, Limit, medians, tell
 from simzk.jvm.java_random import JavaRandom
 from simzk.partitions.arrays import broker_mask, pack
 from simzk.partitions.assignment import assign_topic, assign_topics
-from simzk.partitions.elections import elect_offline
-from simzk.partitions.failures.transitions import bounce_brokers, broker_failure, fail_brokers, start_brokers
-from simzk.partitions.leaderships import rebalance_leaders, shrink_isrs, shut_down_broker
-from simzk.partitions.plans.phases import begin_reassignments
 from simzk.partitions.states import States
 from simzk.partitions.table import BrokerIndex, PartitionTable
+from simzk.partitions.transitions import elect_offline
+from tests.partitions.operations import (
+    begin_reassignments,
+    bounce_brokers,
+    broker_failure,
+    fail_brokers,
+    rebalance_leaders,
+    shrink_isrs,
+    shut_down_broker,
+    start_brokers,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simzk.partitions.arrays import IntArray
-    from simzk.partitions.course import Change
+    from tests.partitions.operations import Change
 
 PARTITIONS_PER_TOPIC = 100
 RACKS = 3

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from simzk.partitions.arrays import NONE, BoolArray, IntArray, any_of, contained, keep, sizes
-from simzk.partitions.isr import in_set_order
+from simzk.partitions.transitions import in_set_order
 
 if TYPE_CHECKING:
     from simzk.jvm.scala_maps import Scala

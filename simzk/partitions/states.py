@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from simzk.partitions.arrays import NONE, BoolArray, Column, IntArray, choose, taken
+from simzk.partitions.arrays import NONE, BoolArray, Column, IntArray, taken
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -114,47 +114,3 @@ def states_of(states: list[LeaderAndIsr], width: int) -> States:
     for row, state in enumerate(states):
         columns.put_one(row, state)
     return columns
-
-
-def first_states(leader: IntArray, isr: IntArray, controller_epoch: int) -> States:
-    """The states that a controller creates for new partitions (§2.5 Initialise), leaders int32[k], ISRs int32[k, w]."""
-    return no_states(len(leader), isr.shape[1])._replace(
-        leader=leader,
-        isr=isr,
-        controller_epoch=np.full(len(leader), controller_epoch, dtype=np.int32),
-        version=np.zeros(len(leader), dtype=np.int32),
-    )
-
-
-def written(
-    states: States,
-    leader: IntArray,
-    isr: IntArray,
-    controller_epoch: int,
-    recovering: BoolArray | None = None,
-    writes: IntArray | None = None,
-) -> States:
-    """The states after a controller's writes: with each, leader epoch and version grow by one (§2.6 Counters).
-
-    Args:
-        states: what stood there before.
-        leader: int32[k], the leaders written.
-        isr: int32[k, w], the ISRs written.
-        controller_epoch: the epoch of the controller that writes.
-        recovering: bool[k], leaders to mark as recovering; one that was marked stays so.
-        writes: int32[k], how often each was written, 0 where nothing was; once each where None.
-
-    >>> before = states_of([LeaderAndIsr(1, 4, (1, 2), 7, version=9)], 2)
-    >>> written(before, np.array([2], np.int32), np.array([[2, -1]], np.int32), 8).one(0)
-    LeaderAndIsr(leader=2, leader_epoch=5, isr=(2,), controller_epoch=8, version=10, recovering=False)
-    """
-    writer = np.full(len(leader), controller_epoch, dtype=np.int32)
-    steps = np.int32(1) if writes is None else writes
-    return States(
-        leader=leader,
-        leader_epoch=states.leader_epoch + steps,
-        isr=isr,
-        controller_epoch=writer if writes is None else choose(writes > 0, writer, states.controller_epoch),
-        version=states.version + steps,
-        recovering=states.recovering if recovering is None else states.recovering | recovering,
-    )

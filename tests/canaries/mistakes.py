@@ -270,21 +270,21 @@ MISTAKES: dict[str, Mistake] = {
     ),
     # The partition rules
     "a leader from outside the ISR, without leave": Mistake(
-        "partitions/elections.py",
+        "partitions/transitions.py",
         "leader = first(replicas, alive & contained(replicas, isr))",
         "leader = first(replicas, alive)",
         _ELECTIONS + "test_offline",
     ),
     "the preferred replica leads though it is not in the ISR": Mistake(
-        "partitions/elections.py",
-        "live_members(head, live, on_offline_dirs) & contained(head, isr) & wanted",
-        "live_members(head, live, on_offline_dirs) & wanted",
+        "partitions/transitions.py",
+        "live_members(head, live, on_offline_dirs) & contained(head, isr) & needed",
+        "live_members(head, live, on_offline_dirs) & needed",
         _ELECTIONS + "test_preferred",
     ),
     "a plan that waits for nobody raises no leader epoch": Mistake(
-        "partitions/plans/phases.py",
-        "        course.rewrite(chosen & leads_on)\n",
-        "        course.rewrite(chosen & ~leads_on)\n",
+        "partitions/transitions.py",
+        "chosen=chosen & stays)",
+        "chosen=chosen & ~stays)",
         _PLANS + "test_real_clusters_did_what_is_told_of_their_plans",
     ),
     "what has no leader is copied all the same": Mistake(
@@ -294,14 +294,14 @@ MISTAKES: dict[str, Mistake] = {
         _WHAT_IF_PLAN + "test_what_nobody_leads_is_not_copied",
     ),
     "the last member leaves the ISR": Mistake(
-        "partitions/isr.py",
+        "partitions/transitions.py",
         "            kept_last = last\n",
         "            kept_last = np.zeros_like(last)\n",
         _ELECTIONS + "test_removal_from_the_isr",
     ),
     "an election leaves the leader epoch": Mistake(
-        "partitions/states.py",
-        "leader_epoch=states.leader_epoch + steps,",
+        "partitions/transitions.py",
+        "leader_epoch=states.leader_epoch + writes,",
         "leader_epoch=states.leader_epoch,",
         _TRACES + "test_one_partition_through_all_failures",
     ),

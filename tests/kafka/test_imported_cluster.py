@@ -22,16 +22,15 @@ from simzk.kafka.releases.versions import kafka_version
 from simzk.kafka.schemas import partition_state
 from simzk.kafka.topic_partition import TopicPartition
 from simzk.partitions.arrays import NONE, any_of, broker_mask, widen
-from simzk.partitions.elections import elect_preferred
-from simzk.partitions.failures.transitions import broker_failure, controller_failover
 from simzk.partitions.failures.what_if import WhatIf
-from simzk.partitions.isr import expand_isr
-from simzk.partitions.states import States, written
+from simzk.partitions.states import States
+from simzk.partitions.transitions import after_leader_write, elect_preferred, expand_isr, write_election
 from tests.kafka import lab_stories, second_story
 from tests.kafka.lab_stories import DATA as LAB
 from tests.kafka.lab_stories import LabStory
 from tests.kafka.recorded_story import CONFIG, LAYOUTS, RELEASES, TICK_TIME_MS, Story
 from tests.kafka.second_story import SecondStory
+from tests.partitions.operations import broker_failure, controller_failover
 
 if TYPE_CHECKING:
     from simzk.kafka.observation.recording import Difference, RecordedZnode
@@ -345,14 +344,12 @@ def table_after(name: str, release: str, step: str) -> tuple[dict[str, LeaderAnd
         old = states.at(rows)
         isr = expand_isr(old.isr, np.full(len(rows), broker, np.int32), kafka_version(release).orders.scala)
         by_controller = number(release) >= FIRST_FROM_LAYOUTS  # before, leaders write with the epoch that they know
-        writer = np.full(len(rows), epoch(after), np.int32) if by_controller else old.controller_epoch
-        new = old._replace(isr=isr, version=old.version + 1, controller_epoch=writer)
+        new = after_leader_write(old, isr, epoch(after) if by_controller else None)
         states = states._replace(isr=widen(states.isr, isr.shape[1]))
         states.put(rows, new._replace(isr=widen(new.isr, states.isr.shape[1])))
     else:
         election = elect_preferred(replicas, states.isr, states.leader, live, rules=rules)
-        rows = np.flatnonzero(election.elected)
-        states.put(rows, written(states.at(rows), election.leader[rows], election.isr[rows], epoch(after)))
+        states = write_election(states, election, controller_epoch=epoch(after), rules=rules).after
     real = states_of(after)
     return {path: states.one(row) for row, path in enumerate(names)}, {path: real[path] for path in names}
 

@@ -11,16 +11,19 @@ from hypothesis import strategies as st
 
 from simzk.jvm.scala_maps import Scala, hash_order
 from simzk.partitions.arrays import broker_mask, pack, unpack
-from simzk.partitions.elections import (
+from simzk.partitions.rules import rules_of
+from simzk.partitions.transitions import (
     Election,
     elect_for_controlled_shutdown,
     elect_for_reassignment,
     elect_offline,
     elect_preferred,
+    expand_isr,
+    first_states,
     initial_leader_and_isr,
+    remove_from_isr,
+    shrink_isr,
 )
-from simzk.partitions.isr import expand_isr, remove_from_isr, shrink_isr
-from simzk.partitions.rules import rules_of
 from tests.partitions import reference
 from tests.partitions.strategies import BROKERS, Partition, batches, broker_sets, id_lists, versions
 
@@ -110,14 +113,20 @@ def test_controlled_shutdown(version: Version, batch: list[Partition], registere
 def test_removal_from_the_isr(version: Version, batch: list[Partition], data: st.DataObject) -> None:
     brokers = [data.draw(st.sampled_from(BROKERS)) for _ in batch]
     _, isr, leader, unclean = columns(batch)
-    removal = remove_from_isr(isr, leader, np.array(brokers, dtype=np.int32), unclean, rules_of(version))
+    removal = remove_from_isr(
+        first_states(leader, isr, 8),
+        np.array(brokers, dtype=np.int32),
+        controller_epoch=9,
+        unclean_allowed=unclean,
+        rules=rules_of(version),
+    )
     expected = [
         reference.remove(version, p.state, broker, 9, p.unclean_allowed)
         for p, broker in zip(batch, brokers, strict=True)
     ]
     assert removal.changed.tolist() == [after is not p.state for p, after in zip(batch, expected, strict=True)]
-    assert removal.leader.tolist() == [after.leader for after in expected]
-    assert [list(ids) for ids in unpack(removal.isr)] == [after.isr for after in expected]
+    assert removal.after.leader.tolist() == [after.leader for after in expected]
+    assert [list(ids) for ids in unpack(removal.after.isr)] == [after.isr for after in expected]
 
 
 @given(batches)
@@ -130,7 +139,7 @@ def test_nothing_handed_in_is_changed(batch: list[Partition]) -> None:
     elect_preferred(replicas, isr, leader, live)
     elect_for_reassignment(replicas, isr, live)
     elect_for_controlled_shutdown(replicas, isr, leader, live, shutting_down)
-    remove_from_isr(isr, leader, 1, unclean)
+    remove_from_isr(first_states(leader, isr, 1), 1, controller_epoch=2, unclean_allowed=unclean)
     expand_isr(isr, leader)
     shrink_isr(isr, replicas)
 
@@ -143,7 +152,7 @@ def test_a_live_isr_member_that_is_not_assigned_blocks_unclean_election_too() ->
 def test_no_partitions_at_all() -> None:
     none = pack([], 3)
     assert elect_offline(none, none, broker_mask([1]), False).leader.size == 0
-    assert remove_from_isr(none, none[:, 0], 1).changed.size == 0
+    assert remove_from_isr(first_states(none[:, 0], none, 1), 1, controller_epoch=2).changed.size == 0
 
 
 @given(id_lists, st.sampled_from(BROKERS), st.sampled_from(get_args(Scala)))

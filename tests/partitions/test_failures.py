@@ -10,13 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simzk.partitions.arrays import broker_mask, pack
-from simzk.partitions.elections import elect_for_controlled_shutdown, elect_offline, elect_preferred
-from simzk.partitions.failures.transitions import broker_failure, controller_failover, fail_brokers
-from simzk.partitions.isr import expand_isr
 from simzk.partitions.rules import rules_of
-from simzk.partitions.states import LeaderAndIsr, States, states_of, written
+from simzk.partitions.states import LeaderAndIsr, States, states_of
 from simzk.partitions.table import PartitionTable
+from simzk.partitions.transitions import (
+    after_leader_write,
+    elect_for_controlled_shutdown,
+    elect_offline,
+    elect_preferred,
+    expand_isr,
+    write_election,
+)
 from tests.partitions import reference
+from tests.partitions.operations import broker_failure, controller_failover, fail_brokers
 from tests.partitions.reference import State
 from tests.partitions.strategies import BROKERS, Partition, batches, versions
 
@@ -144,8 +150,8 @@ class Trace:
         if self.states.leader[0] == -1:
             election = elect_offline(self.replicas, self.states.isr, broker_mask(self.live), unclean, rules=self.rules)
             if election.elected[0]:
-                recovering = election.unclean & self.rules.recovering
-                self.states = written(self.states, election.leader, election.isr, 1, recovering)
+                step = write_election(self.states, election, controller_epoch=1, rules=self.rules)
+                self.states = step.after
 
 
 def test_the_expected_trace_of_three_brokers() -> None:
@@ -161,15 +167,15 @@ def test_the_expected_trace_of_three_brokers() -> None:
     trace.starts(2)
     assert trace.seen() == (2, (2,), 4, 4)
     caught_up = expand_isr(trace.states.isr, np.array([1], np.int32))
-    trace.states = trace.states._replace(isr=caught_up, version=trace.states.version + np.int32(1))
+    trace.states = after_leader_write(trace.states, caught_up)
     assert trace.seen() == (2, (2, 1), 4, 5)
     election = elect_preferred(trace.replicas, trace.states.isr, trace.states.leader, broker_mask(trace.live))
-    trace.states = written(trace.states, election.leader, election.isr, 1)
+    trace.states = write_election(trace.states, election, controller_epoch=1).after
     assert trace.seen() == (1, (2, 1), 5, 6)
     election = elect_for_controlled_shutdown(
         trace.replicas, trace.states.isr, trace.states.leader, broker_mask(trace.live), broker_mask([1])
     )
-    trace.states = written(trace.states, election.leader, election.isr, 1)
+    trace.states = write_election(trace.states, election, controller_epoch=1).after
     assert trace.seen() == (2, (2,), 6, 7)
     trace.dies(1)
     assert trace.seen() == (2, (2,), 6, 7)

@@ -12,34 +12,34 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from simzk.jvm.scala_maps import immutable_order
 from simzk.partitions.arrays import NONE, BoolArray, IntArray, broker_mask, pack, unpack
-from simzk.partitions.failures.transitions import bounce_brokers, controller_failover, fail_brokers, start_brokers
-from simzk.partitions.leaderships import (
-    begin_partitions,
-    elect_preferred_leaders,
-    expand_isrs,
-    rebalance_leaders,
-    shrink_isrs,
-    shut_down_broker,
-)
-from simzk.partitions.plans.phases import (
-    begin_legacy_reassignments,
-    begin_reassignments,
-    cancel_reassignments,
-    complete_reassignments,
-)
 from simzk.partitions.rules import rules_of
 from simzk.partitions.states import LeaderAndIsr
 from simzk.partitions.table import PartitionTable
 from tests.partitions import reference
+from tests.partitions.operations import (
+    begin_legacy_reassignments,
+    begin_partitions,
+    begin_reassignments,
+    bounce_brokers,
+    cancel_reassignments,
+    complete_reassignments,
+    controller_failover,
+    elect_preferred_leaders,
+    expand_isrs,
+    fail_brokers,
+    rebalance_leaders,
+    shrink_isrs,
+    shut_down_broker,
+    start_brokers,
+)
 from tests.partitions.reference import Moving, State, Version
 from tests.partitions.strategies import versions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from simzk.partitions.course import Change
-    from simzk.partitions.plans.phases import Move
     from simzk.partitions.states import States
+    from tests.partitions.operations import Change, Move
 
 BROKERS = [0, 1, 2, 3, 5]
 TOPICS = ["t", "u"]
@@ -327,9 +327,7 @@ class Operations(RuleBasedStateMachine):
         targets = {key: new for key, new in targets.items() if len({*new, *self.moving[key].replicas}) <= 4}
         rows, target = self.rows(targets), pack(list(targets.values()))
         if self.version >= (0, 8, 1) and not is_complete:
-            move = begin_legacy_reassignments(
-                self.table, rows, target, "2.12", controller_epoch=self.epoch, rules=self.election_rules
-            )
+            move = begin_legacy_reassignments(self.table, rows, target, "2.12", controller_epoch=self.epoch)
             expected = {
                 key: reference.begin_legacy(self.moving[key], self.states[key], new, self.epoch)
                 for key, new in targets.items()
@@ -340,7 +338,7 @@ class Operations(RuleBasedStateMachine):
                 rows,
                 self.mask(),
                 target=target,
-                again=self.version >= (0, 8, 1),
+                raises_epoch=self.version >= (0, 8, 1),
                 controller_epoch=self.epoch,
                 unclean_allowed=self.allowed,
                 rules=self.election_rules,

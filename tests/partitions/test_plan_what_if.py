@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from simzk.errors import LayoutError
 from simzk.partitions.arrays import pack, unpack
-from simzk.partitions.failures.what_if import WhatIf, settled
-from simzk.partitions.layouts import brokers_in_racks, exposure, generate_layout, summarize
+from simzk.partitions.failures.what_if import WhatIf
+from simzk.partitions.layouts import brokers_in_racks, elect_offline_leaders, exposure, generate_layout, summarize
 from simzk.partitions.names import Partitions
 from simzk.partitions.plans.phases import PHASES, Steps
 from simzk.partitions.plans.plan import Plan, find_rows
@@ -60,7 +60,7 @@ def test_the_diff_equals_a_walk_over_the_rows(story: tuple[Cluster, Wanted], ste
         assert (diff.broke_racks[place], diff.breaks_racks[place]) == (breaks(present), breaks(target))
     for phase in PHASES:
         what_if.layout_at(phase).check()
-    settled_before = rows_of(settled(layout))
+    settled_before = rows_of(elect_offline_leaders(layout))
     assert rows_of(what_if.layout_at("before")) == settled_before
     after = rows_of(what_if.layout_at("finished"))
     for old, new in zip(settled_before, after, strict=True):
@@ -114,7 +114,7 @@ def test_replicas_copied_and_deleted_are_the_difference_in_what_brokers_hold(sto
 
 @given(clusters())
 def test_exposure_and_failures_of_the_settled_cluster_agree(cluster: Cluster) -> None:
-    layout = settled(layout_of(cluster))
+    layout = elect_offline_leaders(layout_of(cluster))
     what_if, found = WhatIf(layout), exposure(layout)
     assert WhatIf(layout_of(cluster)).settled == what_if.settled
     assert (found.offline, found.under_min_isr) == (what_if.settled.offline, what_if.settled.under_min_isr)
@@ -123,7 +123,7 @@ def test_exposure_and_failures_of_the_settled_cluster_agree(cluster: Cluster) ->
     assert found.last_in_sync == sum(lost.values())
     assert found.worst_offline == max(lost.values(), default=0)
     assert found.worst_broker == -1 or lost[found.worst_broker] == found.worst_offline
-    assert settled(layout) is layout or rows_of(settled(layout)) == rows_of(layout)
+    assert elect_offline_leaders(layout) is layout or rows_of(elect_offline_leaders(layout)) == rows_of(layout)
 
 
 def test_the_what_if_of_failures_goes_on_from_the_middle_of_a_plan() -> None:

@@ -29,7 +29,7 @@ from simzk.jvm.scala_maps import (
     topic_partition_hash,
 )
 from simzk.partitions.arrays import pack, unpack
-from simzk.partitions.isr import in_set_order
+from simzk.partitions.transitions import in_set_order
 
 if TYPE_CHECKING:
     from simzk.jvm.scala_maps import Scala

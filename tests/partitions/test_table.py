@@ -12,9 +12,9 @@ from simzk.errors import LayoutError
 from simzk.jvm.java_random import JavaRandom
 from simzk.partitions.arrays import MAX_BROKER_ID, NONE, broker_mask, pack
 from simzk.partitions.assignment import assign_topics
-from simzk.partitions.failures.transitions import fail_brokers
 from simzk.partitions.states import LeaderAndIsr, States, states_of
 from simzk.partitions.table import BrokerIndex, PartitionTable
+from tests.partitions.operations import fail_brokers
 from tests.partitions.strategies import BROKERS
 
 TOPICS = ["a", "b", "c", "d"]

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simzk.partitions.arrays import broker_mask
-from simzk.partitions.failures.transitions import broker_failure
 from simzk.partitions.failures.what_if import Outcome, WhatIf
 from simzk.partitions.layouts import brokers_in_racks, generate_layout
 from simzk.partitions.states import States
 from tests.partitions.layout_strategies import Broker, Cluster, Row, clusters, layout_of
+from tests.partitions.operations import broker_failure
 
 
 def brute_force(cluster: Cluster, failed: set[int]) -> Outcome:

@@ -9,13 +9,13 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import run_state_machine_as_test
 
-from simzk.kafka.controller import partition_state_machine, reassignment, replica_state_machine
-from simzk.partitions.states import States, written
+from simzk.partitions import transitions
 from simzk.testing import KafkaClusterMachine, cluster_shapes, fault_schedules, play
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from simzk.partitions.states import States
     from simzk.simulation.history import Event
     from simzk.simulation.invariants import Invariant
     from simzk.testing import ClusterShape
@@ -54,12 +54,13 @@ def test_the_machine_finds_what_a_user_got_wrong() -> None:
 
 
 def test_the_machine_finds_a_controller_that_raises_no_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
-    def unraised(before: States, *arguments: object) -> States:
-        after = written(before, *arguments)  # type: ignore[arg-type]
+    correct = transitions.after_controller_write
+
+    def unraised(before: States, *arguments: object, **options: object) -> States:
+        after = correct(before, *arguments, **options)  # type: ignore[arg-type]
         return after._replace(leader_epoch=before.leader_epoch)
 
-    for module in (partition_state_machine, replica_state_machine, reassignment):
-        monkeypatch.setattr(module, "written", unraised)
+    monkeypatch.setattr(transitions, "after_controller_write", unraised)
     with pytest.raises(AssertionError, match="leader epochs never fall, and rise with every change of leader"):
         run_state_machine_as_test(KafkaClusterMachine, settings=FIND)
 

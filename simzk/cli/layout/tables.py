@@ -15,8 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from simzk.cli.console import FOLLOWS, KEY, LEADS, OUT_OF_SYNC, PLAIN_KEY, Bar, histogram
-from simzk.partitions.failures.what_if import settled
-from simzk.partitions.layouts import BrokerLoad, Layout, LayoutSummary, exposure
+from simzk.partitions.layouts import BrokerLoad, Layout, LayoutSummary, elect_offline_leaders, exposure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -81,7 +80,7 @@ def show_layout(name: str, layout: Layout, summary: LayoutSummary, *, all_broker
 
 def facts_of(layout: Layout, summary: LayoutSummary) -> list[Fact]:
     """What is to be told of a layout as a whole, in order."""
-    brokers, partitions, exposed = layout.brokers, summary.partitions, exposure(settled(layout))
+    brokers, partitions, exposed = layout.brokers, summary.partitions, exposure(elect_offline_leaders(layout))
     down = int(np.count_nonzero(~brokers.live))
     factors = ", ".join(f"{factor} ({count:,})" for factor, count in summary.replication_factors.items())
     at_risk = exposed.last_in_sync

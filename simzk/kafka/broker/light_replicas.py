@@ -33,8 +33,8 @@ from simzk.kafka.requests import (
 )
 from simzk.kafka.rpc import Connections, Disconnected
 from simzk.partitions.arrays import NONE, among, any_of, contained, count_of, taken, unpack, widen
-from simzk.partitions.isr import expand_isr
 from simzk.partitions.table import PartitionTable
+from simzk.partitions.transitions import expand_isr
 from simzk.simulation.history import Event
 
 if TYPE_CHECKING:

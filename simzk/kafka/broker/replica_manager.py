@@ -33,7 +33,7 @@ from simzk.kafka.requests import (
 )
 from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
 from simzk.partitions.arrays import pack, unpack
-from simzk.partitions.isr import expand_isr, shrink_isr
+from simzk.partitions.transitions import expand_isr, shrink_isr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

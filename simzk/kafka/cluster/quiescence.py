@@ -18,7 +18,7 @@ from simzk.kafka import paths
 from simzk.kafka.schemas import partition_state
 from simzk.kafka.topic_partition import TopicPartition
 from simzk.partitions.arrays import BoolArray, IntArray, contained, pack
-from simzk.partitions.elections import live_members
+from simzk.partitions.transitions import live_members
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

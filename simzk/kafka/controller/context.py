@@ -26,8 +26,8 @@ from simzk.kafka.topic_partition import (
     TopicPartition,
 )
 from simzk.partitions.arrays import BoolArray, IntArray, broker_mask, pack
-from simzk.partitions.elections import live_members
 from simzk.partitions.table import PartitionTable
+from simzk.partitions.transitions import live_members
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -24,7 +24,7 @@ from simzk.kafka.schemas.reading import NoJsonError
 from simzk.kafka.topic_partition import PartitionAndReplica, TopicPartition
 from simzk.kafka.zookeeper_client.zk_client import ANY_VERSION
 from simzk.partitions.arrays import any_of
-from simzk.partitions.leaderships import imbalance, needs_shutdown
+from simzk.partitions.transitions import imbalance, requires_controlled_shutdown
 from simzk.zookeeper.requests import Delete
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class LeaderElections:
         for broker in found.brokers(percentage):
             if context.being_reassigned and not version.controller.rebalances_during_reassignment:
                 continue
-            able = self._those_it_can_lead(broker, rows[found.astray & (heads == broker)])
+            able = self._those_it_can_lead(broker, rows[found.misplaced & (heads == broker)])
             await controller.partitions.handle_rows(
                 context.orders.in_set(able), PartitionState.ONLINE, Strategy.PREFERRED
             )
@@ -123,7 +123,7 @@ class LeaderElections:
         context.shutting_down[broker] = None
         rows, table = context.rows_on(broker), context.table
         hashed = len(rows) > SMALL
-        concerned = needs_shutdown(*table.replicas_and_states(rows))
+        concerned = requires_controlled_shutdown(*table.replicas_and_states(rows))
         concerned &= ~context.of_topics(rows, context.to_be_deleted)
         if controller.client.version.controller.processes_one_by_one:
             moved = set(context.names(rows[concerned]))

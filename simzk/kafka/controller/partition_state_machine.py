@@ -1,7 +1,7 @@
 """Partitions from state to state: first leaders and elections (docs/reference/kafka.md §2.5; PartitionStateMachine).
 
 Rules of the module:
-  - an election reads the states, decides by a batch function of `partitions.elections`, and writes on condition that
+  - an election reads the states, decides by a batch function of `partitions.transitions`, and writes on condition that
     nothing changed; where it did, it reads and decides again;
   - a state that a controller of a later epoch wrote is left alone: its election fails;
   - a partition without a live replica stays new, one without an eligible leader stays offline.
@@ -19,17 +19,18 @@ from simzk.jvm.scala_map_columns import places_in_order, set_order
 from simzk.jvm.scala_maps import SMALL
 from simzk.kafka.controller.states import PartitionState, transitions_of
 from simzk.partitions.arrays import BoolArray, IntArray, any_of, keep, pack, taken
-from simzk.partitions.elections import (
+from simzk.partitions.row_order import as_they_lie
+from simzk.partitions.transitions import (
     Election,
     elect_for_controlled_shutdown,
     elect_for_reassignment,
     elect_offline,
     elect_preferred,
+    first_states,
     initial_leader_and_isr,
     live_members,
+    write_election,
 )
-from simzk.partitions.row_order import as_they_lie
-from simzk.partitions.states import States, first_states, written
 from simzk.zookeeper.replies import Code
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from simzk.kafka.controller.context import ControllerContext
     from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
     from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
+    from simzk.partitions.states import States
 
 
 class Strategy(Enum):
@@ -226,8 +228,8 @@ class PartitionStateMachine:
             replicas = pack([context.assignment(partition).target for partition in context.names(rows)])
         given = places_in_order(turns)
         election, order = await self._election(rows, given, replicas, before, strategy)
-        recovering = election.unclean & self._client.version.rules.recovering
-        after = written(before, election.leader, election.isr, context.epoch, recovering)
+        rules = self._client.version.rules
+        after = write_election(before, election, controller_epoch=context.epoch, rules=rules).after
         shutdown = strategy == Strategy.CONTROLLED_SHUTDOWN
         live = context.registered_mask() if shutdown else context.live_mask()
         told = keep(replicas, live_members(replicas, live, context.on_offline_dirs(rows)))

@@ -26,7 +26,8 @@ from simzk.kafka.topic_partition import PartitionAndReplica, ReplicaAssignment, 
 from simzk.kafka.zookeeper_client.zk_client import ANY_VERSION
 from simzk.partitions import reassignment as algebra
 from simzk.partitions.arrays import pack, unpack
-from simzk.partitions.states import states_of, written
+from simzk.partitions.states import states_of
+from simzk.partitions.transitions import raise_leader_epoch
 from simzk.zookeeper.replies import Code, EventType
 from simzk.zookeeper.requests import Delete, SetData
 
@@ -242,7 +243,7 @@ class Reassignments:
             if state is None or state.controller_epoch > context.epoch:
                 return
             before = states_of([state], max(len(state.isr), 1))
-            after = written(before, before.leader, before.isr, context.epoch)
+            after = raise_leader_epoch(before, controller_epoch=context.epoch)
             (error,) = await controller.client.write_states(named([partition]), after, context.epoch_version)
             if error != Code.BAD_VERSION:
                 break

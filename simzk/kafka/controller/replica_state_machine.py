@@ -2,8 +2,8 @@
 
 Rules of the module:
   - replicas are handled broker by broker, those of a broker as one batch of pipelined reads and writes;
-  - a replica that goes offline leaves the ISR by the rule of `partitions.isr`; the write is tried again where the
-    leader was quicker;
+  - a replica that goes offline leaves the ISR by `partitions.transitions.remove_from_isr`; the write is retried if the
+    leader wrote first;
   - a state that a controller of a later epoch wrote is left alone, and so is the replica;
   - 0.8.0 leaves the state alone of a replica that it does not know to be in sync;
   - a transition that may not be is left out.
@@ -22,10 +22,9 @@ from simzk.kafka.controller.state_columns import grouped, replicas_of
 from simzk.kafka.controller.states import ReplicaState, transitions_of
 from simzk.kafka.topic_partition import PartitionAndReplica
 from simzk.partitions.arrays import NONE, any_of, count_of
-from simzk.partitions.isr import remove_from_isr
 from simzk.partitions.row_order import as_they_lie
 from simzk.partitions.rules import LastMember
-from simzk.partitions.states import States, written
+from simzk.partitions.transitions import remove_from_isr
 from simzk.zookeeper.replies import Code
 
 if TYPE_CHECKING:
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
     from simzk.partitions.arrays import BoolArray, IntArray
     from simzk.partitions.row_order import Turns
+    from simzk.partitions.states import States
 
 
 def _grouped_order(brokers: list[int], scala: Scala) -> list[int]:
@@ -264,9 +264,15 @@ class ReplicaStateMachine:
             walked = walked[set_order(hashes, self._context.scala, hashed=entries > SMALL)]
         chosen, turns = as_they_lie(walked)
         before = found.at(chosen)
-        removal = remove_from_isr(before.isr, before.leader, broker, unclean, self._client.version.rules)
+        removal = remove_from_isr(
+            before,
+            broker,
+            controller_epoch=self._context.epoch,
+            unclean_allowed=unclean,
+            rules=self._client.version.rules,
+        )
         assert removal.changed.all()
-        return chosen, turns, written(before, removal.leader, removal.isr, self._context.epoch)
+        return chosen, turns, removal.after
 
     async def _unclean_allowed(self, rows: IntArray) -> BoolArray | bool:
         """Whether unclean election is on for the topics; asked where the last member of an ISR depends on it."""

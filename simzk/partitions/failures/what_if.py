@@ -1,35 +1,30 @@
-"""A layout between events: its states as columns, and leaders for partitions of brokers that are down already.
-
-What would happen to a layout if brokers failed together, by the controller's own elections.
+"""What-if analysis of failures: the outcome if some brokers of a layout failed together.
 
 Rules of the module:
 
-1. First the layout is settled: what the controller does about brokers that are down already is done.
-2. Then a set of brokers fails. Where one of them led, `elect_offline` decides; every ISR keeps its live members, and
-   without any the partition is offline (clean elections only, the default of Kafka from 0.11 on).
-3. A failure costs what the failed brokers hold, not what the cluster holds: totals over all partitions are counted
-   once, and only the touched partitions are counted anew.
+1. The analysis starts from the layout after the controller elected leaders for partitions of brokers that are already
+   dead (`elect_offline_leaders`).
+2. Then a set of brokers fails. Partitions that one of them led elect a leader by `elect_offline`; every ISR keeps its
+   live members, and a partition without one is offline (clean elections only, the default of Kafka from 0.11 on).
+3. The cost of a failure depends on the replicas of the failed brokers, not on the size of the cluster: totals over all
+   partitions are counted once, and only the affected partitions are counted again.
+4. All data is in a few columns, which can be written to files and mapped by any number of processes of a machine
+   without copies.
 
-4. All of it is a function of a few columns, which can be written to files and mapped into any number of processes of
-   a machine: they have one copy between them.
-
-Brokers are positions in `Brokers.ids` in here, so that no array is as long as the largest id. Lists stand place by
-place: all first replicas, all second ones, and so on.
+In this module a broker is its position in `Brokers.ids`, so that no array is as long as the largest id. Lists are
+stored place by place: all first replicas, all second replicas, and so on.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from simzk.partitions.arrays import NONE, among, broker_mask, sizes, widen
-from simzk.partitions.elections import elect_offline
-from simzk.partitions.layouts import Brokers
-from simzk.partitions.rules import LATEST, ElectionRules
-from simzk.partitions.states import States, written
+from simzk.partitions.arrays import NONE, sizes
+from simzk.partitions.layouts import Brokers, elect_offline_leaders
+from simzk.partitions.transitions import elect_offline
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,50 +34,6 @@ if TYPE_CHECKING:
 
     from simzk.partitions.arrays import BoolArray, IntArray
     from simzk.partitions.layouts import Layout
-
-
-def states_of_layout(layout: Layout) -> States:
-    """The states of all partitions of a layout; versions and controller epochs, which it does not tell, are 0."""
-    zeros = np.zeros(len(layout), np.int32)
-    recovering = np.zeros(len(layout), np.bool_)
-    return States(layout.leader, layout.leader_epoch, layout.isr, zeros, zeros, recovering)
-
-
-def settled(layout: Layout, rules: ElectionRules = LATEST) -> Layout:
-    """The layout after whoever has no live leader, and can have one, was given one; the very same where that is nobody.
-
-    Args:
-        layout: any.
-        rules: of the Kafka version; elections are clean, but for releases that know no other.
-    """
-    brokers = layout.brokers
-    live = broker_mask(brokers.ids[brokers.live].tolist())
-    rows = np.flatnonzero(~among(layout.leader, live))
-    if not len(rows):
-        return layout
-    election = elect_offline(layout.replicas[rows], layout.isr[rows], live, unclean_allowed=False, rules=rules)
-    won = np.flatnonzero(election.elected)
-    rows = rows[won]
-    after = written(states_of_layout(layout).at(rows), election.leader[won], election.isr[won], controller_epoch=0)
-    return replace(
-        layout,
-        isr=put_lists(layout.isr, rows, after.isr),
-        leader=put(layout.leader, rows, after.leader),
-        leader_epoch=put(layout.leader_epoch, rows, after.leader_epoch),
-    )
-
-
-def put_lists(column: IntArray, rows: NDArray[np.intp], lists: IntArray) -> IntArray:
-    width = max(column.shape[1], lists.shape[1])
-    after = widen(column, width).copy()
-    after[rows] = widen(lists, width)
-    return after
-
-
-def put(column: IntArray, rows: NDArray[np.intp], values: IntArray) -> IntArray:
-    after = column.copy()
-    after[rows] = values
-    return after
 
 
 class Outcome(NamedTuple):
@@ -185,7 +136,7 @@ class WhatIf:
     """
 
     def __init__(self, layout: Layout) -> None:
-        self._adopt(_settled(layout), layout.brokers, layout.topics)
+        self._adopt(_columns_of(layout), layout.brokers, layout.topics)
 
     def _adopt(self, columns: _Columns, brokers: Brokers, topics: Sequence[str]) -> None:
         self._columns = columns
@@ -303,7 +254,8 @@ class WhatIf:
 
 
 def _elect(columns: _Columns, rows: NDArray[np.intp], live: BoolArray) -> _State:
-    # Padding is position -1: it finds what is added behind the last broker.
+    """Elect leaders for those of `rows` whose leader is not in `live`, bool[b]; count live ISR members and replicas."""
+    # The padding, position -1, reads the False appended behind the last broker.
     up = np.append(live, False)
     leader = columns.leader.take(rows).astype(np.int32)
     leaderless = np.flatnonzero(~up[leader])
@@ -327,17 +279,19 @@ def _lists(places: IntArray, rows: NDArray[np.intp]) -> IntArray:
     return np.stack([place.take(rows) for place in places]).astype(np.int32).T
 
 
-def _settled(layout: Layout) -> _Columns:
-    """The columns of a layout after the controller did what it does about brokers that are down already."""
+def _columns_of(layout: Layout) -> _Columns:
+    """Return the columns of a layout after leaders were elected for partitions of dead brokers."""
+    layout = elect_offline_leaders(layout)
     brokers = layout.brokers
-    # As narrow as they can be: what is narrow is read faster, and ten million partitions are a few hundred megabytes.
+    # The narrowest integers: narrow columns are read faster, and ten million partitions take hundreds of megabytes.
     width = np.int16 if len(brokers.ids) < 1 << 15 else np.int32
     replicas = brokers.positions_of(layout.replicas)
     by_broker, starts = _rows_by_broker(replicas, len(brokers.ids))
+    leader = brokers.positions_of(layout.leader)
     columns = _Columns(
         replicas=np.ascontiguousarray(replicas.T.astype(width)),
         isr=np.ascontiguousarray(brokers.positions_of(layout.isr).T.astype(width)),
-        leader=brokers.positions_of(layout.leader).astype(width),
+        leader=leader.astype(width),
         factor=sizes(replicas).astype(np.uint8),
         min_isr=layout.min_insync_replicas,
         topic=layout.topic,

@@ -6,7 +6,7 @@ leader and leader epoch, and the brokers with their racks. `docs/layout.md` hold
 
 from simzk.partitions.layouts.files import read_brokers, read_layout, write_layout
 from simzk.partitions.layouts.generate import brokers_in_racks, generate_layout
-from simzk.partitions.layouts.layout import Brokers, Layout
+from simzk.partitions.layouts.layout import Brokers, Layout, elect_offline_leaders
 from simzk.partitions.layouts.summary import BrokerLoad, Exposure, LayoutSummary, breaks_rack_rule, exposure, summarize
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "LayoutSummary",
     "breaks_rack_rule",
     "brokers_in_racks",
+    "elect_offline_leaders",
     "exposure",
     "generate_layout",
     "read_brokers",

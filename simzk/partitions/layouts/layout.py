@@ -16,18 +16,24 @@ The rules of a layout (each checked by `problems.py` where a layout comes in, as
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from simzk.errors import LayoutError
-from simzk.partitions.arrays import MAX_BROKER_ID, NONE, any_of, contained, is_padded, sizes
+from simzk.partitions.arrays import MAX_BROKER_ID, NONE, among, any_of, broker_mask, contained, is_padded, sizes, widen
+from simzk.partitions.rules import LATEST, ElectionRules
+from simzk.partitions.states import States
+from simzk.partitions.transitions import elect_offline, write_election
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from numpy.typing import NDArray
+
+    from simzk.partitions.arrays import BoolArray, IntArray
+    from simzk.partitions.reassignment import Assignment
 
 NAMED_PROBLEMS = 10
 """How many wrong rows an error names."""
@@ -242,6 +248,11 @@ class Brokers:
         return tuple(sorted({rack for rack in self.racks if rack is not None}))
 
     @property
+    def live_mask(self) -> BoolArray:
+        """The live brokers as a mask over broker ids."""
+        return broker_mask(self.ids[self.live].tolist())
+
+    @property
     def all_have_racks(self) -> bool:
         """Whether rack rules apply: Kafka looks at racks only where every broker has one (§3.2)."""
         return None not in self.racks and len(self.racks) > 0
@@ -313,10 +324,37 @@ class Layout:
     def __len__(self) -> int:
         return len(self.partition)
 
+    @property
+    def states(self) -> States:
+        """The states of all partitions; versions and controller epochs, which a layout does not contain, are 0."""
+        zeros = np.zeros(len(self), np.int32)
+        return States(self.leader, self.leader_epoch, self.isr, zeros, zeros, np.zeros(len(self), np.bool_))
+
+    def with_states(self, rows: NDArray[np.intp], states: States, assignment: Assignment | None = None) -> Layout:
+        """Return a copy in which k rows have other states and, if given, assignments.
+
+        Args:
+            rows: int[k], distinct.
+            states: k states.
+            assignment: of the k partitions.
+        """
+        changed = replace(
+            self,
+            isr=_with_lists(self.isr, rows, states.isr),
+            leader=_with_values(self.leader, rows, states.leader),
+            leader_epoch=_with_values(self.leader_epoch, rows, states.leader_epoch),
+        )
+        if assignment is None:
+            return changed
+        return replace(
+            changed,
+            replicas=_with_lists(self.replicas, rows, assignment.replicas),
+            adding=_with_lists(self.adding, rows, assignment.adding),
+            removing=_with_lists(self.removing, rows, assignment.removing),
+        )
+
     def check(self) -> None:
         """Assert every rule of a layout."""
-        # it imports this module
-
         self.brokers.check()
         rows = len(self)
         for column in (self.topic, self.partition, self.leader, self.leader_epoch, self.min_insync_replicas):
@@ -326,3 +364,37 @@ class Layout:
             assert is_padded(lists)
         problems = find_problems(self)
         assert not problems.total, problems.first
+
+
+def _with_lists(column: IntArray, rows: NDArray[np.intp], lists: IntArray) -> IntArray:
+    """Return a copy of a column of lists, int32[n, w], in which some rows have other lists, int32[k, v]."""
+    lists = lists[:, : max(int(sizes(lists).max(initial=0)), 1)]
+    width = max(column.shape[1], lists.shape[1])
+    after = widen(column, width).copy()
+    after[rows] = widen(lists, width)
+    return after
+
+
+def _with_values(column: IntArray, rows: NDArray[np.intp], values: IntArray) -> IntArray:
+    """Return a copy of a column, int32[n], in which some rows have other values, int32[k]."""
+    after = column.copy()
+    after[rows] = values
+    return after
+
+
+def elect_offline_leaders(layout: Layout, rules: ElectionRules = LATEST) -> Layout:
+    """Return the layout after the controller elected leaders for partitions of brokers that are already dead.
+
+    Args:
+        layout: the layout; it is returned itself if no election succeeds or is needed.
+        rules: of the Kafka version; elections are clean unless the version has only unclean ones.
+    """
+    live = layout.brokers.live_mask
+    rows = np.flatnonzero(~among(layout.leader, live))
+    if not len(rows):
+        return layout
+    before = layout.states.at(rows)
+    election = elect_offline(layout.replicas[rows], before.isr, live, unclean_allowed=False, rules=rules)
+    elected = np.flatnonzero(election.elected)
+    after = write_election(before, election, controller_epoch=0, rules=rules).after
+    return layout.with_states(rows[elected], after.at(elected))

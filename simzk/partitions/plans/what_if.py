@@ -12,13 +12,12 @@ Rules of the module:
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from simzk.partitions.arrays import NONE, IntArray, broker_mask, contained, keep, sizes
-from simzk.partitions.failures.what_if import put, put_lists, settled, states_of_layout
+from simzk.partitions.arrays import NONE, IntArray, contained, keep
+from simzk.partitions.layouts import elect_offline_leaders
 from simzk.partitions.plans.phases import Reassigned, Steps, reassignment_phases
 from simzk.partitions.plans.plan import Plan, diff_of
 from simzk.partitions.rules import LATEST, ElectionRules
@@ -91,13 +90,13 @@ class PlanWhatIf:
         scala: Scala = "2.13",
     ) -> None:
         self.diff = diff_of(layout, plan)
-        self.settled = settled(layout, rules)
+        self.settled = elect_offline_leaders(layout, rules)
         self._steps = steps
         self._reassigned = reassignment_phases(
             self.diff.before,
-            states_of_layout(self.settled).at(self.diff.rows),
+            self.settled.states.at(self.diff.rows),
             plan.replicas,
-            broker_mask(layout.brokers.ids[layout.brokers.live].tolist()),
+            layout.brokers.live_mask,
             steps=steps,
             rules=rules,
             scala=scala,
@@ -118,21 +117,13 @@ class PlanWhatIf:
             the layout. Whoever is in an ISR stands among the replicas: in 0.8.0 the topic's znode does not name the new
             ones until the end.
         """
-        found, before = self._reassigned.at(phase), self.settled
+        found = self._reassigned.at(phase)
         replicas, isr = found.assignment.replicas, found.states.isr
         if self._steps == Steps.BARE:
             stray = keep(isr, (isr != NONE) & ~contained(isr, replicas))
             together = np.concatenate([replicas, stray], axis=1)
             replicas = keep(together, together != NONE)
-        return replace(
-            before,
-            replicas=put_lists(before.replicas, self.diff.rows, _trimmed(replicas)),
-            adding=put_lists(before.adding, self.diff.rows, _trimmed(found.assignment.adding)),
-            removing=put_lists(before.removing, self.diff.rows, _trimmed(found.assignment.removing)),
-            isr=put_lists(before.isr, self.diff.rows, _trimmed(isr)),
-            leader=put(before.leader, self.diff.rows, found.states.leader),
-            leader_epoch=put(before.leader_epoch, self.diff.rows, found.states.leader_epoch),
-        )
+        return self.settled.with_states(self.diff.rows, found.states, found.assignment._replace(replicas=replicas))
 
     def moved(self, size_bytes: NDArray[np.int64] | None = None) -> Moved:
         """What is copied, and what is deleted in the end.
@@ -176,7 +167,3 @@ def _total(positions: IntArray, weight: NDArray[np.int64], brokers: int) -> NDAr
     total = np.zeros(brokers, np.int64)
     np.add.at(total, positions, weight)
     return total
-
-
-def _trimmed(lists: IntArray) -> IntArray:
-    return lists[:, : max(int(sizes(lists).max(initial=0)), 1)]

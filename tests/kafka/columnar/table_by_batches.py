@@ -8,15 +8,6 @@ import numpy as np
 
 from simzk.partitions.arrays import NONE, among, broker_mask, pack, unpack
 from simzk.partitions.assignment import assign_replicas, start_index_for_addition
-from simzk.partitions.elections import (
-    elect_for_controlled_shutdown,
-    elect_for_reassignment,
-    elect_offline,
-    elect_preferred,
-    initial_leader_and_isr,
-)
-from simzk.partitions.failures.transitions import controller_failover, fail_brokers
-from simzk.partitions.isr import expand_isr, remove_from_isr, shrink_isr
 from simzk.partitions.reassignment import (
     Assignment,
     cancelled,
@@ -28,15 +19,28 @@ from simzk.partitions.reassignment import (
     widened_for_legacy,
 )
 from simzk.partitions.rules import rules_of
-from simzk.partitions.states import States, written
+from simzk.partitions.states import States
 from simzk.partitions.table import PartitionTable
+from simzk.partitions.transitions import (
+    elect_for_controlled_shutdown,
+    elect_for_reassignment,
+    elect_offline,
+    elect_preferred,
+    expand_isr,
+    initial_leader_and_isr,
+    raise_leader_epoch,
+    remove_from_isr,
+    shrink_isr,
+    write_election,
+)
+from tests.partitions.operations import controller_failover, fail_brokers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from simzk.kafka.releases.profile import KafkaVersion
     from simzk.partitions.arrays import BoolArray, IntArray
-    from simzk.partitions.elections import Election
+    from simzk.partitions.transitions import Election
     from tests.partitions.reference_table import Partition
 
 
@@ -81,9 +85,8 @@ class TableByBatches:
     def elected(self, rows: IntArray, election: Election) -> None:
         """What an election decided is written."""
         won = np.flatnonzero(election.elected)
-        before = self.table.states(rows[won])
-        recovering = election.unclean[won] & self.rules.recovering
-        self.apply(rows[won], written(before, election.leader[won], election.isr[won], self.epoch, recovering))
+        step = write_election(self.table.states(rows), election, controller_epoch=self.epoch, rules=self.rules)
+        self.apply(rows[won], step.after.at(won))
 
     def add(self, topic: str, assignment: dict[int, list[int]]) -> None:
         self.initialise(self.table.add(topic, assignment))
@@ -194,10 +197,12 @@ class TableByBatches:
     def remove(self, rows: IntArray, broker: int) -> None:
         """A replica leaves ISRs."""
         unclean = self.unclean_of(rows)
-        removal = remove_from_isr(self.table.isr[rows], self.table.leader[rows], broker, unclean, self.rules)
+        before = self.table.states(rows)
+        removal = remove_from_isr(
+            before, broker, controller_epoch=self.epoch, unclean_allowed=unclean, rules=self.rules
+        )
         hit = np.flatnonzero(removal.changed)
-        before = self.table.states(rows[hit])
-        self.apply(rows[hit], written(before, removal.leader[hit], removal.isr[hit], self.epoch))
+        self.apply(rows[hit], removal.after.at(hit))
 
     def elect_preferred(self, topic: str) -> None:
         rows = self.table.rows_of(topic)
@@ -270,8 +275,7 @@ class TableByBatches:
 
     def raise_epoch(self, row: int) -> None:
         rows = np.array([row], dtype=np.int32)
-        before = self.table.states(rows)
-        self.apply(rows, written(before, before.leader, before.isr, self.epoch))
+        self.apply(rows, raise_leader_epoch(self.table.states(rows), controller_epoch=self.epoch))
 
     def finish(self, partition: Partition) -> None:
         row = self.table.row(*partition)

@@ -16,7 +16,6 @@ from simzk.kafka.releases.versions import kafka_version
 from simzk.kafka.schemas import partition_state
 from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
 from simzk.partitions.arrays import broker_mask
-from simzk.partitions.failures.transitions import fail_brokers
 from simzk.partitions.layouts import brokers_in_racks, generate_layout
 from simzk.partitions.row_order import as_they_lie
 from simzk.partitions.states import states_of
@@ -24,6 +23,7 @@ from simzk.simulation import History, Scheduler
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
 from simzk.zookeeper.server import Server
+from tests.partitions.operations import fail_brokers
 
 if TYPE_CHECKING:
     from simzk.kafka.columnar import ColumnarTopics

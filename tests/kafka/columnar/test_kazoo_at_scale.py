@@ -19,10 +19,10 @@ from simzk.kafka.schemas import partition_state
 from simzk.kafka.schemas import topic as topic_schema
 from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
 from simzk.partitions.arrays import broker_mask
-from simzk.partitions.failures.transitions import fail_brokers
 from simzk.partitions.layouts import brokers_in_racks, generate_layout
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.requests import OPEN_ACL
+from tests.partitions.operations import fail_brokers
 from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
