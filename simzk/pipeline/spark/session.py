@@ -283,7 +283,8 @@ def _environment(variables: dict[str, str]) -> Iterator[None]:
 
 def _ship(context: SparkContext, scratch: str) -> None:
     """Send simzk to the workers of a cluster, for they may have none, or another one."""
-    package = Path(__file__).parents[1]
+    package = Path(__file__).parents[2]
+    assert package.name == "simzk", package
     shipped = Path(scratch, "simzk.zip")
     with ZipFile(shipped, "w", ZIP_DEFLATED) as archive:
         for file in sorted(package.rglob("*.py")):
