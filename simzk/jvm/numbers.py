@@ -1,10 +1,10 @@
-"""Numbers written as text, and sums of them, as Java reads and makes them (Integer.parseInt, Long.parseLong).
+"""Java's numbers: parsing as `Integer.parseInt` and `Long.parseLong` do, and overflow.
 
-Rules of the module:
-  - a sign may stand in front, zeros too; the digits may be those of any script that Java keeps in one `char` (up to
-    U+FFFF); nothing else may: no spaces, no underscores, no superscripts;
-  - what does not fit into 32 or 64 bits is no number;
-  - a sum that overflows goes on at the other end.
+Rules of this module:
+  - a text may begin with a sign and with zeros; its digits may be those of any script whose digits fit into one Java
+    `char` (up to U+FFFF); spaces, underscores and superscripts are rejected;
+  - a value outside 32 or 64 bits is rejected;
+  - a sum that overflows wraps around.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 _LAST_CHAR: Final = "\uffff"
 _LONGEST: Final = 4000
-"""More digits than this are not looked at one by one: Python refuses to; leading zeros are taken off before."""
+"""Longest text passed to `int`, which rejects more digits; leading zeros are removed first."""
 
 
 def parse_int(text: str) -> int | None:
-    """A whole number of 32 bits; None where Java throws a NumberFormatException.
+    """Return an integer of 32 bits, or None where Java throws a NumberFormatException.
 
     >>> parse_int("-05"), parse_int("٣"), parse_int("²"), parse_int("2147483648"), parse_int(" 5")
     (-5, 3, None, None, None)
@@ -28,7 +28,7 @@ def parse_int(text: str) -> int | None:
 
 
 def parse_long(text: str) -> int | None:
-    """A whole number of 64 bits; None where Java throws a NumberFormatException.
+    """Return an integer of 64 bits, or None where Java throws a NumberFormatException.
 
     >>> parse_long("9223372036854775807"), parse_long("9223372036854775808"), parse_long("--5")
     (9223372036854775807, None, None)
@@ -37,7 +37,7 @@ def parse_long(text: str) -> int | None:
 
 
 def is_count(text: str) -> bool:
-    """Whether it is a whole number of 64 bits from 0 on, as a configuration holds it.
+    """Return whether a text is a non-negative integer of 64 bits.
 
     >>> is_count("10000"), is_count("-1"), is_count("9" * 5000)
     (True, False, False)
@@ -47,7 +47,7 @@ def is_count(text: str) -> bool:
 
 
 def next_int(number: int) -> int:
-    """The number after one of 32 bits.
+    """Return the number after a 32-bit one; the largest wraps around.
 
     >>> next_int(2147483647)
     -2147483648

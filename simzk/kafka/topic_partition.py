@@ -6,12 +6,23 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from simzk.jvm.scala_maps import Scala, product_hash, string_hash, topic_partition_hash
+from simzk.jvm.hash_codes import (
+    java_map_hash,
+    product_hash,
+    scala_map_hash,
+    signed_32,
+    string_hash,
+    wrapped_map_hash,
+)
+from simzk.jvm.scala_collections import Scala, ScalaSet, mutable_order
+from simzk.jvm.scala_columns import product_hashes
 from simzk.partitions.names import Partitions
 from simzk.partitions.states import LeaderAndIsr
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+
+    from simzk.partitions.arrays import IntArray
 
 NO_LEADER = -1
 
@@ -22,9 +33,20 @@ __all__ = [
     "PartitionAndReplica",
     "ReplicaAssignment",
     "TopicPartition",
-    "hash_of_partition",
+    "cluster_partition_hash",
     "hash_of_replica",
+    "json_partition_hash",
+    "mutable_partitions",
+    "mutable_replicas",
     "named",
+    "partition_hashes",
+    "partition_set",
+    "replica_hashes",
+    "replica_set",
+    "replicas_on",
+    "scala_json_partition_hash",
+    "topic_and_partition_hash",
+    "topic_partition_hash",
 ]
 
 
@@ -87,9 +109,45 @@ def named(partitions: Sequence[tuple[str, int]]) -> Partitions:
     return Partitions(list(topics), topic, partition)
 
 
-def hash_of_partition(partition: TopicPartition) -> int:
-    """The JVM's hash of `org.apache.kafka.common.TopicPartition`."""
-    return topic_partition_hash(partition.topic, partition.partition)
+def topic_partition_hash(topic: str, partition: int) -> int:
+    """Return the `hashCode` of `org.apache.kafka.common.TopicPartition`.
+
+    >>> topic_partition_hash("t", 0)
+    1077
+    """
+    return signed_32(31 * (31 + partition) + string_hash(topic))
+
+
+def topic_and_partition_hash(partition: TopicPartition) -> int:
+    """Return the `hashCode` of the case class `kafka.common.TopicAndPartition`, the key of Kafka up to 1.0."""
+    return product_hash(string_hash(partition.topic), partition.partition)
+
+
+def cluster_partition_hash(partition: TopicPartition) -> int:
+    """Return the `hashCode` of `kafka.cluster.Partition`, a broker's own replica of a partition."""
+    return signed_32(31 + string_hash(partition.topic) + 17 * partition.partition)
+
+
+def json_partition_hash(partition: tuple[str, int], *, byteswapped: bool = False) -> int:
+    """Return the `hashCode` of the Java map `{"topic": t, "partition": p}` that Kafka makes for JSON.
+
+    Args:
+        partition: topic and number.
+        byteswapped: True for the wrapper of Scala before 2.12.8, which mixes the bits of its entries.
+
+    >>> json_partition_hash(("t1", 0))
+    -1689266692
+    """
+    return (wrapped_map_hash if byteswapped else java_map_hash)(_json_fields(partition))
+
+
+def scala_json_partition_hash(partition: tuple[str, int]) -> int:
+    """Return the `hashCode` of the Scala map `Map("topic" -> t, "partition" -> p)` that Kafka up to 1.0 makes."""
+    return scala_map_hash(_json_fields(partition))
+
+
+def _json_fields(partition: tuple[str, int]) -> tuple[tuple[int, int], ...]:
+    return (string_hash("topic"), string_hash(partition[0])), (string_hash("partition"), partition[1])
 
 
 class Collections(NamedTuple):
@@ -107,8 +165,8 @@ class Collections(NamedTuple):
     def partition_hash(self, partition: TopicPartition) -> int:
         """The JVM's hash of a partition as the controller names it."""
         if self.case_classes:
-            return product_hash(string_hash(partition.topic), partition.partition)
-        return hash_of_partition(partition)
+            return topic_and_partition_hash(partition)
+        return topic_partition_hash(*partition)
 
     def replica_hash(self, replica: PartitionAndReplica) -> int:
         """The JVM's hash of a replica."""
@@ -123,6 +181,62 @@ def hash_of_replica(replica: PartitionAndReplica, scala: Scala = "2.13") -> int:
 
     From 2.13 on the name of the class is mixed in before the fields.
     """
-    partition_hash = hash_of_partition(replica.topic_partition)
+    partition_hash = topic_partition_hash(*replica.topic_partition)
     class_name = "PartitionAndReplica" if scala == "2.13" else ""
     return product_hash(partition_hash, replica.replica, class_name=class_name)
+
+
+def partition_hashes(topic: IntArray, partition: IntArray, *, case_classes: bool = False) -> IntArray:
+    """Return the hash codes of partitions as the controller names them: int32[k].
+
+    Args:
+        topic: int32[k], hash codes of the topics.
+        partition: int32[k], ids.
+        case_classes: the key is the case class `TopicAndPartition` (up to Kafka 1.0).
+
+    >>> partition_hashes(np.array([116], np.int32), np.array([0], np.int32)).tolist()
+    [1077]
+    """
+    if case_classes:
+        return product_hashes(topic, partition)
+    wrapped: IntArray = (np.uint32(31) * (np.uint32(31) + partition.view(np.uint32)) + topic.view(np.uint32)).view(
+        np.int32
+    )
+    return wrapped
+
+
+def replica_hashes(partition: IntArray, broker: IntArray, scala: Scala) -> IntArray:
+    """Return the hash codes of `PartitionAndReplica(topicPartition, replica)`, int32[k], by those of the partitions."""
+    return product_hashes(partition, broker, class_name="PartitionAndReplica" if scala == "2.13" else "")
+
+
+def partition_set(
+    partitions: Iterable[TopicPartition], collections: Collections, *, hashed: bool = False
+) -> ScalaSet[TopicPartition]:
+    """Return an immutable Set of partitions."""
+    return ScalaSet(partitions, collections.partition_hash, collections.scala, hashed=hashed)
+
+
+def replica_set(
+    replicas: Iterable[PartitionAndReplica], collections: Collections, *, hashed: bool = False
+) -> ScalaSet[PartitionAndReplica]:
+    """Return an immutable Set of replicas."""
+    return ScalaSet(replicas, collections.replica_hash, collections.scala, hashed=hashed)
+
+
+def replicas_on(
+    partitions: ScalaSet[TopicPartition], broker: int, collections: Collections
+) -> ScalaSet[PartitionAndReplica]:
+    """Return the Set that mapping a Set of partitions to their replicas on a broker makes."""
+    replicas = [PartitionAndReplica(partition, broker) for partition in partitions]
+    return replica_set(replicas, collections, hashed=partitions.hashed)
+
+
+def mutable_partitions(partitions: Iterable[TopicPartition], collections: Collections) -> list[TopicPartition]:
+    """Return partitions in the order of a mutable map or set."""
+    return mutable_order(partitions, collections.scala, collections.partition_hash)
+
+
+def mutable_replicas(replicas: Iterable[PartitionAndReplica], collections: Collections) -> list[PartitionAndReplica]:
+    """Return replicas in the order of a mutable map or set."""
+    return mutable_order(replicas, collections.scala, collections.replica_hash)

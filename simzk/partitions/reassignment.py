@@ -17,7 +17,7 @@ from simzk.partitions.arrays import NONE, BoolArray, IntArray, any_of, contained
 from simzk.partitions.transitions import in_set_order
 
 if TYPE_CHECKING:
-    from simzk.jvm.scala_maps import Scala
+    from simzk.jvm.scala_collections import Scala
 
 
 class Assignment(NamedTuple):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from simzk.jvm.scala_map_columns import places_in_order
+from simzk.jvm.scala_columns import places_in_order
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

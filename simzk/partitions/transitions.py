@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from simzk.jvm.scala_map_columns import lists_in_hash_order
-from simzk.jvm.scala_maps import SMALL, Scala, immutable_order
+from simzk.jvm.scala_collections import SMALL, Scala, immutable_order
+from simzk.jvm.scala_columns import lists_in_hash_order
 from simzk.partitions.arrays import (
     NONE,
     BoolArray,

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simzk.jvm.hash_map import java_string_hash, spread
+from simzk.jvm.hash_map import hash_map_order
 from simzk.wire import ensemble_monitoring
 from simzk.zookeeper.replies import EventType
 from simzk.zookeeper.summary import Summary
@@ -317,7 +317,7 @@ def gauges(report: Report) -> dict[str, str | int | float]:
             "local_sessions": len(place.local),
             "global_sessions": len(report.server.sessions) - len(place.local),
         }
-    in_order = sorted(own, key=lambda key: spread(java_string_hash(key)) & (_GAUGE_BUCKETS - 1))
+    in_order = hash_map_order(own, _GAUGE_BUCKETS)
     return told | {key: own[key] for key in in_order}
 
 

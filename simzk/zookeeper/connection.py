@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simzk.jvm.concurrent_hash_map import in_table_order
+from simzk.jvm.concurrent_hash_map import concurrent_order
 from simzk.zookeeper.prepare import Asker
 from simzk.zookeeper.requests import Id
 
@@ -76,4 +76,4 @@ class Connection:
         """The client has shown to be this one too."""
         if identity not in self.identities:
             self._shown = (*self._shown, identity)
-            self.asker = self.asker._replace(identities=in_table_order(self._shown))
+            self.asker = self.asker._replace(identities=tuple(concurrent_order(self._shown, Id.hash_code)))

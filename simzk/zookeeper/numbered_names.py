@@ -11,7 +11,8 @@ from __future__ import annotations
 from array import array
 from functools import lru_cache
 
-from simzk.jvm.hash_map import HashOrderedSet, java_string_hash, spread
+from simzk.jvm.hash_codes import string_hash
+from simzk.jvm.hash_map import HashOrderedSet, hash_map_order
 
 LARGEST = 2**31 - 1
 
@@ -115,13 +116,13 @@ class NumberedNames(HashOrderedSet):
             if isinstance(self.numbers, range):
                 self._order = list(_counted(len(self.numbers), self._capacity))
             else:
-                self._order = _by_bucket(self.in_order_of_arrival(), self._capacity)
+                self._order = hash_map_order(self.in_order_of_arrival(), self._capacity, string_hash)
         return super().ordered()
 
     def _make_plain(self) -> None:
         if self.numbers is not None:
             self._spreads = dict.fromkeys(self.in_order_of_arrival())
-            self._seen_capacity = self._capacity  # numbers have crowded no bucket on the way here
+            self._examined_capacity = self._capacity  # numbers have crowded no bucket on the way here
             self.numbers = None
 
     def check(self) -> None:
@@ -136,11 +137,7 @@ class NumberedNames(HashOrderedSet):
             assert len(set(self.numbers)) == len(self.numbers)
 
 
-def _by_bucket(names: list[str], capacity: int) -> list[str]:
-    return sorted(names, key=lambda name: spread(java_string_hash(name)) & (capacity - 1))
-
-
 @lru_cache(maxsize=32)
 def _counted(count: int, capacity: int) -> tuple[str, ...]:
     """The names 0 to `count` - 1 as a set lists them to which they came in that order."""
-    return tuple(_by_bucket(list(map(str, range(count))), capacity))
+    return tuple(hash_map_order(map(str, range(count)), capacity, string_hash))

@@ -11,12 +11,18 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from simzk.jvm.hash_codes import string_hash
+
 
 class Id(NamedTuple):
     """Whom an ACL entry speaks of: a scheme and an id within it, as `Id("world", "anyone")`."""
 
     scheme: str | None
     id: str | None
+
+    def hash_code(self) -> int:
+        """Return `Id.hashCode` as jute generates it; it decides the order of a connection's identities."""
+        return 37 * (37 * 17 + string_hash(self.scheme or "")) + string_hash(self.id or "")
 
 
 class ACL(NamedTuple):

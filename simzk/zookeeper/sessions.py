@@ -10,10 +10,10 @@ Source: SessionTrackerImpl, ExpiryQueue, ZooKeeperServer.generatePasswd.
 
 from __future__ import annotations
 
-from simzk.zookeeper.znode import int32, int64
+from simzk.jvm.java_random import JavaRandom
+from simzk.zookeeper.znode import int64
 
 _PASSWORD_SALT = 0xB3415C00
-_RANDOM_MASK = (1 << 48) - 1
 
 
 def password_of(session_id: int) -> bytes:
@@ -22,12 +22,7 @@ def password_of(session_id: int) -> bytes:
     >>> password_of(1).hex()
     '054cc74a37327db215e702e20c73f005'
     """
-    state = (session_id ^ _PASSWORD_SALT ^ 0x5DEECE66D) & _RANDOM_MASK
-    words = []
-    for _ in range(4):
-        state = (state * 0x5DEECE66D + 0xB) & _RANDOM_MASK
-        words.append(int32(state >> 16).to_bytes(4, "little", signed=True))
-    return b"".join(words)
+    return JavaRandom(session_id ^ _PASSWORD_SALT).next_bytes(16)
 
 
 def first_session_id(server_id: int, now_ms: int) -> int:

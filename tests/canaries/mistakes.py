@@ -446,7 +446,7 @@ MISTAKES: dict[str, Mistake] = {
         "jvm/hash_map.py",
         "            self.names.insert(0, self._root.name)\n",
         "            self.names.append(self._root.name)\n",
-        "zookeeper/test_hash_order.py::test_crowded_buckets_are_listed_as_by_the_jdk",
+        "jvm/test_hash_map.py::test_crowded_buckets_are_listed_as_by_the_jdk",
     ),
     "a restored server keeps its watches": Mistake(
         "zookeeper/server.py",

@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simzk.jvm.scala_sets import mutable_partitions, mutable_replicas, partition_set, replica_set, replicas_on
-from simzk.kafka.topic_partition import Collections, PartitionAndReplica, TopicPartition
+from simzk.kafka.topic_partition import (
+    Collections,
+    PartitionAndReplica,
+    TopicPartition,
+    mutable_partitions,
+    mutable_replicas,
+    partition_set,
+    replica_set,
+    replicas_on,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from simzk.jvm.scala_maps import Scala
+    from simzk.jvm.scala_collections import Scala
     from simzk.partitions.states import States
     from simzk.partitions.table import PartitionTable
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simzk.jvm.scala_maps import Scala, hash_order
+from simzk.jvm.scala_collections import Scala, hash_order
 from simzk.partitions.arrays import broker_mask, pack, unpack
 from simzk.partitions.rules import rules_of
 from simzk.partitions.transitions import (

@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from simzk.jvm.scala_maps import immutable_order
+from simzk.jvm.scala_collections import immutable_order
 from simzk.partitions.arrays import NONE, BoolArray, IntArray, broker_mask, pack, unpack
 from simzk.partitions.rules import rules_of
 from simzk.partitions.states import LeaderAndIsr
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 BROKERS = [0, 1, 2, 3, 5]
 TOPICS = ["t", "u"]
-# Up to four members a Scala Set iterates as they came; beyond, tests/partitions/test_scala_order.py has it.
+# Up to four members a Scala Set iterates as they came; beyond, tests/jvm/test_scala_collections.py has it.
 assignments = st.lists(st.sampled_from(BROKERS), unique=True, min_size=1, max_size=4)
 
 Key = tuple[str, int]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simzk.jvm.scala_maps import immutable_order
+from simzk.jvm.scala_collections import immutable_order
 from simzk.partitions.arrays import pack, unpack
 from simzk.partitions.reassignment import (
     Assignment,

@@ -14,7 +14,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from simzk.errors import LayoutError
-from simzk.jvm.scala_maps import mutable_order
+from simzk.jvm.scala_collections import mutable_order
 from simzk.kafka import paths
 from simzk.kafka.broker.configs import EntityConfigs
 from simzk.kafka.requests import (

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from simzk.errors import ZnodeError
 from simzk.jvm.java_random import JavaRandom
-from simzk.jvm.scala_maps import long_map_order, mutable_order
+from simzk.jvm.scala_collections import long_map_order, mutable_order
 from simzk.kafka import paths
 from simzk.kafka.broker.admin_handlers import AdminHandlers
 from simzk.kafka.broker.configs import TopicConfigs

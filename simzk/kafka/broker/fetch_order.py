@@ -18,16 +18,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simzk.jvm.concurrent_hash_map import concurrent_order
-from simzk.jvm.scala_maps import immutable_order, java_hash, mutable_order, mutable_set_order, signed_32
-from simzk.kafka.topic_partition import Collections, TopicPartition
+from simzk.jvm.hash_map import hash_map_order
+from simzk.jvm.scala_collections import immutable_order, mutable_order, mutable_set_order
+from simzk.kafka.topic_partition import Collections, TopicPartition, cluster_partition_hash
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from simzk.jvm.scala_maps import Key, Scala
+    from simzk.jvm.scala_collections import Scala
     from simzk.kafka.releases.profile import FetchOrder, OrderRules
-
-_BUCKETS_AT_FIRST = 16
 
 
 def order_told(partitions: Iterable[TopicPartition], naming: FetchOrder, scala: Scala) -> list[TopicPartition]:
@@ -52,8 +51,8 @@ def order_named(followed: Sequence[TopicPartition], naming: FetchOrder, scala: S
         grouped = _grouped(mutable_order(fetched, scala, Collections(scala).partition_hash))
         travels = [
             TopicPartition(topic, partition)
-            for topic in _java_map_order(list(grouped))
-            for partition in _java_map_order([of.partition for of in grouped[topic]])
+            for topic in hash_map_order(list(grouped))
+            for partition in hash_map_order([of.partition for of in grouped[topic]])
         ]
     else:
         named = immutable_order(mutable_order(fetched, scala, keys.partition_hash), scala, keys.partition_hash)
@@ -68,16 +67,11 @@ def order_checked(
 ) -> list[TopicPartition]:
     """Partitions of a broker, given as it came to have them, in the order in which it looks for late followers."""
     if orders.checks_set_of_led:
-        return mutable_set_order(filter(led, partitions), orders.scala, _hash_of_led)
+        return mutable_set_order(filter(led, partitions), orders.scala, cluster_partition_hash)
     ordered = concurrent_order(
         partitions, Collections(orders.scala, orders.brokers_have_case_class_keys).partition_hash
     )
     return list(filter(led, ordered))
-
-
-def _hash_of_led(partition: TopicPartition) -> int:
-    """`kafka.cluster.Partition.hashCode`."""
-    return signed_32(31 + java_hash(partition.topic) + 17 * partition.partition)
 
 
 def _keys(naming: FetchOrder, scala: Scala) -> Collections:
@@ -93,16 +87,3 @@ def _grouped(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartit
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
     return [partition for group in _grouped(partitions).values() for partition in group]
-
-
-def _java_map_order(keys: Sequence[Key]) -> list[Key]:
-    """Distinct keys as a `java.util.HashMap` that they were put into iterates."""
-    buckets = _BUCKETS_AT_FIRST
-    while len(keys) > buckets * 3 // 4:
-        buckets *= 2
-
-    def bucket_of(key: Key) -> int:
-        hashed = java_hash(key) & 0xFFFF_FFFF
-        return (hashed ^ hashed >> 16) & (buckets - 1)
-
-    return sorted(keys, key=bucket_of)

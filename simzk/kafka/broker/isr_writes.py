@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from simzk.jvm.scala_maps import immutable_order, mutable_set_order
+from simzk.jvm.scala_collections import immutable_order, mutable_set_order
 from simzk.kafka import paths
 from simzk.kafka.requests import Error, IsrProposal
 from simzk.kafka.schemas.admin import encode_isr_change

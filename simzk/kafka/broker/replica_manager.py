@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from simzk.jvm.scala_maps import mutable_order, signed_32, string_hash
+from simzk.jvm.scala_collections import mutable_order
 from simzk.kafka.broker import producing as watermarks
 from simzk.kafka.broker.fetch_order import order_checked
 from simzk.kafka.requests import (
@@ -31,7 +31,7 @@ from simzk.kafka.requests import (
     PartitionUpdate,
     StopReplicaRequest,
 )
-from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
+from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition, cluster_partition_hash
 from simzk.partitions.arrays import pack, unpack
 from simzk.partitions.transitions import expand_isr, shrink_isr
 
@@ -45,11 +45,6 @@ if TYPE_CHECKING:
 
 NEVER_US = -(1 << 60)
 """When a follower last had everything that never had it."""
-
-
-def _hash_in_broker(partition: TopicPartition) -> int:
-    """The hash of Kafka's `cluster.Partition`, by which a broker's maps of partitions are ordered."""
-    return signed_32(31 + string_hash(partition.topic) + 17 * partition.partition)
 
 
 @dataclass(slots=True)
@@ -166,7 +161,7 @@ class ReplicaManager:
             an error for each that is in a log directory that failed.
         """
         by_partition = {update.partition: update for update in updates}
-        ordered = mutable_order(by_partition, self._scala, _hash_in_broker)
+        ordered = mutable_order(by_partition, self._scala, cluster_partition_hash)
         ordered.sort(key=lambda partition: by_partition[partition].state.leader != self.broker_id)
         opened = {p: self._log_dirs.open(p, is_new=by_partition[p].is_new) for p in ordered}
         return {p: Error.KAFKA_STORAGE_ERROR for p, found in opened.items() if not found}

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from simzk.jvm.scala_map_columns import places_in_order
+from simzk.jvm.scala_columns import places_in_order
 from simzk.kafka import paths
 from simzk.kafka.columnar.backing import ColumnarTopics
 from simzk.kafka.schemas import partition_state

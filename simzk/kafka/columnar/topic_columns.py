@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from simzk.errors import LayoutError, ZnodeError
-from simzk.jvm.scala_maps import SMALL
+from simzk.jvm.scala_collections import SMALL
 from simzk.kafka.columnar.znode_form import NO_DATA, chunks, is_plain, made, only_child, topic_bytes
 from simzk.kafka.schemas import topic as topic_schema
 from simzk.kafka.schemas.topic import TopicZnode

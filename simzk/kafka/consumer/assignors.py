@@ -12,7 +12,7 @@ from __future__ import annotations
 from itertools import cycle
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
-from simzk.jvm.scala_maps import string_hash
+from simzk.jvm.hash_codes import string_hash
 from simzk.kafka.consumer.errors import AssignmentError
 from simzk.kafka.topic_partition import TopicPartition
 

@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from simzk.errors import ConfigError, SimzkError
 from simzk.jvm.concurrent_hash_map import concurrent_order
-from simzk.jvm.scala_maps import immutable_order, mutable_order, product_hash, string_hash
+from simzk.jvm.scala_collections import immutable_order, mutable_order
 from simzk.kafka import paths
 from simzk.kafka.consumer import group_registry
 from simzk.kafka.consumer.assignors import GroupView, Strategy
@@ -46,7 +46,7 @@ from simzk.kafka.consumer.group_registry import GroupRegistry
 from simzk.kafka.consumer.zk_client import ZkClient
 from simzk.kafka.schemas import consumer as schema
 from simzk.kafka.schemas.consumer import ConsumerRegistration
-from simzk.kafka.topic_partition import TopicPartition
+from simzk.kafka.topic_partition import TopicPartition, topic_and_partition_hash
 from simzk.simulation import Future, History, Process, Queue, Scheduler
 
 if TYPE_CHECKING:
@@ -218,11 +218,6 @@ class Holdings:
                 path = group_registry.offset(self._registry.group, partition)
                 await self._registry.client.write(path, schema.encode_offset(offset))
                 self._written[partition] = offset
-
-
-def topic_and_partition_hash(partition: TopicPartition) -> int:
-    """The hash of Kafka's TopicAndPartition."""
-    return product_hash(string_hash(partition.topic), partition.partition)
 
 
 if TYPE_CHECKING:

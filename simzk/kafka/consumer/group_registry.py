@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simzk.errors import ZnodeError
-from simzk.jvm.scala_maps import mutable_order
+from simzk.jvm.scala_collections import mutable_order
 from simzk.kafka import paths
 from simzk.kafka.consumer import subscriptions
 from simzk.kafka.consumer.assignors import GroupView, ThreadId

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simzk.jvm.scala_map_columns import places_in_order
+from simzk.jvm.scala_columns import places_in_order
 from simzk.kafka import paths
 from simzk.kafka.isr_columns import CODE_OF, AlteredPartitions, Proposals
 from simzk.kafka.requests import AlterPartitionRequest, AlterPartitionResponse, Error

@@ -11,14 +11,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simzk.jvm.scala_maps import SMALL
-from simzk.jvm.scala_sets import ScalaSet, mutable_partitions, partition_set
+from simzk.jvm.scala_collections import SMALL, ScalaSet
 from simzk.kafka import paths
 from simzk.kafka.controller import assignment_warnings as doubts
 from simzk.kafka.controller.context import LiveBroker
 from simzk.kafka.controller.states import PartitionState, ReplicaState
 from simzk.kafka.schemas.topic import TopicZnode
-from simzk.kafka.topic_partition import PartitionAndReplica, ReplicaAssignment, TopicPartition
+from simzk.kafka.topic_partition import (
+    PartitionAndReplica,
+    ReplicaAssignment,
+    TopicPartition,
+    mutable_partitions,
+    partition_set,
+)
 from simzk.zookeeper.replies import EventType
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from simzk.errors import LayoutError
-from simzk.jvm.scala_maps import SMALL, Scala
-from simzk.jvm.scala_sets import ScalaSet, partition_set, replica_set
+from simzk.jvm.scala_collections import SMALL, Scala, ScalaSet
 from simzk.kafka.controller.map_order import MapOrder
 from simzk.kafka.controller.state_columns import PartitionStates, ReplicaStates
 from simzk.kafka.topic_partition import (
@@ -24,6 +23,8 @@ from simzk.kafka.topic_partition import (
     PartitionAndReplica,
     ReplicaAssignment,
     TopicPartition,
+    partition_set,
+    replica_set,
 )
 from simzk.partitions.arrays import BoolArray, IntArray, broker_mask, pack
 from simzk.partitions.table import PartitionTable

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simzk.jvm.scala_maps import SMALL, immutable_order, mutable_order, product_hash
-from simzk.jvm.scala_sets import ScalaSet, partition_set
+from simzk.jvm.hash_codes import product_hash
+from simzk.jvm.scala_collections import SMALL, ScalaSet, immutable_order, mutable_order
 from simzk.kafka import paths
 from simzk.kafka.controller.partition_state_machine import Strategy
 from simzk.kafka.controller.states import PartitionState, ReplicaState
 from simzk.kafka.requests import ControlledShutdownRequest, ControlledShutdownResponse, Error
 from simzk.kafka.schemas import admin
 from simzk.kafka.schemas.reading import NoJsonError
-from simzk.kafka.topic_partition import PartitionAndReplica, TopicPartition
+from simzk.kafka.topic_partition import PartitionAndReplica, TopicPartition, partition_set
 from simzk.kafka.zookeeper_client.zk_client import ANY_VERSION
 from simzk.partitions.arrays import any_of
 from simzk.partitions.transitions import imbalance, requires_controlled_shutdown

@@ -14,13 +14,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simzk.jvm.scala_maps import immutable_order
-from simzk.jvm.scala_sets import mutable_partitions, partition_set
+from simzk.jvm.scala_collections import immutable_order
 from simzk.kafka import paths
 from simzk.kafka.controller.reassignment import Reassignments, replicas_of
 from simzk.kafka.controller.states import ReplicaState
 from simzk.kafka.requests import Error
-from simzk.kafka.topic_partition import PartitionAndReplica, ReplicaAssignment, TopicPartition
+from simzk.kafka.topic_partition import (
+    PartitionAndReplica,
+    ReplicaAssignment,
+    TopicPartition,
+    mutable_partitions,
+    partition_set,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simzk.jvm.scala_sets import mutable_partitions
 from simzk.kafka import paths
 from simzk.kafka.controller.states import ReplicaState
 from simzk.kafka.requests import ControlResponse, Error
 from simzk.kafka.schemas import log_dir_event
 from simzk.kafka.schemas.reading import NoJsonError
+from simzk.kafka.topic_partition import mutable_partitions
 from simzk.kafka.zookeeper_client.batches import data_of
 
 if TYPE_CHECKING:

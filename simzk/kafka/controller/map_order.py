@@ -12,18 +12,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simzk.jvm.scala_map_columns import (
+from simzk.jvm.scala_collections import SMALL
+from simzk.jvm.scala_columns import (
     KEY_BITS,
     buckets_of,
     map_order,
-    partition_hashes,
     places_in_order,
     product_hashes,
-    replica_hashes,
     set_order,
     string_hashes,
 )
-from simzk.jvm.scala_maps import SMALL
+from simzk.kafka.topic_partition import partition_hashes, replica_hashes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simzk.errors import ZnodeError
-from simzk.jvm.scala_map_columns import places_in_order, set_order
-from simzk.jvm.scala_maps import SMALL
+from simzk.jvm.scala_collections import SMALL
+from simzk.jvm.scala_columns import places_in_order, set_order
 from simzk.kafka.controller.states import PartitionState, transitions_of
 from simzk.partitions.arrays import BoolArray, IntArray, any_of, keep, pack, taken
 from simzk.partitions.row_order import as_they_lie

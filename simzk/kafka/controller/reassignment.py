@@ -15,14 +15,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simzk.errors import ZnodeError
-from simzk.jvm.scala_sets import mutable_partitions
 from simzk.kafka import paths
 from simzk.kafka.controller import assignment_warnings as doubts
 from simzk.kafka.controller.partition_state_machine import Strategy
 from simzk.kafka.controller.states import PartitionState, ReplicaState
 from simzk.kafka.requests import Error
 from simzk.kafka.schemas.topic import TopicZnode
-from simzk.kafka.topic_partition import PartitionAndReplica, ReplicaAssignment, TopicPartition, named
+from simzk.kafka.topic_partition import (
+    PartitionAndReplica,
+    ReplicaAssignment,
+    TopicPartition,
+    mutable_partitions,
+    named,
+)
 from simzk.kafka.zookeeper_client.zk_client import ANY_VERSION
 from simzk.partitions import reassignment as algebra
 from simzk.partitions.arrays import pack, unpack

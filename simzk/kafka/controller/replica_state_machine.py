@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simzk.errors import ZnodeError
-from simzk.jvm.scala_map_columns import map_order, places_in_order, set_order
-from simzk.jvm.scala_maps import SMALL, Scala, hash_order, immutable_order, mutable_order
+from simzk.jvm.scala_collections import SMALL, Scala, hash_order, immutable_order, mutable_order
+from simzk.jvm.scala_columns import map_order, places_in_order, set_order
 from simzk.kafka.controller.state_columns import grouped, replicas_of
 from simzk.kafka.controller.states import ReplicaState, transitions_of
 from simzk.kafka.topic_partition import PartitionAndReplica

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simzk.jvm.scala_maps import immutable_order, mutable_set_order
+from simzk.jvm.scala_collections import immutable_order, mutable_set_order
 from simzk.kafka import paths
 from simzk.kafka.controller.states import PartitionState, ReplicaState, transitions_of
 from simzk.kafka.requests import ControlResponse, Error

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from simzk.jvm.scala_maps import json_partition_hash, scala_map_hash, string_hash
+from simzk.jvm.hash_codes import string_hash
 from simzk.kafka import paths
 from simzk.kafka import requests as protocol
 from simzk.kafka.releases.since import OLDEST, before, by_release, since
@@ -27,12 +27,12 @@ from simzk.kafka.schemas import (
     partition_state,
     topic,
 )
-from simzk.kafka.topic_partition import Collections, TopicPartition
+from simzk.kafka.topic_partition import Collections, TopicPartition, json_partition_hash, scala_json_partition_hash
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from simzk.jvm.scala_maps import Scala
+    from simzk.jvm.scala_collections import Scala
     from simzk.kafka.schemas.delegation_token import DelegationToken
     from simzk.kafka.schemas.reading import Reading
     from simzk.kafka.topic_partition import LeaderAndIsr
@@ -420,7 +420,7 @@ class OrderRules:
     def json_hash(self, partition: tuple[str, int]) -> int:
         """Return the hash of the map that represents a partition in an announcement."""
         if self.has_case_class_keys:
-            return scala_map_hash(partition)
+            return scala_json_partition_hash(partition)
         return json_partition_hash(partition, byteswapped=self.swaps_bytes_of_map_hashes)
 
     def election_hash(self, partition: tuple[str, int]) -> int:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote
 
 from simzk.errors import ZnodeError
-from simzk.jvm.scala_maps import string_hash
+from simzk.jvm.concurrent_hash_map import concurrent_order
+from simzk.jvm.hash_map import hash_map_order
 from simzk.kafka.schemas.json_text import JsonObject, write
 from simzk.kafka.schemas.reading import LENIENT, NoJsonError, Reading, read_value, shown
 
@@ -54,11 +55,9 @@ def decode(path: str, data: bytes | None, reading: Reading = LENIENT) -> dict[st
 
 
 def in_properties_order(values: Mapping[str, str]) -> dict[str, str]:
-    """The values in the order in which a `java.util.Properties` lists them.
+    """Return the values in the order in which a `java.util.Properties` lists them.
 
-    From Java 9 on a Properties is a ConcurrentHashMap inside, made for 8 keys, which is 16 buckets, and doubled
-    when three quarters are taken: buckets from the first to the last, in a bucket in order of insertion; a bucket
-    that is split by growth is near enough in that order for the handful of keys an entity has.
+    From Java 9 on a Properties is a ConcurrentHashMap inside, made for 8 keys, which is 16 bins.
 
     >>> list(in_properties_order({"segment.bytes": "1", "cleanup.policy": "2", "compression.type": "3"}))
     ['compression.type', 'cleanup.policy', 'segment.bytes']
@@ -66,25 +65,12 @@ def in_properties_order(values: Mapping[str, str]) -> dict[str, str]:
     >>> list(in_properties_order(rates))
     ['leader.replication.throttled.rate', 'follower.replication.throttled.rate']
     """
-    return _by_bucket(values, len(values) + 1)
+    return {key: values[key] for key in concurrent_order(values)}
 
 
 def in_java_map_order(values: Mapping[str, Value]) -> dict[str, Value]:
-    """The same of a `java.util.HashMap`, which has 16 buckets at first."""
-    return _by_bucket(values, len(values))
-
-
-def _by_bucket(values: Mapping[str, Value], room: int) -> dict[str, Value]:
-    """By bucket, of as many as leave a quarter free beside `room` keys: at least 16."""
-    size = 16
-    while room > size - (size >> 2):
-        size *= 2
-
-    def bucket(key: str) -> int:
-        value = string_hash(key) & 0xFFFF_FFFF
-        return (value ^ value >> 16) & (size - 1)
-
-    return {key: values[key] for key in sorted(values, key=bucket)}
+    """Return the values in the order in which a `java.util.HashMap` lists them."""
+    return {key: values[key] for key in hash_map_order(values)}
 
 
 def sanitize(name: str) -> str:

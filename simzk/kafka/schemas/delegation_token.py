@@ -12,14 +12,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
-from simzk.jvm.scala_maps import immutable_order
+from simzk.jvm.scala_collections import immutable_order
 from simzk.kafka.schemas.acl import is_principal
 from simzk.kafka.schemas.config import sanitize
 from simzk.kafka.schemas.json_text import read_object, write
 from simzk.kafka.schemas.reading import LENIENT, Reading
 
 if TYPE_CHECKING:
-    from simzk.jvm.scala_maps import Scala
+    from simzk.jvm.scala_collections import Scala
 
 REQUESTERS_FROM = 3
 """The first version of the schema that tells who asked for the token."""

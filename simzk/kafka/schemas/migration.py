@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from simzk.jvm.scala_maps import immutable_order
+from simzk.jvm.scala_collections import immutable_order
 from simzk.kafka.schemas.json_text import read_object, write
 from simzk.kafka.schemas.reading import LENIENT, Reading
 
 if TYPE_CHECKING:
-    from simzk.jvm.scala_maps import Scala
+    from simzk.jvm.scala_collections import Scala
 
 
 class Migration(NamedTuple):

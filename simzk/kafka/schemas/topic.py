@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.jvm.numbers import parse_int
-from simzk.jvm.scala_maps import Scala, immutable_order, mutable_order
+from simzk.jvm.scala_collections import Scala, immutable_order, mutable_order
 from simzk.kafka.schemas.json_text import JsonObject, read_object, write, write_spaced
 from simzk.kafka.schemas.reading import LENIENT, JsonValue, Reading
 from simzk.kafka.schemas.uuid import canonical_uuid

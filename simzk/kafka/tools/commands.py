@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simzk.jvm.scala_maps import immutable_order, mutable_order
-from simzk.jvm.scala_sets import mutable_partitions, partition_set
+from simzk.jvm.scala_collections import immutable_order, mutable_order
 from simzk.kafka import paths
 from simzk.kafka.broker.admin_handlers import AdminHandlers
 from simzk.kafka.requests import (
@@ -28,7 +27,7 @@ from simzk.kafka.requests import (
 )
 from simzk.kafka.schemas import scram
 from simzk.kafka.tools import reassign_partitions as reassign_tool
-from simzk.kafka.topic_partition import TopicPartition
+from simzk.kafka.topic_partition import TopicPartition, mutable_partitions, partition_set
 from simzk.kafka.zookeeper_client.zk_client import ANY_VERSION, KafkaZooKeeperClient
 from simzk.zookeeper.replies import Code
 

@@ -23,10 +23,10 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from simzk.errors import ConfigError
-from simzk.jvm.scala_sets import mutable_partitions, partition_set
 from simzk.kafka.requests import AlterConfigRequest, AlterReassignmentsRequest
 from simzk.kafka.schemas import admin
 from simzk.kafka.schemas.json_text import write
+from simzk.kafka.topic_partition import mutable_partitions, partition_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

@@ -43,7 +43,7 @@ from simzk.partitions.transitions import (
 )
 
 if TYPE_CHECKING:
-    from simzk.jvm.scala_maps import Scala
+    from simzk.jvm.scala_collections import Scala
     from simzk.partitions.states import States
 
 PHASES = ("before", "widened", "joined", "led", "removed", "finished")

@@ -25,7 +25,7 @@ from simzk.partitions.rules import LATEST, ElectionRules
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from simzk.jvm.scala_maps import Scala
+    from simzk.jvm.scala_collections import Scala
     from simzk.partitions.layouts import Brokers, Layout
 
 

@@ -17,7 +17,8 @@ import re
 from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING, NamedTuple
 
-from simzk.jvm.hash_map import clone_capacity, spread
+from simzk.jvm.hash_codes import long_hash
+from simzk.jvm.hash_map import clone_capacity, hash_map_order
 from simzk.zookeeper.replies import Code, RefusedError
 
 if TYPE_CHECKING:
@@ -271,13 +272,4 @@ def in_java_order(lines: Iterable[ServerLine], capacity: int = _MAP_CAPACITY) ->
     >>> [line.server_id for line in in_java_order(parse_line(n, "h:1:2") for n in (1, 2, 100, 3, 17))]
     [1, 17, 2, 3, 100]
     """
-    put = list(lines)
-    while len(put) > capacity * 3 // 4:
-        capacity *= 2
-    return tuple(sorted(put, key=lambda line: spread(_hash(line.server_id)) & (capacity - 1)))
-
-
-def _hash(number: int) -> int:
-    """`Long.hashCode`, as an unsigned 32-bit number."""
-    number &= 0xFFFF_FFFF_FFFF_FFFF
-    return (number ^ (number >> 32)) & 0xFFFF_FFFF
+    return tuple(hash_map_order(lines, capacity, lambda line: long_hash(line.server_id)))

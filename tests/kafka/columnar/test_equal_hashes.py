@@ -14,9 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from simzk.jvm.scala_map_columns import partition_hashes, string_hashes
+from simzk.jvm.scala_columns import string_hashes
 from simzk.kafka.cluster import cluster as cluster_module
 from simzk.kafka.controller.context import ControllerContext
+from simzk.kafka.topic_partition import partition_hashes
 from tests.kafka.columnar.cluster_arms import ALL, BROKERS, BY_BATCHES, LIMIT_SECONDS, Arms, layout_of, made
 
 if TYPE_CHECKING:

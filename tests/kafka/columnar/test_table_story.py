@@ -6,7 +6,7 @@ whose topics are in columns, and by single requests that write what the referenc
 step the table equals the reference, the two trees equal each other in every byte and number, and the columns behind the
 one tree equal the table.
 
-There are four brokers: longer sets of Scala are in hash order, which has its own tests (test_scala_order).
+There are four brokers: longer sets of Scala are in hash order, which has its own tests (tests/jvm).
 """
 
 from __future__ import annotations

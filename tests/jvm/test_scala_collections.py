@@ -7,7 +7,8 @@ from typing import get_args
 
 import pytest
 
-from simzk.jvm.scala_maps import Scala, immutable_order, long_map_order, mutable_order, product_hash, string_hash
+from simzk.jvm.hash_codes import product_hash, string_hash
+from simzk.jvm.scala_collections import Scala, immutable_order, long_map_order, mutable_order
 
 DATA = Path(__file__).parent / "data"
 RELEASES: dict[Scala, str] = {"2.10": "2.10.6", "2.11": "2.11.12", "2.12": "2.12.10", "2.13": "2.13.14"}

@@ -9,30 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simzk.jvm.scala_map_columns import (
-    FEW,
-    lists_in_hash_order,
-    map_order,
-    partition_hashes,
-    product_hashes,
-    replica_hashes,
-    set_order,
-    string_hashes,
-)
-from simzk.jvm.scala_maps import (
-    SMALL,
-    hash_order,
-    immutable_order,
-    mutable_order,
-    product_hash,
-    string_hash,
-    topic_partition_hash,
-)
+from simzk.jvm.hash_codes import product_hash, string_hash
+from simzk.jvm.scala_collections import SMALL, hash_order, immutable_order, mutable_order
+from simzk.jvm.scala_columns import FEW, lists_in_hash_order, map_order, product_hashes, set_order, string_hashes
+from simzk.kafka.topic_partition import partition_hashes, replica_hashes, topic_partition_hash
 from simzk.partitions.arrays import pack, unpack
 from simzk.partitions.transitions import in_set_order
 
 if TYPE_CHECKING:
-    from simzk.jvm.scala_maps import Scala
+    from simzk.jvm.scala_collections import Scala
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 # Few bits make keys that share groups, and equal hashes.

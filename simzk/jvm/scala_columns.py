@@ -1,53 +1,49 @@
-"""The orders of `scala_order` over columns: where each key of a batch stands, by the hashes of the keys.
+"""Order of Scala's maps and sets for whole columns of keys, given by their hash codes.
 
-Rules of the module:
-
-1. What comes back are places: `keys[set_order(hashes)]` are the keys as Scala iterates over them.
-2. The rules are those of `scala_order`, which serves batches of few keys and the mutable maps of before Scala 2.13; a
-   larger batch is put in order by sorting numbers that say where in the trie, or in the table, a key is.
-3. Hashes are int32, as the JVM keeps them.
+Rules of this module:
+  - functions return places: `keys[set_order(hashes)]` are the keys in order of iteration;
+  - the rules are those of `scala_collections`, which is called for few keys and for mutable maps before Scala 2.13. A
+    larger batch is ordered by sorting numbers that encode the place of a key in the trie or in the table;
+  - hash codes are int32, as on the JVM.
 """
 
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from simzk.jvm.scala_maps import SMALL, Scala, hash_order, mutable_order, string_hash
-from simzk.partitions.arrays import NONE
+from simzk.jvm.hash_codes import spread_hashes, string_hash
+from simzk.jvm.scala_collections import SMALL, Scala, hash_order, mutable_order
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from simzk.partitions.arrays import IntArray
-
-    Places = NDArray[np.intp]
+    IntArray: TypeAlias = NDArray[np.int32]
+    Places: TypeAlias = NDArray[np.intp]
 
 FEW = 64
-"""Up to so many keys the plain functions are quicker."""
+"""Largest batch for which the plain functions are faster."""
 _LEVELS = 7
 _KEY_LEVEL_BITS = 6
 _SHARED = 32
-"""Of a level's bits in a key: whether another key is in the same slot; the others are the slot."""
+"""Bit of a level in a sort key: another key is in the same slot. The other bits of a level are the slot."""
 _PLACE_BITS = 21
-_BEHIND_ALL = np.iinfo(np.int64).max
+_LAST = np.iinfo(np.int64).max
 KEY_BITS = 63 - _PLACE_BITS
-"""Of the largest key that `places_in_order` takes."""
-_LARGEST_UNIT = 0xFFFF
-_REPLICA_CLASS = "PartitionAndReplica"
+"""Bits of the largest sort key of `places_in_order`."""
 
 
 def set_order(hashes: IntArray, scala: Scala = "2.13", *, hashed: bool = False) -> Places:
-    """Where the keys of an immutable Set, given in insertion order, stand as it iterates.
+    """Return the places of the keys of an immutable Set, given in order of insertion, in order of iteration.
 
     Args:
         hashes: int32[k], of distinct keys.
-        scala: the Scala line.
-        hashed: whether it is a hash set whatever its size.
+        scala: Scala version.
+        hashed: True for a hash set at any size.
 
     >>> set_order(np.array([1, 2, 3, 4, 5], np.int32)).tolist()
     [4, 0, 1, 2, 3]
@@ -63,13 +59,13 @@ def set_order(hashes: IntArray, scala: Scala = "2.13", *, hashed: bool = False) 
 
 
 def map_order(hashes: IntArray, scala: Scala = "2.13", *, entries: int | None = None) -> Places:
-    """Where the keys of a `mutable.HashMap`, given in insertion order, stand as it iterates.
+    """Return the places of the keys of a `mutable.HashMap`, given in order of insertion, in order of iteration.
 
     Args:
         hashes: int32[k], of distinct keys.
-        scala: the Scala line.
-        entries: how many keys the map has, where these are only some of them (2.13 alone: there the order of some
-            follows from their number).
+        scala: Scala version.
+        entries: number of keys in the map if these are only some of them (2.13 only: the order of some keys then
+            follows from that number).
 
     >>> map_order(np.array([17, 1, 16], np.int32)).tolist()
     [2, 1, 0]
@@ -85,13 +81,13 @@ def map_order(hashes: IntArray, scala: Scala = "2.13", *, entries: int | None = 
 
 
 def _bucket_order(low: IntArray, mixed: IntArray) -> Places:
-    # What is above the low bits decides among those of one bucket: together they are one number of 32 bits.
+    # Within a bucket the bits above the low ones decide: both together are one number of 32 bits.
     bits = max(int(low.max(initial=0)).bit_length(), 1)
     return places_in_order(low.astype(np.int64) << (32 - bits) | (mixed.astype(np.int64) + 2**31) >> bits)
 
 
 def places_in_order(keys: NDArray[np.int64]) -> Places:
-    """Where keys stand when they are sorted, equal ones in the order given.
+    """Return the places of keys in ascending order, equal keys in the order given.
 
     Args:
         keys: int64[k], from 0 up to 42 bits.
@@ -101,65 +97,33 @@ def places_in_order(keys: NDArray[np.int64]) -> Places:
     """
     if len(keys) > 1 << _PLACE_BITS:
         return np.argsort(keys, kind="stable")
-    # Sorting numbers that end in their places is ten times faster than sorting places by numbers.
+    # Sorting numbers that end in their place is ten times faster than `argsort`.
     packed = np.sort(keys << _PLACE_BITS | np.arange(len(keys)))
     places: Places = (packed & (1 << _PLACE_BITS) - 1).astype(np.intp, copy=False)
     return places
 
 
 def buckets_of(entries: int) -> int:
-    """The buckets of a mutable map of 2.13 that began empty and has so many entries."""
+    """Return the number of buckets of a mutable map of 2.13 that began empty and has `entries` entries."""
     size = 16
     while entries >= size * 3 // 4:
         size *= 2
     return size
 
 
-def partition_hashes(topic: IntArray, partition: IntArray, *, case_classes: bool = False) -> IntArray:
-    """The JVM's hashes of partitions as the controller names them.
-
-    Args:
-        topic: int32[k], hashes of the topics' names.
-        partition: int32[k], ids.
-        case_classes: the key is the case class `TopicAndPartition` (up to Kafka 1.0).
-
-    >>> partition_hashes(np.array([string_hash("t")], np.int32), np.array([0], np.int32)).tolist()
-    [1077]
-    """
-    if case_classes:
-        return product_hashes(topic, partition)
-    wrapped: IntArray = (np.uint32(31) * (np.uint32(31) + partition.view(np.uint32)) + topic.view(np.uint32)).view(
-        np.int32
-    )
-    return wrapped
-
-
 def string_hashes(texts: Sequence[str]) -> IntArray:
-    """`scala_order.string_hash` of many: int32[k].
+    """Return `String.hashCode` of each text: int32[k].
 
     >>> string_hashes(["hello", ""]).tolist()
     [99162322, 0]
     """
-    hashes = np.zeros(len(texts), dtype=np.uint32)
-    lengths = np.fromiter(map(len, texts), dtype=np.intp, count=len(texts))
-    longest = int(lengths.max(initial=0))
-    if longest:
-        units = np.array(texts, dtype=f"U{longest}").view(np.uint32).reshape(len(texts), longest)
-        for place in range(longest):
-            np.copyto(hashes, hashes * np.uint32(31) + units[:, place], where=lengths > place)
-        # Beyond the sixteenth bit a character is two units.
-        for odd in np.flatnonzero((units > _LARGEST_UNIT).any(axis=1)).tolist():
-            hashes[odd] = string_hash(texts[odd]) & 0xFFFF_FFFF
-    return hashes.view(np.int32)
-
-
-def replica_hashes(partition: IntArray, broker: IntArray, scala: Scala) -> IntArray:
-    """The JVM's hashes of `PartitionAndReplica(topicPartition, replica)`, by the hashes of the partitions."""
-    return product_hashes(partition, broker, class_name=_REPLICA_CLASS if scala == "2.13" else "")
+    spreads = spread_hashes(texts)
+    hashes = np.fromiter(map(spreads.__getitem__, texts), dtype=np.uint32, count=len(texts))
+    return (hashes ^ hashes >> np.uint32(16)).view(np.int32)  # `spread` is its own inverse
 
 
 def product_hashes(*elements: IntArray, class_name: str = "") -> IntArray:
-    """`scala_order.product_hash` of many: int32[k], by the hashes of the fields, int32[k] each."""
+    """Return `product_hash` of each row: int32[k], from the hash codes of each field, int32[k]."""
     value = np.full(len(elements[0]), 0xCAFE_BABE, dtype=np.uint32)
     if class_name:
         value = _mix(value, np.full(1, string_hash(class_name), dtype=np.int32))
@@ -174,16 +138,16 @@ def product_hashes(*elements: IntArray, class_name: str = "") -> IntArray:
 
 def _mix(value: NDArray[np.uint32], element: IntArray) -> NDArray[np.uint32]:
     mixed = np.ascontiguousarray(element).view(np.uint32) * np.uint32(0xCC9E_2D51)
-    mixed = _rotated(mixed, 15) * np.uint32(0x1B87_3593)
-    return _rotated(value ^ mixed, 13) * np.uint32(5) + np.uint32(0xE654_6B64)
+    mixed = _rotate_left(mixed, 15) * np.uint32(0x1B87_3593)
+    return _rotate_left(value ^ mixed, 13) * np.uint32(5) + np.uint32(0xE654_6B64)
 
 
-def _rotated(value: NDArray[np.uint32], bits: int) -> NDArray[np.uint32]:
+def _rotate_left(value: NDArray[np.uint32], bits: int) -> NDArray[np.uint32]:
     return value << np.uint32(bits) | value >> np.uint32(32 - bits)
 
 
 def _paths(hashes: IntArray) -> NDArray[np.uint32]:
-    """The path of each key in the trie as a number: its groups of five bits, the one at the root first."""
+    """Return the path of each key in the trie as a number: groups of five bits, the one at the root first."""
     value = np.ascontiguousarray(hashes).view(np.uint32)
     value = value + ~(value << np.uint32(9))
     value = value ^ value >> np.uint32(14)
@@ -196,38 +160,38 @@ def _paths(hashes: IntArray) -> NDArray[np.uint32]:
 
 
 def _champ_order(paths: NDArray[np.uint32]) -> Places:
-    """A node's keys that are alone in their slots stand before its sub-nodes: the level of each is what it takes."""
+    """Return places in the order of a CHAMP trie: in a node, keys alone in their slot precede the sub-nodes."""
     sorted_by = places_in_order(paths.astype(np.int64))
     ordered = paths[sorted_by]
-    return sorted_by[places_in_order(_champ_keys(ordered, _in_common(ordered)))]
+    return sorted_by[places_in_order(_champ_keys(ordered, _shared_groups(ordered)))]
 
 
-def _in_common(ordered: NDArray[np.uint32]) -> NDArray[np.int64]:
-    """How many groups each path has in common with the next one, of ascending paths along the last axis."""
+def _shared_groups(ordered: NDArray[np.uint32]) -> NDArray[np.int64]:
+    """Return how many groups each path shares with the next one; paths ascend along the last axis."""
     differing = (ordered[..., 1:] ^ ordered[..., :-1]).astype(np.float64)
-    highest = np.frexp(differing)[1] - 1  # of the bits; -1 where they are equal
+    highest = np.frexp(differing)[1] - 1  # highest differing bit; -1 if equal
     return np.where(highest < 0, _LEVELS, (31 - highest) // 5)
 
 
 def _champ_keys(ordered: NDArray[np.uint32], common: NDArray[np.int64]) -> NDArray[np.int64]:
-    """What ascends as the keys of a set iterate, by their ascending paths and what neighbours have in common."""
+    """Return sort keys in the order of a CHAMP trie, from ascending paths and the groups shared by neighbours."""
     alone_at = np.zeros(ordered.shape, dtype=np.int64)
     alone_at[..., :-1] = common
     np.maximum(alone_at[..., 1:], common, out=alone_at[..., 1:])
-    # Deeper than where the last one is alone nothing is left to tell.
+    # Below the deepest level at which a key is alone, no bits decide.
     levels = min(int(alone_at.max(initial=0)) + 1, _LEVELS)
     wide, key = ordered.astype(np.int64), np.zeros(ordered.shape, dtype=np.int64)
     for level in range(levels):
         key <<= _KEY_LEVEL_BITS
         key |= wide & 3 if level == _LEVELS - 1 else wide >> (27 - 5 * level) & 31
         key |= _SHARED
-    key &= _told(levels).take(alone_at)
+    key &= _deciding_bits(levels).take(alone_at)
     return key
 
 
 @cache
-def _told(levels: int) -> NDArray[np.int64]:
-    """Of a key of so many levels the bits that tell something, by the level at which it is alone: int64[8]."""
+def _deciding_bits(levels: int) -> NDArray[np.int64]:
+    """Return the deciding bits of a sort key of `levels` levels, by the level at which the key is alone: int64[8]."""
     every = (1 << _KEY_LEVEL_BITS * levels) - 1
     masks = []
     for alone_at in range(_LEVELS + 1):
@@ -238,21 +202,23 @@ def _told(levels: int) -> NDArray[np.int64]:
 
 
 def lists_in_hash_order(ids: IntArray, scala: Scala = "2.13") -> IntArray:
-    """Each list of broker ids as an immutable hash set of them iterates.
+    """Return each list of broker ids in the order in which an immutable hash set of them iterates.
 
     Args:
-        ids: int32[k, w], padded lists of distinct ids.
-        scala: the Scala line.
+        ids: int32[k, w], lists of distinct ids, padded with -1.
+        scala: Scala version.
 
     >>> lists_in_hash_order(np.array([[1, 2, 3, 4, 5], [9, 8, 7, -1, -1]], np.int32)).tolist()
     [[5, 1, 2, 3, 4], [9, 7, 8, -1, -1]]
     """
-    padding = ids == NONE
+    padding = ids < 0
     paths = _paths(ids.ravel()).reshape(ids.shape)
-    order = np.argsort(np.where(padding, _BEHIND_ALL, paths.astype(np.int64)), axis=1, kind="stable")
-    ids, padding, paths = (np.take_along_axis(column, order, axis=1) for column in (ids, padding, paths))
+    order = np.argsort(np.where(padding, _LAST, paths.astype(np.int64)), axis=1, kind="stable")
+    ids = np.take_along_axis(ids, order, axis=1)
+    padding = np.take_along_axis(padding, order, axis=1)
+    paths = np.take_along_axis(paths, order, axis=1)
     if scala != "2.13":
         return ids
-    common = np.where(padding[:, 1:], 0, _in_common(paths))
-    keys = np.where(padding, _BEHIND_ALL, _champ_keys(paths, common))
+    common = np.where(padding[:, 1:], 0, _shared_groups(paths))
+    keys = np.where(padding, _LAST, _champ_keys(paths, common))
     return np.take_along_axis(ids, np.argsort(keys, axis=1, kind="stable"), axis=1)

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from simzk.jvm.hash_map import HashOrderedSet, clone_capacity, java_string_hash, spreads_of
+from simzk.jvm.hash_codes import spread_hashes, string_hash
+from simzk.jvm.hash_map import HashOrderedSet, clone_capacity
 
 
 def slow_hash(text: str) -> int:
@@ -24,12 +25,12 @@ def slow_hash(text: str) -> int:
 
 @given(st.lists(st.text(st.characters(max_codepoint=127), min_size=3, max_size=4) | st.text(max_size=3), max_size=80))
 def test_hashes_of_many_texts(texts: list[str]) -> None:
-    assert spreads_of(texts) == {text: slow_hash(text) ^ slow_hash(text) >> 16 for text in texts}
+    assert spread_hashes(texts) == {text: slow_hash(text) ^ slow_hash(text) >> 16 for text in texts}
 
 
 def test_hashes_of_long_texts() -> None:
     texts = ["\x7f" * 5000 + str(number) for number in range(1000, 1100)]
-    assert spreads_of(texts) == {text: slow_hash(text) ^ slow_hash(text) >> 16 for text in texts}
+    assert spread_hashes(texts) == {text: slow_hash(text) ^ slow_hash(text) >> 16 for text in texts}
 
 
 class SlowSet:
@@ -65,7 +66,7 @@ NAMES = st.text(max_size=3) | st.sampled_from(["Aa", "BB", "AaAa", "BBBB", "AaBB
 
 @given(st.text())
 def test_hash_of_text(text: str) -> None:
-    assert java_string_hash(text) == slow_hash(text)
+    assert string_hash(text) % 2**32 == slow_hash(text)
 
 
 @given(st.lists(st.tuples(st.booleans(), NAMES), max_size=60), st.sampled_from([8, 16]))
@@ -138,7 +139,7 @@ class EagerSet(HashOrderedSet):
 
     def discard(self, name: str) -> None:
         if name in self:
-            self._take_out(name)
+            self._remove(name)
 
 
 COLLIDING = ["".join(parts) for parts in itertools.product(["Aa", "BB"], repeat=5)]
