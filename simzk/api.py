@@ -60,11 +60,10 @@ class KafkaCluster(kafka.KafkaCluster):
         """
         from simzk.serve.memory.zookeeper import ZooKeeper
 
-        end = self.zookeeper_host
-        zookeeper = ZooKeeper(server=self.server, now_ms=lambda: self.now_ms, pump=self.pump, rules=end.rules)
-        zookeeper.wake_by(end.wake_faults)
-        end.rules.lock = zookeeper.lock
-        end.on_foreign_output = zookeeper.deliver
+        host = self.zookeeper_host
+        zookeeper = ZooKeeper(server=self.server, now_ms=lambda: self.now_ms, pump=self.pump, rules=host.rules)
+        zookeeper.wake_by(host.wake_at)
+        host.rules.lock = zookeeper.lock
         return zookeeper
 
     def close(self) -> None:

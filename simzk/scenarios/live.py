@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from simzk.scenarios.reader import Scenario
     from simzk.simulation import Event
     from simzk.simulation.faults.rules import FaultRules
-    from simzk.zookeeper.connection import Connection
-    from simzk.zookeeper.replies import Outgoing
     from simzk.zookeeper.server import Server
 
 
@@ -62,18 +60,9 @@ class LiveScenario:
         self._new: list[Event] = []
         self.play.history.observers.append(self._new.append)
 
-    @property
-    def on_foreign_output(self) -> Callable[[Connection, list[Outgoing]], None] | None:
-        """Who is handed what the server says to connections that are none of the brokers'."""
-        return self._host.on_foreign_output
-
-    @on_foreign_output.setter
-    def on_foreign_output(self, receive: Callable[[Connection, list[Outgoing]], None] | None) -> None:
-        self._host.on_foreign_output = receive
-
     def now_ms(self) -> int:
         """What the clocks show."""
-        return self._host.now_ms
+        return self._host.now_ms()
 
     def next_ms(self) -> float | None:
         """When something happens next by itself; None if never."""
@@ -95,11 +84,11 @@ class LiveScenario:
 
     def wake_faults(self, at_ms: int) -> None:
         """See to it that what a fault holds back goes on then."""
-        self._host.wake_faults(at_ms)
+        self._host.wake_at(at_ms)
 
     def pump(self) -> None:
         """Send what the server has to say."""
-        self._host.pump()
+        self._host.send_output()
 
     def close(self) -> None:
         """End the world."""

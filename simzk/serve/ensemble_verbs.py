@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simzk.serve.clock import Clock
-    from simzk.serve.tcp.ensemble import EnsembleTcp
+    from simzk.serve.tcp.ensemble import TcpEnsemble
 
 
 class EnsembleVerbs:
@@ -29,7 +29,7 @@ class EnsembleVerbs:
         loop: where their sockets are.
     """
 
-    def __init__(self, tcp: EnsembleTcp, clock: Clock, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, tcp: TcpEnsemble, clock: Clock, loop: asyncio.AbstractEventLoop) -> None:
         self._tcp = tcp
         self._clock = clock
         self._loop = loop
@@ -43,7 +43,7 @@ class EnsembleVerbs:
     @property
     def modes(self) -> dict[int, str]:
         """What each server does: "leader", "follower", "read-only", or "" where it serves nobody."""
-        with self._tcp.host.lock:
+        with self._tcp.driver.lock:
             return {server: member.mode for server, member in self._tcp.ensemble.members.items()}
 
     def hosts(self, *servers: int) -> str:
@@ -92,9 +92,9 @@ class EnsembleVerbs:
         Raises:
             SimzkError: no majority can speak with each other, or this server cannot be elected by it.
         """
-        with self._tcp.host.lock:
+        with self._tcp.driver.lock:
             self._tcp.ensemble.elect(self._clock.now_ms(), server)
-            self._tcp.host.flush()
+            self._tcp.driver.flush()
 
     def cut(self, *servers: int) -> None:
         """Let these servers speak with each other and no others; clients reach them as before.
@@ -102,15 +102,15 @@ class EnsembleVerbs:
         Raises:
             SimzkError: there is no such server.
         """
-        with self._tcp.host.lock:
+        with self._tcp.driver.lock:
             self._tcp.ensemble.cut(*servers, now_ms=self._clock.now_ms())
-            self._tcp.host.flush()
+            self._tcp.driver.flush()
 
     def heal(self) -> None:
         """Let all servers speak with each other again."""
-        with self._tcp.host.lock:
+        with self._tcp.driver.lock:
             self._tcp.ensemble.heal(self._clock.now_ms())
-            self._tcp.host.flush()
+            self._tcp.driver.flush()
 
     def lag(self, server: int, *, seconds: float = 0.0, transactions: int = 0) -> None:
         """Let a server apply what is committed later, as long as it follows; without a lag it catches up.
@@ -121,10 +121,10 @@ class EnsembleVerbs:
         Raises:
             SimzkError: there is no such server, or a lag is negative.
         """
-        with self._tcp.host.lock:
+        with self._tcp.driver.lock:
             now_ms = self._clock.now_ms()
             self._tcp.ensemble.lag(server, now_ms, lag_ms=round(seconds * 1000), transactions=transactions)
-            self._tcp.host.flush()
+            self._tcp.driver.flush()
 
     def _run(self, work: Callable[[], asyncio.Task[None] | None]) -> None:
         """Do something where the sockets are: on the loop, which may be this very thread's and cannot be waited for."""

@@ -7,8 +7,8 @@ Rules of this module:
 What a test can do to its clients, its server and time: one set of verbs, whatever carries the bytes.
 
 Rules of this module:
-  - a facade owns a host, its clock, and the clients that it made; a subclass says how a client reaches the host, and
-    which session a client has;
+  - a facade owns a driver, its clock, and the clients that it made; a subclass says how a client reaches the driver,
+    and which session a client has;
   - whatever a verb does is done when it returns, as far as the server is concerned.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from kazoo.client import KazooClient
 
-    from simzk.serve.host import Host
+    from simzk.serve.wire_driver import WireDriver
     from simzk.zookeeper.server import Server
 
 
@@ -36,7 +36,7 @@ class ClientFaults(FaultVerbs["KazooClient | int"]):
     """Faults on the clients of one `simzk.ZooKeeper` or `simzk.ZooKeeperServer`: its attribute `faults`.
 
     Args:
-        host: where their connections end.
+        driver: where their connections end.
         session_of: the session of a client of ours; raises `SimzkError` where it is none of ours, or has none.
 
     >>> import simzk
@@ -52,16 +52,16 @@ class ClientFaults(FaultVerbs["KazooClient | int"]):
     1
     """
 
-    def __init__(self, host: Host, session_of: Callable[[KazooClient | int], int]) -> None:
-        super().__init__(host.rules)
-        self._host = host
+    def __init__(self, driver: WireDriver, session_of: Callable[[KazooClient | int], int]) -> None:
+        super().__init__(driver.rules)
+        self._driver = driver
         self._client_session = session_of
 
     def _session_of(self, client: KazooClient | int) -> Hashable:
         return self._client_session(client)
 
     def _servers(self) -> tuple[int, ...]:
-        return self._host.servers
+        return self._driver.servers
 
 
 # kazoo's wait before it reconnects starts at 0.1 s, to spare real servers; here a reconnect should cost a test nothing.
@@ -91,24 +91,24 @@ class Facade(ABC):
     """A server for the tests of one process.
 
     Args:
-        host: where all connections end.
-        clock: the host's.
+        driver: where all connections end.
+        clock: the driver's.
     """
 
-    def __init__(self, host: Host, clock: Clock) -> None:
-        self._host = host
+    def __init__(self, driver: WireDriver, clock: Clock) -> None:
+        self._driver = driver
         self._clock = clock
         self._clients: list[KazooClient] = []
 
     @property
     def server(self) -> Server:
         """The state machine: its tree, sessions and watches. Hold `lock` while clients run."""
-        return self._host.server
+        return self._driver.server
 
     @property
-    def lock(self) -> AbstractContextManager[bool]:
+    def lock(self) -> AbstractContextManager[object]:
         """Held by whichever thread makes the server work; hold it to look at `server`, or to drive it, in peace."""
-        return self._host.lock
+        return self._driver.lock
 
     @property
     def clients(self) -> tuple[KazooClient, ...]:
@@ -127,7 +127,7 @@ class Facade(ABC):
         Raises:
             SimzkError: the client is not of this ZooKeeper, or has no session.
         """
-        self._host.expire(self._session_id(client))
+        self._driver.expire_session(self._session_id(client))
 
     def disconnect(self, client: KazooClient | int) -> None:
         """Cut a client's connection: it sees SUSPENDED and comes back with the same session.
@@ -135,7 +135,7 @@ class Facade(ABC):
         Raises:
             SimzkError: the client is not of this ZooKeeper, or has no session.
         """
-        self._host.disconnect(self._session_id(client))
+        self._driver.disconnect_session(self._session_id(client))
 
     def pause(self, client: KazooClient | int) -> Pause:
         """Neither read nor answer a client until the pause is resumed, so that its session can run out.
@@ -147,7 +147,7 @@ class Facade(ABC):
             SimzkError: the client is not of this ZooKeeper, or has no session.
         """
         session_id = self._session_id(client)
-        self._host.pause(session_id)
+        self._driver.pause_session(session_id)
         return Pause(lambda: self._resume(session_id))
 
     def _session_id(self, client: KazooClient | int) -> int:
@@ -179,7 +179,7 @@ class Facade(ABC):
         """The session that a client has or had last; 0 before the first."""
 
     def _resume(self, session_id: int) -> None:
-        self._host.resume(session_id)
+        self._driver.resume_session(session_id)
 
     # What a test does to the server and to time.
 
@@ -195,7 +195,7 @@ class Facade(ABC):
             raise SimzkError("wall time goes by itself", right=f'{type(self).__name__}() without clock="wall"')
         if isinstance(self._clock, BorrowedClock):
             raise SimzkError("this server's time is its cluster's", right="cluster.run_for(seconds)")
-        self._host.advance(self._clock, round(seconds * 1000))
+        self._driver.advance(self._clock, round(seconds * 1000))
 
     def restart(self) -> None:
         """Stop the server and start it again: connections are cut, the tree and the sessions are kept.
@@ -207,7 +207,7 @@ class Facade(ABC):
         """
         if isinstance(self._clock, BorrowedClock):
             raise SimzkError("this server is its cluster's", right="disconnect(client) for each client")
-        self._host.restart()
+        self._driver.restart()
 
     def fail_next(self, op: str, error: type[Exception], n: int = 1) -> None:
         """Let the next `n` requests of a kind fail before they reach the server; nothing of them is applied.
@@ -227,19 +227,19 @@ class Facade(ABC):
     def faults(self) -> ClientFaults:
         """Faults at will, by client, kind of request and path: each verb puts a rule into a table."""
 
-        return ClientFaults(self._host, self._session_id)
+        return ClientFaults(self._driver, self._session_id)
 
     # Coming and going.
 
     def close(self) -> None:
         """Stop the clients that `client` made and refuse what still connects. Closing twice is no harm."""
-        self._host.let_go()
+        self._driver.end_faults()
         for client in self._clients:
             self._resume(self._last_session_id(client))
             client.stop()
             client.close()
         self._clients.clear()
-        self._host.close()
+        self._driver.close()
 
     def __enter__(self) -> Self:
         return self

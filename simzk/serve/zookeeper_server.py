@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kazoo.client import KazooClient
 
     from simzk.serve.ensemble_verbs import EnsembleVerbs
-    from simzk.serve.tcp.ensemble import EnsembleTcp
+    from simzk.serve.tcp.ensemble import TcpEnsemble
     from simzk.serve.tcp.tls import Tls
     from simzk.zookeeper.server import Server
 
@@ -100,15 +100,15 @@ class ZooKeeperServer(Facade):
                 super_digest=super_digest,
             ),
         )
-        self._tcp: TcpServer | EnsembleTcp
+        self._tcp: TcpServer | TcpEnsemble
         if servers == 1 and not observers and not read_only:
             self._tcp = TcpServer(settings, chosen)
         else:
             from simzk.serve.configuration.ensemble_plan import numbered
-            from simzk.serve.tcp.ensemble import EnsembleTcp
+            from simzk.serve.tcp.ensemble import TcpEnsemble
 
-            self._tcp = EnsembleTcp(numbered(settings, servers, observers=observers, read_only=read_only), chosen)
-        super().__init__(self._tcp.host, chosen)
+            self._tcp = TcpEnsemble(numbered(settings, servers, observers=observers, read_only=read_only), chosen)
+        super().__init__(self._tcp.driver, chosen)
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
         self._failure: BaseException | None = None
@@ -186,9 +186,6 @@ class ZooKeeperServer(Facade):
     def _last_session_id(self, client: KazooClient) -> int:
         # kazoo tells a client's id only while it is connected; the verbs are about clients that are not, too.
         return client._session_id or 0
-
-    def _resume(self, session_id: int) -> None:
-        self._tcp.resume(session_id)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)

@@ -18,8 +18,8 @@ import kazoo.handlers.threading
 import pytest
 
 from simzk.serve.clock import WallClock
-from simzk.serve.host import Host, Link
 from simzk.serve.memory.kazoo_handler import MemoryHandler
+from simzk.serve.wire_driver import WireDriver, WireLink
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.server import Server
 from tests.conformance.real_zookeeper import SUPER_DIGEST
@@ -55,7 +55,7 @@ SKIPPED = {
 class Endpoint:
     """One address of the server, as kazoo's harness knows a server of its cluster."""
 
-    def __init__(self, host: Host, port: int) -> None:
+    def __init__(self, host: WireDriver, port: int) -> None:
         self._host = host
         self.port = port
         self.running = True
@@ -77,7 +77,7 @@ class Endpoint:
         for socket in cut:
             socket.end()
 
-    def accept(self, socket: MemorySocket) -> Link | None:
+    def accept(self, socket: MemorySocket) -> WireLink | None:
         if not self.running:
             return None
         self._sockets.append(socket)
@@ -95,7 +95,7 @@ class Cluster:
 
     def __init__(self) -> None:
         clock = WallClock()
-        host = Host(Server(CONFIG, now_ms=clock.now_ms()), clock)
+        host = WireDriver(Server(CONFIG, now_ms=clock.now_ms()), clock)
         self._endpoints = [Endpoint(host, FIRST_PORT + index) for index in range(3)]
 
     def __getitem__(self, index: int) -> Endpoint:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simzk.serve.clock import WallClock
-from simzk.serve.host import Host, Link
+from simzk.serve.wire_driver import WireDriver, WireLink
 from simzk.wire.client_connection import ClientConnection
 from simzk.zookeeper.replies import Closed
 from simzk.zookeeper.server import Server
@@ -40,7 +40,7 @@ class _Sink:
     def __init__(self, stream: list[Message]) -> None:
         self._stream = stream
         self.wire = ClientConnection()
-        self.link: Link | None = None
+        self.link: WireLink | None = None
         self.is_open = True
         self.hung_up = False
 
@@ -55,7 +55,7 @@ class _Sink:
 
 
 class SimulatedArm:
-    """simzk's server in this process, fed with the same bytes through `simzk.serve.host`.
+    """simzk's server in this process, fed with the same bytes through `simzk.serve.wire_driver`.
 
     Attributes:
         times_ms: the time of each zxid.
@@ -66,7 +66,7 @@ class SimulatedArm:
         self.server = Server(config, now_ms=1, zxid=zxid)
         self.times_ms = {0: 0}
         self.server.on_transaction.append(lambda done: self.times_ms.__setitem__(done.zxid, done.time_ms))
-        self.host = Host(self.server, self._clock)
+        self.host = WireDriver(self.server, self._clock)
         self._sinks: dict[int, _Sink] = {}
         self.streams: dict[int, list[Message]] = {}
 

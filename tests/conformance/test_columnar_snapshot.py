@@ -85,8 +85,8 @@ def test_a_real_server_has_the_znodes_of_the_columns(tmp_path: Path) -> None:
         brokers_in_racks(30, 3), topics=max(PARTITIONS // 100, 2), partitions=PARTITIONS, replication_factor=3, seed=1
     )
     with served(Settings(admin_port=0, snapshot_interval_ms=0), WallClock()) as running:
-        server, version = running.tcp.host.server, kafka_version(VERSION)
-        with running.tcp.host.lock:
+        server, version = running.tcp.driver.server, kafka_version(VERSION)
+        with running.tcp.driver.lock:
             now_ms = running.tcp.clock.now_ms()
             topics = load_layout(server, layout, version, now_ms)
             describe_brokers(server, layout, version, now_ms)

@@ -175,7 +175,7 @@ def test_a_registration_that_somebody_rewrites_is_noticed_by_a_controller_that_r
         data = cluster.brokers[other].version.znodes.encode_broker(registration)
         client = cluster.server.connect(ConnectRequest(0, 0, 40_000, 0, None, False), cluster.now_ms)
         cluster.server.handle(client, 1, SetData(paths.broker(other), data, -1), cluster.now_ms)
-        cluster.zookeeper_host.pump()
+        cluster.zookeeper_host.send_output()
         cluster.run_for(1)
         assert context.brokers[other].registration.rack == rack
         cluster.brokers[controller].session.break_connection()

@@ -41,7 +41,7 @@ def counts(server: simzk.ZooKeeperServer) -> Counts:
             sum(1 for table in (inner.watches.data, inner.watches.child) for _ in table.entries()),
             sum(map(len, inner.tree.ephemerals.values())),
             len(inner.tree),
-            len(server._host._links),
+            len(server._driver._links),
             len(gc.get_objects()),
         )
 
@@ -74,7 +74,7 @@ def live_a_second(server: simzk.ZooKeeperServer, steady: TcpClient, second: int)
                 client.socket.shutdown(socket.SHUT_WR)
                 client.rest()
             else:
-                server._host.expire(session.session_id)
+                server._driver.expire(session.session_id)
                 client.rest()
         assert steady.ask(req.SetData("/churn", b"%d" % second, -1)).error == 0
     server.advance(1)

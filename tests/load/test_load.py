@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from simzk.serve.clock import StillClock
-from simzk.serve.host import Host
+from simzk.serve.wire_driver import WireDriver
 from simzk.wire.client_connection import ClientConnection
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.replies import EventType, Reply, WatchedEvent
@@ -158,7 +158,7 @@ class Sink:
 def test_watches_of_all_sessions_on_one_path_fire_once_each() -> None:
     """More sessions than a process has sockets: their bytes go straight to the host behind them."""
     clock = StillClock()
-    host = Host(Server(now_ms=clock.now_ms()), clock)
+    host = WireDriver(Server(now_ms=clock.now_ms()), clock)
     watcher, writer = ClientConnection(), ClientConnection()
     opening = watcher.connect(req.ConnectRequest(0, 0, 40_000, 0, None, False))
     watch = watcher.request(1, req.GetData("/watched", True))

@@ -17,7 +17,7 @@ from random import Random
 from typing import NamedTuple
 
 from simzk.serve.clock import StillClock
-from simzk.serve.host import Host
+from simzk.serve.wire_driver import WireDriver
 from simzk.wire.client_connection import ClientConnection
 from simzk.wire.operations import BY_REQUEST
 from simzk.zookeeper import requests as req
@@ -175,7 +175,7 @@ class Fuzzed:
         # that id would be one flipped bit away from none.
         self.clock.move_to(1_234_567_890_123)
         self.server = Server(ServerConfig(extended_types=True), now_ms=self.clock.now_ms())
-        self.host = Host(self.server, self.clock)
+        self.host = WireDriver(self.server, self.clock)
         self.sink = Sink()
         self.link = self.host.open(self.sink)
         self.client = ClientConnection()

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simzk.kafka.cluster.zookeeper_host import Link as SimulatedLink
-from simzk.kafka.cluster.zookeeper_host import ZooKeeperHost
+from simzk.kafka.cluster.zookeeper_host import NetworkLink, ZooKeeperHost
 from simzk.serve.clock import StillClock
-from simzk.serve.host import Host, Link
+from simzk.serve.wire_driver import WireDriver, WireLink
 from simzk.simulation import Network, Scheduler
 from simzk.simulation.faults.rules import Action
 from simzk.wire.client_connection import ClientConnection
@@ -109,10 +108,10 @@ class OneTransport:
 class Wired(Client):
     """Over bytes, to a host of real connections."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: WireDriver) -> None:
         super().__init__()
         self.host = host
-        self.link: Link | None = None
+        self.link: WireLink | None = None
         self.transport: OneTransport | None = None
         self.wire = ClientConnection()
         self.connect()
@@ -145,7 +144,7 @@ class Simulated(Client):
     def __init__(self, host: ZooKeeperHost, name: str) -> None:
         super().__init__()
         self.host, self.name = host, name
-        self.link: SimulatedLink | None = None
+        self.link: NetworkLink | None = None
         self.connect()
 
     def connect(self) -> None:
@@ -157,7 +156,7 @@ class Simulated(Client):
             for message in messages or ():
                 self.take(message)
 
-        link = self.link = SimulatedLink(self.name, receive)
+        link = self.link = NetworkLink(self.host, self.name, receive)
         self.host.send(link, 0, self.connect_request())
 
     def ask(self, xid: int, request: req.Request) -> None:
@@ -189,7 +188,7 @@ class WiredWorld(World):
     def __init__(self) -> None:
         self.server = Server()
         self.clock = StillClock()
-        self.host = Host(self.server, self.clock)
+        self.host = WireDriver(self.server, self.clock)
         self.rules = self.host.rules
         self.clients = [Wired(self.host) for _ in range(CLIENTS)]
 

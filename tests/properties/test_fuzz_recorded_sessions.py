@@ -9,7 +9,7 @@ import pytest
 from kazoo.exceptions import BadArgumentsError, BadVersionError, NoNodeError
 
 import simzk
-from simzk.serve.host import Host, Link, Transport
+from simzk.serve.wire_driver import Transport, WireDriver, WireLink
 from simzk.wire.client_connection import ClientConnection
 from simzk.wire.server_connection import Incoming, ServerConnection
 
@@ -82,19 +82,19 @@ SESSIONS: list[Callable[[KazooClient], None]] = [tree, watches, multi, acls_and_
 def recorded(work: Callable[[KazooClient], None], monkeypatch: pytest.MonkeyPatch) -> list[Tap]:
     """The connections that a kazoo client makes for some work, its session's end included."""
     taps: list[Tap] = []
-    true_open, true_receive = Host.open, Link.receive
+    true_open, true_receive = WireDriver.open, WireLink.receive
 
-    def tapped_open(self: Host, transport: Transport, *, address: str = "127.0.0.1") -> Link | None:
+    def tapped_open(self: WireDriver, transport: Transport, *, address: str = "127.0.0.1") -> WireLink | None:
         taps.append(Tap(transport))
         return true_open(self, taps[-1], address=address)
 
-    def tapped_receive(self: Link, data: bytes) -> None:
+    def tapped_receive(self: WireLink, data: bytes) -> None:
         assert isinstance(self.transport, Tap)
         self.transport.up += data
         true_receive(self, data)
 
-    monkeypatch.setattr(Host, "open", tapped_open)
-    monkeypatch.setattr(Link, "receive", tapped_receive)
+    monkeypatch.setattr(WireDriver, "open", tapped_open)
+    monkeypatch.setattr(WireLink, "receive", tapped_receive)
     with simzk.ZooKeeper() as zookeeper:
         client = zookeeper.client()
         client.start()

@@ -11,9 +11,9 @@ from simzk.serve.admin_server.metrics import MetricsServer
 from simzk.serve.admin_server.server import AdminServer
 from simzk.serve.clock import Clock, StillClock
 from simzk.serve.configuration.ensemble_plan import numbered
-from simzk.serve.tcp.ensemble import EnsembleTcp
+from simzk.serve.tcp.ensemble import TcpEnsemble
 from simzk.serve.tcp.server import TcpServer
-from simzk.serve.tcp.simulated import WorldTcp
+from simzk.serve.tcp.simulated_cluster import ClusterTcpServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from simzk.serve.admin_server.http import HttpServer
     from simzk.serve.configuration.ensemble_plan import EnsemblePlan
     from simzk.serve.configuration.settings import Settings
-    from simzk.serve.tcp.simulated import World
+    from simzk.serve.tcp.simulated_cluster import Cluster
 
 
 class _Running:
     """Servers and their doors for HTTP on a loop in a thread of their own."""
 
-    def __init__(self, tcp: TcpServer | EnsembleTcp, admins: Iterable[HttpServer]) -> None:
+    def __init__(self, tcp: TcpServer | TcpEnsemble, admins: Iterable[HttpServer]) -> None:
         self._served = tcp
         self._admins = tuple(admins)
         self._loop = asyncio.new_event_loop()
@@ -80,11 +80,11 @@ class Served(_Running):
         return port_of(self.metrics)
 
 
-class ServedWorld(_Running):
-    """A running server that stands in a simulated world."""
+class ServedCluster(_Running):
+    """A running server of a simulated cluster."""
 
-    def __init__(self, settings: Settings, world: World) -> None:
-        self.tcp = WorldTcp(settings, world)
+    def __init__(self, settings: Settings, cluster: Cluster) -> None:
+        self.tcp = ClusterTcpServer(settings, cluster)
         self.port = self.tcp.port
         super().__init__(self.tcp, [])
 
@@ -93,7 +93,7 @@ class ServedEnsemble(_Running):
     """A running ensemble, and its AdminServers where the settings ask for them."""
 
     def __init__(self, plan: EnsemblePlan, clock: Clock) -> None:
-        self.tcp = EnsembleTcp(plan, clock)
+        self.tcp = TcpEnsemble(plan, clock)
         self.ports = self.tcp.ports
         self.admin_ports = {server: port_of(admin) for server, admin in self.tcp.admins.items()}
         super().__init__(self.tcp, [*self.tcp.admins.values(), *self.tcp.metrics.values()])

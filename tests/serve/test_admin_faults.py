@@ -49,8 +49,8 @@ def ask(server: Served, method: str, target: str) -> tuple[int, dict[str, Any]]:
 
 def session_of(server: Served) -> int:
     """The one session that there is."""
-    with server.tcp.host.lock:
-        (session_id,) = server.tcp.host.server.sessions.ids()
+    with server.tcp.driver.lock:
+        (session_id,) = server.tcp.driver.server.sessions.ids()
     return session_id
 
 
@@ -71,8 +71,8 @@ def listed(server: Served) -> list[dict[str, Any]]:
 
 
 def version(server: Served) -> int:
-    with server.tcp.host.lock:
-        node = server.tcp.host.server.tree.get("/a")
+    with server.tcp.driver.lock:
+        node = server.tcp.driver.server.tree.get("/a")
         assert node is not None
         return node.version
 
@@ -116,9 +116,9 @@ def test_a_delay_ends_as_time_goes_by(server: Served, clock: StillClock, client:
     client.send(req.SetData("/a", b"1", -1))
     while not listed(server)[-1]["waiting"]:
         pass
-    server.tcp.host.advance(clock, 2499)
+    server.tcp.driver.advance(clock, 2499)
     assert version(server) == 0
-    server.tcp.host.advance(clock, 1)
+    server.tcp.driver.advance(clock, 1)
     assert client.next().error == 0  # type: ignore[union-attr]
 
 
@@ -135,8 +135,8 @@ def test_a_session_ends_at_a_request(server: Served, client: TcpClient) -> None:
     session_id = session_of(server)
     client.send(req.GetData("/a", False))
     assert isinstance(client.next(), Closed)
-    with server.tcp.host.lock:
-        assert session_id not in server.tcp.host.server.sessions
+    with server.tcp.driver.lock:
+        assert session_id not in server.tcp.driver.server.sessions
 
 
 def test_a_session_is_paused_at_a_request(server: Served, client: TcpClient) -> None:

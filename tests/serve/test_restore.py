@@ -58,9 +58,9 @@ def test_the_tree_and_its_sessions_are_those_of_the_snapshot(server: Served) -> 
         # The others are cut off, and have no session any more.
         assert new.rest() == b""
         assert again.connect(session=other).session_id == 0
-        with server.tcp.host.lock:
-            server.tcp.host.server.check()
-            assert server.tcp.host.server.sessions.ids() == [session.session_id]
+        with server.tcp.driver.lock:
+            server.tcp.driver.server.check()
+            assert server.tcp.driver.server.sessions.ids() == [session.session_id]
 
 
 @pytest.mark.parametrize("data", [None, b"", b"nonsense"])

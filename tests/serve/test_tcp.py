@@ -343,7 +343,7 @@ def test_a_connection_that_is_over_is_freed_without_the_garbage_collector(server
 def test_a_pause_may_end_after_its_client_is_gone(server: simzk.ZooKeeperServer) -> None:
     with TcpClient(server.port) as client:
         session = client.connect()
-        server._host.pause(session.session_id)
+        server._driver.pause_session(session.session_id)
         client.send(create("/a"), req.GetData("/a", True))
     with TcpClient(server.port) as other:
         other.connect()

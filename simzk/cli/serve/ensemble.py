@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from simzk.errors import ConfigError
 from simzk.serve.clock import WallClock
 from simzk.serve.configuration.ensemble_plan import of_files
-from simzk.serve.tcp.ensemble import EnsembleTcp
+from simzk.serve.tcp.ensemble import TcpEnsemble
 
 if TYPE_CHECKING:
     import argparse
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from simzk.serve.configuration.settings import Settings
 
 
-def serve_files(files: Sequence[Settings], asked: argparse.Namespace) -> EnsembleTcp:
+def serve_files(files: Sequence[Settings], asked: argparse.Namespace) -> TcpEnsemble:
     """The servers of these files, not yet started.
 
     Raises:
@@ -33,4 +33,4 @@ def serve_files(files: Sequence[Settings], asked: argparse.Namespace) -> Ensembl
     for option, given in cannot.items():
         if given:
             raise ConfigError("each server's own file says that", where=option, right="not with files of an ensemble")
-    return EnsembleTcp(of_files(files, read_only=asked.read_only), WallClock())
+    return TcpEnsemble(of_files(files, read_only=asked.read_only), WallClock())

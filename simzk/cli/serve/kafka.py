@@ -12,7 +12,7 @@ from simzk.scenarios.live import LiveScenario
 from simzk.scenarios.reader import read_scenario
 from simzk.serve.clock import WallClock
 from simzk.serve.tcp.server import TcpServer
-from simzk.serve.tcp.simulated import WorldTcp
+from simzk.serve.tcp.simulated_cluster import ClusterTcpServer
 
 if TYPE_CHECKING:
     import argparse
@@ -51,7 +51,7 @@ def serve_kafka(settings: Settings, asked: argparse.Namespace) -> TcpServer:
     if Path(asked.kafka).suffix in LAYOUTS:
         return _serve_layout(settings, asked.kafka)
     scenario = read_scenario(asked.kafka)
-    return WorldTcp(settings, LiveScenario(scenario, start_ms=WallClock().now_ms(), tell=_tell, warn=_warn))
+    return ClusterTcpServer(settings, LiveScenario(scenario, start_ms=WallClock().now_ms(), tell=_tell, warn=_warn))
 
 
 def _serve_layout(settings: Settings, file: str) -> TcpServer:
@@ -63,8 +63,8 @@ def _serve_layout(settings: Settings, file: str) -> TcpServer:
     layout, version = read_layout(file), kafka_version(KAFKA_VERSION)
     server = TcpServer(settings, WallClock())
     now_ms = server.clock.now_ms()
-    load_layout(server.host.server, layout, version, now_ms)
-    describe_brokers(server.host.server, layout, version, now_ms)
+    load_layout(server.driver.server, layout, version, now_ms)
+    describe_brokers(server.driver.server, layout, version, now_ms)
     return server
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from simzk.serve.admin_server.metrics import MetricsServer
     from simzk.serve.admin_server.server import AdminServer
-    from simzk.serve.tcp.ensemble import EnsembleTcp
+    from simzk.serve.tcp.ensemble import TcpEnsemble
 
 DEFAULT_PORT = 2181
 FAILED = 1
@@ -51,7 +51,7 @@ def main(arguments: list[str]) -> int:
     return asyncio.run(_serve(server, admins, metrics))
 
 
-def _server(files: Sequence[Settings], asked: argparse.Namespace) -> TcpServer | EnsembleTcp:
+def _server(files: Sequence[Settings], asked: argparse.Namespace) -> TcpServer | TcpEnsemble:
     settings = files[0]
     if len(files) > 1 or settings.belonging is not None:
         from simzk.cli.serve.ensemble import serve_files
@@ -64,10 +64,10 @@ def _server(files: Sequence[Settings], asked: argparse.Namespace) -> TcpServer |
     if asked.servers == 1 and not asked.observers and not asked.read_only:
         return TcpServer(settings, WallClock())
     from simzk.serve.configuration.ensemble_plan import numbered
-    from simzk.serve.tcp.ensemble import EnsembleTcp
+    from simzk.serve.tcp.ensemble import TcpEnsemble
 
     plan = numbered(settings, asked.servers, observers=asked.observers, read_only=asked.read_only)
-    return EnsembleTcp(plan, WallClock())
+    return TcpEnsemble(plan, WallClock())
 
 
 def read_settings(asked: argparse.Namespace, config: Path | None) -> Settings:
@@ -162,7 +162,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _admins(server: TcpServer | EnsembleTcp) -> list[AdminServer]:
+def _admins(server: TcpServer | TcpEnsemble) -> list[AdminServer]:
     """A lone server's AdminServer, where one is asked for, or those that an ensemble has."""
     if not isinstance(server, TcpServer):
         return list(server.admins.values())
@@ -174,7 +174,7 @@ def _admins(server: TcpServer | EnsembleTcp) -> list[AdminServer]:
     return [AdminServer(server, settings.admin_address, settings.admin_port, settings.admin_path)]
 
 
-def _metrics(server: TcpServer | EnsembleTcp) -> list[MetricsServer]:
+def _metrics(server: TcpServer | TcpEnsemble) -> list[MetricsServer]:
     """The port for Prometheus, where one is asked for, or those that an ensemble has."""
     if not isinstance(server, TcpServer):
         return list(server.metrics.values())
@@ -201,7 +201,7 @@ def _allow_open_files() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-async def _serve(server: TcpServer | EnsembleTcp, admins: list[AdminServer], metrics: list[MetricsServer]) -> int:
+async def _serve(server: TcpServer | TcpEnsemble, admins: list[AdminServer], metrics: list[MetricsServer]) -> int:
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -283,7 +283,7 @@ class KafkaCluster(FromLayout, Operations, Clients, Failures):
     @property
     def now_ms(self) -> int:
         """The clock of the simulated world, in milliseconds as ZooKeeper counts them."""
-        return self.zookeeper_host.now_ms
+        return self.zookeeper_host.now_ms()
 
     def run_for(self, seconds: float) -> None:
         """Let time pass."""
@@ -343,7 +343,7 @@ class KafkaCluster(FromLayout, Operations, Clients, Failures):
 
     def pump(self) -> None:
         """Send what the server has to say to the brokers, after a client of another kind has changed something."""
-        self.zookeeper_host.pump()
+        self.zookeeper_host.send_output()
 
     # -- looking
 

@@ -121,8 +121,8 @@ class Failures:
         """Expire a broker's session at once, as ZooKeeper does with one it has not heard of for long."""
         session = self._running(broker).session.session_id
         self.history.record(f"broker {broker}", "session expired by hand")
-        self.server.expire(session, self.zookeeper_host.now_ms)
-        self.zookeeper_host.pump()
+        self.server.expire(session, self.zookeeper_host.now_ms())
+        self.zookeeper_host.send_output()
 
     def disconnect(self, broker: int) -> None:
         """Break a broker's connection to ZooKeeper; it comes back with its session."""

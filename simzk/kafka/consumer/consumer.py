@@ -579,8 +579,8 @@ class Consumer:
         """Expire its session at once, as ZooKeeper does with one it has not heard of for long."""
         self._running()
         self._tell("session expired by hand")
-        self._world.host.server.expire(self._client.session.session_id, self._world.host.now_ms)
-        self._world.host.pump()
+        self._world.host.server.expire(self._client.session.session_id, self._world.host.now_ms())
+        self._world.host.send_output()
 
     def disconnect(self) -> None:
         """Break its connection to ZooKeeper; it comes back with its session."""
@@ -619,7 +619,7 @@ class Consumer:
 
     def _drawn_id(self) -> str:
         bits = self._world.scheduler.stream(f"consumer ids/{self.name}").bits(_ID_BITS)
-        return f"{self.identity.machine}-{self._world.host.now_ms}-{f'{bits:x}'[:_ID_DIGITS]}"
+        return f"{self.identity.machine}-{self._world.host.now_ms()}-{f'{bits:x}'[:_ID_DIGITS]}"
 
     def _end(self) -> None:
         for client in dict.fromkeys((self._client, self._topic_client)):
@@ -654,7 +654,7 @@ class Consumer:
         counts = dict(subscription.counts)
         if not subscription.is_list:  # Scala's map of what the application asks for
             counts = {topic: counts[topic] for topic in immutable_order(counts, "2.11")}
-        registration = ConsumerRegistration(subscription.pattern, counts, self._world.host.now_ms)
+        registration = ConsumerRegistration(subscription.pattern, counts, self._world.host.now_ms())
         await self._registry.register(registration)
         self._tell("joined", self.identity.group, "", self.consumer_id)
 

@@ -18,7 +18,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from simzk.kafka.cluster.zookeeper_host import Link, ZooKeeperHost
+from simzk.kafka.cluster.zookeeper_host import NetworkLink, ZooKeeperHost
 from simzk.simulation import Future, Process, gather
 from simzk.zookeeper.batches import Batch, Requests
 from simzk.zookeeper.replies import Closed, Code, ConnectResponse, EventType, Outgoing, Reply, WatchedEvent
@@ -107,7 +107,7 @@ class ZooKeeperSession:
         self.after_new_session: Callable[[], None] | None = None
         self._password = bytes(_PASSWORD_LENGTH)
         self._max_in_flight = max_in_flight
-        self._link: Link | None = None
+        self._link: NetworkLink | None = None
         self._xid = 0
         self._waiting: deque[_Sent] = deque()
         self._in_flight: deque[_Sent] = deque()
@@ -235,20 +235,22 @@ class ZooKeeperSession:
     def _connect(self) -> None:
         if self.closed or self._link is not None:
             return
-        link = Link(self.process.name, lambda messages: self.process.deliver(partial(self._receive, link, messages)))
+        link = NetworkLink(
+            self.host, self.process.name, lambda messages: self.process.deliver(partial(self._receive, link, messages))
+        )
         self._link = link
         password = self._password
         request = ConnectRequest(0, self._last_zxid, self.timeout_ms, self.session_id, password, False)
         self.host.send(link, 0, request)
         self.process.call_later(CONNECT_RETRY_MS * 1000, lambda: self._connect_again(link))
 
-    def _connect_again(self, link: Link) -> None:
+    def _connect_again(self, link: NetworkLink) -> None:
         if self._link is link and not self.connected:
             self.host.break_link(link)
             self._link = None
             self._connect()
 
-    def _receive(self, link: Link, messages: Sequence[Outgoing] | None) -> None:
+    def _receive(self, link: NetworkLink, messages: Sequence[Outgoing] | None) -> None:
         if link is not self._link:
             return
         self._last_heard_us = self.process.scheduler.now_us

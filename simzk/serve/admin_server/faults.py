@@ -97,7 +97,7 @@ def seconds(query: Query, name: str = "seconds") -> float:
 def session(server: TcpServer, query: Query) -> int:
     """The id of a session that lives, on whichever server of an ensemble."""
     session_id = number(query, "session")
-    if not server.host.whole.knows(session_id):
+    if not server.driver.group.has_session(session_id):
         raise SimzkError(f"there is no session 0x{session_id:x}", where="session", right="a session that lives")
     return session_id
 
@@ -116,10 +116,10 @@ def verbs(server: TcpServer) -> EnsembleVerbs:
 def move(server: TcpServer, query: Query) -> None:
     verbs(server)
     session_id, target = session(server, query), number(query, "server")
-    if target not in server.host.whole.servers:
-        right = f"one of {', '.join(map(str, server.host.whole.servers))}"
+    if target not in server.driver.group.servers:
+        right = f"one of {', '.join(map(str, server.driver.group.servers))}"
         raise SimzkError(f"there is no server {target}", where="server", right=right)
-    server.host.whole.move(session_id, target)
+    server.driver.group.move_session(session_id, target)
 
 
 def _outage(query: Query) -> float | None:
@@ -160,24 +160,24 @@ def lag(server: TcpServer, query: Query) -> None:
 
 
 def _expire(server: TcpServer, query: Query) -> None:
-    server.host.whole.expire(session(server, query))
+    server.driver.group.expire_session(session(server, query))
 
 
 def _disconnect(server: TcpServer, query: Query) -> None:
-    server.host.whole.disconnect(session(server, query))
+    server.driver.group.disconnect_session(session(server, query))
 
 
 def _pause(server: TcpServer, query: Query) -> None:
-    server.host.whole.pause(session(server, query))
+    server.driver.group.pause_session(session(server, query))
 
 
 def _resume(server: TcpServer, query: Query) -> None:
     # A session may have run out while it was paused, and be resumed nevertheless.
-    server.host.whole.resume(number(query, "session"))
+    server.driver.group.resume_session(number(query, "session"))
 
 
 def _restart(server: TcpServer, query: Query) -> None:
-    server.host.whole.restart()
+    server.driver.group.restart()
 
 
 class SessionFaults(FaultVerbs[int]):
@@ -188,14 +188,14 @@ class SessionFaults(FaultVerbs[int]):
     """
 
     def __init__(self, server: TcpServer) -> None:
-        super().__init__(server.host.rules)
-        self._host = server.host.whole
+        super().__init__(server.driver.rules)
+        self._driver = server.driver.group
 
     def _session_of(self, client: int) -> Hashable:
         return client
 
     def _servers(self) -> tuple[int, ...]:
-        return self._host.servers
+        return self._driver.servers
 
 
 def _which(server: TcpServer, query: Query) -> Which[int]:
@@ -250,14 +250,14 @@ def _fail_next(server: TcpServer, query: Query) -> FaultRule:
 
 
 def _release(server: TcpServer, query: Query) -> None:
-    server.host.rules.find(number(query, "rule")).release()
+    server.driver.rules.find(number(query, "rule")).release()
 
 
 def _clear(server: TcpServer, query: Query) -> None:
     if "rule" in query:
-        server.host.rules.find(number(query, "rule")).clear()
+        server.driver.rules.find(number(query, "rule")).clear()
     else:
-        server.host.rules.clear()
+        server.driver.rules.clear()
 
 
 # What is made known in the answer: the rule that was made, or what a verb tells.

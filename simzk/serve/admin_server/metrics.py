@@ -24,7 +24,7 @@ _ALLOWED = ("Allow", "GET, HEAD, POST, TRACE, OPTIONS")
 def tell(server: TcpServer, request: Request, *, of_process: bool) -> Response:
     """All metrics of a server, or those of the names that are asked for."""
     asked = parse_qs(request.query).get("name[]")
-    with server.host.lock:
+    with server.driver.lock:
         report = server.report()
         families = [*families_of(report), *(report.process if of_process else ())]
     return Response(HTTPStatus.OK, PROMETHEUS, text_of(families, frozenset(asked) if asked else None))

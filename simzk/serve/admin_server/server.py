@@ -92,7 +92,7 @@ class AdminServer(HttpServer):
             if request.method != "POST":
                 return _json({"error": "a fault is a POST"}, HTTPStatus.METHOD_NOT_ALLOWED)
             return self._inject(path.removeprefix("/faults/"), request.parameters)
-        if not self._server.host.is_open:
+        if not self._server.driver.accepts_links:
             return _json({"error": "this server is stopped"}, HTTPStatus.SERVICE_UNAVAILABLE)
         if path == "/metrics" and request.method in ("GET", "HEAD"):
             return tell(self._server, request, of_process=False)
@@ -109,7 +109,7 @@ class AdminServer(HttpServer):
             names = sorted(command.names[0] for command in COMMANDS)
             links = "".join(f'<a href="{self._path}/{name}">{name}</a>\n<br/>\n' for name in names)
             return Response(HTTPStatus.OK, "", links)
-        if name in UNLESS_LOOKING and not self._server.host.server.mode:
+        if name in UNLESS_LOOKING and not self._server.driver.server.mode:
             return _looking(UNLESS_LOOKING[name])
         if name in SNAPSHOT or name in RESTORE:
             return self._guarded(request, SNAPSHOT[0] if name in SNAPSHOT else RESTORE[0])
@@ -126,7 +126,7 @@ class AdminServer(HttpServer):
             error = self._set_trace_mask(query)
             if error is not None:
                 return _json({"error": error, "command": primary})
-        with self._server.host.lock:
+        with self._server.driver.lock:
             told = command.tell(self._server.report())
         told["command"] = primary
         return _json(told if "error" in told else {**told, "error": None})
@@ -182,8 +182,8 @@ class AdminServer(HttpServer):
         return _json({"command": verb, **made, "error": None})
 
     def _rules(self) -> list[dict[str, object]]:
-        with self._server.host.lock:
-            return [rule.as_dict() for rule in self._server.host.rules.list()]
+        with self._server.driver.lock:
+            return [rule.as_dict() for rule in self._server.driver.rules.list()]
 
 
 def _stumbled(request: Request) -> Response:

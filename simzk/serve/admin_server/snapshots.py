@@ -77,7 +77,7 @@ class Snapshots:
         identities = self._identities(authorization, address)
         if not identities:
             return Refusal(HTTPStatus.UNAUTHORIZED, "Not authenticated")
-        with self._server.host.lock:
+        with self._server.driver.lock:
             return None if self._may(identities) else Refusal(HTTPStatus.FORBIDDEN, "Not authorized")
 
     def take(self) -> Taken | Refusal:
@@ -90,8 +90,8 @@ class Snapshots:
         if not self._taking.allows():
             self._server.statistics.snapshots_limited += 1
             return Refusal(HTTPStatus.TOO_MANY_REQUESTS, None)
-        with self._server.host.lock:
-            return Taken(self._server.host.server.zxid, self._data())
+        with self._server.driver.lock:
+            return Taken(self._server.driver.server.zxid, self._data())
 
     def restore(self, data: bytes) -> int | Refusal:
         """Have the server be what a snapshot shows; the last zxid that it shows."""
@@ -108,14 +108,14 @@ class Snapshots:
             self._server.statistics.restore_errors += 1
             return Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, None)
         restoration.finish()
-        host, directory = self._server.host, self._server.directory
-        with host.lock:
+        driver, directory = self._server.driver, self._server.directory
+        with driver.lock:
             if directory is not None:
                 directory.sync()
-            host.server.replace(restoration.tree, restoration.sessions, zxid, self._server.now_ms())
+            driver.server.replace(restoration.tree, restoration.sessions, zxid, self._server.now_ms())
             if directory is not None:
                 directory.start_anew()
-            host.flush()
+            driver.flush()
         return zxid
 
     def _identities(self, authorization: str, address: str) -> list[Id]:
@@ -130,7 +130,7 @@ class Snapshots:
         return [Id("digest", digest), *([Id("super", "")] if is_super else [])]
 
     def _may(self, identities: list[Id]) -> bool:
-        root = self._server.host.server.tree.get("/")
+        root = self._server.driver.server.tree.get("/")
         assert root is not None
         skipped = self._server.settings.server.skip_acl
         return skipped or all(is_permitted(root.acl, permission, identities) for permission in _PERMISSIONS)
@@ -138,7 +138,7 @@ class Snapshots:
     def _data(self) -> bytes:
         if self._server.directory is not None:
             return self._server.directory.snapshot().read_bytes()
-        server = self._server.host.server
+        server = self._server.driver.server
         digest = TreeDigest(server.tree).value
         return b"".join(encode_snapshot(server.tree, server.sessions.timeouts_ms(), lambda: (server.zxid, digest)))
 

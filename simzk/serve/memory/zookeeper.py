@@ -15,9 +15,9 @@ from kazoo.hosts import collect_hosts
 
 from simzk.errors import ConfigError
 from simzk.serve.clock import BorrowedClock, Clock, StillClock, WallClock
-from simzk.serve.host import Host, Link
 from simzk.serve.memory.kazoo_handler import MemoryHandler
 from simzk.serve.test_server import EAGER_RETRY, Facade
+from simzk.serve.wire_driver import WireDriver, WireLink
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.releases import NEWEST
 from simzk.zookeeper.server import Server
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from simzk.serve.memory.kazoo_handler import MemorySocket
     from simzk.simulation.faults.rules import FaultRules
-    from simzk.zookeeper.connection import Connection
-    from simzk.zookeeper.replies import Outgoing
 
 # kazoo looks its hosts up before it asks the handler for a connection; this one needs no look-up.
 _ADDRESS = "127.0.0.1:2181"
@@ -73,10 +71,10 @@ class ZooKeeper(Facade):
     ) -> None:
         chosen = _clock(clock, server, now_ms, pump)
         served = server or Server(ServerConfig(version=version, sasl_users=sasl_users), now_ms=chosen.now_ms())
-        super().__init__(Host(served, chosen, pump=pump, rules=rules), chosen)
+        super().__init__(WireDriver(served, chosen, send=pump, rules=rules), chosen)
         # What a handler asks before each wait (kazoo_handler.Listener), without a detour.
-        self.seconds_to_deadline = self._host.seconds_to_deadline
-        self.tick = self._host.tick
+        self.seconds_to_deadline = self._driver.seconds_to_deadline
+        self.tick = self._driver.tick
 
     def client(self, **options: object) -> KazooClient:
         """kazoo's own client, not yet started, on a connection in memory; `close` stops it.
@@ -115,19 +113,15 @@ class ZooKeeper(Facade):
 
     # What whoever drives the server brings.
 
-    def deliver(self, connection: Connection, outgoing: list[Outgoing]) -> None:
-        """What the server sends on a connection from here; hold `lock`."""
-        self._host.deliver(connection, outgoing)
-
     def wake_by(self, wake_at: Callable[[int], None]) -> None:
         """Let `wake_at` be called with each time, in ms of the server, at which a request that is late goes on."""
-        self._host.on_deadline = wake_at
+        self._driver.on_deadline = wake_at
 
     # What a handler asks (kazoo_handler.Listener).
 
-    def accept(self, socket: MemorySocket) -> Link | None:
+    def accept(self, socket: MemorySocket) -> WireLink | None:
         """The server's end of a new connection; None once this object is closed."""
-        return self._host.open(socket)
+        return self._driver.open(socket)
 
 
 def _clock(

@@ -1,4 +1,4 @@
-"""One client's TCP connection: bytes from asyncio to the host, and back.
+"""One client's TCP connection: bytes from asyncio to the driver, and back.
 
 Rules of this module:
   - all socket work happens on the loop's thread; what another thread has to say (a test's `expire`) is queued to it, in
@@ -30,9 +30,9 @@ from simzk.zookeeper.requests import ConnectRequest
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from simzk.serve.host import Link
     from simzk.serve.tcp.connection_factory import ConnectionFactory
     from simzk.serve.tcp.server import TcpServer
+    from simzk.serve.wire_driver import WireLink
     from simzk.wire.server_connection import Received
 
 FIRST_SLICE = 16
@@ -53,9 +53,9 @@ class TcpConnection(asyncio.Protocol):
     def __init__(self, server: TcpServer, factory: ConnectionFactory) -> None:
         self._server = server
         self._factory = factory
-        self._host = server.host
+        self._driver = server.driver
         self._transport: asyncio.Transport | None = None
-        self._link: Link | None = None
+        self._link: WireLink | None = None
         self._begun = b""  # bytes that may still turn out to be a four-letter word
         self._greeted = False
         self._reading = True
@@ -82,7 +82,7 @@ class TcpConnection(asyncio.Protocol):
             self._server.statistics.rejected += 1
             transport.abort()
             return
-        self._link = self._host.open(self, address=self.peer[0])
+        self._link = self._driver.open(self, address=self.peer[0])
         certificate = transport.get_extra_info("peercert")
         if certificate and self._link is not None:
             from simzk.serve.tcp.tls import subject_of
@@ -98,7 +98,7 @@ class TcpConnection(asyncio.Protocol):
         self._stop_waiting()
         self._factory.forget(self)
         if self._link is not None:
-            self._host.hang_up(self._link)
+            self._driver.hang_up(self._link)
             self._link = None
         self._queue.clear()
 
@@ -121,7 +121,7 @@ class TcpConnection(asyncio.Protocol):
         assert link is not None, "asyncio hands no data to a connection that was refused"
         self._heard_ms = self._server.now_ms()
         self._server.statistics.bytes_received += len(data)
-        with self._host.lock:
+        with self._driver.lock:
             received = link.wire.receive_data(data)
             if link.connection is None and not self._is_let_in(received):
                 return
@@ -178,7 +178,7 @@ class TcpConnection(asyncio.Protocol):
         """Handle what was read, as far as the client reads its replies; then read again, or do not."""
         if self._transport is None or self._link is None:
             return
-        with self._host.lock:
+        with self._driver.lock:
             link = self._link
             while self._queue and not (self._clogged or self._flushing or link.paused):
                 self._handle_slice(link)
@@ -190,7 +190,7 @@ class TcpConnection(asyncio.Protocol):
             else:
                 self._transport.pause_reading()
 
-    def _handle_slice(self, link: Link) -> None:
+    def _handle_slice(self, link: WireLink) -> None:
         queue = self._queue
         if len(queue) <= self._slice:
             batch = list(queue)
@@ -198,20 +198,20 @@ class TcpConnection(asyncio.Protocol):
         else:
             batch = [queue.popleft() for _ in range(self._slice)]
         begin_ns, written_before = time.perf_counter_ns(), self._written_bytes
-        self._host.process(link, batch)
+        self._driver.process(link, batch)
         if self._server.directory is None:
-            self._host.flush()
+            self._driver.send_output()
             self._flushed(link, batch, begin_ns, written_before)
         else:
             self._flushing = True
             self._server.flush_soon(partial(self._go_on_flushed, link, batch, begin_ns, written_before))
 
-    def _go_on_flushed(self, link: Link, batch: list[Received], begin_ns: int, written_before: int) -> None:
+    def _go_on_flushed(self, link: WireLink, batch: list[Received], begin_ns: int, written_before: int) -> None:
         self._flushing = False
         self._flushed(link, batch, begin_ns, written_before)
         self.go_on()
 
-    def _flushed(self, link: Link, batch: list[Received], begin_ns: int, written_before: int) -> None:
+    def _flushed(self, link: WireLink, batch: list[Received], begin_ns: int, written_before: int) -> None:
         """A slice was answered: count it, and choose how long the next one is."""
         self._note(link, batch, (time.perf_counter_ns() - begin_ns) // 1_000_000)
         written = self._written_bytes - written_before
@@ -222,7 +222,7 @@ class TcpConnection(asyncio.Protocol):
         if link.closed:
             self._queue.clear()
 
-    def _note(self, link: Link, batch: Sequence[Received], latency_ms: int) -> None:
+    def _note(self, link: WireLink, batch: Sequence[Received], latency_ms: int) -> None:
         """Count a batch that was handled."""
         first, last = batch[0], batch[-1]
         total, own, count = self._server.statistics, self.statistics, len(batch)
@@ -231,9 +231,9 @@ class TcpConnection(asyncio.Protocol):
             self._server.arm()
             throttle = self._server.throttle
             total.note_connect(first, latency_ms, throttle.deficit if throttle is not None else 0)
-        elif self._host.server.next_sweep_ms is not None:
+        elif self._driver.server.next_sweep_ms is not None:
             self._server.arm_for_sweep()
-        if isinstance(last, ProtocolProblem) and 0 < last.length <= self._host.server.config.max_buffer_bytes:
+        if isinstance(last, ProtocolProblem) and 0 < last.length <= self._driver.server.config.max_buffer_bytes:
             total.large_rejected += 1
         total.note_requests([one.request.__class__ for one in batch if one.__class__ is Incoming], latency_ms)
         total.packets_received += count
@@ -242,7 +242,7 @@ class TcpConnection(asyncio.Protocol):
         kind, xid = (type(last.request), last.xid) if isinstance(last, Incoming) else (type(last), -1)
         own.note(kind, xid, link.last_zxid, self._server.uptime_ms(), latency_ms, count)
 
-    # What the host calls, under its lock, on any thread (host.Transport).
+    # What the driver calls, under its lock, on any thread (wire_driver.Transport).
 
     def deliver(self, data: bytes) -> None:
         """Send `data`; to a client that is gone, nothing: the end of a pause may find it so."""
@@ -294,7 +294,7 @@ class TcpConnection(asyncio.Protocol):
             self._transport.abort()
 
     def report(self) -> ConnectionReport:
-        """What the monitoring commands tell of it; under the host's lock."""
+        """What the monitoring commands tell of it; under the driver's lock."""
         connection = self._link.connection if self._link is not None else None
         interval_ms = self._server.settings.silence_ms  # the real server looks after idle ones in steps of this
         timeout_ms = connection.timeout_ms if connection is not None else interval_ms

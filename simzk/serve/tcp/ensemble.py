@@ -1,28 +1,27 @@
 """An ensemble on TCP: a port a server, all on one event loop, under one lock.
 
 Rules of this module:
-  - each server is served as a lone one is (tcp.py), by a host of its own, with an AdminServer of its own; what one of
-    them does may leave output in all, so whoever flushes one flushes all;
+  - each server is served as a single one is (server.py), by a driver of its own, with an AdminServer of its own; a
+    request to one of them may leave output in all, so whoever flushes one flushes all;
   - a stopped server's port is closed, and opened again when it starts;
-  - with a data directory nothing is sent before all servers that follow have it on disk;
-  - one timer stands for all of them, on wall time.
+  - with data directories nothing is sent before all servers that follow have it on disk;
+  - one timer serves all of them, on wall time.
 """
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from typing import TYPE_CHECKING
 
-from simzk.errors import ConfigError, SimzkError
+from simzk.errors import ConfigError
 from simzk.serve.clock import WallClock
-from simzk.serve.host import Host
-from simzk.serve.tcp.deadline_timer import Alarm
+from simzk.serve.tcp.event_loop import EventLoopServer
 from simzk.serve.tcp.server import TcpServer
+from simzk.serve.wire_driver import WireDriver
 from simzk.zookeeper.ensemble import Ensemble, EnsembleConfig
 from simzk.zookeeper.ensemble.membership import ANY_HOST, Endpoint, ServerLine
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable
 
     from simzk.serve.admin_server.metrics import MetricsServer
@@ -31,42 +30,118 @@ if TYPE_CHECKING:
     from simzk.serve.configuration.ensemble_plan import EnsemblePlan
     from simzk.serve.configuration.settings import Settings
     from simzk.serve.ensemble_verbs import EnsembleVerbs
-    from simzk.serve.storage.directory_reader import Loss
     from simzk.serve.storage.dynamic_config import DynamicConfig
     from simzk.serve.storage.ensemble_directory import EnsembleDirectory
     from simzk.wire.statistics import Report
     from simzk.zookeeper.ensemble import Member
     from simzk.zookeeper.server import Server
 
-# What a real ensemble needs on a quiet machine: to elect a leader, and before it serves read-only clients (§7).
+# Measured on a real ensemble on a quiet machine: to elect a leader, and before it serves read-only clients (§7).
 ELECTION_MS = 400
 READ_ONLY_AFTER_MS = 2000
 _ELECTION_ALGORITHM = 3  # FastLeaderElection, the only one there still is
 
 
-class MemberTcp(TcpServer):
+class EnsembleDriver(WireDriver):
+    """Driver of all servers of an ensemble: a test's verb finds a session wherever it is connected.
+
+    Args:
+        ensemble: the servers.
+        clock: their time.
+        persist: makes durable what the output of all servers acknowledges; raises OSError.
+
+    Attributes:
+        members: the driver of each server that was started, by number.
+        on_sent: called after output was sent: a server may have a new deadline.
+    """
+
+    def __init__(self, ensemble: Ensemble, clock: Clock, persist: Callable[[], None]) -> None:
+        super().__init__(next(iter(ensemble.members.values())), clock, persist=persist)
+        self.ensemble = ensemble
+        self.servers = tuple(ensemble.members)
+        self.members: dict[int, WireDriver] = {}
+        self.on_sent: Callable[[], None] = lambda: None
+
+    def member(self, server: Member) -> WireDriver:
+        """Return a new driver of one server, under the common lock."""
+        driver = WireDriver(server, self.clock, send=self.deliver_output, rules=self.rules, group=self)
+        self.members[server.server_id] = driver
+        return driver
+
+    def deliver_output(self) -> None:
+        """Send the output of all servers."""
+        if not self.is_durable():
+            return
+        for driver in self.members.values():
+            driver.deliver_output()
+        self.on_sent()
+
+    def has_session(self, session_id: int) -> bool:
+        """Return whether a session is alive on any server."""
+        with self.lock:
+            return any(session_id in member.sessions for member in self.ensemble.members.values())
+
+    def disconnect_session(self, session_id: int) -> None:
+        """Close the connection of a session, whichever server it is to."""
+        with self.lock:
+            for driver in self.members.values():
+                driver.disconnect_session(session_id)
+
+    def pause_session(self, session_id: int) -> None:
+        """Stop reading and answering a session on all servers."""
+        with self.lock:
+            super().pause_session(session_id)
+            for driver in self.members.values():
+                driver.pause_session(session_id)
+
+    def resume_session(self, session_id: int) -> None:
+        """End a pause on all servers."""
+        with self.lock:
+            self._paused_sessions.discard(session_id)
+            for driver in self.members.values():
+                driver.resume_session(session_id)
+
+    def move_session(self, session_id: int, server_id: int) -> None:
+        """Close the connection of a session; only this server may accept it next, unless it is stopped."""
+        with self.lock:
+            target = self.members[server_id]
+            if target.accepts_links:
+                self.moving[session_id] = target
+            self.disconnect_session(session_id)
+
+    def close(self) -> None:
+        """Close all servers' connections."""
+        super().close()
+        for driver in self.members.values():
+            driver.close()
+
+
+class TcpMember(TcpServer):
     """One server of an ensemble on its port.
 
     Args:
-        settings: how it is served.
-        clock: what the ensemble is told as time.
-        group: whose server it is.
+        settings: the server's configuration.
+        clock: the ensemble's time.
+        group: the ensemble that it belongs to.
         member: the state machine.
     """
 
-    def __init__(self, settings: Settings, clock: Clock, group: EnsembleTcp, member: Member) -> None:
+    def __init__(self, settings: Settings, clock: Clock, group: TcpEnsemble, member: Member) -> None:
         self.ensemble = self._group = group
         self._member = member
         super().__init__(settings, clock)
-        if group.directory is not None:
-            self.directory = group.directory.of(member.server_id)
-        self.host = self._watched(group.host.host_of(member))
 
     def _load(self, settings: Settings) -> Server:
+        # The ensemble keeps the directory open: a server that starts again goes on with it.
+        directory = self._group.directory
+        self.directory = None if directory is None else directory.of(self._member.server_id)
         return self._member
 
+    def _new_driver(self, server: Server) -> WireDriver:
+        return self._group.driver.member(self._member)
+
     def report(self) -> Report:
-        """Everything that monitoring commands tell, its place in the ensemble among it."""
+        """Return what monitoring commands report, with the place in the ensemble; hold the lock."""
         place = self._member.place
         if place.line.client is None:  # its own file says where
             client = Endpoint(self.settings.address or ANY_HOST, self.port)
@@ -86,86 +161,17 @@ class MemberTcp(TcpServer):
             "peerType": int(place.observes),
         }
 
-    def _close_directory(self) -> None:
-        pass  # it is kept as long as the ensemble is: a server that starts again goes on with it
-
     def arm(self) -> None:
+        """Set the ensemble's timer to the next deadline."""
         self._group.arm()
 
 
-class EnsembleHost(Host):
-    """All servers of an ensemble as one host: what a test does to a session finds it wherever it is attached.
-
-    Args:
-        ensemble: the servers.
-        clock: what they are told as time.
-        persist: puts on disk what is to be acknowledged; whether it could.
-    """
-
-    def __init__(self, ensemble: Ensemble, clock: Clock, persist: Callable[[], bool]) -> None:
-        super().__init__(next(iter(ensemble.members.values())), clock, pump=self._send_all)
-        self.ensemble = ensemble
-        self._persist = persist
-        self.servers = tuple(ensemble.members)
-        self.hosts: dict[int, Host] = {}
-        self.on_sent: Callable[[], None] = lambda: None
-
-    def host_of(self, member: Member) -> Host:
-        """A new host for a server, under the common lock."""
-        host = self.hosts[member.server_id] = Host(member, self.clock, pump=self._send_all, rules=self.rules)
-        host.lock, host.whole, host.moving = self.lock, self, self.moving
-        for session_id in self._paused_sessions:
-            host.pause(session_id)
-        return host
-
-    def _send_all(self) -> None:
-        if not self._persist():
-            return
-        for server_id, host in self.hosts.items():
-            for connection, outgoing in self.ensemble.members[server_id].take_output():
-                host.deliver(connection, outgoing)
-        self.on_sent()
-
-    def knows(self, session_id: int) -> bool:
-        with self.lock:
-            return any(session_id in member.sessions for member in self.ensemble.members.values())
-
-    def disconnect(self, session_id: int) -> None:
-        with self.lock:
-            for host in self.hosts.values():
-                host.disconnect(session_id)
-
-    def pause(self, session_id: int) -> None:
-        with self.lock:
-            self._paused_sessions.add(session_id)
-            for host in self.hosts.values():
-                host.pause(session_id)
-
-    def resume(self, session_id: int) -> None:
-        with self.lock:
-            self._paused_sessions.discard(session_id)
-            for host in self.hosts.values():
-                host.resume(session_id)
-
-    def move(self, session_id: int, server_id: int) -> None:
-        with self.lock:
-            target = self.hosts[server_id]
-            if target.is_open:  # a server that is stopped takes up nobody
-                self.moving[session_id] = target
-            self.disconnect(session_id)
-
-    def close(self) -> None:
-        super().close()
-        for host in self.hosts.values():
-            host.close()
-
-
-class EnsembleTcp:
+class TcpEnsemble(EventLoopServer):
     """Several servers with one history, each on a port.
 
     Args:
-        plan: which servers.
-        clock: what they are told as time.
+        plan: the servers and their configuration.
+        clock: their time.
 
     Attributes:
         admins: an AdminServer a server, where the settings ask for them; who starts this starts them too.
@@ -176,23 +182,20 @@ class EnsembleTcp:
         ConfigError: it cannot listen, or its data directories cannot be used.
     """
 
+    driver: EnsembleDriver
+
     def __init__(self, plan: EnsemblePlan, clock: Clock) -> None:
+        super().__init__(clock)
         self.settings = plan.common
         self._plan = plan
         self._settings = dict(plan.settings)
         of_files = (notice for settings in plan.settings.values() for notice in settings.notices)
         self.notices = [*plan.notices, *of_files]
         self.directory: EnsembleDirectory | None = None
-        self.failure: Exception | None = None
-        self.on_failure: Callable[[], None] = lambda: None
-        self._clock = clock
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread_id = 0
         self.ensemble = self._load(self._config())
-        self.host = EnsembleHost(self.ensemble, clock, self._persist)
-        self._alarm = Alarm(self.host)
-        self.host.on_sent = self._arm_anywhere
-        self._tcp: dict[int, MemberTcp] = {}
+        self.use_driver(EnsembleDriver(self.ensemble, clock, self._persist))
+        self.driver.on_sent = self._arm_anywhere
+        self._tcp: dict[int, TcpMember] = {}
         self.admins: dict[int, AdminServer] = {}
         self.metrics: dict[int, MetricsServer] = {}
         self._starting: set[asyncio.Task[None]] = set()
@@ -205,7 +208,7 @@ class EnsembleTcp:
                 admin.stop()
             for tcp in self._tcp.values():
                 tcp.stop()
-            self._close_directory()
+            self.close_storage()
             raise
         self.names = {server_id: tcp.hosts for server_id, tcp in self._tcp.items()}
         self.secure_names = {server_id: tcp.secure_hosts for server_id, tcp in self._tcp.items() if tcp.secure_hosts}
@@ -222,7 +225,7 @@ class EnsembleTcp:
         return EnsembleConfig(
             len(plan.settings) - plan.observers,
             server,
-            election_ms=ELECTION_MS if isinstance(self._clock, WallClock) else 0,
+            election_ms=ELECTION_MS if isinstance(self.clock, WallClock) else 0,
             read_only=plan.read_only,
             read_only_after_ms=READ_ONLY_AFTER_MS,
             observers=plan.observers,
@@ -256,11 +259,11 @@ class EnsembleTcp:
                 )
                 for server_id, port in self.ports.items()
             ),
-            self._clock.now_ms(),
+            self.clock.now_ms(),
         )
 
     def _load(self, config: EnsembleConfig) -> Ensemble:
-        now_ms = self._clock.now_ms()
+        now_ms = self.clock.now_ms()
         places = {server_id: settings.data_directory for server_id, settings in self._settings.items()}
         if None in places.values():
             return Ensemble(config, now_ms=now_ms)
@@ -268,7 +271,7 @@ class EnsembleTcp:
 
         if self._plan.folder is not None:
             make_folder(self._plan.folder, config.ids)
-        self.directory = EnsembleDirectory(
+        self.directory = self.storage = EnsembleDirectory(
             {
                 server_id: DataPlace(path, self._settings[server_id].log_directory, self._settings[server_id].storage)
                 for server_id, path in places.items()
@@ -277,33 +280,17 @@ class EnsembleTcp:
         )
         return self.directory.load(config, now_ms)
 
-    def _persist(self) -> bool:
-        """What is acknowledged is on disk before it is sent. Where a disk refuses, nothing is sent any more."""
-        try:
-            if self.directory is not None and self.failure is None:
-                self.directory.sync()
-                for server_id, dynamic in self._dynamic.items():
-                    if server_id in self._tcp:
-                        dynamic.keep(self.ensemble.membership)
-        except OSError as error:
-            self.failure = SimzkError(f"the data directory takes nothing more: {error}")
-            if self._loop is not None and not self._loop.is_closed():
-                self._loop.call_soon_threadsafe(self._fail)
-        return self.failure is None
-
-    def _fail(self) -> None:
-        self.host.close()
-        self.on_failure()
-
-    @property
-    def losses(self) -> list[Loss]:
-        """What the servers' data directories once held and do not."""
-        return [] if self.directory is None else self.directory.losses
+    def _persist(self) -> None:
+        if self.directory is not None:
+            self.directory.sync()
+            for server_id, dynamic in self._dynamic.items():
+                if server_id in self._tcp:
+                    dynamic.keep(self.ensemble.membership)
 
     def _bind(self, server_id: int) -> None:
         """Listen on a server's ports; on any free ones if it may choose, and on those ever after."""
         settings = self._settings[server_id]
-        tcp = self._tcp[server_id] = MemberTcp(settings, self._clock, self, self.ensemble.members[server_id])
+        tcp = self._tcp[server_id] = TcpMember(settings, self.clock, self, self.ensemble.members[server_id])
         secure_port = None if settings.secure_port is None else tcp.secure_port
         self._settings[server_id] = settings._replace(port=tcp.port, secure_port=secure_port)
 
@@ -350,46 +337,26 @@ class EnsembleTcp:
 
     async def start(self) -> None:
         """Begin to accept connections on the running loop."""
-        self._loop = asyncio.get_running_loop()
-        self._alarm.start(self._loop)
-        self._thread_id = threading.get_ident()
-        self.host.flush()  # the first membership is kept from the start on
+        await super().start()
+        self.driver.flush()  # the first membership is kept from the start on
         for tcp in self._tcp.values():
             await tcp.start()
 
     def stop(self) -> None:
         """Refuse new connections and cut those that are open; on the loop."""
-        self._alarm.cancel()
-        self.host.on_sent = lambda: None
-        self.host.close()
+        self._timer.cancel()
+        self.driver.on_sent = lambda: None
+        self.driver.close()
         for tcp in self._tcp.values():
             tcp.stop()
-        self._close_directory()
-
-    def _close_directory(self) -> None:
-        if self.directory is not None:
-            if self.failure is None:
-                self.directory.close()
-            else:
-                self.directory.abandon()
-
-    def resume(self, session_id: int) -> None:
-        """End a session's pause; from any thread."""
-        for tcp in list(self._tcp.values()):
-            tcp.resume(session_id)
-        self.host.resume(session_id)
+        self.close_storage()
 
     def catch_up(self) -> None:
         """Let nobody lag any more: what clients wait for is answered."""
-        with self.host.lock:
+        with self.driver.lock:
             for server_id in self.ensemble.members:
-                self.ensemble.lag(server_id, self._clock.now_ms())
-            self.host.flush()
-
-    @property
-    def is_on_loop(self) -> bool:
-        """Whether this is the thread of its loop."""
-        return threading.get_ident() == self._thread_id
+                self.ensemble.lag(server_id, self.clock.now_ms())
+            self.driver.flush()
 
     # Servers that come and go
 
@@ -398,13 +365,13 @@ class EnsembleTcp:
         from simzk.serve.ensemble_verbs import EnsembleVerbs
 
         assert self._loop is not None, "it has been started"
-        return EnsembleVerbs(self, self._clock, self._loop)
+        return EnsembleVerbs(self, self.clock, self._loop)
 
     def stop_server(self, server_id: int, outage_ms: int | None = None) -> None:
         """Stop one server and close its port; on the loop."""
-        with self.host.lock:
-            self.ensemble.stop(server_id, self._clock.now_ms(), outage_ms=outage_ms)
-            self.host.flush()
+        with self.driver.lock:
+            self.ensemble.stop(server_id, self.clock.now_ms(), outage_ms=outage_ms)
+            self.driver.flush()
         self._tcp.pop(server_id).stop()
 
     def start_server(self, server_id: int) -> asyncio.Task[None]:
@@ -416,13 +383,13 @@ class EnsembleTcp:
         Raises:
             ConfigError: somebody else has taken its port.
         """
-        with self.host.lock:
-            self.ensemble.start(server_id, self._clock.now_ms())
-            self.host.flush()
+        with self.driver.lock:
+            self.ensemble.start(server_id, self.clock.now_ms())
+            self.driver.flush()
         try:
             self._bind(server_id)
         except ConfigError:
-            self.ensemble.stop(server_id, self._clock.now_ms())
+            self.ensemble.stop(server_id, self.clock.now_ms())
             raise
         tcp = self._tcp[server_id]
         if server_id in self.admins:
@@ -438,13 +405,9 @@ class EnsembleTcp:
     # Time
 
     def _arm_anywhere(self) -> None:
-        if self._loop is None or not isinstance(self._clock, WallClock):
+        if self._loop is None or not isinstance(self.clock, WallClock):
             return
         if self.is_on_loop:
             self.arm()
-        elif not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self.arm)
-
-    def arm(self) -> None:
-        """See to it that the ensemble is woken when it next has something to do by itself; on the loop."""
-        self._alarm.arm()
+        else:
+            self.call_on_loop(self.arm)

@@ -13,52 +13,49 @@ Source of the behaviour: NIOServerCnxnFactory, ZooKeeperServer.
 
 from __future__ import annotations
 
-import asyncio
 import struct
-import threading
 import time
 from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
-from simzk.errors import SimzkError
 from simzk.serve.clock import Clock, WallClock
-from simzk.serve.host import Host
 from simzk.serve.tcp.addresses import bind
 from simzk.serve.tcp.connection_factory import ConnectionFactory
-from simzk.serve.tcp.deadline_timer import Alarm
+from simzk.serve.tcp.event_loop import EventLoopServer
+from simzk.serve.wire_driver import WireDriver
 from simzk.wire.statistics import Report, ServerStatistics
 from simzk.wire.words import DEFAULT_TRACE_MASK, SET_TRACE_MASK, TRACE_MASK_BYTES
 from simzk.zookeeper.server import Server
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Sequence
 
     from simzk.serve.configuration.settings import Settings
     from simzk.serve.storage.data_directory import DataDirectory
-    from simzk.serve.storage.directory_reader import Loss
     from simzk.serve.tcp.connection import TcpConnection
     from simzk.serve.tcp.connection_factory import ConnectionThrottle
-    from simzk.serve.tcp.ensemble import EnsembleTcp
+    from simzk.serve.tcp.ensemble import TcpEnsemble
     from simzk.wire.prometheus import Family
 
 
-class TcpServer:
-    """One ZooKeeper server on one port.
+class TcpServer(EventLoopServer):
+    """One ZooKeeper server on its ports.
 
     Args:
-        settings: how it is served.
-        clock: what the server is told as time.
+        settings: the server's configuration.
+        clock: the server's time.
 
     Raises:
         ConfigError: it cannot listen, or its data directory cannot be used.
     """
 
-    ensemble: EnsembleTcp | None = None
+    ensemble: TcpEnsemble | None = None
     """Of which it is a server."""
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
+        super().__init__(clock)
         self.settings = settings
-        self.clock = clock
         self.directory: DataDirectory | None = None
         self._factories: list[ConnectionFactory] = []
         try:
@@ -68,8 +65,7 @@ class TcpServer:
             for factory in self._factories:
                 factory.close()
             raise
-        self.host = self._watched(Host(server, clock, pump=self._send_durably if self.directory is not None else None))
-        self._alarm = Alarm(self.host)
+        self.use_driver(self._new_driver(server))
         first, *others = self._factories
         self.hosts, self.secure_hosts = first.name, ",".join(factory.name for factory in others)
         self.name = ",".join(factory.name for factory in self._factories)
@@ -77,10 +73,6 @@ class TcpServer:
         self.statistics = ServerStatistics()
         self.throttle = self._new_throttle()
         self.trace_mask = DEFAULT_TRACE_MASK
-        self.thread_id = 0
-        self.failure: Exception | None = None
-        self.on_failure: Callable[[], None] = lambda: None
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._after_flush: list[Callable[[], None]] = []
         self._started_ns = time.monotonic_ns()
         self._sweep_ms: int | None = None
@@ -106,11 +98,14 @@ class TcpServer:
         now_ms, local = self.clock.now_ms(), self.settings.local_sessions
         return ConnectionThrottle(self.settings.throttle, now_ms, random.random, local_sessions=local)
 
-    def _watched(self, host: Host) -> Host:
-        """A host that tells this server's loop what faults ask of it."""
-        host.on_deadline = lambda at_ms: self.call_on_loop(self.arm)
-        host.on_resume = lambda: self.call_on_loop(self._go_on)
-        return host
+    def _new_driver(self, server: Server) -> WireDriver:
+        return WireDriver(server, self.clock, persist=None if self.directory is None else self.directory.sync)
+
+    def use_driver(self, driver: WireDriver) -> None:
+        """Serve what a driver drives."""
+        super().use_driver(driver)
+        driver.on_deadline = lambda at_ms: self.call_on_loop(self.arm)
+        driver.on_resume = lambda: self.call_on_loop(self._go_on)
 
     def _load(self, settings: Settings) -> Server:
         now_ms = self.clock.now_ms()
@@ -118,14 +113,13 @@ class TcpServer:
             return Server(settings.server, now_ms=now_ms)
         from simzk.serve.storage.data_directory import DataDirectory
 
-        self.directory = DataDirectory(settings.data_directory, settings.storage, log_path=settings.log_directory)
-        return self.directory.load(settings.server, now_ms)
+        directory = DataDirectory(settings.data_directory, settings.storage, log_path=settings.log_directory)
+        self.directory = self.storage = directory
+        return directory.load(settings.server, now_ms)
 
     async def start(self) -> None:
         """Begin to accept connections on the running loop."""
-        self._loop = asyncio.get_running_loop()
-        self._alarm.start(self._loop)
-        self.thread_id = threading.get_ident()
+        await super().start()
         for factory in self._factories:
             await factory.start()
         self.arm()
@@ -134,28 +128,16 @@ class TcpServer:
         """Refuse new connections, cut those that are open, and put the last of the data on disk; on the loop."""
         for factory in self._factories:
             factory.close()
-        self._alarm.cancel()
-        self.host.close()
+        self._timer.cancel()
+        self.driver.close()
         for factory in self._factories:
             factory.abort()
-        self._close_directory()
-
-    def _close_directory(self) -> None:
-        if self.directory is not None:
-            if self.failure is None:
-                self.directory.close()
-            else:
-                self.directory.abandon()
+        self.close_storage()
 
     @property
     def notices(self) -> Sequence[str]:
         """What is to be said about its file."""
         return self.settings.notices
-
-    @property
-    def losses(self) -> list[Loss]:
-        """What its data directory once held and does not."""
-        return [] if self.directory is None else self.directory.losses
 
     # Time
 
@@ -167,13 +149,9 @@ class TcpServer:
         """Wall time since it was made."""
         return (time.monotonic_ns() - self._started_ns) // 1_000_000
 
-    def arm(self) -> None:
-        """See to it that the server is woken when it next has something to do by itself."""
-        self._alarm.arm()
-
     def arm_for_sweep(self) -> None:
-        """The same, once for each time that containers and TTL nodes are to be looked for."""
-        sweep_ms = self.host.server.next_sweep_ms
+        """Set the timer once for each new time at which containers and TTL nodes are to be removed."""
+        sweep_ms = self.driver.server.next_sweep_ms
         if sweep_ms != self._sweep_ms:
             self._sweep_ms = sweep_ms
             self.arm()
@@ -182,12 +160,6 @@ class TcpServer:
         """Call back on the loop after some wall time."""
         assert self._loop is not None
         return self._loop.call_later(delay_s, callback)
-
-    def call_on_loop(self, callback: Callable[[], None]) -> None:
-        """Call back on the loop's thread, from any thread; a loop that is closed has nobody to write to."""
-        assert self._loop is not None
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(callback)
 
     # Connections
 
@@ -205,27 +177,9 @@ class TcpServer:
         at_ms = ((now_ms + interval_ms) // interval_ms + 1) * interval_ms
         return self.call_later((at_ms - now_ms) / 1000, callback)
 
-    def resume(self, session_id: int) -> None:
-        """End a session's pause; from any thread."""
-        self.host.resume(session_id)
-
     def _go_on(self) -> None:
         for connection in self.connections:
             connection.go_on()
-
-    def _send_durably(self) -> None:
-        """What a reply acknowledges is on disk before it is sent. Where the disk refuses, nothing is sent any more."""
-        assert self.directory is not None
-        if self.failure is not None:
-            return
-        try:
-            self.directory.sync()
-        except OSError as error:
-            self.failure = SimzkError(f"the data directory takes nothing more: {error}")
-            self.call_on_loop(self._fail)
-            return
-        for connection, outgoing in self.host.server.take_output():
-            self.host.deliver(connection, outgoing)
 
     def flush_soon(self, then: Callable[[], None]) -> None:
         """Send what the server has to say, together with what else this turn of the loop brings; then call back."""
@@ -236,13 +190,9 @@ class TcpServer:
 
     def _flush(self) -> None:
         waiting, self._after_flush = self._after_flush, []
-        self.host.flush()
+        self.driver.flush()
         for then in waiting:
             then()
-
-    def _fail(self) -> None:
-        self.host.close()
-        self.on_failure()
 
     # What it tells of itself
 
@@ -260,7 +210,7 @@ class TcpServer:
             return str(self.trace_mask).encode()
         from simzk.wire.four_letter_words import answer  # not loaded by a server that nobody asks
 
-        with self.host.lock:
+        with self.driver.lock:
             return answer(word, self.report()._replace(is_asked_securely=securely)).encode()
 
     def report(self) -> Report:
@@ -271,11 +221,11 @@ class TcpServer:
         settings, directory = self.settings, self.directory
         data_bytes, log_bytes = self._sizes_bytes()
         return Report(
-            server=self.host.server,
+            server=self.driver.server,
             statistics=self.statistics,
             connections=[connection.report() for connection in self.connections],
             settings=self._conf(),
-            environment=environment(self.host.server.config.rules.build),
+            environment=environment(self.driver.server.config.rules.build),
             properties=system_properties(settings.text or ""),
             data_bytes=data_bytes,
             log_bytes=log_bytes,

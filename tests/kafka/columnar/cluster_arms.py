@@ -16,7 +16,9 @@ from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
 from simzk.partitions.layouts import brokers_in_racks, generate_layout
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.batches import Batch
+from simzk.zookeeper.driver import Link
 from simzk.zookeeper.numbered_names import NumberedNames
+from simzk.zookeeper.replies import ConnectResponse
 from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
 from simzk.zookeeper.znode import CHILDREN_CAPACITY
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from simzk.kafka.releases.profile import KafkaVersion
     from simzk.partitions.layouts import Layout
     from simzk.zookeeper.connection import Connection
+    from simzk.zookeeper.driver import Driver
     from simzk.zookeeper.replies import Outgoing, Reply
     from simzk.zookeeper.server import Server
     from simzk.zookeeper.transactions import Transaction
@@ -83,6 +86,23 @@ def made(kind: Kind, layout: Layout, version: str, seed: int) -> KafkaCluster:
     return cluster
 
 
+class NotingLink(Link):
+    """The link of a client of another kind: notes what it is sent, with the session's id."""
+
+    def __init__(self, driver: Driver, said: list[tuple[int, Outgoing]]) -> None:
+        super().__init__(driver, "127.0.0.1")
+        self._said = said
+
+    def transmit(self, outgoing: list[Outgoing]) -> None:
+        for message in outgoing:
+            if isinstance(message, ConnectResponse):
+                self.session_id = message.session_id
+            self._said.append((self.session_id, message))
+
+    def end(self) -> None:
+        """Nothing to close."""
+
+
 class Arms:
     """One story in as many clusters as there are kinds; a client of another kind joins in.
 
@@ -97,13 +117,11 @@ class Arms:
         self.arms = [made(kind, layout, version, seed) for kind in kinds]
         self.batches = [noted_batches(arm) for arm in self.arms]
         self._said: list[list[tuple[int, Outgoing]]] = [[] for _ in self.arms]
+        self.clients = []
         for arm, said in zip(self.arms, self._said, strict=True):
-            arm.zookeeper_host.on_foreign_output = lambda connection, messages, said=said: said.extend(
-                (connection.session_id, message) for message in messages
-            )
-        self.clients = [
-            arm.server.connect(req.ConnectRequest(0, 0, 4_000_000, 0, None, False), arm.now_ms) for arm in self.arms
-        ]
+            link = NotingLink(arm.zookeeper_host, said)
+            request = req.ConnectRequest(0, 0, 4_000_000, 0, None, False)
+            self.clients.append(arm.server.connect(request, arm.now_ms, owner=link))
         self.heard: list[list[Transaction]] = [[] for _ in self.arms]
         self.compare()
 

@@ -9,16 +9,14 @@ if TYPE_CHECKING:
 
     from simzk.kafka.cluster.cluster import KafkaCluster
     from simzk.simulation.faults.rules import FaultRules
-    from simzk.zookeeper.connection import Connection
-    from simzk.zookeeper.replies import Outgoing
     from simzk.zookeeper.server import Server
-    from tests.serve.served import ServedWorld
+    from tests.serve.served import ServedCluster
 
 T = TypeVar("T")
 
 
 class LiveCluster:
-    """A `World` (simzk.serve.tcp.simulated).
+    """A `Cluster` (simzk.serve.tcp.simulated_cluster).
 
     Args:
         cluster: whose virtual time follows the wall from now on.
@@ -30,16 +28,8 @@ class LiveCluster:
         self.server: Server = self._host.server
         self.rules: FaultRules = self._host.rules
 
-    @property
-    def on_foreign_output(self) -> Callable[[Connection, list[Outgoing]], None] | None:
-        return self._host.on_foreign_output
-
-    @on_foreign_output.setter
-    def on_foreign_output(self, receive: Callable[[Connection, list[Outgoing]], None] | None) -> None:
-        self._host.on_foreign_output = receive
-
     def now_ms(self) -> int:
-        return self._host.now_ms
+        return self._host.now_ms()
 
     def next_ms(self) -> float | None:
         next_us = self.cluster.scheduler.next_at_us
@@ -49,23 +39,23 @@ class LiveCluster:
         self.cluster.scheduler.run_until(self._host.when_us(at_ms))
 
     def wake_faults(self, at_ms: int) -> None:
-        self._host.wake_faults(at_ms)
+        self._host.wake_at(at_ms)
 
     def pump(self) -> None:
-        self._host.pump()
+        self._host.send_output()
 
 
 class Operator:
     """Whoever breaks brokers and looks at the cluster from within, while it is served."""
 
-    def __init__(self, world: LiveCluster, served: ServedWorld) -> None:
+    def __init__(self, world: LiveCluster, served: ServedCluster) -> None:
         self._world = world
         self._served = served
         self.port = served.port
 
     def do(self, act: Callable[[KafkaCluster], T]) -> T:
         """Something at the present instant; what comes of it comes by itself."""
-        with self._served.tcp.host.lock:
+        with self._served.tcp.driver.lock:
             done = act(self._world.cluster)
             self._world.pump()
         self._served.tcp.call_on_loop(self._served.tcp.arm)

@@ -23,7 +23,7 @@ from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
 from simzk.partitions.layouts import brokers_in_racks, generate_layout
 from simzk.serve.configuration.settings import Settings
 from tests.kafka.columnar.live_cluster import LiveCluster, Operator
-from tests.serve.served import ServedWorld
+from tests.serve.served import ServedCluster
 from tests.waiting import PATIENCE_S, Reports, in_thread
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def operator() -> Iterator[Operator]:
     with KafkaCluster.from_layout(layout, tick_time_ms=TICK_TIME_MS) as cluster:
         assert cluster.controller == CONTROLLER
         world = LiveCluster(cluster)
-        served = ServedWorld(Settings(), world)
+        served = ServedCluster(Settings(), world)
         operator = Operator(world, served)
         yield operator
         served.stop()

@@ -35,7 +35,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[TcpServer]:
     """A server of a layout that nobody has connected to, its topics in columns, or each znode an object."""
     layout = generate_layout(brokers_in_racks(3, 0), topics=2, partitions=40, replication_factor=2, seed=1)
     with served(Settings()) as running:
-        host, version = running.tcp.host.server, kafka_version("3.9")
+        host, version = running.tcp.driver.server, kafka_version("3.9")
         topics = load_layout(host, layout, version, 0)
         describe_brokers(host, layout, version, 0)
         assert len(topics) == 2 * 2 + 2 * 40
@@ -63,6 +63,6 @@ def test_no_answer_walks_the_tree(question: str, server: TcpServer, monkeypatch:
 
 
 def test_the_size_that_is_told_is_that_of_all_znodes(server: TcpServer) -> None:
-    tree = server.host.server.tree
+    tree = server.driver.server.tree
     told = dict(line.split("\t") for line in answer("mntr", server.report()).splitlines())
     assert int(told["zk_approximate_data_size"]) == sum(len(path) + len(node.data or b"") for path, node in tree.walk())

@@ -17,7 +17,7 @@ from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.batches import Batch
 
 if TYPE_CHECKING:
-    from simzk.kafka.cluster.zookeeper_host import Link
+    from simzk.kafka.cluster.zookeeper_host import NetworkLink
 
 DATA = Path(__file__).parent / "data"
 RELEASES = ("0.8.0", "0.8.1.1", "0.8.2.2")
@@ -85,9 +85,9 @@ def test_each_request_is_the_recorded_one(release: str) -> None:
     closed: list[str] = []
     send = cluster.zookeeper_host.send
 
-    def spy(link: Link, xid: int, request: req.ConnectRequest | req.Request | Batch) -> None:
+    def spy(link: NetworkLink, xid: int, request: req.ConnectRequest | req.Request | Batch) -> None:
         assert not isinstance(request, Batch)
-        text = told(request) if link.client == "consumer 1" else None
+        text = told(request) if link.address == "consumer 1" else None
         if text is not None:
             sent.append(text)
         send(link, xid, request)

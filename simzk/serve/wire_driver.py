@@ -1,0 +1,224 @@
+"""Driver of one server for transports that carry bytes: memory and TCP.
+
+Rules of this module:
+  - the work is done in the thread that brings bytes, under one lock; nothing here waits, and no thread is made here;
+  - a server that is driven by a simulated cluster has other users than our links, so the cluster sends its output:
+    `send` asks it to.
+"""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from simzk.serve.clock import Clock, StillClock, WallClock
+from simzk.simulation.faults.point import FaultPoint
+from simzk.simulation.faults.rules import FaultRules
+from simzk.wire.server_connection import Incoming, ProtocolProblem, Received, ServerConnection
+from simzk.zookeeper.driver import Driver, Link
+from simzk.zookeeper.operations import VOCABULARY
+from simzk.zookeeper.replies import Outgoing, Reply
+from simzk.zookeeper.requests import ConnectRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from simzk.zookeeper.server import Server
+
+
+class Transport(Protocol):
+    """The way to one client, for bytes."""
+
+    def deliver(self, data: bytes) -> None:
+        """Send bytes."""
+
+    def end(self) -> None:
+        """Close the connection once all is sent."""
+
+
+class WireLink(Link):
+    """The server's end of a connection that carries ZooKeeper's wire format.
+
+    Args:
+        driver: its server's.
+        transport: the way to the client.
+        address: the client's.
+
+    Attributes:
+        wire: decodes requests and encodes messages.
+        sent: number of messages sent, replies and events alike.
+        last_zxid: of the last of them; -1 before the first.
+    """
+
+    __slots__ = ("last_zxid", "sent", "transport", "wire")
+    driver: WireDriver
+
+    def __init__(self, driver: WireDriver, transport: Transport, address: str) -> None:
+        super().__init__(driver, address)
+        self.transport = transport
+        self.wire = ServerConnection(driver.server.config.longest_request_bytes)
+        self.sent = 0
+        self.last_zxid = -1
+
+    def receive(self, data: bytes) -> None:
+        """Process bytes from the client, in its thread; send what comes of it. A closed link ignores them."""
+        driver, wire, connection = self.driver, self.wire, self.connection
+        still_clock = driver.still_clock
+        with driver.lock:
+            # A client that waits for each reply sends one whole request: answer it without the output queue.
+            one = wire.receive_one(data)
+            if one is None:
+                driver.process(self, wire.receive_data(data))
+            elif connection is None or self.paused or self.closed or driver.faults.active or still_clock is None:
+                wire.expect(one)
+                driver.process(self, (one,))
+            else:
+                assert not self.unsent, "messages are queued only during a pause or a fault"
+                xid, request = one
+                reply = driver.server.handle(connection, xid, request, still_clock.at_ms, True)
+                if reply is not None:
+                    self.sent += 1
+                    self.last_zxid = reply[1]
+                    self.transport.deliver(wire.encode_one(reply, request))
+                    return
+                wire.expect(one)
+            driver.send_output()
+
+    def hang_up(self) -> None:
+        """Close the link, because the client has closed its end."""
+        self.driver.hang_up(self)
+
+    def transmit(self, outgoing: list[Outgoing]) -> None:
+        """Encode messages and hand them to the transport."""
+        count, last = len(outgoing), outgoing[-1]
+        self.sent += count
+        if last.__class__ is Reply:
+            self.last_zxid = last[1]
+            self.transport.deliver(self.wire.encode_one(last) if count == 1 else self.wire.encode(*outgoing))
+        else:
+            self.last_zxid = getattr(last, "zxid", self.last_zxid)
+            self.transport.deliver(self.wire.encode(*outgoing))
+
+    def end(self) -> None:
+        """Close the transport."""
+        self.transport.end()
+
+
+class WireDriver(Driver):
+    """Driver of one server, with a lock and a clock.
+
+    Args:
+        server: the state machine.
+        clock: the server's time.
+        send: asks whoever else drives the server to send its output; None if nobody else does.
+        persist: makes durable what the output acknowledges; raises OSError. None without a data directory.
+        rules: a table of fault rules that is applied elsewhere too; None for a table of its own.
+        group: the driver of the whole ensemble that the server belongs to.
+
+    Attributes:
+        rules: the table of fault rules.
+        still_clock: the clock, if a reply may be sent at once: virtual time, no disk, nobody else drives the server.
+    """
+
+    rules: FaultRules
+
+    def __init__(
+        self,
+        server: Server,
+        clock: Clock,
+        *,
+        send: Callable[[], None] | None = None,
+        persist: Callable[[], None] | None = None,
+        rules: FaultRules | None = None,
+        group: WireDriver | None = None,
+    ) -> None:
+        lock = threading.RLock() if group is None else group.lock
+        self._shares_rules = rules is not None
+        if rules is None:
+            rules = FaultRules(VOCABULARY)
+            rules.lock = lock
+        self.clock = clock
+        self._on_wall_time = isinstance(clock, WallClock)
+        super().__init__(
+            server,
+            now_ms=clock.now_ms,
+            rules=rules,
+            new_filter=partial(FaultPoint, rules),
+            send=send,
+            persist=persist,
+            keeps_alive=not self._on_wall_time,
+            lock=lock,
+            group=group,
+        )
+        is_alone = send is None and persist is None
+        self.still_clock = clock if is_alone and isinstance(clock, StillClock) else None
+
+    def open(self, transport: Transport, *, address: str = "127.0.0.1") -> WireLink | None:
+        """Return the link of a new connection; None once the driver is closed."""
+        with self.lock:
+            if not self.accepts_links:
+                return None
+            link = WireLink(self, transport, address)
+            self.register(link)
+            return link
+
+    def process(self, link: WireLink, received: Sequence[Received]) -> None:
+        """Process what a link's wire has decoded; hold the lock, and call `send_output` afterwards."""
+        if self._on_wall_time:
+            self.tick()  # what is due comes first, whichever client's thread wakes first
+        connection = link.connection
+        if connection is None or link.paused or link.closed or self.faults.active:
+            for one in received:
+                self._process_one(link, one)
+            return
+        handle, now_ms = self.server.handle, self.clock.now_ms()
+        for one in received:
+            if one.__class__ is Incoming:
+                handle(connection, one[0], one[1], now_ms)
+            else:
+                self._process_one(link, one)
+
+    def _process_one(self, link: WireLink, received: Received) -> None:
+        if link.closed:
+            return
+        if link.paused:
+            link.unread.append(partial(self._process_one, link, received))
+        elif isinstance(received, Incoming):
+            self.handle(link, received.xid, received.request)
+        elif isinstance(received, ConnectRequest):
+            self.connect(link, received)
+        else:
+            assert isinstance(received, ProtocolProblem)
+            self.fail(link)
+
+    def flush(self) -> None:
+        """Send the server's output, under the lock."""
+        with self.lock:
+            self.send_output()
+
+    def end_faults(self) -> None:
+        """Remove the fault rules, or those of a shared table from this driver: what they keep back is processed."""
+        with self.lock:
+            if self._shares_rules:
+                self.faults.let_go_all()
+            else:
+                self.rules.clear()
+
+    def advance(self, clock: StillClock, duration_ms: int) -> None:
+        """Let virtual time pass, stopping wherever the server has something to do."""
+        with self.lock:
+            end_ms = clock.now_ms() + duration_ms
+            while (deadline_ms := self.next_deadline_ms()) is not None and deadline_ms <= end_ms:
+                clock.move_to(max(deadline_ms, clock.now_ms()))
+                self.tick()
+            clock.move_to(end_ms)
+            self.send_output()  # a test that drives the server by hand has left output
+
+    def seconds_to_deadline(self) -> float | None:
+        """Return how long a client may sleep before `tick` has something to do; None on virtual time, or if never."""
+        if not self._on_wall_time:
+            return None
+        with self.lock:
+            deadline_ms = self.next_deadline_ms()
+            return None if deadline_ms is None else (deadline_ms - self.clock.now_ms()) / 1000
