@@ -1,10 +1,4 @@
-"""The verbs of faults on a server's clients: the attribute `faults` of a facade, loaded when it is first asked for.
-
-Rules of this module:
-  - an operation is called as the method of kazoo's client, an error as kazoo's exception class or the protocol's code;
-  - a client is given as such, or by the id of its session.
-
-What a test can do to its clients, its server and time: one set of verbs, whatever carries the bytes.
+"""What a test can do to its clients, its server and time: one set of verbs, whatever carries the bytes.
 
 Rules of this module:
   - a facade owns a driver, its clock, and the clients that it made; a subclass says how a client reaches the driver,
@@ -19,49 +13,17 @@ from typing import TYPE_CHECKING, Self
 
 from simzk.errors import SimzkError
 from simzk.serve.clock import BorrowedClock, Clock, WallClock
-from simzk.simulation.faults.verbs import FaultVerbs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
     from types import TracebackType
 
     from kazoo.client import KazooClient
 
+    from simzk.serve.client_faults import ClientFaults
     from simzk.serve.wire_driver import WireDriver
     from simzk.zookeeper.server import Server
-
-
-class ClientFaults(FaultVerbs["KazooClient | int"]):
-    """Faults on the clients of one `simzk.ZooKeeper` or `simzk.ZooKeeperServer`: its attribute `faults`.
-
-    Args:
-        driver: where their connections end.
-        session_of: the session of a client of ours; raises `SimzkError` where it is none of ours, or has none.
-
-    >>> import simzk
-    >>> with simzk.ZooKeeper() as zookeeper:
-    ...     client = zookeeper.client()
-    ...     client.start()
-    ...     rule = zookeeper.faults.drop_reply("create", path="/a")
-    ...     client.retry(client.create, "/a")
-    Traceback (most recent call last):
-      ...
-    kazoo.exceptions.NodeExistsError
-    >>> rule.fired
-    1
-    """
-
-    def __init__(self, driver: WireDriver, session_of: Callable[[KazooClient | int], int]) -> None:
-        super().__init__(driver.rules)
-        self._driver = driver
-        self._client_session = session_of
-
-    def _session_of(self, client: KazooClient | int) -> Hashable:
-        return self._client_session(client)
-
-    def _servers(self) -> tuple[int, ...]:
-        return self._driver.servers
 
 
 # kazoo's wait before it reconnects starts at 0.1 s, to spare real servers; here a reconnect should cost a test nothing.
@@ -226,6 +188,7 @@ class Facade(ABC):
     @property
     def faults(self) -> ClientFaults:
         """Faults at will, by client, kind of request and path: each verb puts a rule into a table."""
+        from simzk.serve.client_faults import ClientFaults  # loaded on first use: most tests need no faults
 
         return ClientFaults(self._driver, self._session_id)
 

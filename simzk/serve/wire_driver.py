@@ -121,6 +121,7 @@ class WireDriver(Driver):
         still_clock: the clock, if a reply may be sent at once: virtual time, no disk, nobody else drives the server.
     """
 
+    group: WireDriver
     rules: FaultRules
 
     def __init__(

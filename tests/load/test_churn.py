@@ -74,7 +74,7 @@ def live_a_second(server: simzk.ZooKeeperServer, steady: TcpClient, second: int)
                 client.socket.shutdown(socket.SHUT_WR)
                 client.rest()
             else:
-                server._driver.expire(session.session_id)
+                server._driver.expire_session(session.session_id)
                 client.rest()
         assert steady.ask(req.SetData("/churn", b"%d" % second, -1)).error == 0
     server.advance(1)

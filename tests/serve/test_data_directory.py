@@ -368,8 +368,8 @@ def test_fsync_is_once_a_batch_and_can_be_left_off(place: Path, monkeypatch: pyt
 ENDLESS_LIFE = """
 import sys
 from pathlib import Path
-from simzk.serve.data_directory import DataDirectory
-from simzk.serve.storage import Storage
+from simzk.serve.storage.data_directory import DataDirectory
+from simzk.serve.configuration.settings import Storage
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.config import ServerConfig
 

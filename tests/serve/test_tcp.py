@@ -60,7 +60,15 @@ def test_a_first_server_loads_and_compiles_only_what_it_needs_to_listen() -> Non
     has_compiled, *loaded = done.stdout.split()
     assert has_compiled == "False"
     assert "simzk.serve.tcp.server" in loaded
-    late = {"client_faults", "ensemble_tcp", "data_directory", "tls", "admin", "environment", "http"}
+    late = {
+        "admin_server.http",
+        "admin_server.server",
+        "client_faults",
+        "storage.data_directory",
+        "tcp.ensemble",
+        "tcp.process_info",
+        "tcp.tls",
+    }
     assert not {"dataclasses", "kazoo", "sortedcontainers", "simzk.simulation.faults.verbs"} & set(loaded)
     assert not {f"simzk.serve.{name}" for name in late} & set(loaded)
 

@@ -46,14 +46,17 @@ import math
 from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError, SimzkError
-from simzk.simulation.faults.verbs import FaultVerbs, Which
+from simzk.serve.client_faults import ClientFaults
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable
+
+    from kazoo.client import KazooClient
 
     from simzk.serve.ensemble_verbs import EnsembleVerbs
     from simzk.serve.tcp.server import TcpServer
     from simzk.simulation.faults.rules import FaultRule
+    from simzk.simulation.faults.verbs import Which
 
 Query = dict[str, str]
 
@@ -180,27 +183,19 @@ def _restart(server: TcpServer, query: Query) -> None:
     server.driver.group.restart()
 
 
-class SessionFaults(FaultVerbs[int]):
-    """Faults on sessions by their ids.
+def _faults(server: TcpServer) -> ClientFaults:
+    """Return the fault verbs, for sessions that were looked up by their ids."""
 
-    Args:
-        server: whose sessions.
-    """
-
-    def __init__(self, server: TcpServer) -> None:
-        super().__init__(server.driver.rules)
-        self._driver = server.driver.group
-
-    def _session_of(self, client: int) -> Hashable:
+    def session_of(client: KazooClient | int) -> int:
+        assert isinstance(client, int)
         return client
 
-    def _servers(self) -> tuple[int, ...]:
-        return self._driver.servers
+    return ClientFaults(server.driver.group, session_of)
 
 
-def _which(server: TcpServer, query: Query) -> Which[int]:
+def _which(server: TcpServer, query: Query) -> Which[KazooClient | int]:
     """Which requests a rule is to mean."""
-    which: Which[int] = {"below": query.get("below", "false") == "true"}
+    which: Which[KazooClient | int] = {"below": query.get("below", "false") == "true"}
     if query.get("below", "false") not in ("true", "false"):
         raise ConfigError(f"{query['below']!r} is neither", where="below", right="true or false")
     if "session" in query:
@@ -213,35 +208,35 @@ def _which(server: TcpServer, query: Query) -> Which[int]:
 
 
 def _move_at(server: TcpServer, query: Query) -> FaultRule:
-    return SessionFaults(server).move(query.get("op"), server=number(query, "server"), **_which(server, query))
+    return _faults(server).move(query.get("op"), server=number(query, "server"), **_which(server, query))
 
 
 def _drop_request(server: TcpServer, query: Query) -> FaultRule:
-    return SessionFaults(server).drop_request(query.get("op"), **_which(server, query))
+    return _faults(server).drop_request(query.get("op"), **_which(server, query))
 
 
 def _drop_reply(server: TcpServer, query: Query) -> FaultRule:
-    return SessionFaults(server).drop_reply(query.get("op"), **_which(server, query))
+    return _faults(server).drop_reply(query.get("op"), **_which(server, query))
 
 
 def _delay(server: TcpServer, query: Query) -> FaultRule:
-    return SessionFaults(server).delay(query.get("op"), seconds=seconds(query), **_which(server, query))
+    return _faults(server).delay(query.get("op"), seconds=seconds(query), **_which(server, query))
 
 
 def _hold(server: TcpServer, query: Query) -> FaultRule:
-    return SessionFaults(server).hold(query.get("op"), **_which(server, query))
+    return _faults(server).hold(query.get("op"), **_which(server, query))
 
 
 def _pause_at(server: TcpServer, query: Query) -> FaultRule:
-    return SessionFaults(server).pause(query.get("op"), **_which(server, query))
+    return _faults(server).pause(query.get("op"), **_which(server, query))
 
 
 def _expire_at(server: TcpServer, query: Query) -> FaultRule:
-    return SessionFaults(server).expire(query.get("op"), **_which(server, query))
+    return _faults(server).expire(query.get("op"), **_which(server, query))
 
 
 def _fail(server: TcpServer, query: Query) -> FaultRule:
-    return SessionFaults(server).fail(query.get("op"), error=wanted(query, "error"), **_which(server, query))
+    return _faults(server).fail(query.get("op"), error=wanted(query, "error"), **_which(server, query))
 
 
 def _fail_next(server: TcpServer, query: Query) -> FaultRule:

@@ -99,7 +99,8 @@ class TcpServer(EventLoopServer):
         return ConnectionThrottle(self.settings.throttle, now_ms, random.random, local_sessions=local)
 
     def _new_driver(self, server: Server) -> WireDriver:
-        return WireDriver(server, self.clock, persist=None if self.directory is None else self.directory.sync)
+        directory = self.directory
+        return WireDriver(server, self.clock, persist=None if directory is None else lambda: directory.sync())
 
     def use_driver(self, driver: WireDriver) -> None:
         """Serve what a driver drives."""
