@@ -1,13 +1,11 @@
-"""What brokers say to each other: the requests of the controller to brokers, and of brokers to the controller.
+"""Requests and responses between brokers, the controller and operators: values only.
 
-Values only. Each request of a controller names its epoch and the epoch of the broker it is meant for, so that what
-comes from a controller that is no more, or is meant for an earlier life of the broker, is refused (KIP-380).
-
-What the controller tells brokers of many partitions, as columns; read one by one it is what a request lists.
-
-Rules of the module:
-  - the columns are of the moment in which they were made: nothing that happens later to the controller's table shows;
-  - one set of columns goes to many brokers, and is made into single updates once, when somebody first reads them.
+Rules of this module:
+  - a control request names the controller epoch, and the epoch of the target broker (KIP-380), so that the broker can
+    reject requests from a former controller or for its earlier process;
+  - requests about many partitions are columns, copied when they are made: later changes of the controller's table do
+    not show in them;
+  - one set of columns is sent to many brokers. It is converted to one object per partition on first access.
 """
 
 from __future__ import annotations
@@ -20,8 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar, overload
 
 import numpy as np
 
-from simzk.kafka.topic_partition import ReplicaAssignment, TopicPartition
-from simzk.partitions.arrays import taken, unpack
+from simzk.kafka.topic_partition import ReplicaAssignment, TopicPartition, named
+from simzk.partitions.arrays import pack, taken, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -37,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Error(Enum):
-    """The errors of Kafka's protocol that are used here, by their names."""
+    """Errors of the Kafka protocol, by name."""
 
     NONE = "NONE"
     NOT_CONTROLLER = "NOT_CONTROLLER"
@@ -78,8 +76,15 @@ class Error(Enum):
     UNKNOWN_SERVER_ERROR = "UNKNOWN_SERVER_ERROR"
 
 
+ERRORS = tuple(Error)
+CODE_OF = {error: code for code, error in enumerate(ERRORS)}
+"""Error codes in arrays: the index in `ERRORS`; that of NONE is 0."""
+LEADER_DURING_DELETE = -2
+"""The leader, and the leader epoch, of a partition whose topic is being deleted (LeaderAndIsr.LeaderDuringDelete)."""
+
+
 class PartitionUpdate(NamedTuple):
-    """A partition as the controller tells brokers of it."""
+    """State and assignment of one partition in a control request."""
 
     partition: TopicPartition
     state: LeaderAndIsr
@@ -88,7 +93,7 @@ class PartitionUpdate(NamedTuple):
 
 
 class LeaderAndIsrRequest(NamedTuple):
-    """Lead or follow these partitions."""
+    """Request to become leader or follower of partitions."""
 
     controller_id: int
     controller_epoch: int
@@ -97,7 +102,7 @@ class LeaderAndIsrRequest(NamedTuple):
 
 
 class UpdateMetadataRequest(NamedTuple):
-    """What every broker should know: these partitions, and all the live brokers with their racks."""
+    """Update of a metadata cache: partitions that changed, and all live brokers with their racks."""
 
     controller_id: int
     controller_epoch: int
@@ -107,7 +112,7 @@ class UpdateMetadataRequest(NamedTuple):
 
 
 class ReplicaStop(NamedTuple):
-    """Stop one replica; with `delete` its log goes too."""
+    """One replica to stop; `delete` deletes its log, too."""
 
     partition: TopicPartition
     delete: bool
@@ -115,7 +120,7 @@ class ReplicaStop(NamedTuple):
 
 
 class StopReplicaRequest(NamedTuple):
-    """Stop these replicas."""
+    """Request to stop replicas."""
 
     controller_id: int
     controller_epoch: int
@@ -124,14 +129,14 @@ class StopReplicaRequest(NamedTuple):
 
 
 class ControlResponse(NamedTuple):
-    """The answer to a request of the controller: one error, and errors by partition."""
+    """Response to a control request: an error for the request, and errors by partition."""
 
     error: Error
     partition_errors: Mapping[TopicPartition, Error]
 
 
 class IsrProposal(NamedTuple):
-    """The ISR that a leader asks for, with the epochs it knows."""
+    """ISR that a leader proposes, with the leader epoch and znode version that it knows."""
 
     partition: TopicPartition
     leader_epoch: int
@@ -141,7 +146,7 @@ class IsrProposal(NamedTuple):
 
 
 class AlterPartitionRequest(NamedTuple):
-    """A leader asks for other ISRs (KIP-497)."""
+    """ISR changes proposed by one broker (KIP-497)."""
 
     broker_id: int
     broker_epoch: int
@@ -149,28 +154,28 @@ class AlterPartitionRequest(NamedTuple):
 
 
 class AlterPartitionResponse(NamedTuple):
-    """One error for all, or by partition the state that stands now or an error."""
+    """Response to `AlterPartitionRequest`: an error for the request, or by partition the new state or an error."""
 
     error: Error
     results: Mapping[TopicPartition, LeaderAndIsr | Error]
 
 
 class ControlledShutdownRequest(NamedTuple):
-    """A broker is about to stop."""
+    """Request to move the leaders of a broker that is about to stop."""
 
     broker_id: int
     broker_epoch: int
 
 
 class ControlledShutdownResponse(NamedTuple):
-    """An error, or the partitions that the broker still leads."""
+    """Response to `ControlledShutdownRequest`: an error, or the partitions that the broker still leads."""
 
     error: Error
     remaining: tuple[TopicPartition, ...]
 
 
 class FetchedPartition(NamedTuple):
-    """How far a follower has come with a partition, in which leader epoch."""
+    """Leader epoch and log end offset of a follower in one partition."""
 
     partition: TopicPartition
     leader_epoch: int
@@ -178,7 +183,7 @@ class FetchedPartition(NamedTuple):
 
 
 class FetchRequest(NamedTuple):
-    """A follower asks a leader for what is new: of all at first (`full`), then naming only changes (KIP-227)."""
+    """Fetch by a follower: a full one names all partitions, later ones only changes (KIP-227)."""
 
     replica_id: int
     full: bool
@@ -187,9 +192,9 @@ class FetchRequest(NamedTuple):
 
 
 class FetchResponse(NamedTuple):
-    """The leader's log ends where they differ from the follower's, or errors; `session_lost`: name all anew.
+    """Log end offsets of the leader where they differ from the follower's, or errors.
 
-    `watermarks` are the leader's high watermarks where they rose since the last answer.
+    `session_lost` asks for a full fetch. `watermarks` are high watermarks that rose since the last response.
     """
 
     session_lost: bool
@@ -199,7 +204,7 @@ class FetchResponse(NamedTuple):
 
 
 class ProduceRequest(NamedTuple):
-    """Append records; `acks` of them must be there before the answer: 0 none, 1 the leader's, -1 all in the ISR."""
+    """Request to append records; `acks` is 0 (no response), 1 (the leader only) or -1 (all in the ISR)."""
 
     partition: TopicPartition
     records: int
@@ -208,21 +213,21 @@ class ProduceRequest(NamedTuple):
 
 
 class ProduceResponse(NamedTuple):
-    """Where the first record is in the log, -1 where that is not told; or an error."""
+    """Offset of the first appended record, -1 if unknown; or an error."""
 
     error: Error
     base_offset: int = -1
 
 
 class AllocateProducerIdsRequest(NamedTuple):
-    """A broker asks for a block of producer ids (KIP-730)."""
+    """Request for a block of producer ids (KIP-730)."""
 
     broker_id: int
     broker_epoch: int
 
 
 class CreateTopicRequest(NamedTuple):
-    """Create a topic: with a given assignment, or with so many partitions and replicas."""
+    """Request to create a topic, with an assignment or with counts of partitions and replicas."""
 
     name: str
     partitions: int
@@ -233,13 +238,13 @@ class CreateTopicRequest(NamedTuple):
 
 
 class DeleteTopicRequest(NamedTuple):
-    """Delete a topic."""
+    """Request to delete a topic."""
 
     name: str
 
 
 class CreatePartitionsRequest(NamedTuple):
-    """Give a topic more partitions, `total` in the end."""
+    """Request to add partitions to a topic, up to `total`."""
 
     name: str
     total: int
@@ -247,7 +252,7 @@ class CreatePartitionsRequest(NamedTuple):
 
 
 class AlterAclsRequest(NamedTuple):
-    """Change who may do what with a resource; `removed` None removes all that is not added."""
+    """Request to change the ACL of a resource; `removed` None removes all entries that are not added."""
 
     resource: AclResource
     added: tuple[AclEntry, ...]
@@ -255,7 +260,7 @@ class AlterAclsRequest(NamedTuple):
 
 
 class CreateTokenRequest(NamedTuple):
-    """Make a delegation token (KIP-48); a lifetime that is not positive is the longest."""
+    """Request to create a delegation token (KIP-48); a lifetime of 0 or less is the maximum."""
 
     owner: str
     requester: str
@@ -264,7 +269,7 @@ class CreateTokenRequest(NamedTuple):
 
 
 class RenewTokenRequest(NamedTuple):
-    """Let a token live so long from now on; a negative time is the configured one."""
+    """Request to renew a token from now on; a negative lifetime is the configured one."""
 
     token_id: str
     principal: str
@@ -272,7 +277,7 @@ class RenewTokenRequest(NamedTuple):
 
 
 class ExpireTokenRequest(NamedTuple):
-    """Let a token live only so long from now on; with a negative time it goes at once."""
+    """Request to set when a token expires, from now on; a negative lifetime deletes it at once."""
 
     token_id: str
     principal: str
@@ -280,27 +285,27 @@ class ExpireTokenRequest(NamedTuple):
 
 
 class AlterConfigRequest(NamedTuple):
-    """Set and remove configuration keys of an entity; `entity_path` as below `/config`."""
+    """Request to set and remove configuration keys of an entity; `entity_path` is relative to `/config`."""
 
     entity_path: str
     changes: Mapping[str, str | None]
 
 
 class AlterReassignmentsRequest(NamedTuple):
-    """Move partitions; None cancels the reassignment under way (KIP-455)."""
+    """Request to reassign partitions; None cancels the reassignment in progress (KIP-455)."""
 
     targets: Mapping[TopicPartition, tuple[int, ...] | None]
 
 
 class ElectLeadersRequest(NamedTuple):
-    """Elect leaders of all partitions (None) or of some; preferred replicas, or unclean ones (KIP-460)."""
+    """Request to elect leaders of some partitions, or of all (None); the kind is preferred or unclean (KIP-460)."""
 
     kind: str
     partitions: tuple[TopicPartition, ...] | None
 
 
 class AdminResponse(NamedTuple):
-    """The answer to an operator: one error with words, and errors by partition where the request was by partition."""
+    """Response to an operator: an error with a message, and errors by partition if the request was by partition."""
 
     error: Error
     message: str = ""
@@ -310,8 +315,8 @@ class AdminResponse(NamedTuple):
 ItemT = TypeVar("ItemT")
 
 
-class _InColumns(Sequence[ItemT]):
-    """Something of each of k partitions, made of columns when somebody first reads it."""
+class _PartitionColumns(Sequence[ItemT]):
+    """One item for each of k partitions, converted from columns on first access."""
 
     partitions: Partitions
 
@@ -336,16 +341,16 @@ class _InColumns(Sequence[ItemT]):
         return f"{type(self).__name__}({self._items})"
 
 
-class PartitionUpdates(_InColumns[PartitionUpdate]):
+class PartitionUpdates(_PartitionColumns[PartitionUpdate]):
     """Updates of k partitions.
 
     Args:
-        partitions: which.
+        partitions: the partitions.
         states: k states.
-        replicas: int32[k, w], who is assigned, padded.
-        moving: by place, the assignments of those that are being reassigned.
+        replicas: int32[k, w], assigned replicas, padded.
+        moving: assignments of partitions that are being reassigned, by place.
         is_new: bool[k], or one for all.
-        source: the table that says who is assigned, and how often that had been changed.
+        source: the controller's table, and its count of assignment changes when these were copied.
     """
 
     def __init__(
@@ -366,7 +371,7 @@ class PartitionUpdates(_InColumns[PartitionUpdate]):
 
     @classmethod
     def of_table(cls, table: PartitionTable, rows: IntArray, is_new: BoolArray | bool) -> PartitionUpdates:
-        """Of some rows of a table, as they are now."""
+        """Return updates with the present state of some rows."""
         moving = {}
         under_way = table.reassigning()
         for place in np.flatnonzero(np.isin(rows, under_way)).tolist() if under_way else ():
@@ -376,7 +381,7 @@ class PartitionUpdates(_InColumns[PartitionUpdate]):
         return cls(table.partitions(rows), states, replicas, moving, is_new, (table, table.assignments))
 
     def at(self, places: NDArray[np.integer]) -> PartitionUpdates:
-        """Some of them, as far as light replicas ask: who moves, and who is new, is left out."""
+        """Return some of the updates, as far as `ReplicaManager` reads them: without `moving` and `is_new`."""
         replicas = taken(self.replicas, places)
         return PartitionUpdates(self.partitions.at(places), self.states.at(places), replicas, {}, False, self.source)
 
@@ -391,12 +396,12 @@ class PartitionUpdates(_InColumns[PartitionUpdate]):
         return [PartitionUpdate(*update) for update in zip(names, states, assigned, is_new, strict=True)]
 
 
-class ReplicaStops(_InColumns[ReplicaStop]):
-    """Replicas of k partitions that a broker is to stop.
+class ReplicaStops(_PartitionColumns[ReplicaStop]):
+    """Replicas of k partitions that a broker stops.
 
     Args:
-        partitions: which.
-        delete: bool[k], whether the log goes too.
+        partitions: the partitions.
+        delete: bool[k], whether to delete the log, too.
         leader_epoch: int32[k].
     """
 
@@ -412,17 +417,17 @@ class ReplicaStops(_InColumns[ReplicaStop]):
 
 
 class Orders(NamedTuple):
-    """What a controller tells many brokers at once.
+    """LeaderAndIsr, UpdateMetadata and StopReplica for many brokers, as one message.
 
     Args:
-        controller_id: who sends.
+        controller_id: the sender.
         controller_epoch: its epoch.
-        brokers: whom it is meant for, int32[b].
-        broker_epochs: their lives that are meant, int64[b].
-        live_brokers: who lives, with racks.
-        parts: updates of k distinct partitions each, and which of their assigned replicas are told to lead or follow,
-            bool[k, w]; one after the other.
-        stops: by broker, replicas to stop.
+        brokers: the target brokers, int32[b].
+        broker_epochs: their epochs, int64[b].
+        live_brokers: live brokers with their racks.
+        parts: LeaderAndIsr requests in order: updates of k distinct partitions each, and which of their assigned
+            replicas they are for, bool[k, w].
+        stops: replicas to stop, by broker.
     """
 
     controller_id: int
@@ -432,3 +437,79 @@ class Orders(NamedTuple):
     live_brokers: Mapping[int, str | None]
     parts: Sequence[tuple[PartitionUpdates, BoolArray]]
     stops: Mapping[int, ReplicaStops]
+
+
+class Proposals(NamedTuple):
+    """ISRs that leaders propose for k distinct partitions.
+
+    Args:
+        partitions: the partitions.
+        leader: int32[k], the proposing broker.
+        broker_epoch: int64[k], its broker epoch.
+        leader_epoch: int32[k], the leader epoch that it knows.
+        isr: int32[k, w], the proposed ISR, padded.
+        version: int32[k], the znode version that it knows.
+        recovering: bool[k].
+    """
+
+    partitions: Partitions
+    leader: IntArray
+    broker_epoch: NDArray[np.int64]
+    leader_epoch: IntArray
+    isr: IntArray
+    version: IntArray
+    recovering: BoolArray
+
+    @classmethod
+    def of_one(cls, broker: int, broker_epoch: int, proposals: Sequence[IsrProposal]) -> Proposals:
+        """Return the proposals of one broker as columns."""
+        count = len(proposals)
+        numbers = np.array([(p.leader_epoch, p.version) for p in proposals], dtype=np.int32).reshape(count, 2)
+        return cls(
+            named([proposal.partition for proposal in proposals]),
+            np.full(count, broker, dtype=np.int32),
+            np.full(count, broker_epoch, dtype=np.int64),
+            numbers[:, 0],
+            pack([proposal.isr for proposal in proposals]),
+            numbers[:, 1],
+            np.array([proposal.recovering for proposal in proposals], dtype=np.bool_),
+        )
+
+    def at(self, places: NDArray[np.integer]) -> Proposals:
+        """Return some of the proposals."""
+        return Proposals(
+            self.partitions.at(places),
+            self.leader[places],
+            self.broker_epoch[places],
+            self.leader_epoch[places],
+            taken(self.isr, places),
+            self.version[places],
+            self.recovering[places],
+        )
+
+
+class AlterPartitions(NamedTuple):
+    """ISR changes proposed by many brokers, as one message."""
+
+    proposals: Proposals
+
+
+class AlteredPartitions(NamedTuple):
+    """Response to `AlterPartitions`.
+
+    Args:
+        error: an error for all proposals; then the other fields are unused.
+        errors: int8[k], by `CODE_OF`.
+        states: k states, the new ones where there was no error.
+    """
+
+    error: Error
+    errors: NDArray[np.int8]
+    states: States
+
+    def by_partition(self, partitions: Partitions) -> Mapping[TopicPartition, LeaderAndIsr | Error]:
+        """Return the result of each proposal: the new state or an error."""
+        return {
+            TopicPartition(*name): ERRORS[code] if code else self.states.one(place)
+            for place, (name, code) in enumerate(zip(partitions.names(), self.errors.tolist(), strict=True))
+        }

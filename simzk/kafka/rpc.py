@@ -1,9 +1,10 @@
-"""Requests from broker to broker, and from an operator's tool to a broker: sent, served, answered, or lost.
+"""Request and response between processes of a simulated cluster.
 
-Rules of the module:
-  - a request is served in the process of its target, which may answer later; the answer runs in the caller's process;
-  - a target that is dead, or dies before it answers, breaks the connection: the caller gets `Disconnected`;
-  - one that never answers (a cut link, a long pause) costs the caller its timeout, and then counts as disconnected.
+Rules of this module:
+  - a request is served in the process of its target, which may respond later; the response is handled in the process
+    of the caller;
+  - if the target is dead, or dies before it responds, the connection breaks and the caller gets `Disconnected`;
+  - if no response comes (a cut link, a long pause), the caller gets `Disconnected` after its timeout.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from typing import Any
 from simzk.simulation import Future, Network, Process, Scheduler
 
 REQUEST_TIMEOUT_MS = 30_000
-"""`request.timeout.ms` and its kin: 30 s by default in Kafka."""
+"""Default of `request.timeout.ms` and similar settings of Kafka: 30 s."""
 
 
 class Disconnected(Exception):  # noqa: N818 - an outcome, not a mistake
-    """The connection broke before the answer came: the request may have been served, or not."""
+    """The connection broke before the response; the request may have been served or not."""
 
 
 Respond = Callable[[Any], None]
@@ -38,7 +39,7 @@ class _Call:
 
 
 class Connections:
-    """Who can be called by which name, and the calls that wait for an answer."""
+    """Request handlers by process name, and in-flight requests."""
 
     def __init__(self, scheduler: Scheduler, network: Network) -> None:
         self.scheduler = scheduler
@@ -47,12 +48,12 @@ class Connections:
         self._calls: dict[str, dict[_Call, None]] = {}
 
     def register(self, process: Process, serve: Serve) -> None:
-        """Let `serve(request, respond)` answer, in `process`, what is sent to its name."""
+        """Register `serve(request, respond)` as the request handler of a process."""
         self._ends[process.name] = (process, serve)
         self._calls.setdefault(process.name, {})
 
     def call(self, source: Process, target: str, request: object, timeout_ms: int = REQUEST_TIMEOUT_MS) -> Future[Any]:
-        """Send a request; the future gets the answer, or fails with `Disconnected`."""
+        """Send a request; return a future of the response, which fails with `Disconnected`."""
         call = _Call(source, target)
         self._calls.setdefault(target, {})[call] = None
         call.timer = self.scheduler.call_later(timeout_ms * 1000, source.name, lambda: self._fail(call))
@@ -60,7 +61,7 @@ class Connections:
         return call.answer
 
     def break_all(self, target: str) -> None:
-        """Break every connection to a target that has just died."""
+        """Break all connections to a target that has just died."""
         for call in list(self._calls.get(target, ())):
             self.network.send(target, call.source.name, partial(self._fail, call))
 

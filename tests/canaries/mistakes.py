@@ -318,19 +318,35 @@ MISTAKES: dict[str, Mistake] = {
         "controller_schema.encode_epoch(epoch), version)",
         _FAILURES + "test_the_controller_dies_and_another_takes_over_with_the_next_epoch",
     ),
-    "orders of a controller that was replaced are obeyed": Mistake(
-        "kafka/broker/replica_manager.py",
-        "        if request.controller_epoch < self.controller_epoch:\n"
-        "            return ControlResponse(Error.STALE_CONTROLLER_EPOCH, {})\n"
-        "        self.controller_epoch = request.controller_epoch\n        changed = []\n",
-        "        self.controller_epoch = request.controller_epoch\n        changed = []\n",
-        "kafka/test_fencing.py::test_orders_of_an_older_controller_are_refused",
-    ),
-    "a LeaderAndIsr of an old leader epoch is obeyed": Mistake(
-        "kafka/broker/replica_manager.py",
-        "        elif update.state.leader_epoch <= replica.state.leader_epoch:\n            return None\n",
+    "control requests of a controller that was replaced are accepted": Mistake(
+        "kafka/broker/broker_epochs.py",
+        '        codes[controller_epoch < self._controller_epoch.take(brokers, mode="clip")] = _STALE_CONTROLLER\n',
         "",
+        "kafka/test_fencing.py::test_a_request_of_an_older_controller_is_rejected",
+    ),
+    "a LeaderAndIsr of the same leader epoch is accepted": Mistake(
+        "kafka/broker/replica_manager.py",
+        "newer: BoolArray = leader_epoch > accepted\n",
+        "newer: BoolArray = leader_epoch >= accepted\n",
         "kafka/test_fencing.py::test_a_state_of_an_older_leader_epoch_changes_nothing",
+    ),
+    "a StopReplica of an old leader epoch is not fenced": Mistake(
+        "kafka/broker/replica_manager.py",
+        "fenced: BoolArray = (leader_epoch >= 0) & (leader_epoch < accepted)\n",
+        "fenced: BoolArray = leader_epoch < NONE - 1\n",
+        "kafka/test_fencing.py::test_a_stopped_replica_keeps_its_leader_epoch",
+    ),
+    "a replica that a reassignment removed forgets its leader epoch": Mistake(
+        "kafka/broker/replica_manager.py",
+        "            if leaders.epoch[0, place] != NONE:\n",
+        "            if False:\n",
+        "kafka/test_fencing.py::test_other_replicas_keep_their_leader_epoch_in_a_reassignment",
+    ),
+    "an ISR proposal is dropped after an unexpected error": Mistake(
+        "kafka/broker/isr_proposals.py",
+        "return _OUTCOMES.get(error, Outcome.RETRY)\n",
+        "return _OUTCOMES.get(error, Outcome.PENDING)\n",
+        "kafka/test_fencing.py::test_a_leader_retries_its_proposal_after_every_error_without_a_rule_of_its_own",
     ),
     "a replica that is offline becomes ineligible in every release": Mistake(
         "kafka/controller/states.py",
@@ -424,8 +440,8 @@ MISTAKES: dict[str, Mistake] = {
         "            pass\n        state, codec = found\n",
         _COLUMNS + "test_odd_requests.py::test_nobody_can_tell[a state that is gone and comes again]",
     ),
-    "the brokers' table never hears that another is assigned": Mistake(
-        "kafka/broker/light_replicas.py",
+    "the brokers' table misses a change of the assignment": Mistake(
+        "kafka/broker/replica_manager.py",
         "        if self._agreed == (updates.source, self.table.assignments):\n",
         "        if self._agreed is not None:\n",
         "kafka/test_imported_cluster.py::test_an_imported_cluster_fails_and_is_repaired_as_the_real_one_was[3.4.1]",

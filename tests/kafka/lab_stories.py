@@ -237,7 +237,7 @@ class LabStory:
         """Now, or as soon as the leader's changes are old enough: they came a little earlier or later here."""
         writes = c.brokers[leader].proposals
         assert isinstance(writes, IsrWrites)
-        if writes.unsent and tries:
+        if writes.has_unannounced_changes and tries:
             c.brokers[leader].process.spawn(writes.announce_what_is_due(), "announce ISRs")
             c.scheduler.call_later(LOOK_US, "announcements", lambda: self._let_announce(c, leader, tries - 1))
 

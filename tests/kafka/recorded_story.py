@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simzk.kafka import paths
-from simzk.kafka.broker.replica_manager import ReplicaManager
+from simzk.kafka.broker.replica_logs import ReplicaLogs
 from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.observation import recording
 from simzk.kafka.releases.versions import kafka_version
@@ -26,7 +26,7 @@ from tests.kafka import recorded_console, recorded_transactions
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from simzk.kafka.broker.replica_manager import FollowerProgress, Replica
+    from simzk.kafka.broker.replica_logs import FollowerProgress, Replica
     from simzk.kafka.observation.recording import RecordedZnode, Recording
     from simzk.kafka.topic_partition import TopicPartition
 
@@ -382,7 +382,7 @@ def late_fetch(c: KafkaCluster, states: list[str], broker: int) -> None:
             if broker in replica.state.isr:
                 c.scheduler.call_later(100, "late fetch", partial(fetch, left[at:]))
                 return
-            replicas.note_fetch(partition, broker, replica.state.leader_epoch, replica.log_end)
+            replicas.fetch(partition, broker, replica.state.leader_epoch, replica.log_end)
 
     def note(transaction: Transaction) -> None:
         record = transaction.record
@@ -424,18 +424,18 @@ def in_sync_in_order(
         before_it = waiting[: waiting.index(join)] if join in waiting else []
         return bool(before_it) if moved else any(path == join[0] for path, _ in before_it)
 
-    maybe_expand = ReplicaManager._maybe_expand
+    maybe_expand = ReplicaLogs._maybe_expand
 
-    def expand_in_turn(self: ReplicaManager, replica: Replica, follower: int, progress: FollowerProgress) -> None:
+    def expand_in_turn(self: ReplicaLogs, replica: Replica, follower: int, progress: FollowerProgress) -> None:
         if is_early(replica.partition, follower):
-            self._left_out[replica.partition, follower] = None
+            self._ineligible[replica.partition, follower] = None
         else:
             maybe_expand(self, replica, follower, progress)
 
     c.server.on_transaction.append(note)
-    ReplicaManager._maybe_expand = expand_in_turn  # type: ignore[method-assign]  # where all joinings pass
+    ReplicaLogs._maybe_expand = expand_in_turn  # type: ignore[method-assign]  # where all joinings pass
     yield
-    ReplicaManager._maybe_expand = maybe_expand  # type: ignore[method-assign]
+    ReplicaLogs._maybe_expand = maybe_expand  # type: ignore[method-assign]
     c.server.on_transaction.remove(note)
 
 

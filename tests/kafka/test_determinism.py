@@ -11,7 +11,7 @@ from tests.kafka.clusters import cluster, quiet
 
 SCRIPT = """
 import json
-from simzk.kafka.cluster import KafkaCluster
+from simzk import KafkaCluster
 
 c = KafkaCluster(brokers=5, racks=3, seed=11, config={"zookeeper.session.timeout.ms": 6000})
 for number in range(4):

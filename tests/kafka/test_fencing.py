@@ -1,53 +1,147 @@
-"""A broker obeys the latest controller and the latest leader epoch only (docs/reference/kafka.md §2.8)."""
+"""A broker accepts control requests of the latest controller, and the highest leader epoch, only (§2.8)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
-from simzk.kafka.requests import ControlResponse, Error, LeaderAndIsrRequest, PartitionUpdate
-from simzk.kafka.topic_partition import ReplicaAssignment, TopicPartition
+from simzk.kafka.broker.isr_proposals import Outcome, outcome_of
+from simzk.kafka.requests import (
+    CODE_OF,
+    ControlResponse,
+    Error,
+    LeaderAndIsrRequest,
+    PartitionUpdates,
+    ReplicaStops,
+    StopReplicaRequest,
+)
+from simzk.kafka.topic_partition import TopicPartition, named
 from simzk.partitions.states import LeaderAndIsr
+from simzk.partitions.table import PartitionTable
 from tests.kafka.clusters import cluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simzk.kafka.broker.replica_manager import ReplicaManager
+    from simzk.kafka.broker.broker import Broker
 
 PARTITION = TopicPartition("orders", 0)
+REPLICAS = (1, 2)
 
 
 @pytest.fixture
-def replicas() -> Iterator[ReplicaManager]:
-    """The replicas of broker 1, which leads a partition by order of the controller of epoch 5."""
-    running = cluster(3)
-    manager = running.brokers[1].replicas
-    assert order(manager, controller_epoch=5, leader=1, leader_epoch=3) == ControlResponse(Error.NONE, {})
-    assert manager.leads(PARTITION)
-    yield manager
-    running.close()
+def broker() -> Iterator[Broker]:
+    """Broker 1 of a cluster, which leads a partition since a LeaderAndIsr of controller epoch 5."""
+    with cluster(3) as running:
+        found = running.brokers[1]
+        assert lead(found, controller_epoch=5, leader=1, leader_epoch=3) == ControlResponse(Error.NONE, {})
+        assert found.replicas.leads(PARTITION)
+        yield found
 
 
-def order(manager: ReplicaManager, *, controller_epoch: int, leader: int, leader_epoch: int) -> ControlResponse:
-    state = LeaderAndIsr(leader, leader_epoch, (1, 2), controller_epoch, version=leader_epoch)
-    update = PartitionUpdate(PARTITION, state, ReplicaAssignment((1, 2)))
-    return manager.lead_and_follow(LeaderAndIsrRequest(2, controller_epoch, 0, (update,)), {})
+def lead(
+    broker: Broker,
+    *,
+    controller_epoch: int,
+    leader: int,
+    leader_epoch: int,
+    broker_epoch: int | None = None,
+    replicas: tuple[int, ...] = REPLICAS,
+) -> ControlResponse:
+    """Send a LeaderAndIsr to a broker; return the response."""
+    table = PartitionTable()
+    rows = table.add(PARTITION.topic, {PARTITION.partition: replicas})
+    table.put(int(rows[0]), LeaderAndIsr(leader, leader_epoch, REPLICAS, controller_epoch, version=leader_epoch))
+    updates = PartitionUpdates.of_table(table, rows, is_new=False)
+    epoch = broker.epoch if broker_epoch is None else broker_epoch
+    return answered(broker, LeaderAndIsrRequest(2, controller_epoch, epoch, updates))
 
 
-def test_orders_of_an_older_controller_are_refused(replicas: ReplicaManager) -> None:
-    refused = order(replicas, controller_epoch=4, leader=2, leader_epoch=9)
-    assert refused == ControlResponse(Error.STALE_CONTROLLER_EPOCH, {})
-    assert replicas.leads(PARTITION)
+def stop(broker: Broker, leader_epoch: int, *, delete: bool = False) -> Error:
+    """Send a StopReplica to a broker; return the error of the partition."""
+    stops = ReplicaStops(named([PARTITION]), np.array([delete]), np.array([leader_epoch], dtype=np.int32))
+    response = answered(broker, StopReplicaRequest(2, 5, broker.epoch, stops))
+    assert response.error == Error.NONE
+    return response.partition_errors[PARTITION]
+
+
+def answered(broker: Broker, request: LeaderAndIsrRequest | StopReplicaRequest) -> ControlResponse:
+    responses: list[ControlResponse] = []
+    broker.serve(request, responses.append)
+    (response,) = responses
+    return response
+
+
+def test_a_request_of_an_older_controller_is_rejected(broker: Broker) -> None:
+    rejected = lead(broker, controller_epoch=4, leader=2, leader_epoch=9)
+    assert rejected == ControlResponse(Error.STALE_CONTROLLER_EPOCH, {})
+    assert broker.replicas.leads(PARTITION)
+
+
+def test_a_request_for_an_earlier_process_of_the_broker_is_rejected(broker: Broker) -> None:
+    """Also one that names a stale controller, too: the broker epoch is checked first (KafkaApis)."""
+    for controller_epoch in (4, 5, 6):
+        rejected = lead(
+            broker, controller_epoch=controller_epoch, leader=2, leader_epoch=9, broker_epoch=broker.epoch - 1
+        )
+        assert rejected == ControlResponse(Error.STALE_BROKER_EPOCH, {})
+    assert broker.replicas.leads(PARTITION)
+    assert lead(broker, controller_epoch=5, leader=2, leader_epoch=9).error == Error.NONE, "epoch 6 was not accepted"
 
 
 @pytest.mark.parametrize("leader_epoch", [2, 3])
-def test_a_state_of_an_older_leader_epoch_changes_nothing(replicas: ReplicaManager, leader_epoch: int) -> None:
-    order(replicas, controller_epoch=5, leader=2, leader_epoch=leader_epoch)
-    assert replicas.leads(PARTITION)
+def test_a_state_of_an_older_leader_epoch_changes_nothing(broker: Broker, leader_epoch: int) -> None:
+    lead(broker, controller_epoch=5, leader=2, leader_epoch=leader_epoch)
+    assert broker.replicas.leads(PARTITION)
 
 
-def test_the_next_leader_epoch_is_obeyed(replicas: ReplicaManager) -> None:
-    order(replicas, controller_epoch=6, leader=2, leader_epoch=4)
-    assert not replicas.leads(PARTITION)
+def test_the_next_leader_epoch_is_accepted(broker: Broker) -> None:
+    lead(broker, controller_epoch=6, leader=2, leader_epoch=4)
+    assert not broker.replicas.leads(PARTITION)
+
+
+@pytest.mark.parametrize("replicas", [REPLICAS, (2, 3)])
+def test_a_stopped_replica_keeps_its_leader_epoch(broker: Broker, replicas: tuple[int, ...]) -> None:
+    """Also one that a reassignment has removed from the assignment meanwhile."""
+    lead(broker, controller_epoch=5, leader=2, leader_epoch=5, replicas=replicas)
+    assert stop(broker, 4) == Error.FENCED_LEADER_EPOCH
+    assert stop(broker, 5) == Error.NONE
+    lead(broker, controller_epoch=5, leader=1, leader_epoch=5)
+    assert not broker.replicas.leads(PARTITION)
+    assert stop(broker, 4, delete=True) == Error.FENCED_LEADER_EPOCH
+    assert stop(broker, -2, delete=True) == Error.NONE
+    assert not broker.replicas.replicas
+    lead(broker, controller_epoch=5, leader=1, leader_epoch=0)
+    assert broker.replicas.leads(PARTITION), "nothing is left of the deleted replica"
+
+
+def test_other_replicas_keep_their_leader_epoch_in_a_reassignment(broker: Broker) -> None:
+    """A broker outside the assignment, here by an update for the other replicas, still fences old leader epochs."""
+    manager = broker.replica_manager
+    for replicas in ((2, 3), (3, 1, 2), (2,), REPLICAS):
+        table = PartitionTable()
+        rows = table.add(PARTITION.topic, {PARTITION.partition: replicas})
+        table.put(int(rows[0]), LeaderAndIsr(2, 9, (2,), 5, version=9))
+        updates = PartitionUpdates.of_table(table, rows, is_new=False)
+        manager.accept_on(2, updates, np.array([True]))
+        manager.check()
+    lead(broker, controller_epoch=5, leader=2, leader_epoch=3)
+    assert broker.replicas.leads(PARTITION)
+    lead(broker, controller_epoch=5, leader=2, leader_epoch=4)
+    assert not broker.replicas.leads(PARTITION)
+
+
+def test_a_leader_retries_its_proposal_after_every_error_without_a_rule_of_its_own() -> None:
+    """Partition.handleAlterPartitionError retries by default, so that an unexpected error loses no ISR change."""
+    outcomes = {error: outcome_of(error) for error in CODE_OF}
+    assert {error for error, outcome in outcomes.items() if outcome == Outcome.PENDING} == {
+        Error.FENCED_LEADER_EPOCH,
+        Error.INVALID_UPDATE_VERSION,
+        Error.UNKNOWN_TOPIC_OR_PARTITION,
+        Error.INVALID_REQUEST,
+    }
+    assert [error for error, outcome in outcomes.items() if outcome == Outcome.REVERTED] == [Error.INELIGIBLE_REPLICA]
+    assert [error for error, outcome in outcomes.items() if outcome == Outcome.COMMITTED] == [Error.NONE]
+    assert outcomes[Error.REQUEST_TIMED_OUT] == outcomes[Error.NOT_CONTROLLER] == Outcome.RETRY

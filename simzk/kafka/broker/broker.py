@@ -22,10 +22,9 @@ from simzk.kafka.broker.fetching import Fetchers, FetchSessions
 from simzk.kafka.broker.isr_proposals import IsrProposals
 from simzk.kafka.broker.isr_writes import IsrWrites
 from simzk.kafka.broker.log_dirs import LogDirs
-from simzk.kafka.broker.metadata_cache import MetadataCache
 from simzk.kafka.broker.notifications import ConfigChanges
 from simzk.kafka.broker.producing import Producing
-from simzk.kafka.broker.replica_manager import LogOnDisk, ReplicaManager
+from simzk.kafka.broker.replica_logs import LogOnDisk, ReplicaLogs
 from simzk.kafka.broker.services import Services
 from simzk.kafka.controller.controller import KafkaController
 from simzk.kafka.releases.cluster_releases import local_registration
@@ -40,7 +39,8 @@ from simzk.kafka.zookeeper_client.zk_client import NO_EPOCH, PERSISTENT_SEQUENTI
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simzk.kafka.broker.shared import World
+    from simzk.kafka.broker.environment import Environment
+    from simzk.kafka.broker.replica_manager import ReplicaManager
     from simzk.kafka.schemas.broker_registration import BrokerRegistration
     from simzk.kafka.topic_partition import TopicPartition
     from simzk.simulation import Process
@@ -51,8 +51,6 @@ BOOT_US = 500_000
 """From the start of the process to its first word to ZooKeeper."""
 LATE_REGISTRATION_US = 300_000
 """Between the election and the registration, up to 1.0: the other parts of the broker start (0.1 to 0.4 s)."""
-WATERMARKS_SAVED_US = 5_000_000
-"""`replica.high.watermark.checkpoint.interval.ms`: 5 s by default."""
 RESTART_PAUSE_US = 1_000_000
 """How long a supervisor waits before it starts a broker again that has exited."""
 
@@ -67,7 +65,7 @@ class Broker:
         world: what it shares with the others.
     """
 
-    def __init__(self, broker_id: int, registration: BrokerRegistration, process: Process, world: World) -> None:
+    def __init__(self, broker_id: int, registration: BrokerRegistration, process: Process, world: Environment) -> None:
         self.id = broker_id
         self.rack = registration.rack
         self.process = process
@@ -82,7 +80,7 @@ class Broker:
         self._session_before = 0
         self.version, self.config = world.release_of(broker_id)
         process.kill()
-        world.connections.register(process, self._serve)
+        world.connections.register(process, self.serve)
 
     @property
     def alive(self) -> bool:
@@ -95,13 +93,18 @@ class Broker:
         return self.process.paused
 
     @property
-    def isr_changes_unsent(self) -> bool:
+    def has_unannounced_isr_changes(self) -> bool:
         """Whether it changed ISRs that it has not yet announced."""
-        return self.proposals.unsent
+        return self.proposals.has_unannounced_changes
 
     def holds(self, session_id: int) -> bool:
         """Whether it lives in that ZooKeeper session, or did in its session before."""
         return self.process.alive and session_id in (self.session.session_id, self.session.last_session_id)
+
+    @property
+    def replica_manager(self) -> ReplicaManager:
+        """The replicas of all brokers of the cluster."""
+        return self._world.manager
 
     # -- from outside
 
@@ -147,10 +150,7 @@ class Broker:
             lost = self.log_dirs.fail(directory)
             told = ", ".join(str(partition) for partition in lost)
             self._world.history.record(self._name, "log directory failed", str(directory), told)
-            for partition in lost:
-                self.logs.pop(partition, None)
             self.replicas.lose(lost)
-            self.fetch_sessions.rouse(lost)
             if self.version.broker.survives_log_dir_failure and self.log_dirs.live:
                 self.process.spawn(self._tell_of_log_dir(), "log dir event")
             else:
@@ -184,20 +184,20 @@ class Broker:
             sends_batches=world.sends_batches,
         )
         self.client = KafkaZooKeeperClient(self.session, version, self._note_unusable)
-        light = world.light
-        self.metadata = (
-            MetadataCache(forgets=version.broker.cache_drops_dead_brokers) if light is None else light.metadata
+        self.metadata = world.replication.metadata_cache(version)
+        self.topic_configs = TopicConfigs(
+            process, self.client, config, lambda topic: self.replicas.on_topic_config(topic)
         )
-        self.fetchers = Fetchers(process, world.connections, self.id, version, lambda: self.stopping)
+        self.replicas = self._replica_logs()
+        self.replica_requests = world.replication.requests_of(self.id, self.replicas)
+        self.fetchers = Fetchers(process, world.connections, self.replicas, version, lambda: self.stopping)
         self.proposals = self._isr_proposals()
-        self.topic_configs = TopicConfigs(process, self.client, config, lambda topic: self.replicas.look_again(topic))
-        self.replicas = self._replica_manager()
-        self.fetchers.replicas = self.proposals.replicas = self.replicas
         wait_us = config.integer("replica.fetch.wait.max.ms") * 1000
         self.fetch_sessions = FetchSessions(process, self.replicas, wait_us)
         self.producing = Producing(process, version, self.replicas, lambda p: self.fetch_sessions.rouse([p]))
         self.replicas.on_watermark = self._on_watermark
         self.replicas.on_leadership = self.producing.look_again
+        self.replicas.on_logs_changed = self.fetch_sessions.rouse
         self.controller = KafkaController(
             self.id,
             process,
@@ -210,7 +210,7 @@ class Broker:
             new_topic_id=world.new_topic_id,
             election_delay_us=lambda: world.election_delay_us(self.id),
             cost_model=world.cost_model,
-            light=world.light,
+            light=world.batch_transport,
         )
         self.controller.on_registered = self._register
         self.session.before_new_session = self._before_new_session
@@ -229,16 +229,18 @@ class Broker:
             new_topic_id=world.new_topic_id if version.znodes.has_topic_ids else None,
             defaults=(config.integer("num.partitions"), config.integer("default.replication.factor")),
         )
-        self._services = Services(self, admin, light)
+        self._services = Services(self, admin, world.manager.epochs)
 
-    def _replica_manager(self) -> ReplicaManager:
+    def _replica_logs(self) -> ReplicaLogs:
         version, config = self.version, self.config
-        return ReplicaManager(
+        return ReplicaLogs(
             self.id,
             version,
-            now_us=lambda: self.process.scheduler.now_us,
-            propose=self.proposals.propose,
-            follows_changed=self.fetchers.update,
+            self.process,
+            self._world.manager,
+            logs_on_disk=self.logs,
+            propose=lambda proposal: self.proposals.propose(proposal),
+            follow=lambda changed: self.fetchers.update(changed),
             is_alive=lambda broker: (
                 not version.controller.validates_isr_changes or broker in self.metadata.live_brokers
             ),
@@ -251,7 +253,7 @@ class Broker:
     def _isr_proposals(self) -> IsrProposals | IsrWrites:
         world = self._world
         if not self.version.broker.uses_alter_isr:
-            return IsrWrites(self.process, self.client, self.id, world.history)
+            return IsrWrites(self.process, self.client, self.id, world.history, self.replicas)
         return IsrProposals(
             self.process,
             world.connections,
@@ -259,6 +261,7 @@ class Broker:
             broker_epoch=lambda: self.epoch,
             metadata=self.metadata,
             history=world.history,
+            on_result=self.replicas.handle_result,
         )
 
     async def _boot(self) -> None:
@@ -282,8 +285,7 @@ class Broker:
         self._serve_on()
 
     def _manage_replicas(self) -> None:
-        if isinstance(self.proposals, IsrWrites):
-            self.proposals.start()
+        self.proposals.start()
 
     def _stand_for_election(self) -> None:
         self.controller.start()
@@ -331,15 +333,12 @@ class Broker:
 
     def _serve_on(self) -> None:
         self.config_changes.start()
-        if self._world.light is None:  # else it has no records: nobody lags, and no watermark rises
-            self._check_isrs()
-            self._save_watermarks()
+        self.replica_requests.start_timers()
 
     def _live(self, epoch: int) -> None:
         """The process lives, in the life of that epoch."""
         self.epoch = epoch
-        if self._world.light is not None:
-            self._world.light.note_life(self.id)
+        self._world.manager.epochs.set(self.id, alive=True, epoch=epoch)
 
     def _supervise(self) -> None:
         if not self.alive:
@@ -347,11 +346,11 @@ class Broker:
 
     def _end(self) -> None:
         self.registered = False
-        self.logs = self.replicas.on_disk() | self.logs
+        self.logs = self.replicas.on_disk()
         self.session.drop_connection()
         self.process.kill()
-        if self._world.light is not None:
-            self._world.light.forget(self.id)
+        self._world.manager.epochs.set(self.id, alive=False, epoch=self.epoch)
+        self._world.manager.forget(self.id)
         self._world.connections.break_all(self._name)
 
     def _note_unusable(self, problem: ZnodeError) -> None:
@@ -450,15 +449,6 @@ class Broker:
         self.fetch_sessions.note_rise(partition)
         self.producing.look_again(partition)
 
-    def _save_watermarks(self) -> None:
-        self.replicas.save_watermarks()
-        self.process.call_later(WATERMARKS_SAVED_US, self._save_watermarks)
-
-    def _check_isrs(self) -> None:
-        self.replicas.shrink_isrs()
-        period_us = self.config.integer("replica.lag.time.max.ms") * 1000 // self.version.broker.isr_checks_per_lag_time
-        self.process.call_later(period_us, self._check_isrs)
-
     def _on_config(self, entity_path: str, values: dict[str, str]) -> None:
         """Unclean election that is turned on for a topic is tried at once, where the release does so."""
         kind, _, name = entity_path.partition("/")
@@ -472,5 +462,6 @@ class Broker:
             partitions = self.controller.partitions
             self.controller.put_event(f"unclean election for {name}", lambda: partitions.trigger_online(name))
 
-    def _serve(self, request: Any, respond: Callable[[Any], None]) -> None:
+    def serve(self, request: Any, respond: Callable[[Any], None]) -> None:
+        """Serve a request of another process; `respond` is called with the response, now or later."""
         self._services.serve(request, respond)

@@ -20,7 +20,7 @@ from simzk.simulation import Future, Process, Task, Timer
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from simzk.kafka.broker.replica_manager import Replica, ReplicaManager
+    from simzk.kafka.broker.replica_logs import Replica, ReplicaLogs
     from simzk.kafka.releases.profile import KafkaVersion
     from simzk.kafka.topic_partition import TopicPartition
 
@@ -40,7 +40,7 @@ class Fetcher:
         connections: Connections,
         replica_id: int,
         leader: int,
-        replicas: ReplicaManager,
+        replicas: ReplicaLogs,
         in_order: Callable[[Sequence[TopicPartition]], Sequence[TopicPartition]],
     ) -> None:
         self._in_order = in_order
@@ -122,7 +122,7 @@ class Fetcher:
         for partition, log_end in response.log_ends.items():
             epoch = self.following.get(partition)
             if epoch is not None:
-                self._replicas.copied(partition, epoch, log_end)
+                self._replicas.set_log_end(partition, epoch, log_end)
                 self._changed[partition] = None
         for partition in response.errors:
             if partition in self.following:
@@ -130,7 +130,7 @@ class Fetcher:
         for partition, watermark in response.watermarks.items():
             epoch = self.following.get(partition)
             if epoch is not None:
-                self._replicas.note_watermark(partition, epoch, watermark)
+                self._replicas.set_watermark(partition, epoch, watermark)
         return bool(response.errors)
 
 
@@ -153,7 +153,7 @@ class _Session:
 class FetchSessions:
     """The leader's side: sessions by follower."""
 
-    def __init__(self, process: Process, replicas: ReplicaManager, wait_us: int) -> None:
+    def __init__(self, process: Process, replicas: ReplicaLogs, wait_us: int) -> None:
         self._process = process
         self._replicas = replicas
         self._wait_us = wait_us
@@ -171,7 +171,7 @@ class FetchSessions:
             return
         for partition in request.forgotten:
             session.partitions.pop(partition, None)
-        self._replicas.note_follower(request.replica_id, names_all=request.full)
+        self._replicas.on_fetch(request.replica_id, is_full=request.full)
         log_ends: dict[TopicPartition, int] = {}
         errors: dict[TopicPartition, Error] = {}
         grown, session.grown = session.grown, {}
@@ -217,7 +217,7 @@ class FetchSessions:
         log_ends: dict[TopicPartition, int],
         errors: dict[TopicPartition, Error],
     ) -> None:
-        result = self._replicas.note_fetch(fetched.partition, follower, fetched.leader_epoch, fetched.log_end)
+        result = self._replicas.fetch(fetched.partition, follower, fetched.leader_epoch, fetched.log_end)
         if isinstance(result, Error):
             errors[fetched.partition] = result
         elif result != fetched.log_end:
@@ -263,17 +263,17 @@ class Fetchers:
         self,
         process: Process,
         connections: Connections,
-        broker_id: int,
+        replicas: ReplicaLogs,
         version: KafkaVersion,
         is_stopping: Callable[[], bool],
     ) -> None:
+        self._replicas = replicas
         self._version = version
         self._process = process
         self._connections = connections
-        self._broker_id = broker_id
+        self._broker_id = replicas.broker_id
         self._is_stopping = is_stopping
         self._fetchers: dict[int, Fetcher] = {}
-        self.replicas: ReplicaManager | None = None
 
     def update(self, changed: Iterable[Replica]) -> None:
         """Partitions changed leader or epoch: follow each at its leader, and nowhere else."""
@@ -294,7 +294,6 @@ class Fetchers:
     def _fetcher(self, leader: int) -> Fetcher:
         fetcher = self._fetchers.get(leader)
         if fetcher is None:
-            assert self.replicas is not None
-            fetcher = Fetcher(self._process, self._connections, self._broker_id, leader, self.replicas, self._in_order)
+            fetcher = Fetcher(self._process, self._connections, self._broker_id, leader, self._replicas, self._in_order)
             self._fetchers[leader] = fetcher
         return fetcher

@@ -25,7 +25,7 @@ from simzk.zookeeper.replies import Code
 from simzk.zookeeper.requests import SetData
 
 if TYPE_CHECKING:
-    from simzk.kafka.broker.replica_manager import ReplicaManager
+    from simzk.kafka.broker.replica_logs import ReplicaLogs
     from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
     from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
 
@@ -37,7 +37,9 @@ INTERVAL_US = 60_000_000
 class IsrWrites:
     """Writes what the leader decides, in order; announces it later."""
 
-    def __init__(self, process: Process, client: KafkaZooKeeperClient, broker_id: int, history: History) -> None:
+    def __init__(
+        self, process: Process, client: KafkaZooKeeperClient, broker_id: int, history: History, replicas: ReplicaLogs
+    ) -> None:
         self._process = process
         self._client = client
         self._who = f"broker {broker_id}"
@@ -45,7 +47,7 @@ class IsrWrites:
         self._wanted: Queue[IsrProposal] = Queue()
         self._changed: dict[TopicPartition, None] = {}
         self._last_change_us = self._last_announcement_us = process.scheduler.now_us
-        self.replicas: ReplicaManager | None = None
+        self._replicas = replicas
         process.spawn(self._run(), "ISR writes")
 
     def start(self) -> None:
@@ -56,7 +58,7 @@ class IsrWrites:
         self._process.spawn(self._announce(), "ISR announcements")
 
     @property
-    def unsent(self) -> bool:
+    def has_unannounced_changes(self) -> bool:
         """Whether something is still to be announced."""
         return bool(self._changed)
 
@@ -67,8 +69,7 @@ class IsrWrites:
     async def _run(self) -> None:
         while True:
             proposal = await self._wanted.get()
-            assert self.replicas is not None
-            replica = self.replicas.replicas.get(proposal.partition)
+            replica = self._replicas.replicas.get(proposal.partition)
             if replica is None or replica.state.leader_epoch != proposal.leader_epoch:
                 continue
             wanted = replica.state._replace(isr=proposal.isr, version=proposal.version, recovering=proposal.recovering)
@@ -82,7 +83,7 @@ class IsrWrites:
             elif self._client.version.broker.announces_isr_changes:
                 self._changed[proposal.partition] = None
                 self._last_change_us = self._process.scheduler.now_us
-            self.replicas.proposal_done(proposal, result)
+            self._replicas.handle_result(proposal, result)
 
     async def _write(self, partition: TopicPartition, wanted: LeaderAndIsr) -> LeaderAndIsr | Error:
         """Write a state on condition of its version; as it stands then."""

@@ -1,15 +1,16 @@
-"""What a broker believes of the cluster: who lives, who is controller, who leads (KafkaServer's metadata cache).
+"""Metadata cache of a broker: live brokers, controller, and partition states.
 
-Rules of the module (MetadataCache.updateCache; docs/reference/kafka.md §2.7):
-  - it is filled by the controller's UpdateMetadata requests alone, so that it is as stale as the last one that came;
-  - a partition of a topic that is being deleted is forgotten; up to 0.8.1 a broker that was once named never is.
+Rules of this module (MetadataCache.updateCache; docs/reference/kafka.md §2.7):
+  - only UpdateMetadata requests of the controller change it, so it is as stale as the last one that arrived;
+  - a partition of a topic that is being deleted is removed;
+  - live brokers that a request does not name are removed, except up to 0.8.1.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from simzk.kafka.controller.channels import DELETED
+from simzk.kafka.requests import LEADER_DURING_DELETE
 from simzk.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -20,12 +21,12 @@ if TYPE_CHECKING:
 
 
 class BrokerMetadata(NamedTuple):
-    """What one broker believes at one instant.
+    """Copy of a broker's metadata cache at one instant.
 
     Args:
-        controller: who is controller; None where nobody has told it yet.
-        live_brokers: who lives, with racks; ascending.
-        partitions: who leads and who is in sync, with the epochs; by partition.
+        controller: the controller's id; None before the first request of a controller.
+        live_brokers: live brokers by ascending id, with racks.
+        partitions: leader, ISR and epochs by partition.
     """
 
     controller: int | None
@@ -33,15 +34,15 @@ class BrokerMetadata(NamedTuple):
     partitions: Mapping[TopicPartition, LeaderAndIsr]
 
     def state(self, topic: str, partition: int) -> LeaderAndIsr | None:
-        """What it believes of one partition; None where it knows of none."""
+        """Return the cached state of a partition; None if there is none."""
         return self.partitions.get(TopicPartition(topic, partition))
 
 
 class MetadataCache:
-    """A broker's cache.
+    """Metadata cache of a broker.
 
     Args:
-        forgets: whether brokers are forgotten that the controller names no more.
+        forgets: whether brokers are removed that a request does not name.
     """
 
     def __init__(self, *, forgets: bool) -> None:
@@ -51,15 +52,15 @@ class MetadataCache:
         self._forgets = forgets
 
     def update(self, request: UpdateMetadataRequest) -> None:
-        """Take over what the controller says."""
+        """Apply an UpdateMetadata request."""
         self.controller_id = request.controller_id
         self.live_brokers = ({} if self._forgets else self.live_brokers) | dict(request.live_brokers)
         for update in request.updates:
-            if update.state.leader == DELETED:
+            if update.state.leader == LEADER_DURING_DELETE:
                 self.partitions.pop(update.partition, None)
             else:
                 self.partitions[update.partition] = update.state
 
-    def seen(self) -> BrokerMetadata:
-        """What it holds now, apart from it."""
+    def snapshot(self) -> BrokerMetadata:
+        """Return a copy of the present content."""
         return BrokerMetadata(self.controller_id, dict(sorted(self.live_brokers.items())), dict(self.partitions))

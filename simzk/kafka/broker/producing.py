@@ -27,38 +27,11 @@ from simzk.kafka.requests import Error, ProduceRequest, ProduceResponse
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simzk.kafka.broker.replica_manager import Replica, ReplicaManager
+    from simzk.kafka.broker.replica_logs import Replica, ReplicaLogs
     from simzk.kafka.releases.profile import KafkaVersion
     from simzk.kafka.rpc import Respond
     from simzk.kafka.topic_partition import TopicPartition
     from simzk.simulation import Process, Timer
-
-
-def least_log_end(
-    replica: Replica, version: KafkaVersion, *, now_us: int, lag_max_us: int, is_alive: Callable[[int], bool]
-) -> int:
-    """How far everybody who counts has the log.
-
-    Args:
-        replica: the leader's own, with what it knows of its followers.
-        version: its release.
-        now_us: virtual time.
-        lag_max_us: how long a follower may be behind.
-        is_alive: whether the leader believes that a broker lives.
-    """
-    members = dict.fromkeys((*replica.state.isr, *(replica.proposed or ())))
-    least = replica.log_end
-    for follower, progress in replica.followers.items():
-        if progress.log_end < least and (
-            follower in members
-            or (
-                version.broker.high_watermark_waits_for_caught_up
-                and now_us - progress.caught_up_us <= lag_max_us
-                and (not version.broker.high_watermark_ignores_dead or is_alive(follower))
-            )
-        ):
-            least = progress.log_end
-    return least
 
 
 ALL = -1
@@ -87,7 +60,7 @@ class Producing:
         self,
         process: Process,
         version: KafkaVersion,
-        replicas: ReplicaManager,
+        replicas: ReplicaLogs,
         appended: Callable[[TopicPartition], None],
     ) -> None:
         self._process = process
@@ -101,7 +74,7 @@ class Producing:
         if not self._version.broker.accepts_any_acks and request.acks not in (ALL, 0, 1):
             respond(ProduceResponse(Error.INVALID_REQUIRED_ACKS))
             return
-        result = self._replicas.append(request.partition, request.records, of_all=request.acks == ALL)
+        result = self._replicas.append(request.partition, request.records, to_all=request.acks == ALL)
         if isinstance(result, Error):
             respond(ProduceResponse(result))
             return

@@ -1,463 +1,340 @@
-"""The replicas on a broker: what it leads and follows, as it believes; its logs; and the ISRs it keeps as a leader.
+"""Leader and leader epoch that every replica of every broker has accepted: one table for a cluster of any size.
 
-Rules of the module (ReplicaManager, Partition; docs/reference/kafka.md §2.7, §2.8):
-  - a LeaderAndIsr is taken only with a controller epoch that is not behind, and for a partition only with a leader
-    epoch beyond the one that the replica has;
-  - a log is a number here, its end: records have no content. A follower that fetches has the leader's log end after the
-    answer, cut back to it if it was longer; up to 0.10.2 it first cuts its log back to the high watermark that it knows
-    whenever it follows another leader than before (KIP-101);
-  - high watermarks are written to disk every 5 s and at a clean shutdown, and read again at the start;
-  - a follower is in sync once it has fetched up to the high watermark; it is out of sync when it has been behind the
-    log end for `replica.lag.time.max.ms`: from 2.1 on one that has all there is never is, dead or alive (KAFKA-7152);
-  - the leader asks the controller for another ISR, one request a partition at a time; until the answer comes it counts
-    the larger of both.
+Rules of this module (ReplicaManager.becomeLeaderOrFollower and stopReplicas, Partition; docs/reference/kafka.md §2.7):
+  - a replica accepts a LeaderAndIsr only with a higher leader epoch than it has;
+  - a StopReplica with a lower leader epoch than the replica has is fenced; a negative one is never fenced;
+  - a stopped replica has no leader. It keeps its leader epoch, which fences late requests, unless its log is deleted;
+  - a replica loses both when the process of its broker ends;
+  - a replica belongs to its broker: it survives a reassignment until it is stopped.
+
+Whether a replica has a log is no concern of this module: `replica_logs` keeps records, `empty_replicas` has none.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from simzk.jvm.scala_collections import mutable_order
-from simzk.kafka.broker import producing as watermarks
-from simzk.kafka.broker.fetch_order import order_checked
-from simzk.kafka.requests import (
-    ControlResponse,
-    Error,
-    IsrProposal,
-    LeaderAndIsrRequest,
-    PartitionUpdate,
-    StopReplicaRequest,
-)
-from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition, cluster_partition_hash
-from simzk.partitions.arrays import pack, unpack
-from simzk.partitions.transitions import expand_isr, shrink_isr
+from simzk.partitions.arrays import NONE, any_of, taken, unpack, widen
+from simzk.partitions.row_records import columns_at, packed_of
+from simzk.partitions.table import PartitionTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from numpy.typing import NDArray
 
-    from simzk.kafka.broker.configs import TopicConfigs
-    from simzk.kafka.broker.log_dirs import LogDirs
-    from simzk.kafka.releases.profile import KafkaVersion
+    from simzk.kafka.broker.broker_epochs import BrokerEpochs
+    from simzk.kafka.requests import PartitionUpdates, ReplicaStops
+    from simzk.partitions.arrays import BoolArray, IntArray
+    from simzk.partitions.states import States
 
-
-NEVER_US = -(1 << 60)
-"""When a follower last had everything that never had it."""
-
-
-@dataclass(slots=True)
-class FollowerProgress:
-    """What a leader knows of a follower: its log end, and when it last had all of the leader's log."""
-
-    log_end: int = -1
-    caught_up_us: int = NEVER_US
+_NO_LEADER = NONE, NONE
 
 
-class LogOnDisk(NamedTuple):
-    """What is found of a replica when its broker starts: the log's end, and the high watermark last written."""
+def is_newer(leader_epoch: IntArray, accepted: IntArray) -> BoolArray:
+    """Return whether a LeaderAndIsr is accepted, given the leader epoch that the replica has accepted before."""
+    newer: BoolArray = leader_epoch > accepted
+    return newer
 
-    log_end: int
-    high_watermark: int
+
+def is_fenced(leader_epoch: IntArray, accepted: IntArray) -> BoolArray:
+    """Return whether a StopReplica is fenced, given the leader epoch that the replica has accepted before."""
+    fenced: BoolArray = (leader_epoch >= 0) & (leader_epoch < accepted)
+    return fenced
 
 
-@dataclass(slots=True)
-class Replica:
-    """One replica on this broker, with what its broker believes of the partition."""
+class AcceptedLeaders(NamedTuple):
+    """Leader epochs and leaders of k rows, int32[k, w] by place in the assignment, and pending ISR changes, int32[k].
 
-    partition: TopicPartition
-    state: LeaderAndIsr
-    replicas: tuple[int, ...]
-    log_end: int = 0
-    high_watermark: int = 0
-    saved_watermark: int = 0
-    proposed: tuple[int, ...] | None = None
-    followers: dict[int, FollowerProgress] = field(default_factory=dict)
+    `pending` is 1 while the leader waits for the answer to an ISR that it proposed.
+    """
+
+    epoch: IntArray
+    leader: IntArray
+    pending: IntArray
+
+    def at(self, places: NDArray[np.integer]) -> AcceptedLeaders:
+        """Return a copy of some of the rows."""
+        return AcceptedLeaders(taken(self.epoch, places), taken(self.leader, places), taken(self.pending, places))
+
+    def by(self, brokers: IntArray, replicas: IntArray) -> tuple[IntArray, IntArray]:
+        """Return what one replica of each row has accepted; -1 where the broker has no replica.
+
+        Args:
+            brokers: int32[k], the broker of the replica.
+            replicas: int32[k, w], the assignments.
+
+        Returns:
+            Leader and leader epoch, int32[k] each.
+        """
+        leader, epoch = (np.full(len(brokers), NONE, dtype=np.int32) for _ in range(2))
+        for place in range(replicas.shape[1]):
+            mine = replicas[:, place] == brokers
+            np.copyto(leader, self.leader[:, place], where=mine)
+            np.copyto(epoch, self.epoch[:, place], where=mine)
+        return leader, epoch
+
+
+class _LeaderRecords:
+    """Storage of `AcceptedLeaders` by row.
+
+    The numbers of one row are adjacent in memory, as in `partitions.row_records`: brokers touch scattered rows. With a
+    word of padding a row takes 32 bytes at three replicas, and is copied whole.
+
+    Args:
+        width: replicas of the longest assignment.
+    """
+
+    def __init__(self, width: int) -> None:
+        self._records = _no_records(0, width)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    @property
+    def width(self) -> int:
+        """Replicas of the longest assignment that fits."""
+        return (int(self._records.shape[1]) - 2) // 2
+
+    @property
+    def leader(self) -> IntArray:
+        """int32[n, w], a view."""
+        return _columns(self._records).leader
+
+    def at(self, rows: NDArray[np.integer]) -> AcceptedLeaders:
+        """Return a copy of some rows."""
+        return _columns(columns_at(self._records, rows).T)
+
+    def put(self, rows: NDArray[np.integer], leaders: AcceptedLeaders) -> None:
+        """Overwrite some rows."""
+        records = np.empty((len(rows), self._records.shape[1]), dtype=np.int32)
+        records[:, -1] = 0
+        for column, values in zip(_columns(records), leaders, strict=True):
+            column[:] = values
+        packed_of(self._records).put(rows, packed_of(records))
+
+    def set_pending(self, rows: NDArray[np.integer], pending: bool) -> None:
+        """Set or clear the pending flag of some rows."""
+        _columns(self._records).pending[rows] = pending
+
+    def grow(self, rows: int, width: int) -> None:
+        """Make room for more rows or longer assignments."""
+        before = _columns(self._records)
+        if rows > len(self) or width > self.width:
+            self._records = _no_records(max(rows, len(self)), max(width, self.width))
+            for column, values in zip(_columns(self._records), before, strict=True):
+                column[tuple(map(slice, values.shape))] = values
+
+
+def _no_records(rows: int, width: int) -> IntArray:
+    records = np.full((rows, 2 * width + 2), NONE, dtype=np.int32)
+    records[:, 2 * width :] = 0
+    return records
+
+
+def _columns(records: IntArray) -> AcceptedLeaders:
+    width = (records.shape[1] - 2) // 2
+    return AcceptedLeaders(records[:, :width], records[:, width : 2 * width], records[:, 2 * width])
+
+
+class NewLeaders(NamedTuple):
+    """Replicas that accepted a LeaderAndIsr.
+
+    Args:
+        places: int[k], places in the request.
+        rows: int32[k], rows of the table.
+        replicas: int32[k, w], the assignments.
+        accepted: bool[k, w], by place in the assignment, which replicas accepted.
+        states: k states.
+    """
+
+    places: NDArray[np.intp]
+    rows: IntArray
+    replicas: IntArray
+    accepted: BoolArray
+    states: States
 
 
 class ReplicaManager:
-    """All replicas of one broker.
+    """All replicas of all brokers of a cluster.
 
     Args:
-        broker_id: whose.
-        version: its release.
-        now_us: virtual time.
-        propose: hands a proposal on to the controller.
-        follows_changed: told when this broker begins or ends to follow partitions.
-        is_alive: whether the broker believes that another lives; up to 3.2 it does not ask.
-        lag_max_us: how long a follower may be behind.
-        lag_max_messages: how many messages one that fetches may be behind; None where that does not count.
-        log_dirs: where the logs are.
-        configs: the configuration of topics.
+        epochs: liveness and epochs of the brokers.
 
     Attributes:
-        on_watermark: told of each partition whose high watermark rises.
-        on_leadership: told of each partition that this broker leads, or leads no more.
+        table: the assignments that brokers were sent last. Its states are used by replicas without logs only.
     """
 
-    def __init__(
-        self,
-        broker_id: int,
-        version: KafkaVersion,
-        *,
-        now_us: Callable[[], int],
-        propose: Callable[[IsrProposal], None],
-        follows_changed: Callable[[Iterable[Replica]], None],
-        is_alive: Callable[[int], bool],
-        lag_max_us: int,
-        lag_max_messages: int | None,
-        log_dirs: LogDirs,
-        configs: TopicConfigs,
-    ) -> None:
-        self.broker_id = broker_id
-        self.controller_epoch = 0
-        self.replicas: dict[TopicPartition, Replica] = {}
-        self.on_watermark: Callable[[TopicPartition], None] = lambda _: None
-        self.on_leadership: Callable[[TopicPartition], None] = lambda _: None
-        self._version = version
-        self._scala = version.orders.scala
-        self._now_us = now_us
-        self._propose = propose
-        self._follows_changed = follows_changed
-        self._is_alive = is_alive
-        self._lag_max_us = lag_max_us
-        self._lag_max_messages = lag_max_messages
-        self._idle_in_sync = version.broker.keeps_idle_followers_in_sync
-        self._log_dirs = log_dirs
-        self._configs = configs
-        self._takes_strangers = not version.controller.writes_union_assignment
-        self._unsaved: dict[TopicPartition, None] = {}
-        self._last_fetch_us: dict[int, int] = {}
-        self._left_out: dict[tuple[TopicPartition, int], None] = {}
+    def __init__(self, epochs: BrokerEpochs) -> None:
+        self.epochs = epochs
+        self.table = PartitionTable()
+        self._leaders = _LeaderRecords(self.table.width)
+        # Replicas that are not in the assignment (any more): by broker and row, leader epoch and leader.
+        self._unassigned: dict[int, dict[int, tuple[int, int]]] = {}
+        # The controller's table with the same assignments in all rows, and the change counts of both at that time.
+        # Comparing a million assignments with every request would cost more than all else that a broker's death does.
+        self._agreed: tuple[tuple[PartitionTable, int], int] | None = None
 
-    def leads(self, partition: TopicPartition) -> bool:
-        """Whether this broker believes that it leads a partition."""
-        replica = self.replicas.get(partition)
-        return replica is not None and replica.state.leader == self.broker_id
+    def forget(self, broker: int) -> None:
+        """Clear what the replicas of a broker have accepted: its process has ended."""
+        rows = self.table.rows_with_replica(broker)
+        leaders, mine = self._leaders.at(rows), self.table.replicas_at(rows) == broker
+        for column in (leaders.epoch, leaders.leader):
+            np.copyto(column, np.int32(NONE), where=mine)
+        self._leaders.put(rows, leaders)
+        self._unassigned.pop(broker, None)
 
-    # -- what the controller orders
+    def leaders_at(self, rows: IntArray) -> AcceptedLeaders:
+        """Return a copy of the leaders and leader epochs that the replicas of some rows have accepted."""
+        return self._leaders.at(rows)
 
-    def lead_and_follow(self, request: LeaderAndIsrRequest, logs: dict[TopicPartition, LogOnDisk]) -> ControlResponse:
-        """Become leader or follower; `logs` are those found on disk at the start, and are taken from there."""
-        if request.controller_epoch < self.controller_epoch:
-            return ControlResponse(Error.STALE_CONTROLLER_EPOCH, {})
-        self.controller_epoch = request.controller_epoch
-        changed = []
-        errors = self._open_logs(request.updates)
-        for update in request.updates:
-            replica = None if update.partition in errors else self._accept(update, logs)
-            if replica is not None:
-                changed.append(replica)
-        self._follows_changed(changed)
-        for replica in changed:
-            self.on_leadership(replica.partition)
-        return ControlResponse(Error.NONE, errors)
+    def set_pending(self, rows: IntArray, pending: bool) -> None:
+        """Set or clear whether the leaders of some rows wait for an answer to a proposed ISR."""
+        self._leaders.set_pending(rows, pending)
 
-    def _open_logs(self, updates: Sequence[PartitionUpdate]) -> dict[TopicPartition, Error]:
-        """Find or make the logs, in the order that decides in which directory a new one goes: those it leads first.
+    # -- LeaderAndIsr
 
-        Returns:
-            an error for each that is in a log directory that failed.
-        """
-        by_partition = {update.partition: update for update in updates}
-        ordered = mutable_order(by_partition, self._scala, cluster_partition_hash)
-        ordered.sort(key=lambda partition: by_partition[partition].state.leader != self.broker_id)
-        opened = {p: self._log_dirs.open(p, is_new=by_partition[p].is_new) for p in ordered}
-        return {p: Error.KAFKA_STORAGE_ERROR for p, found in opened.items() if not found}
-
-    def lose(self, partitions: Iterable[TopicPartition]) -> None:
-        """The log directory of some replicas failed: they neither lead nor follow any more."""
-        lost = [self.replicas.pop(partition) for partition in partitions if partition in self.replicas]
-        for replica in lost:
-            replica.state = replica.state._replace(leader=-1)
-        self._follows_changed(lost)
-        for replica in lost:
-            self.on_leadership(replica.partition)
-
-    def stop(self, request: StopReplicaRequest) -> ControlResponse:
-        """Stop replicas, and delete the logs of those that are to be deleted."""
-        if request.controller_epoch < self.controller_epoch:
-            return ControlResponse(Error.STALE_CONTROLLER_EPOCH, {})
-        self.controller_epoch = request.controller_epoch
-        stopped = []
-        errors = {}
-        for stop in request.stops:
-            replica = self.replicas.get(stop.partition)
-            errors[stop.partition] = Error.NONE
-            if stop.partition in self._log_dirs.offline:
-                errors[stop.partition] = Error.KAFKA_STORAGE_ERROR
-                continue
-            if replica is None:
-                if stop.delete:
-                    self._log_dirs.delete(stop.partition)
-                continue
-            if 0 <= stop.leader_epoch < replica.state.leader_epoch:
-                errors[stop.partition] = Error.FENCED_LEADER_EPOCH
-                continue
-            # Without a leader the replica neither leads nor follows; its leader epoch stays, to fence what is late.
-            replica.state = replica.state._replace(leader=-1)
-            stopped.append(replica)
-            if stop.delete:
-                del self.replicas[stop.partition]
-                self._log_dirs.delete(stop.partition)
-        self._follows_changed(stopped)
-        for replica in stopped:
-            self.on_leadership(replica.partition)
-        return ControlResponse(Error.NONE, errors)
-
-    def _accept(self, update: PartitionUpdate, logs: dict[TopicPartition, LogOnDisk]) -> Replica | None:
-        replica = self.replicas.get(update.partition)
-        before = None
-        if replica is None:
-            log_end, watermark = logs.pop(update.partition, LogOnDisk(0, 0))
-            replica = Replica(update.partition, update.state, update.assignment.replicas, log_end, watermark, watermark)
-            self.replicas[update.partition] = replica
-            self._configs.open(update.partition.topic)
-        elif update.state.leader_epoch <= replica.state.leader_epoch:
-            return None
-        else:
-            before = replica.state.leader
-        replica.state = update.state
-        replica.replicas = update.assignment.replicas
-        replica.proposed = None
-        replica.followers = {}
-        if update.state.leader == self.broker_id:
-            now_us = self._now_us()
-            for broker in replica.replicas:
-                if broker != self.broker_id:
-                    caught_up_us = now_us if broker in update.state.isr else NEVER_US
-                    replica.followers[broker] = FollowerProgress(-1, caught_up_us)
-            self._advance(replica)
-        elif self._version.broker.truncates_to_high_watermark and update.state.leader not in (before, -1):
-            replica.log_end = replica.high_watermark
-        return replica
-
-    # -- logs
-
-    def append(self, partition: TopicPartition, records: int, *, of_all: bool = False) -> int | Error:
-        """Add records as a producer does.
+    def accept(self, updates: PartitionUpdates, named: BoolArray) -> NewLeaders | None:
+        """Accept updates at the replicas that have a lower leader epoch.
 
         Args:
-            partition: where.
-            records: how many.
-            of_all: whether all in the ISR are to have them, so that these must be enough.
+            updates: updates of k distinct partitions.
+            named: bool[k, w], by place in the assignment, which replicas the request is for.
 
         Returns:
-            where the first one is in the log, or why they were not added.
+            The replicas that accepted; None where none did.
         """
-        replica = self.replicas.get(partition)
-        if replica is None or replica.state.leader != self.broker_id:
-            return Error.NOT_LEADER_OR_FOLLOWER
-        if of_all and len(replica.state.isr) < self._min_isr(replica):
-            return Error.NOT_ENOUGH_REPLICAS
-        base_offset = replica.log_end
-        for follower, progress in replica.followers.items():
-            if progress.log_end == replica.log_end:  # it had everything when it last fetched
-                progress.caught_up_us = max(progress.caught_up_us, self._last_fetch_us.get(follower, 0))
-        replica.log_end += records
-        self._advance(replica)
-        return base_offset
+        assert named.shape == updates.replicas.shape, "a mark for each assigned replica"
+        places = np.flatnonzero(any_of(named))
+        if not len(places):
+            return None
+        if len(places) < len(named):
+            updates, named = updates.at(places), taken(named, places)
+        rows, replicas = self._rows_of(updates)
+        states, leaders = updates.states, self._leaders.at(rows)
+        accepted = _resized(named, replicas.shape[1]) & is_newer(states.leader_epoch[:, None], leaders.epoch)
+        changed = np.flatnonzero(any_of(accepted))
+        if len(changed) < len(rows):
+            rows, replicas, accepted = rows[changed], taken(replicas, changed), taken(accepted, changed)
+            states, leaders, places = states.at(changed), leaders.at(changed), places[changed]
+        if not len(rows):
+            return None
+        np.copyto(leaders.epoch, states.leader_epoch[:, None], where=accepted)
+        np.copyto(leaders.leader, states.leader[:, None], where=accepted)
+        leaders.pending[any_of(accepted & (replicas == states.leader[:, None]))] = False
+        self._leaders.put(rows, leaders)
+        return NewLeaders(places, rows, replicas, accepted, states)
 
-    def copies(self, replica: Replica, offset: int) -> int:
-        """How many in the ISR have the log up to an offset, the leader among them."""
-        ends = [replica.followers[b].log_end for b in replica.state.isr if b in replica.followers]
-        return 1 + sum(end >= offset for end in ends)
+    def accept_on(self, broker: int, updates: PartitionUpdates, allowed: BoolArray) -> BoolArray:
+        """Accept updates at the replicas of one broker.
 
-    def has_enough_in_sync(self, replica: Replica) -> bool:
-        """Whether as many are in sync as `min.insync.replicas` wants; from 2.7 on those count that are asked for."""
-        asked = replica.proposed or () if self._version.broker.uses_alter_isr else ()
-        return len(dict.fromkeys((*replica.state.isr, *asked))) >= self._min_isr(replica)
-
-    def _min_isr(self, replica: Replica) -> int:
-        """From 3.7 on never more than there are replicas (KAFKA-15583)."""
-        wanted = self._configs.min_isr(replica.partition.topic)
-        return min(wanted, len(replica.replicas)) if self._version.broker.high_watermark_needs_min_isr else wanted
-
-    def look_again(self, topic: str) -> None:
-        """The configuration of a topic is another now: its high watermarks may rise."""
-        for replica in list(self.replicas.values()):
-            if replica.partition.topic == topic and replica.state.leader == self.broker_id:
-                self._advance(replica)
-
-    def note_follower(self, follower: int, *, names_all: bool) -> None:
-        """A follower fetches, and is about to name all that it follows, or what changed.
-
-        Whoever could not join an ISR when it had caught up may try again.
-        """
-        silent_us = self._now_us() - self._last_fetch_us.get(follower, 0)
-        self._last_fetch_us[follower] = self._now_us()
-        if not self._idle_in_sync and silent_us > self._lag_max_us and not names_all:
-            self._expand_all(follower)
-        waiting = [key for key in self._left_out if key[1] == follower]
-        for key in waiting:
-            del self._left_out[key]
-            replica = self.replicas.get(key[0])
-            if replica is not None and follower in replica.followers:
-                self._maybe_expand(replica, follower, replica.followers[follower])
-
-    def note_fetch(self, partition: TopicPartition, follower: int, leader_epoch: int, log_end: int) -> int | Error:
-        """A follower has so much of the log; the log end here, or why it may not fetch."""
-        replica = self.replicas.get(partition)
-        if replica is None or replica.state.leader != self.broker_id:
-            return Error.NOT_LEADER_OR_FOLLOWER
-        if leader_epoch != replica.state.leader_epoch:
-            return Error.FENCED_LEADER_EPOCH
-        if follower not in replica.followers and self._takes_strangers:
-            replica.followers[follower] = FollowerProgress()
-        progress = replica.followers.get(follower)
-        if progress is None:
-            return Error.NOT_LEADER_OR_FOLLOWER
-        progress.log_end = min(log_end, replica.log_end)
-        if log_end >= replica.log_end:
-            progress.caught_up_us = self._now_us()
-        self._maybe_expand(replica, follower, progress)
-        self._advance(replica)
-        return replica.log_end
-
-    def copied(self, partition: TopicPartition, leader_epoch: int, log_end: int) -> None:
-        """As a follower: the log is now as long as the leader's."""
-        replica = self.replicas.get(partition)
-        if replica is not None and replica.state.leader_epoch == leader_epoch:
-            replica.log_end = log_end
-            self._put_watermark(replica, min(replica.high_watermark, log_end))
-
-    def note_watermark(self, partition: TopicPartition, leader_epoch: int, watermark: int) -> None:
-        """As a follower: the leader's high watermark; here it is no further than the log."""
-        replica = self.replicas.get(partition)
-        if replica is not None and replica.state.leader_epoch == leader_epoch:
-            self._put_watermark(replica, min(replica.log_end, watermark))
-
-    def save_watermarks(self) -> None:
-        """Write the high watermarks to disk."""
-        for partition in self._unsaved:
-            if partition in self.replicas:
-                self.replicas[partition].saved_watermark = self.replicas[partition].high_watermark
-        self._unsaved.clear()
-
-    def on_disk(self) -> dict[TopicPartition, LogOnDisk]:
-        """What would be found of each replica if the broker started now."""
-        return {
-            partition: LogOnDisk(replica.log_end, min(replica.saved_watermark, replica.log_end))
-            for partition, replica in self.replicas.items()
-        }
-
-    def _put_watermark(self, replica: Replica, watermark: int) -> None:
-        if watermark != replica.high_watermark:
-            replica.high_watermark = watermark
-            self._unsaved[replica.partition] = None
-
-    def _advance(self, replica: Replica) -> None:
-        """The high watermark may have risen."""
-        if self._version.broker.high_watermark_needs_min_isr and len(replica.state.isr) < self._min_isr(replica):
-            return
-        watermark = watermarks.least_log_end(
-            replica, self._version, now_us=self._now_us(), lag_max_us=self._lag_max_us, is_alive=self._is_alive
-        )
-        if watermark > replica.high_watermark:
-            self._put_watermark(replica, watermark)
-            self.on_watermark(replica.partition)
-
-    # -- the ISR, as leader
-
-    def shrink_isrs(self) -> None:
-        """Drop followers that have been behind for too long; called twice in that time."""
-        late: dict[TopicPartition, list[int]] = {}
-        for partition, replica in self.replicas.items():
-            if replica.state.leader != self.broker_id or replica.proposed is not None:
-                continue
-            behind = [
-                member
-                for member in replica.state.isr
-                if (progress := replica.followers.get(member)) is not None
-                and self._is_behind(member, progress, replica)
-            ]
-            if behind:
-                late[partition] = behind
-        ordered = list(late) if len(late) < 2 else order_checked(self.replicas, self.leads, self._version.orders)
-        for partition in ordered:
-            if partition in late:
-                replica = self.replicas[partition]
-                left = shrink_isr(pack([replica.state.isr]), pack([late[partition]]), self._scala)
-                self._ask(replica, unpack(left)[0])
-
-    def _is_behind(self, member: int, progress: FollowerProgress, replica: Replica) -> bool:
-        """Whether a follower has not had the whole log for too long; before 2.1 one that is idle must still fetch.
-
-        In 0.8 one that fetches need not have it all, but may not be too many messages behind.
-        """
-        caught_up_us = progress.caught_up_us
-        if self._lag_max_messages is not None:
-            if progress.log_end >= 0 and replica.log_end - progress.log_end > self._lag_max_messages:
-                return True
-            caught_up_us = max(caught_up_us, self._last_fetch_us.get(member, 0))
-        if progress.log_end >= replica.log_end:
-            if self._idle_in_sync:
-                return False
-            caught_up_us = max(caught_up_us, self._last_fetch_us.get(member, 0))
-        return self._now_us() - caught_up_us > self._lag_max_us
-
-    def _maybe_expand(self, replica: Replica, follower: int, progress: FollowerProgress) -> None:
-        state = replica.state
-        if replica.proposed is not None or follower in state.isr:
-            return
-        if follower not in replica.replicas and not self._takes_strangers:
-            return
-        if state.leader != self.broker_id or progress.log_end < replica.high_watermark:
-            return
-        if not self._is_alive(follower):
-            self._left_out[replica.partition, follower] = None
-        else:
-            wider = expand_isr(pack([state.isr]), np.array([follower], dtype=np.int32), self._scala)
-            self._ask(replica, unpack(wider)[0])
-
-    def _expand_all(self, follower: int) -> None:
-        """Before 2.1 one was dropped for its silence alone; each fetch asks again, also for what is not written to."""
-        for replica in list(self.replicas.values()):
-            progress = replica.followers.get(follower)
-            if progress is not None and progress.log_end >= replica.log_end:
-                self._maybe_expand(replica, follower, progress)
-
-    def _ask(self, replica: Replica, isr: Sequence[int]) -> None:
-        replica.proposed = tuple(isr)
-        state = replica.state
-        self._propose(IsrProposal(replica.partition, state.leader_epoch, tuple(isr), state.version))
-
-    def proposal_done(self, proposal: IsrProposal, result: LeaderAndIsr | Error) -> bool:
-        """The controller answered a proposal.
+        Args:
+            broker: the broker.
+            updates: updates of k distinct partitions.
+            allowed: bool[k], where the broker has, or may have, a replica.
 
         Returns:
-            whether it should be sent again.
+            Whether the replica accepted, bool[k].
         """
-        replica = self.replicas.get(proposal.partition)
-        if replica is None or replica.proposed is None or replica.state.leader_epoch != proposal.leader_epoch:
-            return False
-        if isinstance(result, LeaderAndIsr):
-            if result.leader_epoch == replica.state.leader_epoch and result.version >= replica.state.version:
-                replica.state = replica.state._replace(
-                    isr=result.isr, version=result.version, recovering=result.recovering
-                )
-                replica.proposed = None
-                self._advance(replica)
-                self._expand_any(replica)
-            return False
-        if result == Error.INELIGIBLE_REPLICA:
-            replica.proposed = None  # back to what is committed; the next fetch may ask again
-            joining = [member for member in proposal.isr if member not in replica.state.isr]
-            self._left_out.update(dict.fromkeys((replica.partition, member) for member in joining))
-            return False
-        # Fenced or behind: nothing is asked for any more until the controller sends a LeaderAndIsr.
-        given_up = (
-            Error.FENCED_LEADER_EPOCH,
-            Error.INVALID_UPDATE_VERSION,
-            Error.UNKNOWN_TOPIC_OR_PARTITION,
-            Error.INVALID_REQUEST,
-        )
-        return result not in given_up
+        mine = updates.replicas == broker
+        result = np.zeros(len(updates), dtype=np.bool_)
+        changed = self.accept(updates, mine & allowed[:, None])
+        if changed is not None:
+            result[changed.places] = True
+        # Up to 2.3 a reassignment sends the old replicas, too, the leader of an assignment without them.
+        for place in np.flatnonzero(allowed & ~any_of(mine)).tolist():
+            one = updates.at(np.array([place]))
+            result[place] = self._accept_unassigned(broker, int(self._rows_of(one)[0][0]), one.states)
+        return result
 
-    def _expand_any(self, replica: Replica) -> None:
-        """A follower may have caught up while the last proposal was under way; one that fetches no more has not."""
-        for follower, progress in replica.followers.items():
-            silent_us = self._now_us() - self._last_fetch_us.get(follower, 0)
-            if progress.log_end >= 0 and silent_us <= self._lag_max_us:
-                self._maybe_expand(replica, follower, progress)
+    def _accept_unassigned(self, broker: int, row: int, states: States) -> bool:
+        unassigned = self._unassigned.setdefault(broker, {})
+        accepted, _ = unassigned.get(row, _NO_LEADER)
+        newer = bool(is_newer(states.leader_epoch, np.array([accepted]))[0])
+        if newer:
+            unassigned[row] = int(states.leader_epoch[0]), int(states.leader[0])
+        return newer
+
+    def _rows_of(self, updates: PartitionUpdates) -> tuple[IntArray, IntArray]:
+        """Return rows and assignments of partitions; add new ones and take over assignments that changed."""
+        rows = self.table.find_all(updates.partitions)
+        new = np.flatnonzero(rows == NONE)
+        if len(new):
+            names = updates.partitions.at(new)
+            numbers, topic = np.unique(names.topic, return_inverse=True)
+            topics = [names.topics[number] for number in numbers.tolist()]
+            rows[new] = self.table.extend(topics, topic.astype(np.int32), names.partition, updates.replicas[new])
+        self._leaders.grow(len(self.table.topic), self.table.width)
+        assigned = widen(updates.replicas, self.table.width)  # wider if one has more replicas than any had here
+        if self._agreed == (updates.source, self.table.assignments):
+            return rows, assigned[:, : self.table.width]
+        moved = np.flatnonzero(any_of(widen(self.table.replicas_at(rows), assigned.shape[1]) != assigned))
+        for place, replicas in zip(moved.tolist(), unpack(updates.replicas[moved]), strict=True):
+            self._reassign(int(rows[place]), replicas)
+        if len(rows) == len(self.table):
+            self._agreed = updates.source, self.table.assignments
+        return rows, self.table.replicas_at(rows) if len(moved) else assigned[:, : self.table.width]
+
+    def _reassign(self, row: int, replicas: tuple[int, ...]) -> None:
+        """Change an assignment; every replica keeps what it has accepted."""
+        rows = np.array([row], dtype=np.int32)
+        before, leaders = self.table.replicas_of(row), self._leaders.at(rows)
+        for place, broker in enumerate(before):
+            if leaders.epoch[0, place] != NONE:
+                kept = int(leaders.epoch[0, place]), int(leaders.leader[0, place])
+                self._unassigned.setdefault(broker, {})[row] = kept
+        self.table.set_assignment(row, replicas)
+        self._leaders.grow(len(self.table.topic), self.table.width)
+        leaders = self._leaders.at(rows)
+        leaders.epoch[:] = leaders.leader[:] = NONE
+        for place, broker in enumerate(replicas):
+            kept = self._unassigned.get(broker, {}).pop(row, _NO_LEADER)
+            leaders.epoch[0, place], leaders.leader[0, place] = kept
+        self._leaders.put(rows, leaders)
+
+    # -- StopReplica
+
+    def stop(self, broker: int, stops: ReplicaStops) -> BoolArray:
+        """Stop replicas of one broker.
+
+        Returns:
+            Whether the request is fenced by the leader epoch, bool[k].
+        """
+        fenced = np.zeros(len(stops), dtype=np.bool_)
+        rows = self.table.find_all(stops.partitions)
+        known = np.flatnonzero(rows != NONE)
+        rows, epochs, delete = rows[known], stops.leader_epoch[known], stops.delete[known]
+        leaders = self._leaders.at(rows)
+        mine = self.table.replicas_at(rows) == broker
+        late = mine & is_fenced(epochs[:, None], leaders.epoch)
+        fenced[known] = any_of(late)
+        mine &= ~late
+        deleted = mine & delete[:, None]
+        if (mine & (leaders.leader != NONE)).any() or deleted.any():  # else all have stopped before
+            np.copyto(leaders.leader, np.int32(NONE), where=mine)
+            np.copyto(leaders.epoch, np.int32(NONE), where=deleted)
+            self._leaders.put(rows, leaders)
+        if unassigned := self._unassigned.get(broker):
+            outside = np.flatnonzero(np.isin(rows, list(unassigned)))
+            for place, row in zip(known[outside].tolist(), rows[outside].tolist(), strict=True):
+                accepted, _ = unassigned[row]
+                fenced[place] = is_fenced(stops.leader_epoch[[place]], np.array([accepted]))[0]
+                if not fenced[place]:
+                    unassigned[row] = accepted, NONE
+                    if stops.delete[place]:
+                        del unassigned[row]
+        return fenced
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        self.table.check()
+        self.epochs.check()
+        leader = self._leaders.leader[: len(self.table.topic)]
+        assert (leader[self.table.replicas[: len(leader)] == NONE] == NONE).all(), "a leader where there is no replica"
+        for broker, rows in self._unassigned.items():
+            assert all(broker not in self.table.replicas_of(row) for row in rows), f"broker {broker} is assigned"
+
+
+def _resized(mask: BoolArray, width: int) -> BoolArray:
+    missing = width - mask.shape[1]
+    return mask[:, :width] if missing <= 0 else np.pad(mask, ((0, 0), (0, missing)))

@@ -13,13 +13,14 @@ import numpy as np
 
 from simzk.errors import ZnodeError
 from simzk.kafka.controller.partition_state_machine import Strategy
-from simzk.kafka.isr_columns import AlteredPartitions, AlterPartitions
 from simzk.kafka.requests import (
     AdminResponse,
     AllocateProducerIdsRequest,
     AlterConfigRequest,
+    AlteredPartitions,
     AlterPartitionRequest,
     AlterPartitionResponse,
+    AlterPartitions,
     AlterReassignmentsRequest,
     ControlledShutdownRequest,
     ControlledShutdownResponse,
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 
     from simzk.kafka.broker.admin_handlers import AdminHandlers
     from simzk.kafka.broker.broker import Broker
-    from simzk.kafka.broker.light_replicas import LightReplicas
+    from simzk.kafka.broker.broker_epochs import BrokerEpochs
     from simzk.kafka.rpc import Respond
     from simzk.simulation import Future
 
@@ -61,8 +62,8 @@ INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 class Services:
     """Serves requests on one broker."""
 
-    def __init__(self, broker: Broker, admin: AdminHandlers, light: LightReplicas | None = None) -> None:
-        self._light = light
+    def __init__(self, broker: Broker, admin: AdminHandlers, epochs: BrokerEpochs) -> None:
+        self._epochs = epochs
         self._broker = broker
         self._admin = admin
         self._version = broker.client.version
@@ -117,31 +118,17 @@ class Services:
         self, request: LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
     ) -> ControlResponse:
         broker = self._broker
-        if request.broker_epoch < broker.epoch:
-            return ControlResponse(Error.STALE_BROKER_EPOCH, {})
-        if self._light is not None and not isinstance(request, UpdateMetadataRequest):
-            return ControlResponse(self._light.serve(broker.id, request), {})
+        error = self._epochs.fence(broker.id, request.broker_epoch, request.controller_epoch)
+        if error != Error.NONE:
+            return ControlResponse(error, {})
         match request:
             case LeaderAndIsrRequest():
-                response = broker.replicas.lead_and_follow(request, broker.logs)
-                broker.fetch_sessions.rouse([update.partition for update in request.updates])
+                return broker.replica_requests.lead_and_follow(request)
             case StopReplicaRequest():
-                response = broker.replicas.stop(request)
-                for stop in request.stops:
-                    if stop.delete:
-                        broker.logs.pop(stop.partition, None)
-                broker.fetch_sessions.rouse([stop.partition for stop in request.stops])
+                return broker.replica_requests.stop(request)
             case UpdateMetadataRequest():
-                response = self._update_metadata(request)
-        return response
-
-    def _update_metadata(self, request: UpdateMetadataRequest) -> ControlResponse:
-        replicas = self._broker.replicas
-        if request.controller_epoch < replicas.controller_epoch:
-            return ControlResponse(Error.STALE_CONTROLLER_EPOCH, {})
-        replicas.controller_epoch = request.controller_epoch
-        self._broker.metadata.update(request)
-        return ControlResponse(Error.NONE, {})
+                broker.metadata.update(request)
+                return ControlResponse(Error.NONE, {})
 
     # -- what the controller does for others
 

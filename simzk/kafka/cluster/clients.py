@@ -164,7 +164,7 @@ class Clients(Failures):
         Raises:
             ConfigError: there is no such broker, or it does not run.
         """
-        return self._running(broker).metadata.seen()
+        return self._running(broker).metadata.snapshot()
 
     def log(self, broker: int, topic: str, partition: int) -> ReplicaLog:
         """How far a broker's log of a partition goes, and up to where it believes that all in sync have it.

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Self
 from simzk.errors import ConfigError, ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.broker.broker import Broker
+from simzk.kafka.broker.broker_epochs import BrokerEpochs
+from simzk.kafka.broker.empty_replicas import ADDRESS, EmptyReplicas
+from simzk.kafka.broker.environment import Environment, ReplicationOfLogs
 from simzk.kafka.broker.id_generation import IdGeneration, generation_of
-from simzk.kafka.broker.light_replicas import ADDRESS as LIGHT_REPLICAS
-from simzk.kafka.broker.light_replicas import LightReplicas
-from simzk.kafka.broker.shared import World
+from simzk.kafka.broker.replica_manager import ReplicaManager
 from simzk.kafka.cluster import restored_tree as restoring
 from simzk.kafka.cluster.clients import Clients, Producer
 from simzk.kafka.cluster.failures import BrokerFaults, Failures
@@ -231,36 +232,36 @@ class KafkaCluster(FromLayout, Operations, Clients, Failures):
         self._preferred_controller: int | None = None
         self._last_transaction_us = 0
         self._seen_in_sync: object = None
-        world = self._world(releases, ids or IdGeneration((), 0), log_dirs, cost_model, cluster_id)
-        self._light: LightReplicas | None = None
+        self._replica_manager = ReplicaManager(BrokerEpochs(registrations))
+        self.brokers: dict[int, Broker] = {}
+        world = self._environment(releases, ids or IdGeneration((), 0), log_dirs, cost_model, cluster_id)
         if start is not None:
-            process = Process(self.scheduler, LIGHT_REPLICAS)
-            self._light = LightReplicas(process, self.network, world.connections, self.history)
-            world = replace(world, light=self._light, sends_batches=start.sends_batches)
-        self.brokers: dict[int, Broker] = {
-            broker: Broker(broker, registration, Process(self.scheduler, f"broker {broker}"), world)
-            for broker, registration in registrations.items()
-        }
+            process = Process(self.scheduler, ADDRESS)
+            replicas = EmptyReplicas(
+                process, self.network, world.connections, self.history, self._replica_manager, self.brokers
+            )
+            world = replace(world, replication=replicas, batch_transport=replicas, sends_batches=start.sends_batches)
+        for broker, registration in registrations.items():
+            process = Process(self.scheduler, f"broker {broker}")
+            self.brokers[broker] = Broker(broker, registration, process, world)
         self._operator = Operator(self.scheduler, world, lambda: self.controller)
         self.producer = Producer(self.scheduler, world.connections, self.history)
-        if self._light is not None:
-            self._light.serve_for(self.brokers)
         writers = Writers(self.brokers, self.participants, self._operator, self.zookeeper_host.client_of)
         observer = Observer(self.history, self.tree, writers.who_is, writers.on_its_own, topics)
         self._watched.on_transaction.add(observer.observe, observer.observe_batch)
         self.server.on_transaction.add(self._note_transaction, self._note_transaction)
 
-    def _world(
+    def _environment(
         self,
         releases: Releases,
         ids: IdGeneration,
         log_dirs: int,
         cost_model: CostModel | None,
         cluster_id: str | None,
-    ) -> World:
-        """What all brokers share."""
+    ) -> Environment:
+        """Return what all brokers share."""
         oldest = releases.oldest
-        return World(
+        return Environment(
             network=self.network,
             host=self.zookeeper_host,
             connections=Connections(self.scheduler, self.network),
@@ -276,6 +277,8 @@ class KafkaCluster(FromLayout, Operations, Clients, Failures):
             election_delay_us=self._election_delay_us,
             log_dirs=log_dirs,
             cost_model=cost_model,
+            manager=self._replica_manager,
+            replication=ReplicationOfLogs(),
         )
 
     # -- time
@@ -315,7 +318,7 @@ class KafkaCluster(FromLayout, Operations, Clients, Failures):
         registered = set(self._registered())
         running = {broker.id for broker in self.brokers.values() if broker.alive}
         serving = {b.id for b in self.brokers.values() if b.alive and b.registered and not b.stopping}
-        if any(b.alive and not b.paused and b.isr_changes_unsent for b in self.brokers.values()):
+        if any(b.alive and not b.paused and b.has_unannounced_isr_changes for b in self.brokers.values()):
             return False
         if registered != running or serving != running or self._operator.busy:
             return False
@@ -460,8 +463,7 @@ class KafkaCluster(FromLayout, Operations, Clients, Failures):
             broker.log_dirs.check()
             if broker.alive and broker.controller.is_active:
                 broker.controller.context.check()
-        if self._light is not None:
-            self._light.check()
+        self._replica_manager.check()
 
     # -- help
 

@@ -17,8 +17,14 @@ import numpy as np
 
 from simzk.jvm.scala_columns import places_in_order
 from simzk.kafka import paths
-from simzk.kafka.isr_columns import CODE_OF, AlteredPartitions, Proposals
-from simzk.kafka.requests import AlterPartitionRequest, AlterPartitionResponse, Error
+from simzk.kafka.requests import (
+    CODE_OF,
+    AlteredPartitions,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    Error,
+    Proposals,
+)
 from simzk.kafka.schemas.admin import decode_isr_change
 from simzk.kafka.schemas.reading import NoJsonError
 from simzk.kafka.zookeeper_client.batches import data_of

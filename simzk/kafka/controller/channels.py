@@ -31,7 +31,7 @@ from simzk.partitions.row_order import as_they_lie
 from simzk.simulation import Process, Queue, Task
 
 if TYPE_CHECKING:
-    from simzk.kafka.broker.light_replicas import LightReplicas
+    from simzk.kafka.broker.empty_replicas import EmptyReplicas as LightReplicas
     from simzk.kafka.controller.context import ControllerContext
     from simzk.kafka.topic_partition import TopicPartition
     from simzk.partitions.arrays import BoolArray, IntArray

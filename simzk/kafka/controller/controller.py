@@ -39,7 +39,7 @@ from simzk.zookeeper.requests import Delete, SetData
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from simzk.kafka.broker.light_replicas import LightReplicas
+    from simzk.kafka.broker.empty_replicas import EmptyReplicas as LightReplicas
     from simzk.kafka.cluster.cost_model import CostModel
     from simzk.kafka.releases.settings import BrokerConfig
     from simzk.kafka.requests import Error

@@ -30,7 +30,7 @@ from simzk.zookeeper.requests import Delete, SetData
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
-    from simzk.kafka.broker.shared import World
+    from simzk.kafka.broker.environment import Environment
     from simzk.kafka.releases.profile import KafkaVersion
     from simzk.kafka.requests import AlterAclsRequest
     from simzk.simulation import Future
@@ -57,7 +57,7 @@ class Operator:
     def __init__(
         self,
         scheduler: Scheduler,
-        world: World,
+        world: Environment,
         controller: Callable[[], int | None],
     ) -> None:
         self.process = Process(scheduler, NAME)

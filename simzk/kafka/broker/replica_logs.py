@@ -1,0 +1,503 @@
+"""Replicas with logs on one broker: log end offsets, high watermarks, followers' progress, and the ISR as leader.
+
+Rules of this module (Partition, Replica, ReplicaManager; docs/reference/kafka.md §2.7, §2.8):
+  - `replica_manager` decides which LeaderAndIsr and StopReplica requests a replica accepts;
+  - a log is a number, its log end offset: records have no content. After a fetch the follower has the leader's log end
+    offset; a longer log is truncated to it. Up to 0.10.2 a follower first truncates to its high watermark whenever its
+    leader changes (KIP-101);
+  - high watermarks are written to disk every 5 s and at a clean shutdown, and read again at the start;
+  - a follower is in sync once it has fetched up to the high watermark. It is out of sync when it has been behind the
+    log end offset for `replica.lag.time.max.ms`; since 2.1 a follower with the whole log never is (KAFKA-7152);
+  - the high watermark is the least log end offset of the ISR; while another ISR is proposed, of both ISRs (§2.8);
+  - since 0.10.2 a follower outside the ISR that was caught up within `replica.lag.time.max.ms` counts as well, so that
+    it can join; since 3.6 only if the leader takes it for alive;
+  - the high watermark never falls by this. Since 3.7 it does not rise while the ISR is smaller than
+    `min.insync.replicas` (KAFKA-15583);
+  - a leader has one proposed ISR per partition at a time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from simzk.jvm.scala_collections import mutable_order
+from simzk.kafka.broker.fetch_order import order_checked
+from simzk.kafka.broker.isr_proposals import Outcome, outcome_of
+from simzk.kafka.requests import (
+    ControlResponse,
+    Error,
+    IsrProposal,
+    LeaderAndIsrRequest,
+    PartitionUpdate,
+    PartitionUpdates,
+    ReplicaStops,
+    StopReplicaRequest,
+)
+from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition, cluster_partition_hash, named
+from simzk.partitions.arrays import pack, unpack
+from simzk.partitions.transitions import expand_isr, shrink_isr
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from simzk.kafka.broker.configs import TopicConfigs
+    from simzk.kafka.broker.log_dirs import LogDirs
+    from simzk.kafka.broker.replica_manager import ReplicaManager
+    from simzk.kafka.releases.profile import KafkaVersion
+    from simzk.simulation import Process
+
+NEVER_US = -(1 << 60)
+"""When a follower was last caught up, if it never was."""
+WATERMARKS_SAVED_US = 5_000_000
+"""`replica.high.watermark.checkpoint.interval.ms`: 5 s by default."""
+
+
+@dataclass(slots=True)
+class FollowerProgress:
+    """Log end offset of a follower, and when it last had the whole log of the leader."""
+
+    log_end: int = -1
+    caught_up_us: int = NEVER_US
+
+
+class LogOnDisk(NamedTuple):
+    """Log end offset and checkpointed high watermark that a starting broker finds."""
+
+    log_end: int
+    high_watermark: int
+
+
+@dataclass(slots=True)
+class Replica:
+    """One replica with a log.
+
+    `state` is the last accepted state, with changes of the ISR that this replica made as leader; it is kept here as
+    Python values because every fetch reads it. `proposed` is the ISR that waits for an answer.
+    """
+
+    partition: TopicPartition
+    state: LeaderAndIsr
+    replicas: tuple[int, ...]
+    log_end: int = 0
+    high_watermark: int = 0
+    saved_watermark: int = 0
+    proposed: tuple[int, ...] | None = None
+    followers: dict[int, FollowerProgress] = field(default_factory=dict)
+
+
+class ReplicaLogs:
+    """All replicas with logs of one broker, from the start of its process to the end.
+
+    Args:
+        broker_id: the broker's id.
+        version: its release.
+        process: its process.
+        manager: the replicas of the whole cluster.
+        logs_on_disk: logs of the previous process; each is removed when its replica is opened.
+        propose: sends a proposed ISR to the controller, or writes it.
+        follow: called with replicas that changed their leader or leader epoch.
+        is_alive: whether the broker takes another for alive; up to 3.2 always true.
+        lag_max_us: `replica.lag.time.max.ms`.
+        lag_max_messages: `replica.lag.max.messages` of 0.8; None for later releases.
+        log_dirs: the log directories.
+        configs: the configuration of topics.
+
+    Attributes:
+        on_watermark: called with each partition whose high watermark rose.
+        on_leadership: called with each partition that this broker began or ceased to lead.
+        on_logs_changed: called with partitions whose fetch requests must be answered.
+    """
+
+    def __init__(
+        self,
+        broker_id: int,
+        version: KafkaVersion,
+        process: Process,
+        manager: ReplicaManager,
+        *,
+        logs_on_disk: dict[TopicPartition, LogOnDisk],
+        propose: Callable[[IsrProposal], None],
+        follow: Callable[[Iterable[Replica]], None],
+        is_alive: Callable[[int], bool],
+        lag_max_us: int,
+        lag_max_messages: int | None,
+        log_dirs: LogDirs,
+        configs: TopicConfigs,
+    ) -> None:
+        self.broker_id = broker_id
+        self.replicas: dict[TopicPartition, Replica] = {}
+        self.on_watermark: Callable[[TopicPartition], None] = lambda _: None
+        self.on_leadership: Callable[[TopicPartition], None] = lambda _: None
+        self.on_logs_changed: Callable[[Sequence[TopicPartition]], None] = lambda _: None
+        self._version = version
+        self._scala = version.orders.scala
+        self._process = process
+        self._scheduler = process.scheduler
+        self._manager = manager
+        self._logs_on_disk = logs_on_disk
+        self._propose = propose
+        self._follow = follow
+        self._is_alive = is_alive
+        self._lag_max_us = lag_max_us
+        self._lag_max_messages = lag_max_messages
+        self._log_dirs = log_dirs
+        self._configs = configs
+        # Up to 2.3 a leader lets a follower join that is not in its assignment: a reassignment widens only the topic.
+        self._accepts_unassigned = not version.controller.writes_union_assignment
+        self._unsaved: dict[TopicPartition, None] = {}
+        self._last_fetch_us: dict[int, int] = {}
+        self._ineligible: dict[tuple[TopicPartition, int], None] = {}
+
+    def leads(self, partition: TopicPartition) -> bool:
+        """Return whether this broker takes itself for the leader of a partition."""
+        replica = self.replicas.get(partition)
+        return replica is not None and replica.state.leader == self.broker_id
+
+    def start_timers(self) -> None:
+        """Start to check for lagging followers and to save high watermarks, both now and periodically."""
+        self._check_isrs()
+        self._save_watermarks_periodically()
+
+    def _check_isrs(self) -> None:
+        self.shrink_isrs()
+        self._process.call_later(self._lag_max_us // self._version.broker.isr_checks_per_lag_time, self._check_isrs)
+
+    def _save_watermarks_periodically(self) -> None:
+        self.save_watermarks()
+        self._process.call_later(WATERMARKS_SAVED_US, self._save_watermarks_periodically)
+
+    # -- control requests
+
+    def lead_and_follow(self, request: LeaderAndIsrRequest) -> ControlResponse:
+        """Become leader or follower of partitions."""
+        updates = request.updates
+        assert isinstance(updates, PartitionUpdates)
+        errors = self._open_logs(updates)
+        opened = np.array([update.partition not in errors for update in updates], dtype=np.bool_)
+        accepted = self._manager.accept_on(self.broker_id, updates, opened).tolist()
+        changed = [self._apply(update) for update, is_accepted in zip(updates, accepted, strict=True) if is_accepted]
+        self._follow(changed)
+        for replica in changed:
+            self.on_leadership(replica.partition)
+        self.on_logs_changed([update.partition for update in updates])
+        return ControlResponse(Error.NONE, errors)
+
+    def _open_logs(self, updates: Sequence[PartitionUpdate]) -> dict[TopicPartition, Error]:
+        """Open or create the logs; return an error for each log in a failed log directory.
+
+        The order decides in which directory a new log is created: those of leaders first, then as Kafka's map of
+        partitions iterates.
+        """
+        by_partition = {update.partition: update for update in updates}
+        ordered = mutable_order(by_partition, self._scala, cluster_partition_hash)
+        ordered.sort(key=lambda partition: by_partition[partition].state.leader != self.broker_id)
+        opened = {p: self._log_dirs.open(p, is_new=by_partition[p].is_new) for p in ordered}
+        return {p: Error.KAFKA_STORAGE_ERROR for p, found in opened.items() if not found}
+
+    def _apply(self, update: PartitionUpdate) -> Replica:
+        """Take over an accepted update; open the replica if it is not open."""
+        partition, state = update.partition, update.state
+        replica = self.replicas.get(partition)
+        previous_leader = None
+        if replica is None:
+            log_end, watermark = self._logs_on_disk.pop(partition, LogOnDisk(0, 0))
+            replica = Replica(partition, state, update.assignment.replicas, log_end, watermark, watermark)
+            self.replicas[partition] = replica
+            self._configs.open(partition.topic)
+        else:
+            assert state.leader_epoch > replica.state.leader_epoch, f"{partition} accepted an old leader epoch"
+            previous_leader = replica.state.leader
+        replica.state = state
+        replica.replicas = update.assignment.replicas
+        replica.proposed = None
+        replica.followers = {}
+        if state.leader == self.broker_id:
+            now_us = self._scheduler.now_us
+            for broker in replica.replicas:
+                if broker != self.broker_id:
+                    replica.followers[broker] = FollowerProgress(-1, now_us if broker in state.isr else NEVER_US)
+            self._advance_watermark(replica)
+        elif self._version.broker.truncates_to_high_watermark and state.leader not in (previous_leader, -1):
+            replica.log_end = replica.high_watermark
+        return replica
+
+    def lose(self, partitions: Sequence[TopicPartition]) -> None:
+        """Close replicas whose log directory failed: they neither lead nor follow any more."""
+        count = len(partitions)
+        every = ReplicaStops(named(partitions), np.ones(count, dtype=np.bool_), np.full(count, -1, dtype=np.int32))
+        self._manager.stop(self.broker_id, every)
+        for partition in partitions:
+            self._logs_on_disk.pop(partition, None)
+        self._close([self.replicas.pop(partition) for partition in partitions if partition in self.replicas])
+        self.on_logs_changed(partitions)
+
+    def stop(self, request: StopReplicaRequest) -> ControlResponse:
+        """Stop replicas, and delete the logs of those to be deleted."""
+        stops = request.stops
+        assert isinstance(stops, ReplicaStops)
+        stopped = []
+        errors = {}
+        for stop, fenced in zip(stops, self._manager.stop(self.broker_id, stops).tolist(), strict=True):
+            partition = stop.partition
+            errors[partition] = Error.NONE
+            if partition in self._log_dirs.offline:
+                errors[partition] = Error.KAFKA_STORAGE_ERROR
+            elif fenced:
+                errors[partition] = Error.FENCED_LEADER_EPOCH
+            else:
+                if partition in self.replicas:
+                    stopped.append(self.replicas[partition])
+                if stop.delete:
+                    self.replicas.pop(partition, None)
+                    self._log_dirs.delete(partition)
+        self._close(stopped)
+        for stop in stops:
+            if stop.delete:
+                self._logs_on_disk.pop(stop.partition, None)
+        self.on_logs_changed([stop.partition for stop in stops])
+        return ControlResponse(Error.NONE, errors)
+
+    def _close(self, stopped: Sequence[Replica]) -> None:
+        """Let replicas neither lead nor follow; the leader epoch stays."""
+        for replica in stopped:
+            replica.state = replica.state._replace(leader=-1)
+        self._follow(stopped)
+        for replica in stopped:
+            self.on_leadership(replica.partition)
+
+    # -- logs
+
+    def append(self, partition: TopicPartition, records: int, *, to_all: bool = False) -> int | Error:
+        """Append records of a producer.
+
+        Args:
+            partition: the partition.
+            records: how many records.
+            to_all: whether the producer asks for acks of all in the ISR, so that `min.insync.replicas` is checked.
+
+        Returns:
+            The offset of the first record, or the error that rejects them.
+        """
+        replica = self.replicas.get(partition)
+        if replica is None or replica.state.leader != self.broker_id:
+            return Error.NOT_LEADER_OR_FOLLOWER
+        if to_all and len(replica.state.isr) < self._min_isr(replica):
+            return Error.NOT_ENOUGH_REPLICAS
+        base_offset = replica.log_end
+        for follower, progress in replica.followers.items():
+            if progress.log_end == replica.log_end:  # it had the whole log when it last fetched
+                progress.caught_up_us = max(progress.caught_up_us, self._last_fetch_us.get(follower, 0))
+        replica.log_end += records
+        self._advance_watermark(replica)
+        return base_offset
+
+    def copies(self, replica: Replica, offset: int) -> int:
+        """Return how many in the ISR have the log up to an offset, the leader included."""
+        ends = [replica.followers[b].log_end for b in replica.state.isr if b in replica.followers]
+        return 1 + sum(end >= offset for end in ends)
+
+    def has_enough_in_sync(self, replica: Replica) -> bool:
+        """Return whether the ISR has `min.insync.replicas` members; since 2.7 proposed members count."""
+        proposed = replica.proposed or () if self._version.broker.uses_alter_isr else ()
+        return len(dict.fromkeys((*replica.state.isr, *proposed))) >= self._min_isr(replica)
+
+    def _min_isr(self, replica: Replica) -> int:
+        """Return `min.insync.replicas`, since 3.7 at most the number of replicas (KAFKA-15583)."""
+        configured = self._configs.min_isr(replica.partition.topic)
+        return (
+            min(configured, len(replica.replicas)) if self._version.broker.high_watermark_needs_min_isr else configured
+        )
+
+    def on_topic_config(self, topic: str) -> None:
+        """Advance the high watermarks of a topic whose configuration changed."""
+        for replica in list(self.replicas.values()):
+            if replica.partition.topic == topic and replica.state.leader == self.broker_id:
+                self._advance_watermark(replica)
+
+    def on_fetch(self, follower: int, *, is_full: bool) -> None:
+        """Note that a follower fetches; retry to add it to ISRs for which it was not eligible before."""
+        now_us = self._scheduler.now_us
+        silent_us = now_us - self._last_fetch_us.get(follower, 0)
+        self._last_fetch_us[follower] = now_us
+        if not self._version.broker.keeps_idle_followers_in_sync and silent_us > self._lag_max_us and not is_full:
+            self._expand_all(follower)
+        retried = [key for key in self._ineligible if key[1] == follower]
+        for key in retried:
+            del self._ineligible[key]
+            replica = self.replicas.get(key[0])
+            if replica is not None and follower in replica.followers:
+                self._maybe_expand(replica, follower, replica.followers[follower])
+
+    def fetch(self, partition: TopicPartition, follower: int, leader_epoch: int, log_end: int) -> int | Error:
+        """Note the log end offset of a follower; return that of the leader, or why it may not fetch."""
+        replica = self.replicas.get(partition)
+        if replica is None or replica.state.leader != self.broker_id:
+            return Error.NOT_LEADER_OR_FOLLOWER
+        if leader_epoch != replica.state.leader_epoch:
+            return Error.FENCED_LEADER_EPOCH
+        if follower not in replica.followers and self._accepts_unassigned:
+            replica.followers[follower] = FollowerProgress()
+        progress = replica.followers.get(follower)
+        if progress is None:
+            return Error.NOT_LEADER_OR_FOLLOWER
+        progress.log_end = min(log_end, replica.log_end)
+        if log_end >= replica.log_end:
+            progress.caught_up_us = self._scheduler.now_us
+        self._maybe_expand(replica, follower, progress)
+        self._advance_watermark(replica)
+        return replica.log_end
+
+    def set_log_end(self, partition: TopicPartition, leader_epoch: int, log_end: int) -> None:
+        """Set the log end offset of a follower to that of its leader; append or truncate."""
+        replica = self.replicas.get(partition)
+        if replica is not None and replica.state.leader_epoch == leader_epoch:
+            replica.log_end = log_end
+            self._set_watermark(replica, min(replica.high_watermark, log_end))
+
+    def set_watermark(self, partition: TopicPartition, leader_epoch: int, watermark: int) -> None:
+        """Set the high watermark of a follower to that of its leader, at most its own log end offset."""
+        replica = self.replicas.get(partition)
+        if replica is not None and replica.state.leader_epoch == leader_epoch:
+            self._set_watermark(replica, min(replica.log_end, watermark))
+
+    def save_watermarks(self) -> None:
+        """Write the high watermarks to disk."""
+        for partition in self._unsaved:
+            if partition in self.replicas:
+                self.replicas[partition].saved_watermark = self.replicas[partition].high_watermark
+        self._unsaved.clear()
+
+    def on_disk(self) -> dict[TopicPartition, LogOnDisk]:
+        """Return the logs that the next process finds if this one ends now."""
+        open_logs = {
+            partition: LogOnDisk(replica.log_end, min(replica.saved_watermark, replica.log_end))
+            for partition, replica in self.replicas.items()
+        }
+        return open_logs | self._logs_on_disk
+
+    def _set_watermark(self, replica: Replica, watermark: int) -> None:
+        if watermark != replica.high_watermark:
+            replica.high_watermark = watermark
+            self._unsaved[replica.partition] = None
+
+    def _advance_watermark(self, replica: Replica) -> None:
+        """Raise the high watermark to the least log end offset that counts."""
+        if self._version.broker.high_watermark_needs_min_isr and len(replica.state.isr) < self._min_isr(replica):
+            return
+        watermark = self._least_log_end(replica)
+        if watermark > replica.high_watermark:
+            self._set_watermark(replica, watermark)
+            self.on_watermark(replica.partition)
+
+    def _least_log_end(self, replica: Replica) -> int:
+        """Return the least log end offset that counts for the high watermark (Partition.maybeIncrementLeaderHW)."""
+        version, now_us = self._version, self._scheduler.now_us
+        members = dict.fromkeys((*replica.state.isr, *(replica.proposed or ())))
+        least = replica.log_end
+        for follower, progress in replica.followers.items():
+            if progress.log_end < least and (
+                follower in members
+                or (
+                    version.broker.high_watermark_waits_for_caught_up
+                    and now_us - progress.caught_up_us <= self._lag_max_us
+                    and (not version.broker.high_watermark_ignores_dead or self._is_alive(follower))
+                )
+            ):
+                least = progress.log_end
+        return least
+
+    # -- the ISR, as leader
+
+    def shrink_isrs(self) -> None:
+        """Propose to remove followers that have lagged for too long."""
+        lagging: dict[TopicPartition, list[int]] = {}
+        for partition, replica in self.replicas.items():
+            if replica.state.leader != self.broker_id or replica.proposed is not None:
+                continue
+            removed = [
+                member
+                for member in replica.state.isr
+                if (progress := replica.followers.get(member)) is not None
+                and self._is_lagging(member, progress, replica)
+            ]
+            if removed:
+                lagging[partition] = removed
+        ordered = list(lagging) if len(lagging) < 2 else order_checked(self.replicas, self.leads, self._version.orders)
+        for partition in ordered:
+            if partition in lagging:
+                replica = self.replicas[partition]
+                left = shrink_isr(pack([replica.state.isr]), pack([lagging[partition]]), self._scala)
+                self._propose_isr(replica, unpack(left)[0])
+
+    def _is_lagging(self, member: int, progress: FollowerProgress, replica: Replica) -> bool:
+        """Return whether a follower has not had the whole log for too long; before 2.1 an idle one must still fetch.
+
+        In 0.8 a follower that fetches need not have the whole log, but must not be too many messages behind.
+        """
+        caught_up_us = progress.caught_up_us
+        if self._lag_max_messages is not None:
+            if progress.log_end >= 0 and replica.log_end - progress.log_end > self._lag_max_messages:
+                return True
+            caught_up_us = max(caught_up_us, self._last_fetch_us.get(member, 0))
+        if progress.log_end >= replica.log_end:
+            if self._version.broker.keeps_idle_followers_in_sync:
+                return False
+            caught_up_us = max(caught_up_us, self._last_fetch_us.get(member, 0))
+        return self._scheduler.now_us - caught_up_us > self._lag_max_us
+
+    def _maybe_expand(self, replica: Replica, follower: int, progress: FollowerProgress) -> None:
+        """Propose to add a follower to the ISR if it has the log up to the high watermark."""
+        state = replica.state
+        if replica.proposed is not None or follower in state.isr:
+            return
+        if follower not in replica.replicas and not self._accepts_unassigned:
+            return
+        if state.leader != self.broker_id or progress.log_end < replica.high_watermark:
+            return
+        if not self._is_alive(follower):
+            self._ineligible[replica.partition, follower] = None
+        else:
+            wider = expand_isr(pack([state.isr]), np.array([follower], dtype=np.int32), self._scala)
+            self._propose_isr(replica, unpack(wider)[0])
+
+    def _expand_all(self, follower: int) -> None:
+        """Add a follower to the ISRs that it left by silence alone: before 2.1 every fetch asks, also of idle logs."""
+        for replica in list(self.replicas.values()):
+            progress = replica.followers.get(follower)
+            if progress is not None and progress.log_end >= replica.log_end:
+                self._maybe_expand(replica, follower, progress)
+
+    def _propose_isr(self, replica: Replica, isr: Sequence[int]) -> None:
+        assert replica.proposed is None, f"{replica.partition} waits for an answer"
+        replica.proposed = tuple(isr)
+        state = replica.state
+        self._propose(IsrProposal(replica.partition, state.leader_epoch, tuple(isr), state.version))
+
+    def handle_result(self, proposal: IsrProposal, result: LeaderAndIsr | Error) -> Outcome:
+        """Handle the result of a proposed ISR."""
+        replica = self.replicas.get(proposal.partition)
+        if replica is None or replica.proposed is None or replica.state.leader_epoch != proposal.leader_epoch:
+            return Outcome.PENDING
+        if isinstance(result, Error):
+            outcome = outcome_of(result)
+            if outcome == Outcome.REVERTED:
+                replica.proposed = None
+                joining = [member for member in proposal.isr if member not in replica.state.isr]
+                self._ineligible.update(dict.fromkeys((replica.partition, member) for member in joining))
+            return outcome
+        if result.leader_epoch == replica.state.leader_epoch and result.version >= replica.state.version:
+            replica.state = replica.state._replace(isr=result.isr, version=result.version, recovering=result.recovering)
+            replica.proposed = None
+            self._advance_watermark(replica)
+            self._expand_any(replica)
+        return Outcome.COMMITTED
+
+    def _expand_any(self, replica: Replica) -> None:
+        """Add a follower that caught up while the last proposal was in flight, if it still fetches."""
+        for follower, progress in replica.followers.items():
+            silent_us = self._scheduler.now_us - self._last_fetch_us.get(follower, 0)
+            if progress.log_end >= 0 and silent_us <= self._lag_max_us:
+                self._maybe_expand(replica, follower, progress)
