@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from simzk.scenarios.reader import Scenario
     from simzk.simulation import Event
-    from simzk.simulation.faults.rules import FaultRules
+    from simzk.simulation.faults.request_faults import FaultRules
     from simzk.zookeeper.server import Server
 
 

@@ -13,8 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from simzk.serve.clock import Clock, StillClock, WallClock
-from simzk.simulation.faults.point import FaultPoint
-from simzk.simulation.faults.rules import FaultRules
+from simzk.simulation.faults.request_faults import FaultPoint, FaultRules
 from simzk.wire.server_connection import Incoming, ProtocolProblem, Received, ServerConnection
 from simzk.zookeeper.driver import Driver, Link
 from simzk.zookeeper.operations import VOCABULARY

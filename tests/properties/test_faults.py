@@ -12,21 +12,23 @@ from simzk.kafka.cluster.zookeeper_host import NetworkLink, ZooKeeperHost
 from simzk.serve.clock import StillClock
 from simzk.serve.wire_driver import WireDriver, WireLink
 from simzk.simulation import Network, Scheduler
-from simzk.simulation.faults.rules import Action
+from simzk.simulation.faults.request_faults import REQUEST_FAULTS
 from simzk.wire.client_connection import ClientConnection
 from simzk.zookeeper import requests as req
+from simzk.zookeeper.operations import VOCABULARY
 from simzk.zookeeper.replies import Closed, ConnectResponse, Reply
 from simzk.zookeeper.server import Server
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from simzk.simulation.faults.rules import FaultRule, FaultRules
+    from simzk.simulation.faults.request_faults import FaultRule, FaultRules
     from simzk.zookeeper.replies import Outgoing
 
 CLIENTS = 3
 TIMEOUT_MS = 10_000
-ACTIONS = [action for action in Action if action is not Action.MOVE]
+ACTIONS = [name for name in REQUEST_FAULTS if name != "move"]
+PARAMETERS: dict[object, str | float] = {"delay": 0.5, "fail": "OperationTimeoutError"}
 OPERATIONS = [None, None, "create", "transaction", "get"]
 PARENTS = ["/p", "/p/q", "/r"]
 """Each write makes one child of one of these, named by its number: so it is seen how often it was applied."""
@@ -236,16 +238,15 @@ class Story:
         match step:
             case ("rule", told):
                 session = None if told["client"] is None else self.world.session_of(told["client"])
+                fault = REQUEST_FAULTS[told["action"]].from_parameter(PARAMETERS.get(told["action"], ""))
                 self.made.append(
                     self.world.rules.add(
-                        told["action"],
+                        fault.resolve(VOCABULARY, ()),
                         told["operation"],
                         session=session,
                         path=told["path"],
                         below=told["below"] and told["path"] is not None,
                         times=told["times"],
-                        delay_ms=500,
-                        error=-7,
                     )
                 )
             case ("write" | "read", client, kind, parent):

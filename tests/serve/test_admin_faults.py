@@ -154,18 +154,18 @@ def test_a_session_is_paused_at_a_request(server: Served, client: TcpClient) -> 
     [
         ("drop_reply?op=setData", "did you mean 'set'"),
         ("drop_reply?session=5", "there is no session 0x5"),
-        ("hold?path=a", "no znode's path"),
+        ("hold?path=a", "'a' is not the path of a znode"),
         ("hold?below=maybe&path=/a", "below: 'maybe' is neither"),
         ("hold?n=0", "times"),
         ("hold?n=x", "n: 'x' is no number"),
         ("delay", "seconds: it is not given"),
         ("delay?seconds=x", "seconds: 'x' is no number"),
-        ("delay?seconds=-1", "cannot be"),
+        ("delay?seconds=-1", "-1.0 s is not a valid delay"),
         ("delay?seconds=inf", "cannot be"),
         ("fail?op=get", "error: it is not given"),
         ("fail?op=get&error=NoNod", "did you mean 'NO_NODE'"),
-        ("release?rule=9", "there is no rule 9"),
-        ("clear?rule=9", "there is no rule 9"),
+        ("release?rule=9", "rule 9 does not exist"),
+        ("clear?rule=9", "rule 9 does not exist"),
     ],
 )
 def test_what_cannot_be_is_said(server: Served, target: str, said: str) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from simzk.serve.test_server import Facade
-    from simzk.simulation.faults.rules import FaultRule
+    from simzk.simulation.faults.request_faults import FaultRule
 
 TIMEOUT_S = 10.0
 
@@ -272,17 +272,17 @@ def test_a_rule_says_what_it_is(either: Facade) -> None:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda faults: faults.drop_reply("setData"), "no operation is called 'setData'; did you mean 'set'"),
+        (lambda faults: faults.drop_reply("setData"), "unknown operation 'setData'; did you mean 'set'"),
         (lambda faults: faults.drop_reply("multi"), "did you mean 'transaction'"),
         (lambda faults: faults.hold("get_child"), "did you mean 'get_children'"),
-        (lambda faults: faults.fail("get", error="NoNod"), "NoNod is no error .* did you mean 'NO_NODE'"),
-        (lambda faults: faults.fail("get", error=ValueError), "ValueError is no error"),
-        (lambda faults: faults.hold(path="a"), "path: 'a' is no znode's path"),
-        (lambda faults: faults.hold(path="/a/"), "path: '/a/' is no znode's path"),
-        (lambda faults: faults.hold(below=True), "below what"),
-        (lambda faults: faults.hold(times=0), "0 requests"),
-        (lambda faults: faults.delay(seconds=0), "a delay of 0 s"),
-        (lambda faults: faults.delay(seconds=float("nan")), "a delay of nan s"),
+        (lambda faults: faults.fail("get", error="NoNod"), "NoNod is not an error .* did you mean 'NO_NODE'"),
+        (lambda faults: faults.fail("get", error=ValueError), "ValueError is not an error"),
+        (lambda faults: faults.hold(path="a"), "path: 'a' is not the path of a znode"),
+        (lambda faults: faults.hold(path="/a/"), "path: '/a/' is not the path of a znode"),
+        (lambda faults: faults.hold(below=True), "below is given without a path"),
+        (lambda faults: faults.hold(times=0), "0 is not a valid number of requests"),
+        (lambda faults: faults.delay(seconds=0), "0 s is not a valid delay"),
+        (lambda faults: faults.delay(seconds=float("nan")), "nan s is not a valid delay"),
         (lambda faults: faults.move(server=9), "cannot move to server 9"),
     ],
 )

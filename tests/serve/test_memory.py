@@ -440,10 +440,10 @@ def test_a_client_without_a_session_is_refused(either: Facade) -> None:
 @pytest.mark.parametrize(
     ("op", "error", "n", "said"),
     [
-        ("mkdir", NoNodeError, 1, "no operation is called 'mkdir'; expected one of create, delete"),
-        ("create", ValueError, 1, "ValueError is no error of ZooKeeper's protocol"),
-        ("create", LockTimeout, 1, "LockTimeout is no error of ZooKeeper's protocol"),
-        ("create", NoNodeError, 0, "0 requests cannot fail"),
+        ("mkdir", NoNodeError, 1, "unknown operation 'mkdir'; expected one of create, delete"),
+        ("create", ValueError, 1, "ValueError is not an error of ZooKeeper's protocol"),
+        ("create", LockTimeout, 1, "LockTimeout is not an error of ZooKeeper's protocol"),
+        ("create", NoNodeError, 0, "0 is not a valid number of requests"),
     ],
 )
 def test_failures_that_cannot_be_are_refused(

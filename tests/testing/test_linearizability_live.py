@@ -145,7 +145,7 @@ def test_requests_and_replies_dropped_at_will_leave_histories_linearizable(live:
     in_threads(work)
     history = live.recorder.history()
     assert len(history) == CLIENTS * CALLS
-    assert {"drop_request", "drop_reply"} == {rule.action.value for rule in live.server.faults.rules if rule.fired}
+    assert {"drop_request", "drop_reply"} == {rule.action for rule in live.server.faults.rules if rule.fired}
     assert sum(operation.returned_at is None for operation in history) >= 3, "drops leave outcomes unknown"
     assert (violation := live.violation()) is None, str(violation)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from simzk.kafka.cluster.zookeeper_host import ZooKeeperHost
     from simzk.kafka.releases.cluster_releases import Releases
     from simzk.simulation import History
-    from simzk.simulation.faults.rules import FaultRule
+    from simzk.simulation.faults.request_faults import FaultRule
     from simzk.zookeeper.server import Server
 
 

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 
 from simzk.kafka.cluster.cost_model import ServiceQueue
 from simzk.kafka.cluster.zookeeper_access import AT_THE_ROOT, Access
-from simzk.simulation.faults.point import FaultPoint
-from simzk.simulation.faults.rules import FaultRules
+from simzk.simulation.faults.request_faults import FaultPoint, FaultRules
 from simzk.zookeeper.batches import Batch
 from simzk.zookeeper.driver import Driver, Link
 from simzk.zookeeper.operations import VOCABULARY

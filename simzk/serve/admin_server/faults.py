@@ -47,6 +47,7 @@ from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError, SimzkError
 from simzk.serve.client_faults import ClientFaults
+from simzk.simulation.faults.request_faults import REQUEST_FAULTS, Fail
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
 
     from simzk.serve.ensemble_verbs import EnsembleVerbs
     from simzk.serve.tcp.server import TcpServer
-    from simzk.simulation.faults.rules import FaultRule
+    from simzk.simulation.faults.request_faults import FaultRule, RequestFault
     from simzk.simulation.faults.verbs import Which
 
 Query = dict[str, str]
@@ -207,41 +208,21 @@ def _which(server: TcpServer, query: Query) -> Which[KazooClient | int]:
     return which
 
 
-def _move_at(server: TcpServer, query: Query) -> FaultRule:
-    return _faults(server).move(query.get("op"), server=number(query, "server"), **_which(server, query))
+def _rule_endpoint(kind: type[RequestFault]) -> Callable[[TcpServer, Query], FaultRule]:
+    """Return the handler of the endpoint that adds a rule with this kind of fault."""
+    readers: dict[type, Callable[[Query, str], str | float]] = {int: number, float: seconds, str: wanted}
 
+    def handle(server: TcpServer, query: Query) -> FaultRule:
+        value = readers[kind.parameter_type](query, kind.parameter) if kind.parameter else ""
+        fault = kind.from_parameter(value)
+        return _faults(server).inject(fault, query.get("op"), **_which(server, query))
 
-def _drop_request(server: TcpServer, query: Query) -> FaultRule:
-    return _faults(server).drop_request(query.get("op"), **_which(server, query))
-
-
-def _drop_reply(server: TcpServer, query: Query) -> FaultRule:
-    return _faults(server).drop_reply(query.get("op"), **_which(server, query))
-
-
-def _delay(server: TcpServer, query: Query) -> FaultRule:
-    return _faults(server).delay(query.get("op"), seconds=seconds(query), **_which(server, query))
-
-
-def _hold(server: TcpServer, query: Query) -> FaultRule:
-    return _faults(server).hold(query.get("op"), **_which(server, query))
-
-
-def _pause_at(server: TcpServer, query: Query) -> FaultRule:
-    return _faults(server).pause(query.get("op"), **_which(server, query))
-
-
-def _expire_at(server: TcpServer, query: Query) -> FaultRule:
-    return _faults(server).expire(query.get("op"), **_which(server, query))
-
-
-def _fail(server: TcpServer, query: Query) -> FaultRule:
-    return _faults(server).fail(query.get("op"), error=wanted(query, "error"), **_which(server, query))
+    return handle
 
 
 def _fail_next(server: TcpServer, query: Query) -> FaultRule:
     wanted(query, "op")
-    return _fail(server, query)
+    return _rule_endpoint(Fail)(server, query)
 
 
 def _release(server: TcpServer, query: Query) -> None:
@@ -259,26 +240,18 @@ def _clear(server: TcpServer, query: Query) -> None:
 FAULTS: dict[str, Callable[[TcpServer, Query], FaultRule | dict[str, int] | None]] = {
     "clear": _clear,
     "cut": cut,
-    "delay": _delay,
     "disconnect": _disconnect,
-    "drop_reply": _drop_reply,
-    "drop_request": _drop_request,
     "elect": elect,
     "expire": _expire,
-    "expire_at": _expire_at,
-    "fail": _fail,
     "fail_next": _fail_next,
     "heal": heal,
-    "hold": _hold,
     "lag": lag,
     "lose_leader": lose_leader,
     "move": move,
-    "move_at": _move_at,
     "pause": _pause,
-    "pause_at": _pause_at,
     "release": _release,
     "restart": _restart,
     "resume": _resume,
     "start": start,
     "stop": stop,
-}
+} | {kind.endpoint or kind.name: _rule_endpoint(kind) for kind in REQUEST_FAULTS.values()}

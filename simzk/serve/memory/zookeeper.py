@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from simzk.serve.memory.kazoo_handler import MemorySocket
-    from simzk.simulation.faults.rules import FaultRules
+    from simzk.simulation.faults.request_faults import FaultRules
 
 # kazoo looks its hosts up before it asks the handler for a connection; this one needs no look-up.
 _ADDRESS = "127.0.0.1:2181"

@@ -1,8 +1,8 @@
-"""The verbs by which a test tells faults: each puts one rule into a table.
+"""Methods by which a test adds fault rules to a server, one method per kind of fault.
 
 Rules of this module:
-  - a verb says what happens; which requests it happens to is said in the same words with every verb;
-  - a fault names a session by its client; a client that has begun another session since is not meant any more.
+  - a method names the fault; which requests it applies to is given in the same words with every method (`Which`);
+  - a fault names a session by its client; if the client has begun another session since, the rule does not match it.
 """
 
 from __future__ import annotations
@@ -10,25 +10,34 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Generic, TypedDict, TypeVar, Unpack
 
-from simzk.errors import ConfigError
-from simzk.simulation.faults.rules import Action, FaultRule, FaultRules, closest
+from simzk.simulation.faults.request_faults import (
+    Delay,
+    DropReply,
+    DropRequest,
+    Expire,
+    Fail,
+    FaultRule,
+    FaultRules,
+    Hold,
+    Move,
+    Pause,
+    RequestFault,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
 ClientT = TypeVar("ClientT")
 
-DELAY_SECONDS_MAX = 1e9
-
 
 class Which(TypedDict, Generic[ClientT], total=False):
-    """Which requests a rule means, beside their kind.
+    """The requests that a rule matches, apart from their kind.
 
     Attributes:
-        client: of whom; of anybody where it is not given.
-        path: which path, from the server's root, without a client's chroot; any where it is not given.
-        below: whether all that is below the path is meant, too.
-        times: how many requests at most, 1 where it is not given; None for all until the rule is cleared.
+        client: the client that sends them [default: any].
+        path: their path, from the server's root without a client's chroot [default: any].
+        below: whether all paths below `path` match too [default: False].
+        times: number of requests after which the rule is used up; None for no limit [default: 1].
     """
 
     client: ClientT
@@ -38,13 +47,13 @@ class Which(TypedDict, Generic[ClientT], total=False):
 
 
 class FaultVerbs(ABC, Generic[ClientT]):
-    """Faults at will on one server.
+    """Faults on the requests of one server's clients.
 
-    Every verb takes `op`, the kind of request as kazoo's method is called ("create", "set", "transaction", ...; None
-    for whatever a client is asked to do), and `Which`, and returns the rule, which counts how often it has `fired`.
+    Every method takes `op`, the operation as kazoo's method is called ("create", "set", "transaction", ...; None for
+    any that a client is asked to do), and `Which`. It returns the rule, which counts its requests in `fired`.
 
     Args:
-        rules: the table.
+        rules: the rules of the server.
     """
 
     def __init__(self, rules: FaultRules) -> None:
@@ -52,127 +61,83 @@ class FaultVerbs(ABC, Generic[ClientT]):
 
     @abstractmethod
     def _session_of(self, client: ClientT) -> Hashable:
-        """The session of a client, by a name that the table's points know."""
+        """Return the session of a client, by a name that the server's fault points use."""
 
     @property
     def rules(self) -> list[FaultRule]:
-        """All rules that were not cleared, oldest first."""
+        """The rules that were not cleared, oldest first."""
         return self._rules.list()
 
     def clear(self) -> None:
-        """End all rules, and let go whatever they keep back."""
+        """Remove all rules, and pass on the requests that they hold back."""
         self._rules.clear()
 
-    def drop_request(self, op: str | None = None, **which: Unpack[Which[ClientT]]) -> FaultRule:
-        """Lose requests before they are applied, with their connection: the client cannot know.
-
-        Raises:
-            ConfigError: no such operation, client or path; as with every verb.
-        """
-        return self._add(Action.DROP_REQUEST, op, which)
-
-    def drop_reply(self, op: str | None = None, **which: Unpack[Which[ClientT]]) -> FaultRule:
-        """Lose the replies of requests that are applied, with their connection: the client cannot know."""
-        return self._add(Action.DROP_REPLY, op, which)
-
-    def delay(self, op: str | None = None, *, seconds: float, **which: Unpack[Which[ClientT]]) -> FaultRule:
-        """Apply requests, and what their connection brings behind them, so much later.
-
-        Raises:
-            ConfigError: no time, or none that ends; and as with every verb.
-        """
-        if not 0 < seconds < DELAY_SECONDS_MAX:
-            raise ConfigError(f"a delay of {seconds} s cannot be", where="seconds", right="0.001 or more")
-        return self._add(Action.DELAY, op, which, delay_ms=round(seconds * 1000))
-
-    def hold(self, op: str | None = None, **which: Unpack[Which[ClientT]]) -> FaultRule:
-        """Keep requests back, and what their connection brings behind them, until `FaultRule.release`.
-
-        Watch events still go out, and the session lives on.
-        """
-        return self._add(Action.HOLD, op, which)
-
-    def pause(self, op: str | None = None, **which: Unpack[Which[ClientT]]) -> FaultRule:
-        """From a request on neither read nor answer its session, until `FaultRule.release`; it may expire meanwhile."""
-        return self._add(Action.PAUSE, op, which)
-
-    def expire(self, op: str | None = None, **which: Unpack[Which[ClientT]]) -> FaultRule:
-        """End the session that a request comes from, before the request is applied."""
-        return self._add(Action.EXPIRE, op, which)
-
-    def move(self, op: str | None = None, *, server: int, **which: Unpack[Which[ClientT]]) -> FaultRule:
-        """Lose a request with its connection, and let its session be taken up by one server of the ensemble only.
-
-        Raises:
-            ConfigError: there is no ensemble, or it has no such server.
-        """
-        servers = self._servers()
-        if server not in servers:
-            right = f"one of {', '.join(map(str, servers))}" if servers else "a server of an ensemble"
-            raise ConfigError(f"a session cannot move to server {server}", where="server", right=right)
-        return self._add(Action.MOVE, op, which, server=server)
-
-    def fail(
-        self, op: str | None = None, *, error: str | type[Exception], **which: Unpack[Which[ClientT]]
-    ) -> FaultRule:
-        """Answer requests with an error in place of applying them.
+    def inject(self, fault: RequestFault, op: str | None = None, **which: Unpack[Which[ClientT]]) -> FaultRule:
+        """Apply a fault of any kind to requests.
 
         Args:
-            op: which requests.
-            error: kazoo's exception class, its name, or the protocol's: NoNodeError, "NoNodeError", "NO_NODE". A lost
-                connection and an expired session are not answered: they happen.
-            **which: which of them.
+            fault: the fault.
+            op: the operation of the requests.
+            **which: further conditions on the requests.
 
         Raises:
-            ConfigError: an error that no server sends; and as with every verb.
+            ConfigError: the operation, client, path or parameter of the fault is invalid; the same with every method.
         """
-        code = self._code_of(error)
-        return self._add(Action(self._rules.vocabulary.strikes.get(code, Action.FAIL)), op, which, error=code)
-
-    def _servers(self) -> tuple[int, ...]:
-        """The servers that a session can move to."""
-        return ()
-
-    def _add(
-        self,
-        action: Action,
-        op: str | None,
-        which: Which[ClientT],
-        *,
-        delay_ms: int = 0,
-        error: int = 0,
-        server: int = 0,
-    ) -> FaultRule:
+        fault = fault.resolve(self._rules.vocabulary, self._servers())
         client = which.get("client")
         return self._rules.add(
-            action,
+            fault,
             op,
             session=None if client is None else self._session_of(client),
             path=which.get("path"),
             below=which.get("below", False),
             times=which.get("times", 1),
-            delay_ms=delay_ms,
-            error=error,
-            server=server,
         )
 
-    def _code_of(self, error: str | type[Exception]) -> int:
-        errors, code = self._rules.vocabulary.errors, None
-        if isinstance(error, str):
-            code, name = self._rules.vocabulary.code_of(error), error
-        else:
-            code, name = getattr(error, "code", None), getattr(error, "__name__", str(error))
-        if isinstance(code, int) and code in errors.values():
-            return code
-        raise ConfigError(
-            f"{name} is no error of ZooKeeper's protocol{closest(_snake(name), errors)}",
-            where="error",
-            right="an exception class of kazoo.exceptions that has a code, as ConnectionLoss or NoNodeError",
-        )
+    def drop_request(self, op: str | None = None, **which: Unpack[Which[ClientT]]) -> FaultRule:
+        """Lose requests before they are applied, and close their connection: the client cannot tell."""
+        return self.inject(DropRequest(), op, **which)
 
+    def drop_reply(self, op: str | None = None, **which: Unpack[Which[ClientT]]) -> FaultRule:
+        """Apply requests, lose their replies, and close their connection: the client cannot tell."""
+        return self.inject(DropReply(), op, **which)
 
-def _snake(name: str) -> str:
-    """A name as the protocol writes it: NoNodeError is NO_NODE."""
-    if name.isupper():
-        return name
-    return "".join(f"_{c}" if c.isupper() else c.upper() for c in name.removesuffix("Error")).strip("_")
+    def delay(self, op: str | None = None, *, seconds: float, **which: Unpack[Which[ClientT]]) -> FaultRule:
+        """Apply requests, and the ones behind them on their connection, after a delay in seconds."""
+        return self.inject(Delay(seconds), op, **which)
+
+    def hold(self, op: str | None = None, **which: Unpack[Which[ClientT]]) -> FaultRule:
+        """Hold requests back, and the ones behind them on their connection, until `FaultRule.release`.
+
+        Watch events are still sent, and the session is kept alive.
+        """
+        return self.inject(Hold(), op, **which)
+
+    def pause(self, op: str | None = None, **which: Unpack[Which[ClientT]]) -> FaultRule:
+        """Stop reading and writing a connection at a request until `FaultRule.release`; its session may expire."""
+        return self.inject(Pause(), op, **which)
+
+    def expire(self, op: str | None = None, **which: Unpack[Which[ClientT]]) -> FaultRule:
+        """Expire the session of a request before the request is applied."""
+        return self.inject(Expire(), op, **which)
+
+    def move(self, op: str | None = None, *, server: int, **which: Unpack[Which[ClientT]]) -> FaultRule:
+        """Lose a request, close its connection, and let one server of the ensemble alone accept the session."""
+        return self.inject(Move(server), op, **which)
+
+    def fail(
+        self, op: str | None = None, *, error: str | type[Exception], **which: Unpack[Which[ClientT]]
+    ) -> FaultRule:
+        """Reply to requests with an error instead of applying them.
+
+        Args:
+            op: the operation of the requests.
+            error: kazoo's exception class, its name, or the name of the protocol's code: NoNodeError, "NoNodeError",
+                "NO_NODE". For a lost connection or an expired session, that fault itself is applied.
+            **which: further conditions on the requests.
+        """
+        return self.inject(Fail(error), op, **which)
+
+    def _servers(self) -> tuple[int, ...]:
+        """Return the servers that a session can move to."""
+        return ()
