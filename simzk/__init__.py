@@ -1,8 +1,11 @@
 """In-memory ZooKeeper and simulated Kafka cluster for tests: fast start, scripted faults, repeatable runs.
 
+The public API is what this package exports, what `simzk.linearizability` exports, and the fixtures of the pytest
+plugin. Every other module is internal and may change in any release.
+
 Rules of this module:
   - public names are imported on first access (PEP 562), so that `import simzk` is cheap and works without the optional
-    requirements (numpy for KafkaCluster, kazoo for ZooKeeper);
+    requirements (numpy for KafkaCluster);
   - neither `typing` nor `importlib` is imported at the top: each takes longer to import than the rest of this module.
 """
 
@@ -13,32 +16,48 @@ TYPE_CHECKING = False  # type checkers treat this name as typing.TYPE_CHECKING
 if TYPE_CHECKING:
     from simzk.api import KafkaCluster
     from simzk.errors import ConfigError, LayoutError, ScenarioError, SimzkError, ZnodeError
+    from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
     from simzk.serve.memory.zookeeper import ZooKeeper
     from simzk.serve.zookeeper_server import ZooKeeperServer
+    from simzk.simulation.history import Event, History
+    from simzk.testing import linearizability
 
 __version__ = "0.1.0"
 
 __all__ = [
     "ConfigError",
+    "Event",
+    "History",
     "KafkaCluster",
     "LayoutError",
+    "LeaderAndIsr",
+    "ReplicaAssignment",
     "ScenarioError",
     "SimzkError",
+    "TopicPartition",
     "ZnodeError",
     "ZooKeeper",
     "ZooKeeperServer",
+    "linearizability",
 ]
 
 _HOMES = {
     "ConfigError": "simzk.errors",
+    "Event": "simzk.simulation.history",
+    "History": "simzk.simulation.history",
     "KafkaCluster": "simzk.api",
     "LayoutError": "simzk.errors",
+    "LeaderAndIsr": "simzk.kafka.topic_partition",
+    "ReplicaAssignment": "simzk.kafka.topic_partition",
     "ScenarioError": "simzk.errors",
     "SimzkError": "simzk.errors",
+    "TopicPartition": "simzk.kafka.topic_partition",
     "ZnodeError": "simzk.errors",
     "ZooKeeper": "simzk.serve.memory.zookeeper",
     "ZooKeeperServer": "simzk.serve.zookeeper_server",
+    "linearizability": "simzk.testing.linearizability",
 }
+_MODULES = {"linearizability"}
 
 
 if not TYPE_CHECKING:  # a type checker reads the public names above, and would accept any name here
@@ -49,7 +68,8 @@ if not TYPE_CHECKING:  # a type checker reads the public names above, and would 
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module
 
-        value = getattr(import_module(home), name)
+        module = import_module(home)
+        value = module if name in _MODULES else getattr(module, name)
         globals()[name] = value
         return value
 

@@ -1,10 +1,13 @@
-"""A simulated cluster that kazoo clients talk to: they see what brokers write, and what they write is obeyed."""
+"""Public classes of simzk: kazoo clients beside a simulated cluster, time, pauses, threads and representations."""
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,7 +52,7 @@ def test_a_client_sees_what_brokers_write(cluster: simzk.KafkaCluster, client: K
     client.ChildrenWatch("/brokers/ids", lambda ids: seen(sorted(ids)))
     assert seen.next() == ["1", "2", "3"]
     cluster.kill(1)
-    cluster.run_for(60)
+    cluster.advance(60)
     assert seen.next() == ["2", "3"]
     for partition in (0, 1):
         state = cluster.state("orders", partition)
@@ -64,7 +67,7 @@ def test_an_operators_reassignment_is_carried_out(cluster: simzk.KafkaCluster, c
     client.create("/admin/reassign_partitions", json.dumps(plan).encode())
     client.exists("/admin/reassign_partitions", watch=gone)
     assert cluster.assignment("orders")[0].replicas != tuple(wanted)
-    cluster.run_for(60)
+    cluster.advance(60)
     assert gone.next().type == EventType.DELETED
     assert list(cluster.assignment("orders")[0].replicas) == wanted
     assert sorted(cluster.state("orders", 0).isr) == sorted(wanted)
@@ -74,7 +77,7 @@ def test_deleting_the_controllers_znode_elects_another(cluster: simzk.KafkaClust
     epoch = int(client.get("/controller_epoch")[0])
     client.delete("/controller")
     assert client.exists("/controller") is None
-    cluster.run_for(10)
+    cluster.advance(10)
     assert cluster.controller in (1, 2, 3)
     assert int(client.get("/controller_epoch")[0]) == epoch + 1
 
@@ -82,7 +85,7 @@ def test_deleting_the_controllers_znode_elects_another(cluster: simzk.KafkaClust
 def test_what_a_client_asks_happens_at_the_present_instant(cluster: simzk.KafkaCluster, client: KazooClient) -> None:
     client.create("/a")
     assert client.exists("/a").ctime == cluster.now_ms
-    cluster.run_for(1)
+    cluster.advance(1)
     assert client.set("/a", b"").mtime == cluster.now_ms
 
 
@@ -92,11 +95,11 @@ def test_a_connected_session_outlives_hours_and_a_paused_one_does_not(
     states = Reports()
     client.add_listener(states)
     client.create("/here", ephemeral=True)
-    cluster.run_for(3_600)
+    cluster.advance(3_600)
     assert client.exists("/here")
     assert states.empty
     with cluster.zookeeper.pause(client):
-        cluster.run_for(60)
+        cluster.advance(60)
     states.until_equal(KazooState.LOST)
     states.until_equal(KazooState.CONNECTED)
     assert client.exists("/here") is None
@@ -112,7 +115,7 @@ def test_clients_and_the_cluster_take_turns(cluster: simzk.KafkaCluster, client:
     names = len(client.get_children("/"))
     writing = in_thread(write)
     while not writing.done():
-        cluster.run_for(0.5)
+        cluster.advance(0.5)
     assert writing.result(PATIENCE_S) == names + 300
     cluster.server.check()
 
@@ -123,19 +126,89 @@ def test_an_idle_client_changes_nothing_of_the_history() -> None:
             if joined:
                 cluster.zookeeper.client().start(timeout=PATIENCE_S)
             cluster.create_topic("orders", partitions=4, replication_factor=2)
-            cluster.run_for(5)
+            cluster.advance(5)
             cluster.kill(2)
-            cluster.run_for(60)
+            cluster.advance(60)
             return [list(cluster.state("orders", partition)) for partition in range(4)]
 
     assert story(joined=True) == story(joined=False)
 
 
 def test_the_clusters_time_and_server_are_its_own(cluster: simzk.KafkaCluster) -> None:
-    with pytest.raises(simzk.SimzkError, match=r"expected cluster\.run_for"):
+    with pytest.raises(simzk.SimzkError, match=r"expected cluster\.advance"):
         cluster.zookeeper.advance(1)
     with pytest.raises(simzk.SimzkError, match="this server is its cluster's"):
         cluster.zookeeper.restart()
+
+
+def test_run_for_is_advance(cluster: simzk.KafkaCluster) -> None:
+    before_ms = cluster.now_ms
+    cluster.run_for(1.5)
+    assert cluster.now_ms == before_ms + 1500
+    with pytest.raises(simzk.SimzkError, match="seconds: time cannot go back by 2 s; expected 0 or more"):
+        cluster.advance(-2)
+
+
+def test_a_pause_ends_with_its_block(cluster: simzk.KafkaCluster) -> None:
+    broker = next(broker for broker in (1, 2, 3) if broker != cluster.controller)
+    with cluster.pause(broker) as pause:
+        cluster.advance(30)
+        assert broker not in cluster.live_brokers
+        pause.resume()
+        assert cluster.history[len(cluster.history) - 1].what == "resumed"
+        length = len(cluster.history)
+    assert len(cluster.history) == length, "a pause that was resumed in its block is not resumed again"
+    cluster.advance(30)
+    assert broker in cluster.live_brokers
+    with cluster.pause(broker):
+        cluster.kill(broker)
+    assert not cluster.brokers[broker].alive
+
+
+def test_a_representation_says_what_it_is(cluster: simzk.KafkaCluster) -> None:
+    assert repr(cluster) == f"<KafkaCluster 3.9, 3 brokers, controller {cluster.controller}, {seconds_of(cluster)} s>"
+    for broker in (1, 2, 3):
+        cluster.kill(broker)
+    cluster.advance(60)
+    assert repr(cluster) == f"<KafkaCluster 3.9, 3 brokers, no controller, {seconds_of(cluster)} s>"
+    with simzk.ZooKeeper(version="3.6") as zookeeper, simzk.ZooKeeperServer(version="3.6") as server:
+        zookeeper.client()
+        assert repr(zookeeper) == "<ZooKeeper 3.6, 1 client>"
+        assert repr(server) == f"<ZooKeeperServer 3.6 on {server.hosts}, 0 clients>"
+
+
+def seconds_of(cluster: simzk.KafkaCluster) -> str:
+    return f"{cluster.scheduler.now_us / 1_000_000:.1f}"
+
+
+def test_a_block_may_be_asynchronous() -> None:
+    async def use() -> None:
+        async with simzk.KafkaCluster(brokers=1) as cluster, simzk.ZooKeeper(), simzk.ZooKeeperServer():
+            assert cluster.live_brokers == [1]
+        assert not cluster.brokers[1].alive
+
+    asyncio.run(use())
+
+
+def test_properties_wait_for_the_lock(cluster: simzk.KafkaCluster) -> None:
+    """Public methods and properties of the cluster wait while another thread uses it."""
+    names = ["controller", "live_brokers", "now_ms", "table", "tree", "invariants"]
+    with cluster.lock:
+        readings = [in_thread(lambda name=name: getattr(cluster, name)) for name in names]  # type: ignore[misc]
+        readings.append(in_thread(lambda: cluster.state("orders", 0)))
+        assert cluster.controller in (1, 2, 3), "the thread that holds the lock goes on"
+        time.sleep(0.05)
+        assert not any(reading.done() for reading in readings)
+    for reading in readings:
+        reading.result(PATIENCE_S)
+
+
+def test_every_public_method_takes_the_lock() -> None:
+    unlocked = {"close", "from_layout", "from_tree", "pump", "zookeeper", "lock"}
+    members = {name: member for name, member in inspect.getmembers(simzk.KafkaCluster) if not name.startswith("_")}
+    functions = {name: member.fget if isinstance(member, property) else member for name, member in members.items()}
+    locked = {name for name, function in functions.items() if hasattr(function, "__wrapped__")}
+    assert set(functions) - locked == unlocked
 
 
 def test_a_name_that_is_no_door_is_an_attribute_error() -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 from simzk.errors import SimzkError
 from simzk.serve.clock import BorrowedClock, Clock, WallClock
+from simzk.simulation.pause import PauseHandle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,34 +31,17 @@ if TYPE_CHECKING:
 EAGER_RETRY = {"max_tries": -1, "delay": 0.001, "max_delay": 0.05}
 
 
-class Pause:
-    """A client that is neither read nor answered, until `resume` or the end of the `with` block."""
-
-    def __init__(self, resume: Callable[[], None]) -> None:
-        self._resume = resume
-
-    def resume(self) -> None:
-        """Read what the client sent meanwhile, in order, and send what it was not sent."""
-        self._resume()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.resume()
-
-
 class Facade(ABC):
     """A server for the tests of one process.
 
     Args:
         driver: where all connections end.
         clock: the driver's.
+        version: the ZooKeeper release whose behaviour it has.
     """
 
-    def __init__(self, driver: WireDriver, clock: Clock) -> None:
+    def __init__(self, driver: WireDriver, clock: Clock, version: str) -> None:
+        self.version = version
         self._driver = driver
         self._clock = clock
         self._clients: list[KazooClient] = []
@@ -99,7 +83,7 @@ class Facade(ABC):
         """
         self._driver.disconnect_session(self._session_id(client))
 
-    def pause(self, client: KazooClient | int) -> Pause:
+    def pause(self, client: KazooClient | int) -> PauseHandle:
         """Neither read nor answer a client until the pause is resumed, so that its session can run out.
 
         kazoo's own patience runs on wall time: after two thirds of its session timeout it gives the connection up and
@@ -110,7 +94,7 @@ class Facade(ABC):
         """
         session_id = self._session_id(client)
         self._driver.pause_session(session_id)
-        return Pause(lambda: self._resume(session_id))
+        return PauseHandle(lambda: self._resume(session_id))
 
     def _session_id(self, client: KazooClient | int) -> int:
         """The session that a verb is about: a client's, or, of a client of another kind, the one of this id.
@@ -156,7 +140,7 @@ class Facade(ABC):
         if isinstance(self._clock, WallClock):
             raise SimzkError("wall time goes by itself", right=f'{type(self).__name__}() without clock="wall"')
         if isinstance(self._clock, BorrowedClock):
-            raise SimzkError("this server's time is its cluster's", right="cluster.run_for(seconds)")
+            raise SimzkError("this server's time is its cluster's", right="cluster.advance(seconds)")
         self._driver.advance(self._clock, round(seconds * 1000))
 
     def restart(self) -> None:
@@ -204,10 +188,22 @@ class Facade(ABC):
         self._clients.clear()
         self._driver.close()
 
+    def __repr__(self) -> str:
+        count = len(self._clients)
+        return f"<{type(self).__name__} {self.version}, {count} client{'' if count == 1 else 's'}>"
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()

@@ -22,6 +22,7 @@ from simzk.zookeeper.requests import ConnectRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from simzk.zookeeper.server import Server
 
@@ -133,8 +134,12 @@ class WireDriver(Driver):
         rules: FaultRules | None = None,
         group: WireDriver | None = None,
     ) -> None:
-        lock = threading.RLock() if group is None else group.lock
         self._shares_rules = rules is not None
+        lock: AbstractContextManager[object] = threading.RLock()
+        if group is not None:
+            lock = group.lock
+        elif rules is not None:  # rules that a simulated cluster shares bring the cluster's lock
+            lock = rules.lock
         if rules is None:
             rules = FaultRules(VOCABULARY)
             rules.lock = lock

@@ -108,7 +108,7 @@ class ZooKeeperServer(Facade):
             from simzk.serve.tcp.ensemble import TcpEnsemble
 
             self._tcp = TcpEnsemble(numbered(settings, servers, observers=observers, read_only=read_only), chosen)
-        super().__init__(self._tcp.driver, chosen)
+        super().__init__(self._tcp.driver, chosen, version)
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
         self._failure: BaseException | None = None
@@ -117,6 +117,9 @@ class ZooKeeperServer(Facade):
         self._ready.wait()
         if self._failure is not None:
             raise self._failure
+
+    def __repr__(self) -> str:
+        return f"<ZooKeeperServer {self.version} on {self.hosts}, {len(self._clients)} clients>"
 
     @property
     def hosts(self) -> str:

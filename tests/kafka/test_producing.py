@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from simzk.errors import ConfigError
-from simzk.kafka.cluster.clients import ReplicaLog
-from simzk.kafka.cluster.cluster import KafkaCluster
+from simzk.kafka.cluster.cluster import KafkaCluster, ReplicaLog
 from simzk.kafka.requests import Error, ProduceResponse
 from tests.kafka.clusters import happened, quiet, told, topic
 

@@ -1,25 +1,33 @@
-"""A simulated Kafka cluster in ZooKeeper mode: brokers, a ZooKeeper, an operator, and time that passes when told to."""
+"""A simulated Kafka cluster in ZooKeeper mode: brokers, their ZooKeeper, and an operator, in virtual time.
+
+Rules of this module:
+  - virtual time passes in `advance` and `run_until_quiet` only. A request or a failure starts at the present instant
+    and takes effect while time passes;
+  - every public method and property acquires `lock`, which is a lock of threads in `simzk.KafkaCluster`: there the
+    threads of kazoo clients use the same ZooKeeper.
+"""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from functools import wraps
+from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, Self, TypeVar
 
 from simzk.errors import ConfigError, ZnodeError
 from simzk.kafka import paths
+from simzk.kafka.broker.admin_handlers import is_topic_name
 from simzk.kafka.broker.broker import Broker
 from simzk.kafka.broker.broker_epochs import BrokerEpochs
 from simzk.kafka.broker.empty_replicas import ADDRESS, EmptyReplicas
 from simzk.kafka.broker.environment import Environment, ReplicationOfLogs
 from simzk.kafka.broker.id_generation import IdGeneration, generation_of
 from simzk.kafka.broker.replica_manager import ReplicaManager
-from simzk.kafka.cluster import restored_tree as restoring
-from simzk.kafka.cluster.clients import Clients, Producer
-from simzk.kafka.cluster.failures import BrokerFaults, Failures
-from simzk.kafka.cluster.from_layout import FromLayout, LayoutStart
-from simzk.kafka.cluster.operations import Operations
-from simzk.kafka.cluster.quiescence import all_in_sync
+from simzk.kafka.cluster.broker_faults import BrokerFaults
+from simzk.kafka.cluster.initial_state import InitialState, state_from_layout, state_from_tree
+from simzk.kafka.cluster.producer import Acks, Producer
+from simzk.kafka.cluster.quiescence import replicas_are_in_sync
+from simzk.kafka.cluster.reassignment_command import ReassignmentCommand, Targets
 from simzk.kafka.cluster.zookeeper_access import (
     AT_THE_ROOT,
     PASSWORD,
@@ -32,82 +40,143 @@ from simzk.kafka.cluster.zookeeper_access import (
 )
 from simzk.kafka.cluster.zookeeper_host import ZooKeeperHost
 from simzk.kafka.columnar import load_layout
+from simzk.kafka.consumer.joining import join
 from simzk.kafka.observation.invariants import invariants_of
 from simzk.kafka.observation.observer import Observer
 from simzk.kafka.observation.session_names import Participant, Writers
 from simzk.kafka.releases.cluster_releases import Releases, broker_ids, ids_above, local_registration, racks_of
-from simzk.kafka.requests import AdminResponse, AllocateProducerIdsRequest
+from simzk.kafka.requests import (
+    AdminResponse,
+    AllocateProducerIdsRequest,
+    AlterAclsRequest,
+    AlterConfigRequest,
+    CreatePartitionsRequest,
+    CreateTokenRequest,
+    CreateTopicRequest,
+    DeleteTopicRequest,
+    ElectLeadersRequest,
+    ExpireTokenRequest,
+    RenewTokenRequest,
+)
 from simzk.kafka.rpc import Connections
+from simzk.kafka.schemas import acl as acl_schema
 from simzk.kafka.schemas import controller as controller_schema
-from simzk.kafka.schemas import partition_state
+from simzk.kafka.schemas import delegation_token, partition_state, scram
 from simzk.kafka.schemas import topic as topic_schema
+from simzk.kafka.schemas.acl import LITERAL, PREFIXED, AclEntry, AclResource
+from simzk.kafka.schemas.config import sanitize
+from simzk.kafka.schemas.reading import shown
 from simzk.kafka.schemas.uuid import UUID_BITS, uuid_text
+from simzk.kafka.tools.acls import kind_of
 from simzk.kafka.tools.operator import Operator
 from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
 from simzk.partitions.arrays import broker_mask
+from simzk.partitions.layouts.layout import find_problems
 from simzk.partitions.table import PartitionTable
 from simzk.simulation import Future, History, Invariant, Network, Process, Scheduler
+from simzk.simulation.pause import PauseHandle
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.server import Server
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from types import TracebackType
 
+    from simzk.kafka.broker.metadata_cache import BrokerMetadata
     from simzk.kafka.cluster.cost_model import CostModel
     from simzk.kafka.observation.recording import RecordedZnode
+    from simzk.kafka.releases.profile import KafkaVersion
+    from simzk.kafka.requests import ProduceResponse
     from simzk.kafka.schemas.broker_registration import BrokerRegistration
+    from simzk.kafka.schemas.delegation_token import DelegationToken
+    from simzk.kafka.tools.reassign_partitions import Proposal
+    from simzk.partitions.layouts import Layout
 
 START_MS = 1_735_689_600_000
-"""What the clocks of the simulated world show at its beginning: 2025-01-01, by choice."""
+"""Default time of all clocks at the start of a simulation, in ms since 1970: 2025-01-01 00:00 UTC."""
 LATENCY_US = (150, 600)
-"""From one machine to another in one data centre."""
+"""Least and greatest latency of a message between two machines in one data centre."""
 BASE_PORT = 9092
 ELECTION_HEAD_START_US = 50_000
+"""Delay of other brokers' elections after a failure of the controller, so that the preferred broker wins."""
 QUIET_US = 3_000_000
+"""Time without writes after which a cluster counts as quiet."""
 QUIET_STEP_US = 100_000
-_BOOT_LIMIT_SECONDS = 60.0
+_BOOT_LIMIT_S = 60.0
+# Up to 2.6 leaders write ISRs to ZooKeeper themselves, which the columnar replicas do not simulate.
+_FIRST_WITH_LAYOUTS = (2, 7, 0)
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_Cluster = TypeVar("_Cluster", bound="KafkaCluster")
 
 
-class KafkaCluster(FromLayout, Operations, Clients, Failures):
-    """A simulated Kafka cluster, in virtual time.
+def synchronized(
+    method: Callable[Concatenate[_Cluster, _P], _R],
+) -> Callable[Concatenate[_Cluster, _P], _R]:
+    """Decorate a method of a cluster to run while it holds the cluster's lock."""
 
-    Time stands still but for `run_for` and `run_until_quiet`: what is asked of the cluster (a topic, a failure)
-    begins at the present instant and takes effect while time passes. The same seed and the same calls give the same
+    @wraps(method)
+    def run(self: _Cluster, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        with self.lock:
+            return method(self, *args, **kwargs)
+
+    return run
+
+
+class ReplicaLog(NamedTuple):
+    """Log end offset and high watermark of a replica."""
+
+    log_end: int
+    high_watermark: int
+
+
+class KafkaCluster:
+    """A simulated Kafka cluster in virtual time.
+
+    Virtual time stands still except in `advance` and `run_until_quiet`: a request to the cluster (a topic, a failure)
+    starts at the present instant and takes effect while time passes. The same seed and the same calls give the same
     history.
 
     Args:
-        version: which Kafka the brokers run, or each broker; the operator has the tools of the oldest.
-        brokers: how many (ids from 1), or their ids.
-        racks: how many racks the brokers are spread over in turn, or the rack of each broker; none by default.
-        seed: decides all chance.
-        config: Kafka's configuration keys where they differ from the defaults, such as
-            `{"unclean.leader.election.enable": True}`.
+        version: Kafka release of all brokers, or of each broker by id. The operator's tools are of the oldest.
+        brokers: number of brokers (ids from 1), or their ids.
+        racks: number of racks, assigned to brokers in turn, or the rack of each broker by id; no racks if None.
+        seed: seed of all random choices.
+        config: Kafka configuration that differs from the defaults, such as `{"unclean.leader.election.enable": True}`.
         tick_time_ms: ZooKeeper's tick.
-        max_session_timeout_ms: the longest session that ZooKeeper grants; twenty ticks where not given.
+        max_session_timeout_ms: longest session timeout that ZooKeeper grants; 20 ticks if None.
         base_port: broker N listens on this port plus N.
-        inter_broker_protocol: `inter.broker.protocol.version`, of all brokers or of some; else that of the release.
-        cluster_id: drawn where it is not given.
-        log_dirs: how many log directories each broker has (`log.dirs`).
-        zookeeper_set_acl: `zookeeper.set.acl`: brokers and tools log in by SASL, and what they make in ZooKeeper is
-            theirs to change (0.9 and later).
-        zookeeper_chroot: the path below which the cluster's znodes are, such as `/kafka`.
-        generated_ids: the brokers have no ids (`broker.id=-1`, 0.9 and later) and are given 1001 and so on by
-            ZooKeeper, above `reserved.broker.max.id`; `brokers` is how many.
-        boot: whether the brokers are started, and time runs until all are registered and a controller serves; else
-            `restart` starts each.
-        start_ms: what all clocks show at the beginning.
-        cost_model: how long the work of ZooKeeper and the controller takes, such as `cost_model.MEASURED`; nothing
-            where it is not given.
+        inter_broker_protocol: `inter.broker.protocol.version` of all brokers, or of some by id; by default that of
+            the release.
+        cluster_id: the cluster id; random if None.
+        log_dirs: number of log directories of each broker (`log.dirs`).
+        zookeeper_set_acl: `zookeeper.set.acl`: brokers and tools log in by SASL, and only they may change the znodes
+            that they create (0.9 and later).
+        zookeeper_chroot: path of the cluster's root znode, such as `/kafka`.
+        generated_ids: brokers get their ids from ZooKeeper (`broker.id=-1`, 0.9 and later), from 1001 on or above
+            `reserved.broker.max.id`; `brokers` is their number.
+        boot: start all brokers and let time pass until they are registered and a controller is active; if False,
+            `restart` starts each broker.
+        start_ms: time of all clocks at the start, in ms since 1970.
+        cost_model: processing time of ZooKeeper and the controller, such as `cost_model.MEASURED`; none if None.
+
+    Raises:
+        ConfigError: an option has an invalid value.
 
     >>> cluster = KafkaCluster(brokers=3, seed=1)
     >>> _ = cluster.create_topic("orders", partitions=1, assignment={0: [1, 2, 3]})
-    >>> cluster.run_for(1)
+    >>> cluster.advance(1)
     >>> cluster.kill(1)
     >>> cluster.run_until_quiet()
     True
     >>> cluster.state("orders", 0).leader, cluster.state("orders", 0).isr
     (2, (2, 3))
     """
+
+    lock: AbstractContextManager[object] = nullcontext()
+    """The lock that every method and property acquires. Hold it to iterate over `tree` or `history` in a thread."""
 
     def __init__(
         self,
@@ -137,15 +206,23 @@ class KafkaCluster(FromLayout, Operations, Clients, Failures):
         if log_dirs < 1:
             raise ConfigError(f"there are {log_dirs} log directories", where="log_dirs", right="1 or more")
         access = access_of(zookeeper_chroot, secure=zookeeper_set_acl, oldest=releases.oldest.version)
-        generation = generation_of(ids, releases.oldest) if generated_ids else None
-        nothing = restoring.Restored.nothing()
-        timeouts = ServerConfig(tick_time_ms=tick_time_ms, max_session_timeout_ms=max_session_timeout_ms)
-        given = (releases, registrations, seed, timeouts, cluster_id, log_dirs, nothing, start_ms)
-        self._build(*given, cost_model, access, generation)
+        self._build(
+            releases,
+            registrations,
+            InitialState.empty(),
+            ServerConfig(tick_time_ms=tick_time_ms, max_session_timeout_ms=max_session_timeout_ms),
+            seed=seed,
+            start_ms=start_ms,
+            cluster_id=cluster_id,
+            log_dirs=log_dirs,
+            cost_model=cost_model,
+            access=access,
+            ids=generation_of(ids, releases.oldest) if generated_ids else None,
+        )
         if boot:
             for broker in self.brokers.values():
                 broker.start()
-            self.run_until_quiet(_BOOT_LIMIT_SECONDS)
+            self.run_until_quiet(_BOOT_LIMIT_S)
 
     @classmethod
     def from_tree(
@@ -163,50 +240,131 @@ class KafkaCluster(FromLayout, Operations, Clients, Failures):
         log_dirs: int = 1,
         cost_model: CostModel | None = None,
     ) -> Self:
-        """A cluster that goes on from the tree of another, such as one recorded from a real cluster.
+        """Return a cluster that continues from the znodes of another, such as a recorded real cluster.
 
-        The brokers that are registered in the tree live, the one in `/controller` is controller; others that hold
-        replicas, or are named in `brokers`, are dead and can be started.
+        The brokers that are registered in the tree run, and the one in `/controller` is controller. Brokers that only
+        hold replicas, or are listed in `brokers`, do not run and can be started.
 
         Args:
             tree: the znodes by path, such as `recording.load(path).tree(step)`.
             brokers: ids of further brokers.
-            racks: the racks of brokers that are not registered in the tree.
-            version, seed, config, tick_time_ms, base_port, start_ms, log_dirs, cost_model: as for a new
-                cluster.
+            racks: racks of brokers that are not registered in the tree.
+            version, seed, config, tick_time_ms, base_port, start_ms, log_dirs, cost_model: as for a new cluster.
 
         Raises:
-            ZnodeError: a znode that the cluster needs cannot be used; path, field and why.
+            ZnodeError: a znode that the cluster needs is invalid; says which path and field.
         """
-        restored = restoring.restore(tree, start_ms)
-        registrations = dict(restored.registrations)
-        for broker in sorted({*brokers, *restored.replica_ids} - registrations.keys()):
+        initial = state_from_tree(tree, start_ms)
+        registrations = dict(initial.registrations)
+        for broker in sorted({*brokers, *initial.replica_ids} - registrations.keys()):
             registrations[broker] = local_registration(base_port + broker, (racks or {}).get(broker))
         cluster = cls.__new__(cls)
-        releases = Releases(sorted(registrations), version, None, config)
-        registered = dict(sorted(registrations.items()))
-        timeouts = ServerConfig(tick_time_ms=tick_time_ms)
-        cluster._build(releases, registered, seed, timeouts, None, log_dirs, restored, start_ms, cost_model)
-        for broker, live in restored.live.items():
-            cluster.brokers[broker].attach(live.session_id, live.epoch)
-        cluster.run_until_quiet(_BOOT_LIMIT_SECONDS)
+        cluster._build(
+            Releases(sorted(registrations), version, None, config),
+            dict(sorted(registrations.items())),
+            initial,
+            ServerConfig(tick_time_ms=tick_time_ms),
+            seed=seed,
+            start_ms=start_ms,
+            log_dirs=log_dirs,
+            cost_model=cost_model,
+        )
+        cluster._continue_from(initial)
+        return cluster
+
+    @classmethod
+    def from_layout(
+        cls,
+        layout: Layout,
+        *,
+        version: str = "3.9",
+        seed: int = 0,
+        config: Mapping[str, str | int | bool] | None = None,
+        tick_time_ms: int = 2000,
+        base_port: int = BASE_PORT,
+        start_ms: int = START_MS,
+        sends_batches: bool = True,
+    ) -> Self:
+        """Return a cluster that continues from a layout, of up to millions of partitions.
+
+        The layout's live brokers run and the first of them is controller, as after a failover; the others do not run
+        and can be started. Clients see all znodes; they are stored as columns, and so are the brokers' replicas.
+        All logs are empty, and brokers accept no produce requests.
+
+        Args:
+            layout: a layout from `simzk.partitions.layouts.generate_layout` or `read_layout`.
+            version: Kafka release of all brokers, 2.7 or later.
+            sends_batches: the controller and the brokers send many ZooKeeper requests as one batch; if False, one by
+                one as real ones do. Both give the same znodes, zxids and history.
+            seed, config, tick_time_ms, base_port, start_ms: as for a new cluster.
+
+        Raises:
+            ConfigError: the version is older than 2.7.
+            LayoutError: the layout is invalid; lists the first ten invalid partitions.
+
+        >>> from simzk.partitions.layouts import brokers_in_racks, generate_layout
+        >>> layout = generate_layout(brokers_in_racks(6, 3), topics=20, partitions=600, replication_factor=3, seed=1)
+        >>> cluster = KafkaCluster.from_layout(layout)
+        >>> cluster.kill(5)
+        >>> cluster.run_until_quiet()
+        True
+        >>> bool((cluster.table.leader == 5).any()), len(cluster.table.rows_with_replica(5))
+        (False, 300)
+        """
+        find_problems(layout).refuse("layout")
+        ids = layout.brokers.ids.tolist()
+        releases = Releases(ids, version, None, config)
+        oldest = releases.oldest
+        if oldest.version.number < _FIRST_WITH_LAYOUTS:
+            raise ConfigError(
+                f"leaders of Kafka {version} write ISRs, which is not simulated for layouts",
+                where="version",
+                right="2.7 or later",
+            )
+        registrations = {
+            broker: local_registration(base_port + broker, rack)
+            for broker, rack in zip(ids, layout.brokers.racks, strict=True)
+        }
+        initial = state_from_layout(
+            layout,
+            registrations,
+            oldest.version,
+            uuid_text(seed + 1),
+            timeout_ms=oldest.config.integer("zookeeper.session.timeout.ms"),
+            now_ms=start_ms,
+        )
+        cluster = cls.__new__(cls)
+        cluster._build(
+            releases,
+            registrations,
+            initial,
+            ServerConfig(tick_time_ms=tick_time_ms),
+            seed=seed,
+            start_ms=start_ms,
+            layout=layout,
+            sends_batches=sends_batches,
+        )
+        cluster._continue_from(initial)
         return cluster
 
     def _build(
         self,
         releases: Releases,
         registrations: Mapping[int, BrokerRegistration],
-        seed: int,
+        initial: InitialState,
         timeouts: ServerConfig,
-        cluster_id: str | None,
-        log_dirs: int,
-        restored: restoring.Restored,
+        *,
+        seed: int,
         start_ms: int,
+        cluster_id: str | None = None,
+        log_dirs: int = 1,
         cost_model: CostModel | None = None,
         access: Access = AT_THE_ROOT,
         ids: IdGeneration | None = None,
-        start: LayoutStart | None = None,
+        layout: Layout | None = None,
+        sends_batches: bool = True,
     ) -> None:
+        """Create all parts of the cluster; no broker runs yet."""
         self._releases = releases
         oldest = releases.oldest
         timeout_ms = oldest.config.integer("zookeeper.session.timeout.ms")
@@ -218,34 +376,36 @@ class KafkaCluster(FromLayout, Operations, Clients, Failures):
         self.server = Server(
             timeouts._replace(sasl_users={USER: PASSWORD} if access.secure else None),
             now_ms=start_ms,
-            tree=restored.tree,
-            sessions=[(live.session_id, timeout_ms) for live in restored.live.values()],
-            zxid=restored.zxid,
+            tree=initial.tree,
+            sessions=[(live.session_id, timeout_ms) for live in initial.live.values()],
+            zxid=initial.zxid,
         )
-        topics = None if start is None else load_layout(self.server, start.layout, oldest.version, start_ms)
+        topics = None if layout is None else load_layout(self.server, layout, oldest.version, start_ms)
         self._watched: Watched = Below(self.server, access) if access.chroot else self.server
         self.zookeeper_host = ZooKeeperHost(
             self.scheduler, self.network, self.server, start_ms=start_ms, access=access, cost_model=cost_model
         )
+        self.zookeeper_host.rules.lock = self.lock
         self.zookeeper_faults = BrokerFaults(self.zookeeper_host, self.history, lambda: list(self.brokers))
         self.participants: list[Participant] = []
         self._preferred_controller: int | None = None
+        self._invariants: tuple[Invariant, ...] | None = None
         self._last_transaction_us = 0
-        self._seen_in_sync: object = None
+        self._last_in_sync: object = None
         self._replica_manager = ReplicaManager(BrokerEpochs(registrations))
         self.brokers: dict[int, Broker] = {}
-        world = self._environment(releases, ids or IdGeneration((), 0), log_dirs, cost_model, cluster_id)
-        if start is not None:
+        environment = self._environment(releases, ids or IdGeneration((), 0), log_dirs, cost_model, cluster_id)
+        if layout is not None:
             process = Process(self.scheduler, ADDRESS)
             replicas = EmptyReplicas(
-                process, self.network, world.connections, self.history, self._replica_manager, self.brokers
+                process, self.network, environment.connections, self.history, self._replica_manager, self.brokers
             )
-            world = replace(world, replication=replicas, batch_transport=replicas, sends_batches=start.sends_batches)
+            environment = replace(environment, replication=replicas, batch_transport=replicas, sends_batches=sends_batches)
         for broker, registration in registrations.items():
             process = Process(self.scheduler, f"broker {broker}")
-            self.brokers[broker] = Broker(broker, registration, process, world)
-        self._operator = Operator(self.scheduler, world, lambda: self.controller)
-        self.producer = Producer(self.scheduler, world.connections, self.history)
+            self.brokers[broker] = Broker(broker, registration, process, environment)
+        self._operator = Operator(self.scheduler, environment, lambda: self.controller)
+        self.producer = Producer(self.scheduler, environment.connections, self.history)
         writers = Writers(self.brokers, self.participants, self._operator, self.zookeeper_host.client_of)
         observer = Observer(self.history, self.tree, writers.who_is, writers.on_its_own, topics)
         self._watched.on_transaction.add(observer.observe, observer.observe_batch)
@@ -259,7 +419,7 @@ class KafkaCluster(FromLayout, Operations, Clients, Failures):
         cost_model: CostModel | None,
         cluster_id: str | None,
     ) -> Environment:
-        """Return what all brokers share."""
+        """Return the services that all brokers share."""
         oldest = releases.oldest
         return Environment(
             network=self.network,
@@ -271,7 +431,7 @@ class KafkaCluster(FromLayout, Operations, Clients, Failures):
             release_of=releases.of,
             cluster_id=cluster_id or self._new_uuid("cluster id"),
             ids=ids,
-            now_ms=lambda: self.now_ms,
+            now_ms=self.zookeeper_host.now_ms,
             new_topic_id=lambda: self._new_uuid("topic ids"),
             new_token_id=lambda: self._new_uuid("token ids"),
             election_delay_us=self._election_delay_us,
@@ -281,46 +441,82 @@ class KafkaCluster(FromLayout, Operations, Clients, Failures):
             replication=ReplicationOfLogs(),
         )
 
-    # -- time
+    def _continue_from(self, initial: InitialState) -> None:
+        """Attach the running brokers to their sessions, and let time pass until the cluster is quiet."""
+        for broker, live in initial.live.items():
+            self.brokers[broker].attach(live.session_id, live.epoch)
+        self.run_until_quiet(_BOOT_LIMIT_S)
+
+    def _new_uuid(self, stream: str) -> str:
+        """Return a random UUID in Kafka's form: 22 characters of URL-safe base64."""
+        return uuid_text(self.scheduler.stream(stream).bits(UUID_BITS))
+
+    def __repr__(self) -> str:
+        brokers = "1 broker" if len(self.brokers) == 1 else f"{len(self.brokers)} brokers"
+        controller = "no controller" if self.controller is None else f"controller {self.controller}"
+        return f"<KafkaCluster {self.version}, {brokers}, {controller}, {self.scheduler.now_us / 1_000_000:.1f} s>"
+
+    # -- Time
 
     @property
+    @synchronized
     def now_ms(self) -> int:
-        """The clock of the simulated world, in milliseconds as ZooKeeper counts them."""
+        """The present time of the simulation, in ms since 1970 as ZooKeeper counts them."""
         return self.zookeeper_host.now_ms()
 
-    def run_for(self, seconds: float) -> None:
-        """Let time pass."""
-        self.scheduler.run_until(self.scheduler.now_us + round(seconds * 1_000_000))
-
-    def run_until_quiet(self, limit_seconds: float = 120.0) -> bool:
-        """Let time pass until nothing is left to happen by itself.
-
-        Quiet is: every running broker is registered and no other is, the controller serves, all replicas that can be
-        are in sync, no request of the operator is open; all this, and no write, for three seconds.
+    @synchronized
+    def advance(self, seconds: float) -> None:
+        """Let virtual time pass.
 
         Args:
-            limit_seconds: the most time that passes.
+            seconds: virtual seconds, 0 or more; fractions count to the microsecond.
+
+        Raises:
+            ConfigError: a negative duration.
+
+        >>> cluster = KafkaCluster(brokers=1)
+        >>> before_ms = cluster.now_ms
+        >>> cluster.advance(2.5)
+        >>> cluster.now_ms - before_ms
+        2500
+        """
+        if seconds < 0:
+            raise ConfigError(f"time cannot go back by {-seconds:g} s", where="seconds", right="0 or more")
+        self.scheduler.run_until(self.scheduler.now_us + round(seconds * 1_000_000))
+
+    run_for = advance
+    """The same as `advance`."""
+
+    @synchronized
+    def run_until_quiet(self, limit_seconds: float = 120.0) -> bool:
+        """Let virtual time pass until nothing is left to happen without a further request.
+
+        A cluster is quiet if, for three seconds, all running brokers and no others are registered, a controller is
+        active, every replica that can be in sync is, no request of the operator is open, and ZooKeeper got no write.
+
+        Args:
+            limit_seconds: the longest time to pass, in virtual seconds.
 
         Returns:
-            whether it is quiet now.
+            whether the cluster is quiet.
         """
         deadline_us = self.scheduler.now_us + round(limit_seconds * 1_000_000)
-        unsettled_us = self.scheduler.now_us
+        busy_us = self.scheduler.now_us
         while self.scheduler.now_us < deadline_us:
             if not self._is_settled():
-                unsettled_us = self.scheduler.now_us
-            elif self.scheduler.now_us - max(self._last_transaction_us, unsettled_us) >= QUIET_US:
+                busy_us = self.scheduler.now_us
+            elif self.scheduler.now_us - max(self._last_transaction_us, busy_us) >= QUIET_US:
                 return True
             self.scheduler.run_until(min(deadline_us, self.scheduler.now_us + QUIET_STEP_US))
         return False
 
     def _is_settled(self) -> bool:
-        registered = set(self._registered())
+        """Return whether the cluster would be quiet if nothing was written for a while."""
         running = {broker.id for broker in self.brokers.values() if broker.alive}
         serving = {b.id for b in self.brokers.values() if b.alive and b.registered and not b.stopping}
         if any(b.alive and not b.paused and b.has_unannounced_isr_changes for b in self.brokers.values()):
             return False
-        if registered != running or serving != running or self._operator.busy:
+        if set(self.live_brokers) != running or serving != running or self._operator.busy:
             return False
         if not running:
             return True
@@ -329,35 +525,36 @@ class KafkaCluster(FromLayout, Operations, Clients, Failures):
             return False
         lost = {broker.id: broker.log_dirs.offline for broker in self.brokers.values() if broker.alive}
         running = {broker.id for broker in self.brokers.values() if broker.alive and not broker.paused}
-        seen = self.server.zxid, controller, running, {broker: dict(found) for broker, found in lost.items() if found}
-        if seen != self._seen_in_sync:
-            if not all_in_sync(self.table, self.tree, broker_mask(running), lost):
+        # The look at all partitions is skipped while nothing that it depends on has changed.
+        key = self.server.zxid, controller, running, {broker: dict(found) for broker, found in lost.items() if found}
+        if key != self._last_in_sync:
+            if not replicas_are_in_sync(self.table, self.tree, broker_mask(running), lost):
                 return False
-            self._seen_in_sync = seen
+            self._last_in_sync = key
         return True
-
-    def _registered(self) -> list[int]:
-        node = self.tree.get(paths.BROKER_IDS)
-        ids = [paths.number_of(name) for name in (() if node is None else node.child_names())]
-        return sorted(broker for broker in ids if broker is not None)
 
     def _note_transaction(self, _: object) -> None:
         self._last_transaction_us = self.scheduler.now_us
 
     def pump(self) -> None:
-        """Send what the server has to say to the brokers, after a client of another kind has changed something."""
+        """Deliver ZooKeeper's pending output to the brokers, after a client outside the simulation changed something.
+
+        The caller holds `lock`.
+        """
         self.zookeeper_host.send_output()
 
-    # -- looking
+    # -- State
 
     @property
+    @synchronized
     def tree(self) -> KafkaTree:
-        """The znodes as Kafka calls them: those below the chroot, where there is one."""
+        """The znodes by the paths that Kafka uses: those below the chroot, if there is one."""
         return self._watched.tree
 
     @property
+    @synchronized
     def controller(self) -> int | None:
-        """The broker in `/controller`, None while there is none."""
+        """The broker in `/controller`; None if the znode is missing or invalid."""
         node = self.tree.get(paths.CONTROLLER)
         if node is None:
             return None
@@ -367,60 +564,213 @@ class KafkaCluster(FromLayout, Operations, Clients, Failures):
             return None
 
     @property
+    @synchronized
     def live_brokers(self) -> list[int]:
-        """The brokers that are registered, ascending."""
-        return self._registered()
+        """The ids of the registered brokers, ascending."""
+        node = self.tree.get(paths.BROKER_IDS)
+        ids = [paths.number_of(name) for name in (() if node is None else node.child_names())]
+        return sorted(broker for broker in ids if broker is not None)
 
+    @synchronized
     def racks_of_live(self) -> dict[int, str | None]:
-        """The racks of the brokers that are registered, None for one without."""
-        return {broker: self.brokers[broker].rack for broker in self._registered() if broker in self.brokers}
+        """Return the racks of the registered brokers by id, None for a broker without a rack."""
+        return {broker: self.brokers[broker].rack for broker in self.live_brokers if broker in self.brokers}
 
     @property
+    @synchronized
     def table(self) -> PartitionTable:
-        """What the active controller knows of all partitions; empty while nobody is controller."""
+        """The partition table of the active controller; empty while no controller is active."""
         controller = self.controller
         broker = None if controller is None else self.brokers.get(controller)
         if broker is None or not broker.alive or not broker.controller.is_active:
             return PartitionTable()
         return broker.controller.context.table
 
-    @cached_property
+    @property
+    @synchronized
     def invariants(self) -> tuple[Invariant, ...]:
-        """What must hold in the znodes whatever breaks, watched from the first time it is asked for."""
-        return tuple(invariants_of(self._watched, leaders_write=self._releases.leaders_write))
+        """Invariants of the znodes that no failure may break, checked from the first access on."""
+        if self._invariants is None:
+            self._invariants = tuple(invariants_of(self._watched, leaders_write=self._releases.leaders_write))
+        return self._invariants
 
+    @synchronized
     def state(self, topic: str, partition: int) -> LeaderAndIsr:
-        """Who leads a partition and who is in sync, as it stands in ZooKeeper.
+        """Return leader, leader epoch and ISR of a partition from ZooKeeper.
 
         Raises:
-            ConfigError: there is no such partition, or it has no state yet.
-            ZnodeError: its znode cannot be used.
+            ConfigError: the partition does not exist, or has no state yet.
+            ZnodeError: its znode is invalid.
+
+        >>> with KafkaCluster(brokers=3, seed=1) as cluster:
+        ...     _ = cluster.create_topic("orders", assignment={0: [3, 1]})
+        ...     cluster.advance(1)
+        ...     cluster.state("orders", 0).leader
+        3
         """
         path = paths.state(TopicPartition(topic, partition))
         node = self.tree.get(path)
         if node is None:
             raise ConfigError(
-                f"partition {topic}-{partition} has no state", where=path, right="a partition that is there"
+                f"partition {topic}-{partition} has no state", where=path, right="a partition that exists"
             )
         return partition_state.decode(path, node.data, node.version)
 
+    @synchronized
     def assignment(self, topic: str) -> dict[int, ReplicaAssignment]:
-        """Who holds each partition of a topic, as it stands in ZooKeeper.
+        """Return the replica assignment of each partition of a topic from ZooKeeper.
 
         Raises:
-            ConfigError: there is no such topic.
-            ZnodeError: its znode cannot be used.
+            ConfigError: the topic does not exist.
+            ZnodeError: its znode is invalid.
         """
         path = paths.topic(topic)
         node = self.tree.get(path)
         if node is None:
-            raise ConfigError(f"topic {topic} does not exist", where=path, right="a topic that is there")
+            raise ConfigError(f"topic {topic} does not exist", where=path, right="a topic that exists")
         return topic_schema.decode(path, node.data).partitions
 
-    # -- elections of controllers
+    # -- Failures
 
+    @synchronized
+    def kill(self, broker: int) -> None:
+        """Kill a broker's process, as `kill -9` does; its session stays until it expires.
+
+        Raises:
+            ConfigError: the broker does not exist or does not run.
+        """
+        self._running(broker).kill()
+
+    @synchronized
+    def restart(
+        self,
+        broker: int,
+        *,
+        version: str | None = None,
+        inter_broker_protocol: str | None = None,
+        port: int | None = None,
+        rack: str | None = None,
+    ) -> None:
+        """Start a broker that does not run; while its old session exists, its registration fails and is retried.
+
+        Args:
+            broker: id of the broker.
+            version: new release of the broker, as in a rolling upgrade; unchanged if None.
+            inter_broker_protocol: new `inter.broker.protocol.version`; unchanged if None.
+            port, rack: new port and rack; unchanged if None.
+
+        Raises:
+            ConfigError: the broker does not exist, already runs, or cannot run this release.
+        """
+        found = self._broker(broker)
+        if found.alive:
+            raise ConfigError(f"broker {broker} is running", right="a broker that is not")
+        self._releases.change(broker, version, inter_broker_protocol)
+        found.move(port, rack)
+        found.start()
+
+    @synchronized
+    def pause(self, broker: int, seconds: float | None = None) -> PauseHandle:
+        """Suspend a broker's process, as SIGSTOP or a long garbage collection does.
+
+        Args:
+            broker: id of the broker.
+            seconds: virtual seconds until the process resumes by itself; if None, until `resume`.
+
+        Returns:
+            a context manager that resumes the process at the end of its block.
+
+        Raises:
+            ConfigError: the broker does not exist or does not run.
+
+        >>> cluster = KafkaCluster(brokers=3, seed=1)
+        >>> with cluster.pause(2):
+        ...     cluster.advance(30)
+        ...     cluster.live_brokers
+        [1, 3]
+        """
+        process = self._running(broker).process
+        process.pause(None if seconds is None else round(seconds * 1_000_000))
+        self.history.record(f"broker {broker}", "paused", "", "", "" if seconds is None else f"for {seconds:g} s")
+        return PauseHandle(lambda: self._end_pause(broker))
+
+    @synchronized
+    def resume(self, broker: int) -> None:
+        """Resume a paused broker.
+
+        Raises:
+            ConfigError: the broker does not exist or does not run.
+        """
+        self._running(broker).process.resume()
+        self.history.record(f"broker {broker}", "resumed")
+
+    @synchronized
+    def _end_pause(self, broker: int) -> None:
+        """Resume a broker at the end of a `with` block, unless it was killed or resumed in the block."""
+        if self.brokers[broker].alive and self.brokers[broker].paused:
+            self.resume(broker)
+
+    @synchronized
+    def expire(self, broker: int) -> None:
+        """Expire a broker's ZooKeeper session now, as ZooKeeper does after the session timeout.
+
+        Raises:
+            ConfigError: the broker does not exist or does not run.
+        """
+        session = self._running(broker).session.session_id
+        self.history.record(f"broker {broker}", "session expired by hand")
+        self.server.expire(session, self.zookeeper_host.now_ms())
+        self.zookeeper_host.send_output()
+
+    @synchronized
+    def disconnect(self, broker: int) -> None:
+        """Close a broker's connection to ZooKeeper; the broker reconnects with the same session.
+
+        Raises:
+            ConfigError: the broker does not exist or does not run.
+        """
+        session = self._running(broker).session
+        self.history.record(f"broker {broker}", "disconnected from ZooKeeper")
+        session.break_connection()
+
+    @synchronized
+    def shutdown(self, broker: int) -> None:
+        """Start a controlled shutdown of a broker, as SIGTERM does: its leaders move, then it closes its session.
+
+        Raises:
+            ConfigError: the broker does not exist or does not run.
+        """
+        self._running(broker).shut_down()
+
+    @synchronized
+    def fail_log_dir(self, broker: int, directory: int | tuple[str, int]) -> None:
+        """Fail a log directory of a broker, as a broken disk does; its replicas are offline until the broker restarts.
+
+        From 1.0 on the broker continues with its other directories; without any left, or before 1.0, it halts. After
+        a restart the directory is empty and usable.
+
+        Args:
+            broker: id of the broker.
+            directory: index of the directory from 0 on, or the (topic, partition) of a replica in it.
+
+        Raises:
+            ConfigError: the broker does not run, or the directory does not exist or has already failed.
+        """
+        found = self._running(broker)
+        live = found.log_dirs.live
+        chosen = directory if isinstance(directory, int) else found.log_dirs.where(TopicPartition(*directory))
+        if chosen not in live:
+            named = f"directory {directory}" if isinstance(directory, int) else f"log of {directory[0]}-{directory[1]}"
+            raise ConfigError(f"broker {broker} has no live {named}", where="directory", right=f"one of {live}")
+        found.fail_log_dir(chosen)
+
+    @synchronized
     def prefer_controller(self, broker: int) -> None:
-        """Let a broker win the next election of a controller it takes part in; by whom it is won is else chance."""
+        """Let a broker win the next controller election in which it takes part; otherwise the winner is random.
+
+        Raises:
+            ConfigError: the broker does not exist.
+        """
         self._preferred_controller = self._broker(broker).id
 
     def _election_delay_us(self, broker: int) -> int:
@@ -429,18 +779,461 @@ class KafkaCluster(FromLayout, Operations, Clients, Failures):
             return 0
         return ELECTION_HEAD_START_US
 
-    # -- clients
+    def _broker(self, broker: int) -> Broker:
+        found = self.brokers.get(broker)
+        if found is None:
+            known = ", ".join(str(known) for known in self.brokers)
+            raise ConfigError(f"broker {broker} does not exist", where="broker", right=f"one of {known}")
+        return found
 
+    def _running(self, broker: int) -> Broker:
+        found = self._broker(broker)
+        if not found.alive:
+            raise ConfigError(f"broker {broker} is not running", where="broker", right="a broker that runs")
+        return found
+
+    # -- Clients
+
+    @synchronized
+    def produce(
+        self,
+        topic: str,
+        partition: int,
+        records: int = 1,
+        *,
+        acks: Acks = 1,
+        timeout_ms: int = 30_000,
+        broker: int | None = None,
+    ) -> Future[ProduceResponse]:
+        """Send records to a partition's leader, without retries.
+
+        Args:
+            topic, partition: the partition.
+            records: number of records.
+            acks: replicas that must have the records: 0, 1 or "all" (the ISR, of at least `min.insync.replicas`
+                members); any number up to 0.8.2.
+            timeout_ms: how long the leader may wait for these replicas, in ms.
+            broker: id of the broker that gets the request; the leader in ZooKeeper by default.
+
+        Returns:
+            the response: an error, or the offset of the first record. It is done once time has passed.
+
+        Raises:
+            ConfigError: the partition or broker does not exist, or acks, records or timeout are out of range.
+
+        >>> cluster = KafkaCluster(brokers=3, seed=1)
+        >>> _ = cluster.create_topic("orders", assignment={0: [1, 2]}, config={"min.insync.replicas": "2"})
+        >>> cluster.advance(1)
+        >>> cluster.kill(2)
+        >>> cluster.run_until_quiet()
+        True
+        >>> to_all, to_leader = cluster.produce("orders", 0, acks="all"), cluster.produce("orders", 0, acks=1)
+        >>> cluster.advance(1)
+        >>> to_all.result().error.name, to_leader.result().error.name
+        ('NOT_ENOUGH_REPLICAS', 'NONE')
+        """
+        leader = self.state(topic, partition).leader if broker is None else self._broker(broker).id
+        target = leader if leader in self.brokers else None
+        return self.producer.send(TopicPartition(topic, partition), records, acks, timeout_ms, target)
+
+    @synchronized
+    def metadata(self, broker: int) -> BrokerMetadata:
+        """Return a broker's metadata cache, which is as old as the last UpdateMetadata request that reached it.
+
+        Raises:
+            ConfigError: the broker does not exist or does not run.
+        """
+        return self._running(broker).metadata.snapshot()
+
+    @synchronized
+    def log(self, broker: int, topic: str, partition: int) -> ReplicaLog:
+        """Return log end offset and high watermark of a broker's replica.
+
+        Raises:
+            ConfigError: the broker does not exist, does not run, or has no open log of the partition.
+        """
+        replica = self._running(broker).replicas.replicas.get(TopicPartition(topic, partition))
+        if replica is None:
+            raise ConfigError(f"broker {broker} has no log of {topic}-{partition}", right="a replica that it has")
+        return ReplicaLog(replica.log_end, replica.high_watermark)
+
+    @synchronized
     def allocate_producer_ids(self, broker: int) -> Future[AdminResponse]:
-        """Let a broker take a block of producer ids, as it does when the first idempotent producer comes."""
-        asked = self._running(broker)
-        via = None if asked.client.version.controller.allocates_producer_ids else broker
-        return self._operator.request("producer ids", AllocateProducerIdsRequest(broker, asked.epoch), via)
+        """Let a broker allocate a block of producer ids, as it does for its first idempotent producer.
 
-    # -- the end
+        Raises:
+            ConfigError: the broker does not exist or does not run.
+        """
+        running = self._running(broker)
+        via = None if running.client.version.controller.allocates_producer_ids else broker
+        return self._operator.request("producer ids", AllocateProducerIdsRequest(broker, running.epoch), via)
 
+    consumer = synchronized(join)
+
+    # -- Topics and configuration. Each of these requests starts at the present instant; its future is done, with the
+    # broker's response, once time has passed.
+
+    @synchronized
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = -1,
+        replication_factor: int = -1,
+        *,
+        assignment: Mapping[int, Sequence[int]] | None = None,
+        config: Mapping[str, str] | None = None,
+        topic_id: str | None = None,
+        via: int | str | None = None,
+    ) -> Future[AdminResponse]:
+        """Create a topic.
+
+        Args:
+            name: name of the topic.
+            partitions: number of partitions; -1 for the broker's default.
+            replication_factor: replicas of each partition; -1 for the broker's default.
+            assignment: brokers of each partition in preference order, instead of an assignment by the broker.
+            config: configuration of the topic.
+            topic_id: the topic id; random if None.
+            via: id of the broker that gets the request, or "zookeeper" for the tool that writes to ZooKeeper (2.8 and
+                older). By default as the release's tool does: requests go to the controller from 2.2 on for topics,
+                2.4 for elections, 2.6 for configuration and reassignments.
+
+        Returns:
+            the broker's response; an error such as TOPIC_ALREADY_EXISTS is its `error`, not an exception.
+
+        Raises:
+            ConfigError: the name is invalid in this release.
+
+        >>> cluster = KafkaCluster(brokers=3, seed=1)
+        >>> response = cluster.create_topic("orders", partitions=3, replication_factor=2)
+        >>> cluster.advance(1)
+        >>> response.result().error.name, sorted(cluster.assignment("orders"))
+        ('NONE', [0, 1, 2])
+        """
+        if not is_topic_name(name, self._tool):
+            right = "letters, digits, '.', '_', '-', no more than the release takes"
+            raise ConfigError(f"{shown(name)} is no name for a topic", where="name", right=right)
+        by_partition = None if assignment is None else {p: tuple(ids) for p, ids in assignment.items()}
+        if by_partition is not None:
+            partitions = len(by_partition)
+        request = CreateTopicRequest(name, partitions, replication_factor, by_partition, dict(config or {}), topic_id)
+        return self._operator.request(f"create topic {name}", request, via)
+
+    @synchronized
+    def delete_topic(self, name: str) -> Future[AdminResponse]:
+        """Delete a topic."""
+        return self._operator.request(f"delete topic {name}", DeleteTopicRequest(name))
+
+    @synchronized
+    def add_partitions(
+        self, name: str, total: int, *, assignment: Mapping[int, Sequence[int]] | None = None
+    ) -> Future[AdminResponse]:
+        """Add partitions to a topic.
+
+        Args:
+            name: name of the topic.
+            total: number of partitions afterwards.
+            assignment: brokers of each new partition in preference order.
+        """
+        by_partition = None if assignment is None else {p: tuple(ids) for p, ids in assignment.items()}
+        return self._operator.request(f"add partitions to {name}", CreatePartitionsRequest(name, total, by_partition))
+
+    @synchronized
+    def elect(
+        self,
+        kind: str = "preferred",
+        partitions: Iterable[tuple[str, int]] | None = None,
+        *,
+        via: int | str | None = None,
+    ) -> Future[AdminResponse]:
+        """Elect leaders.
+
+        Args:
+            kind: `preferred`, or `unclean` for partitions without a live leader.
+            partitions: the partitions as (topic, partition); all if None.
+            via: as for `create_topic`.
+
+        Raises:
+            ConfigError: the kind is unknown.
+        """
+        if kind not in ("preferred", "unclean"):
+            raise ConfigError(f"there is no {kind!r} election", where="kind", right="preferred or unclean")
+        chosen = None if partitions is None else tuple(TopicPartition(*pair) for pair in partitions)
+        return self._operator.request(f"{kind} election", ElectLeadersRequest(kind, chosen), via)
+
+    @synchronized
+    def alter_config(
+        self, entity_path: str, changes: Mapping[str, str | None], *, via: int | str | None = None
+    ) -> Future[AdminResponse]:
+        """Set and remove configuration keys.
+
+        Args:
+            entity_path: path below `/config`, such as `topics/orders`, `brokers/1` or `users/alice`.
+            changes: the new values by key; None removes a key.
+            via: as for `create_topic`.
+        """
+        return self._operator.request(f"configure {entity_path}", AlterConfigRequest(entity_path, dict(changes)), via)
+
+    @synchronized
+    def write_znode(self, path: str, data: str | bytes | None) -> Future[None]:
+        """Set a znode's data in a session of the operator's own, or create the znode if it is missing."""
+        return self._operator.write_znode(path, data.encode() if isinstance(data, str) else data)
+
+    @synchronized
+    def delete_znode(self, path: str) -> Future[None]:
+        """Delete a znode in a session of the operator's own."""
+        return self._operator.delete_znode(path)
+
+    # -- Reassignments
+
+    @property
+    def _tool(self) -> KafkaVersion:
+        """The release of the operator's tools."""
+        return self._releases.oldest.version
+
+    def _reassignment_command(self) -> ReassignmentCommand:
+        return ReassignmentCommand(self._operator, self._tool, self.tree, self.live_brokers)
+
+    @synchronized
+    def reassign(
+        self, targets: Targets, *, via: int | str | None = None, throttle: int | None = None
+    ) -> Future[AdminResponse]:
+        """Move partitions to other brokers (`kafka-reassign-partitions --execute`).
+
+        Args:
+            targets: new brokers by (topic, partition), None to cancel; or the JSON document of Kafka's tool.
+            via: as for `create_topic`.
+            throttle: replication quota in bytes per second (`--throttle`, 0.10.1 and later), written to the
+                configuration first and removed by `verify_reassignment`; it does not slow the simulation down.
+
+        Raises:
+            ZnodeError: the JSON document is invalid.
+            ConfigError: the tool rejects the plan or the throttle.
+
+        >>> cluster = KafkaCluster(brokers=3, seed=1)
+        >>> _ = cluster.create_topic("orders", assignment={0: [1, 2]})
+        >>> cluster.advance(1)
+        >>> _ = cluster.reassign({("orders", 0): [3, 2]})
+        >>> cluster.advance(5)
+        >>> cluster.assignment("orders")[0].replicas, cluster.state("orders", 0).leader
+        ((3, 2), 3)
+        """
+        return self._reassignment_command().execute(targets, via, throttle)
+
+    @synchronized
+    def generate_reassignment(
+        self, topics: Iterable[str], brokers: Sequence[int], *, rack_aware: bool = True
+    ) -> Proposal:
+        """Propose an assignment of topics to brokers (`--generate`) without any change.
+
+        Args:
+            topics: the topics to move.
+            brokers: ids of the brokers to move them to.
+            rack_aware: spread the replicas of a partition over racks; if False, as with `--disable-rack-aware`.
+
+        Returns:
+            the present and the proposed assignment as JSON that `reassign` accepts, and the output of the tool.
+
+        Raises:
+            ConfigError: a topic or broker does not exist or is listed twice, or there are too few brokers.
+        """
+        racks = self.racks_of_live()
+        stream = self.scheduler.stream("placement/reassignments")
+        known = racks if rack_aware else dict.fromkeys(racks)
+        return self._reassignment_command().generate(list(topics), brokers, known, stream)
+
+    @synchronized
+    def verify_reassignment(self, plan: str | Mapping[str, object]) -> str:
+        """Return the report of the release's tool on a reassignment (`--verify`).
+
+        If no reassignment is in progress, the tool also removes throttles as time passes; the tool of 2.6 and later
+        does so even if there are none.
+
+        Args:
+            plan: the JSON document that was executed.
+
+        Raises:
+            ZnodeError: the JSON document is invalid.
+            ConfigError: the tool rejects the plan.
+        """
+        return self._reassignment_command().verify(plan)
+
+    @synchronized
+    def cancel_reassignment(self, plan: str | Mapping[str, object]) -> Future[AdminResponse] | None:
+        """Cancel those reassignments of a plan that are in progress (`--cancel`, 2.6 and later).
+
+        Returns:
+            the broker's response; None if none of them is in progress.
+
+        Raises:
+            ZnodeError: the JSON document is invalid.
+            ConfigError: the tool rejects the plan, or the release's tool cannot cancel.
+        """
+        return self._reassignment_command().cancel(plan)
+
+    # -- ACLs, users and delegation tokens
+
+    @synchronized
+    def add_acls(
+        self, kind: str, name: str, entries: Iterable[AclEntry], *, prefixed: bool = False
+    ) -> Future[AdminResponse]:
+        """Add ACLs to a resource in ZooKeeper, as Kafka's AclCommand does with `--add`.
+
+        Args:
+            kind: type of the resource: cluster, topic, group, transactional id, delegation token or user.
+            name: name of the resource, or the prefix of resource names.
+            entries: the ACLs to add.
+            prefixed: the name is a prefix (2.0 and later).
+
+        Returns:
+            the tool's response; UNSUPPORTED_VERSION if the release has no such feature.
+
+        Raises:
+            ConfigError: the type of resource does not exist, or there are no entries.
+        """
+        resource, added = _acl_resource(kind, name, prefixed=prefixed), tuple(entries)
+        if not added:
+            raise ConfigError("no rule is given", where="entries", right="one or more")
+        return self._operator.alter_acls(f"authorize {kind} {name}", AlterAclsRequest(resource, added, ()))
+
+    @synchronized
+    def authorize_consumer(
+        self, topic: str, group: str, *, to_topic: Iterable[AclEntry], to_group: Iterable[AclEntry]
+    ) -> Future[AdminResponse]:
+        """Add the ACLs of a consumer group, as AclCommand does with `--consumer`: two resources in one session.
+
+        Args:
+            topic, group: names of topic and group.
+            to_topic: the ACLs to add to the topic: Read and Describe for each principal.
+            to_group: the ACLs to add to the group: Read for each principal.
+        """
+        requests = [
+            AlterAclsRequest(_acl_resource(kind, name, prefixed=False), tuple(entries), ())
+            for kind, name, entries in (("topic", topic, to_topic), ("group", group, to_group))
+        ]
+        return self._operator.alter_acls(f"authorize consumers of {topic} in {group}", *requests)
+
+    @synchronized
+    def remove_acls(
+        self, kind: str, name: str, entries: Iterable[AclEntry] | None = None, *, prefixed: bool = False
+    ) -> Future[AdminResponse]:
+        """Remove ACLs from a resource, as AclCommand does with `--remove`; all of them if `entries` is None."""
+        resource = _acl_resource(kind, name, prefixed=prefixed)
+        removed = None if entries is None else tuple(entries)
+        return self._operator.alter_acls(f"unauthorize {kind} {name}", AlterAclsRequest(resource, (), removed))
+
+    @synchronized
+    def acls(self, kind: str, name: str, *, prefixed: bool = False) -> tuple[AclEntry, ...]:
+        """Return the ACLs of a resource from ZooKeeper.
+
+        Raises:
+            ConfigError: the type of resource does not exist.
+            ZnodeError: the znode is invalid.
+        """
+        path = paths.acl(_acl_resource(kind, name, prefixed=prefixed))
+        node = self.tree.get(path)
+        return () if node is None else acl_schema.decode(path, node.data)
+
+    @synchronized
+    def add_user(
+        self,
+        name: str,
+        password: str,
+        *,
+        mechanism: str = "SCRAM-SHA-256",
+        iterations: int = scram.LEAST_ITERATIONS,
+        salt: bytes | None = None,
+        via: int | str | None = None,
+    ) -> Future[AdminResponse]:
+        """Add a SCRAM credential to a user's configuration (0.10.2 and later).
+
+        Args:
+            name: name of the user.
+            password: password of the user; ZooKeeper stores keys derived from it.
+            mechanism: SCRAM-SHA-256 or SCRAM-SHA-512.
+            iterations: number of hash iterations.
+            salt: the salt; random if None.
+            via: as for `create_topic`.
+
+        Raises:
+            ConfigError: the mechanism does not exist, or there are too few iterations.
+        """
+        if salt is None:
+            salt = scram.salt_of(self.scheduler.stream("scram salts").bits(scram.SALT_BITS))
+        value = scram.encode(scram.credential(mechanism, password, salt, iterations))
+        request = AlterConfigRequest(f"users/{sanitize(name)}", {mechanism: value})
+        return self._operator.request(f"add user {name}", request, via)
+
+    @synchronized
+    def remove_user(
+        self, name: str, *, mechanism: str = "SCRAM-SHA-256", via: int | str | None = None
+    ) -> Future[AdminResponse]:
+        """Remove a user's SCRAM credential; the rest of the user's configuration stays."""
+        request = AlterConfigRequest(f"users/{sanitize(name)}", {mechanism: None})
+        return self._operator.request(f"remove user {name}", request, via)
+
+    @synchronized
+    def create_token(
+        self,
+        owner: str,
+        *,
+        renewers: Iterable[str] = (),
+        max_lifetime_ms: int = -1,
+        requester: str | None = None,
+        via: int | None = None,
+    ) -> Future[AdminResponse]:
+        """Create a delegation token (KIP-48); requires `delegation.token.master.key`.
+
+        Args:
+            owner: principal of the token, such as `User:alice`.
+            renewers: principals that may renew the token, besides the owner.
+            max_lifetime_ms: longest lifetime in ms; the configured maximum if not positive.
+            requester: principal that requests the token, if not the owner (3.3 and later).
+            via: id of the broker that gets the request; the controller by default.
+
+        Returns:
+            the broker's response, with the token id as its message.
+        """
+        request = CreateTokenRequest(owner, requester or owner, tuple(renewers), max_lifetime_ms)
+        return self._operator.request(f"create a token for {owner}", request, via)
+
+    @synchronized
+    def renew_token(
+        self, token_id: str, principal: str, *, lifetime_ms: int = -1, via: int | None = None
+    ) -> Future[AdminResponse]:
+        """Renew a token for some ms from now, up to its maximum; for the configured time if negative."""
+        request = RenewTokenRequest(token_id, principal, lifetime_ms)
+        return self._operator.request(f"renew token {token_id}", request, via)
+
+    @synchronized
+    def expire_token(
+        self, token_id: str, principal: str, *, lifetime_ms: int = -1, via: int | None = None
+    ) -> Future[AdminResponse]:
+        """Let a token expire some ms from now; at once if negative."""
+        request = ExpireTokenRequest(token_id, principal, lifetime_ms)
+        return self._operator.request(f"expire token {token_id}", request, via)
+
+    @synchronized
+    def tokens(self) -> list[DelegationToken]:
+        """Return the delegation tokens from ZooKeeper, ordered by id.
+
+        Raises:
+            ZnodeError: a token's znode is invalid.
+        """
+        parent = self.tree.get(paths.TOKENS)
+        found = []
+        for token_id in () if parent is None else sorted(parent.child_names()):
+            node = self.tree.get(paths.token(token_id))
+            token = None if node is None else delegation_token.decode(paths.token(token_id), node.data)
+            if token is not None:
+                found.append(token)
+        return found
+
+    # -- End
+
+    @synchronized
     def close(self) -> None:
-        """Let go of everything: no broker runs any more."""
+        """Kill all processes of the cluster; closing twice is allowed."""
         for participant in self.participants:
             participant.kill()
         for broker in self.brokers.values():
@@ -451,11 +1244,22 @@ class KafkaCluster(FromLayout, Operations, Clients, Failures):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @synchronized
     def check(self) -> None:
-        """Assert that all structures of the cluster agree with themselves."""
+        """Assert the internal invariants of all parts of the cluster."""
         self.server.check()
         self.scheduler.check()
         for broker in self.brokers.values():
@@ -465,8 +1269,11 @@ class KafkaCluster(FromLayout, Operations, Clients, Failures):
                 broker.controller.context.check()
         self._replica_manager.check()
 
-    # -- help
 
-    def _new_uuid(self, stream: str) -> str:
-        """A random UUID as Kafka writes it: 22 characters of URL-safe base64."""
-        return uuid_text(self.scheduler.stream(stream).bits(UUID_BITS))
+def _acl_resource(kind: str, name: str, *, prefixed: bool) -> AclResource:
+    found = kind_of(kind)
+    if found is None:
+        raise ConfigError(f"there is no resource of type {kind!r}", where="kind", right="such as topic, group, cluster")
+    if not name or "/" in name:
+        raise ConfigError(f"a resource cannot be called {name!r}", where="name", right="a name without a slash")
+    return AclResource(found, name, PREFIXED if prefixed else LITERAL)

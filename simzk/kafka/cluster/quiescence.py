@@ -1,10 +1,10 @@
-"""Whether anything is left to come into sync: what a simulation that waits for rest asks.
+"""Detection of replicas and leaders that can still change: the core of `KafkaCluster.run_until_quiet`.
 
-Rules of the module:
-  - every partition that can have a leader has one, and every replica that can be in sync is;
-  - topics that are to be deleted are not looked at: they wait for brokers that are gone;
-  - what the controller believes comes first; where that is not at rest the znodes are asked: up to 0.8.2 it
-    does not hear of the ISRs that leaders write.
+Rules of this module:
+  - a cluster is in sync if every partition that can have a leader has one, and every replica that can be in sync is;
+  - topics marked for deletion do not count: their deletion waits for brokers that do not run;
+  - the controller's table is checked first, because it is in columns. Where it shows a partition out of sync, the
+    znode decides: up to 0.8.2 the controller is not notified of ISRs that leaders write.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from simzk.partitions.table import PartitionTable
 
 
-def all_in_sync(
+def replicas_are_in_sync(
     table: PartitionTable, tree: KafkaTree, live: BoolArray, lost: Mapping[int, Collection[TopicPartition]]
 ) -> bool:
-    """Whether nothing is left to come into sync.
+    """Return whether every replica that can be in sync is, and every partition that can have a leader has one.
 
     Args:
-        table: what the controller believes.
-        tree: what stands in ZooKeeper.
-        live: by broker id, whether it runs.
-        lost: by broker, the partitions that are in log directories that failed.
+        table: the controller's partition table.
+        tree: the znodes.
+        live: bool by broker id, True for a broker that runs.
+        lost: partitions in failed log directories, by broker id.
     """
     lost = {broker: partitions for broker, partitions in lost.items() if partitions}
     rows = table.rows()
@@ -44,8 +44,9 @@ def all_in_sync(
     deleted = [] if requests is None else [table.topic_number(topic) for topic in requests.child_names()]
     rows = rows[~np.isin(table.topic[rows], deleted)] if deleted else rows
     rows = rows[table.version[rows] >= 0]
-    stuck = rows[_stuck(table.replicas[rows], table.isr[rows], table.leader[rows], live, _of(table, rows, lost))]
-    for row in stuck.tolist():
+    offline = _lost_replicas(table, rows, lost)
+    pending = rows[_out_of_sync(table.replicas[rows], table.isr[rows], table.leader[rows], live, offline)]
+    for row in pending.tolist():
         path = paths.state(TopicPartition(*table.name(row)))
         node = tree.get(path)
         try:
@@ -53,24 +54,29 @@ def all_in_sync(
         except ZnodeError:
             return False
         leader = np.array([state.leader], dtype=np.int32)
-        offline = _of(table, np.array([row]), lost)
-        if _stuck(table.replicas[[row]], pack([state.isr]), leader, live, offline)[0]:
+        offline = _lost_replicas(table, np.array([row]), lost)
+        if _out_of_sync(table.replicas[[row]], pack([state.isr]), leader, live, offline)[0]:
             return False
     return True
 
 
-def _of(table: PartitionTable, rows: IntArray, lost: Mapping[int, Collection[TopicPartition]]) -> IntArray | None:
-    """Of each partition the brokers that have lost its replica."""
+def _lost_replicas(
+    table: PartitionTable, rows: IntArray, lost: Mapping[int, Collection[TopicPartition]]
+) -> IntArray | None:
+    """Return, by row, the brokers whose replica is in a failed log directory; None if no directory failed."""
     if not lost:
         return None
     partitions = [TopicPartition(*table.name(row)) for row in rows.tolist()]
     return pack([[broker for broker, offline in lost.items() if partition in offline] for partition in partitions])
 
 
-def _stuck(replicas: IntArray, isr: IntArray, leader: IntArray, live: BoolArray, offline: IntArray | None) -> BoolArray:
-    """By partition: led, but a live replica is not in sync; or not led, though a member of the ISR lives."""
+def _out_of_sync(
+    replicas: IntArray, isr: IntArray, leader: IntArray, live: BoolArray, offline: IntArray | None
+) -> BoolArray:
+    """Return which partitions can still change: those with a live leader and a live replica outside the ISR, and those
+    without a live leader but with a live member of the ISR."""
     missing = live_members(replicas, live, offline) & ~contained(replicas, isr)
     electable = live_members(isr, live, offline) & contained(isr, replicas)
     led = live_members(leader[:, None], live, offline)[:, 0]
-    stuck: BoolArray = led & np.any(missing, axis=1) | ~led & np.any(electable, axis=1)
-    return stuck
+    pending: BoolArray = led & np.any(missing, axis=1) | ~led & np.any(electable, axis=1)
+    return pending

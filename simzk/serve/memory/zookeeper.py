@@ -71,7 +71,7 @@ class ZooKeeper(Facade):
     ) -> None:
         chosen = _clock(clock, server, now_ms, pump)
         served = server or Server(ServerConfig(version=version, sasl_users=sasl_users), now_ms=chosen.now_ms())
-        super().__init__(WireDriver(served, chosen, send=pump, rules=rules), chosen)
+        super().__init__(WireDriver(served, chosen, send=pump, rules=rules), chosen, version)
         # What a handler asks before each wait (kazoo_handler.Listener), without a detour.
         self.seconds_to_deadline = self._driver.seconds_to_deadline
         self.tick = self._driver.tick

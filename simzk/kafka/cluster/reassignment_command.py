@@ -1,0 +1,228 @@
+"""Kafka's `kafka-reassign-partitions` on a simulated cluster: generate, execute, verify, cancel.
+
+The release's tool decides what is rejected, what is printed, and whether it writes to ZooKeeper or asks brokers
+(ReassignPartitionsCommand; docs/reference/kafka.md §2.12).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simzk.errors import ConfigError, LayoutError, ZnodeError
+from simzk.jvm.java_random import JavaRandom
+from simzk.kafka import paths
+from simzk.kafka.requests import AdminResponse, AlterConfigRequest, AlterReassignmentsRequest
+from simzk.kafka.schemas import admin as admin_schema
+from simzk.kafka.schemas import config as config_schema
+from simzk.kafka.schemas import topic as topic_schema
+from simzk.kafka.tools import reassign_partitions as reassign_tool
+from simzk.kafka.tools.operator import ZOOKEEPER
+from simzk.kafka.topic_partition import ReplicaAssignment, TopicPartition
+from simzk.partitions.assignment import assign_replicas
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from simzk.kafka.cluster.zookeeper_access import KafkaTree
+    from simzk.kafka.releases.profile import KafkaVersion
+    from simzk.kafka.tools.operator import Operator
+    from simzk.kafka.tools.reassign_partitions import Proposal
+    from simzk.simulation import Future, RandomStream
+
+Targets = Mapping[tuple[str, int], Sequence[int] | None] | str | Mapping[str, object]
+"""Brokers by (topic, partition), None to cancel; or the JSON document that Kafka's tool reads, as text or parsed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReassignmentCommand:
+    """One run of the tool, with what it reads from the cluster.
+
+    Args:
+        operator: sends requests and writes znodes.
+        tool: the release of the tool.
+        tree: the cluster's znodes.
+        live_brokers: ids of the registered brokers, ascending.
+    """
+
+    operator: Operator
+    tool: KafkaVersion
+    tree: KafkaTree
+    live_brokers: Sequence[int]
+
+    def execute(self, targets: Targets, via: int | str | None, throttle: int | None) -> Future[AdminResponse]:
+        """Start moving partitions (`--execute`), with throttles written first."""
+        if isinstance(targets, str) or "partitions" in targets:
+            request = AlterReassignmentsRequest(dict(reassign_tool.read_plan(_to_text(targets), self.tool)))
+        else:
+            pairs = {TopicPartition(*_parse_partition(key)): target for key, target in targets.items()}
+            request = AlterReassignmentsRequest({p: _parse_brokers(target) for p, target in pairs.items()})
+        if throttle is None:
+            return self.operator.request("reassign", request, via)
+        changes = self._throttles(request, throttle)
+        if not reassign_tool.asks_brokers(self.tool) and self.tree.get(paths.REASSIGN_PARTITIONS) is not None:
+            # A reassignment is in progress: the tool in ZooKeeper changes the rate of the throttle and nothing else.
+            limits = [change for change in changes if change.entity_path.startswith("brokers/")]
+            return self.operator.in_turn([(f"throttle {limit.entity_path}", limit) for limit in limits], via)
+        steps = [(f"throttle {change.entity_path}", change) for change in changes]
+        return self.operator.in_turn([*steps, ("reassign", request)], via)
+
+    def _throttles(self, request: AlterReassignmentsRequest, rate: int) -> list[AlterConfigRequest]:
+        plan = {p: target for p, target in request.targets.items() if target is not None}
+        if self.tool.number < reassign_tool.KNOWN_SINCE or rate < 0 or len(plan) != len(request.targets):
+            right = "0 or more, of a plan that cancels nothing, and 0.10.1 or later"
+            raise ConfigError(f"the tool of Kafka {self.tool.name} cannot throttle this", where="throttle", right=right)
+        # The whole plan is validated before anything is written.
+        reassign_tool.refuse(reassign_tool.refusal(list(plan.items()), self.tool))
+        present: dict[TopicPartition, ReplicaAssignment] = {}
+        for name in dict.fromkeys(partition.topic for partition in plan):
+            present |= self._assignments_of(name)
+        if unknown := [str(partition) for partition in plan if partition not in present]:
+            raise ConfigError(
+                f"partition {unknown[0]} does not exist", where="reassignment", right="partitions that exist"
+            )
+        reassign_tool.refuse(reassign_tool.dead_brokers(plan, list(self.live_brokers), self.tool))
+        return reassign_tool.throttles(plan, present, rate, self.tool)
+
+    def generate(
+        self, topics: Sequence[str], brokers: Sequence[int], racks: Mapping[int, str | None], stream: RandomStream
+    ) -> Proposal:
+        """Propose an assignment of topics to brokers (`--generate`).
+
+        Args:
+            topics: the topics to move.
+            brokers: the brokers to move them to.
+            racks: rack of each live broker; all None to ignore racks.
+            stream: seeds the tool's random generator.
+        """
+        for what, given in (("Broker list", list(map(str, brokers))), ("List of topics to reassign", topics)):
+            if duplicates := [item for item in dict.fromkeys(given) if given.count(item) > 1]:
+                raise ConfigError(f"{what} contains duplicate entries: {','.join(duplicates)}", where="generate")
+        if unknown := [broker for broker in brokers if broker not in racks]:
+            raise ConfigError(f"Unknown broker id {unknown[0]}", where="brokers", right=f"some of {sorted(racks)}")
+        current: dict[TopicPartition, tuple[int, ...]] = {}
+        for name in topics:
+            found = self._assignments_of(name)
+            if not found:
+                raise ConfigError(f"Topic {name} not found.", where="topics", right="topics that exist")
+            current |= {partition: assignment.replicas for partition, assignment in found.items()}
+        rack_of = {broker: rack for broker in brokers if (rack := racks[broker]) is not None}
+        random = JavaRandom(stream.bits(48))
+
+        def assign(partitions: int, factor: int) -> Mapping[int, Sequence[int]]:
+            try:
+                return assign_replicas(sorted(brokers), rack_of or None, partitions, factor, random=random)
+            except LayoutError as error:
+                raise ConfigError(str(error), where="brokers") from None
+
+        return reassign_tool.propose(current, assign, self.tool, TopicPartition)
+
+    def verify(self, plan: str | Mapping[str, object]) -> str:
+        """Return the tool's report on a reassignment (`--verify`), and clear throttles when it is complete."""
+        wanted = reassign_tool.read_plan(_to_text(plan), self.tool)
+        names = dict.fromkeys(partition.topic for partition in wanted)
+        present = {p: assignment for name in names for p, assignment in self._assignments_of(name).items()}
+        text = reassign_tool.status(wanted, present, self._partitions_in_znode(), self.tool)
+        if not reassign_tool.asks_brokers(self.tool):
+            is_complete = all(line.endswith("completed successfully") for line in text.splitlines()[1:])
+            return f"{text}\nThrottle was removed." if is_complete and self._clear_in_zookeeper(names) else text
+        if self._is_any_in_progress():
+            return text
+        brokers = sorted({*self.live_brokers, *(broker for replicas in wanted.values() for broker in replicas)})
+        for broker in brokers:
+            if broker in self.live_brokers:
+                self._clear(f"brokers/{broker}", reassign_tool.BROKER_THROTTLES, broker)
+        for name in names:
+            self._clear(f"topics/{name}", reassign_tool.TOPIC_THROTTLES, None)
+        plurals = "" if len(brokers) == 1 else "s", "" if len(names) == 1 else "s"
+        lines = [
+            f"Clearing broker-level throttles on broker{plurals[0]} {','.join(map(str, brokers))}",
+            f"Clearing topic-level throttles on topic{plurals[1]} {','.join(names)}",
+        ]
+        return "\n".join([text, "", *lines])
+
+    def cancel(self, plan: str | Mapping[str, object]) -> Future[AdminResponse] | None:
+        """Cancel those reassignments of a plan that are in progress (`--cancel`); return None if there are none."""
+        if not reassign_tool.asks_brokers(self.tool):
+            raise ConfigError(
+                f"the tool of Kafka {self.tool.name} cannot cancel", where="version", right="2.6 or later"
+            )
+        wanted = reassign_tool.read_plan(_to_text(plan), self.tool)
+        moving = {
+            partition: None
+            for partition in wanted
+            if (found := self._assignments_of(partition.topic).get(partition)) is not None and found.being_reassigned
+        }
+        if not moving:
+            return None
+        return self.operator.request("cancel a reassignment", AlterReassignmentsRequest(moving))
+
+    def _assignments_of(self, name: str) -> dict[TopicPartition, ReplicaAssignment]:
+        path = paths.topic(name)
+        node = self.tree.get(path)
+        if node is None:
+            return {}
+        return {TopicPartition(name, n): found for n, found in topic_schema.decode(path, node.data).partitions.items()}
+
+    def _partitions_in_znode(self) -> list[TopicPartition]:
+        """Return the partitions in `/admin/reassign_partitions`; none if it cannot be decoded."""
+        node = self.tree.get(paths.REASSIGN_PARTITIONS)
+        if node is None:
+            return []
+        try:
+            return list(admin_schema.decode_reassignment(paths.REASSIGN_PARTITIONS, node.data, strict=False))
+        except ZnodeError:
+            return []
+
+    def _is_any_in_progress(self) -> bool:
+        parent = self.tree.get(paths.TOPICS)
+        names = [] if parent is None else sorted(parent.child_names())
+        return any(found.being_reassigned for name in names for found in self._assignments_of(name).values())
+
+    def _clear_in_zookeeper(self, names: Iterable[str]) -> bool:
+        """Clear the throttles that are set, as the tools up to 2.5 do; return whether there were any."""
+        entities: list[tuple[str, Sequence[str]]] = [
+            (f"brokers/{broker}", reassign_tool.BROKER_THROTTLES) for broker in self.live_brokers
+        ]
+        entities += [(f"topics/{name}", reassign_tool.TOPIC_THROTTLES) for name in names]
+        changes = []
+        for entity_path, keys in entities:
+            configuration = self._configuration(paths.config(entity_path))
+            if any(key in configuration for key in keys):
+                request = AlterConfigRequest(entity_path, dict.fromkeys(keys))
+                changes.append((f"clear throttles of {entity_path}", request))
+        if changes:
+            self.operator.in_turn(changes, ZOOKEEPER)
+        return bool(changes)
+
+    def _configuration(self, path: str) -> dict[str, str]:
+        """Return the configuration in a znode; empty if it is missing or cannot be decoded."""
+        node = self.tree.get(path)
+        try:
+            return {} if node is None else config_schema.decode(path, node.data)
+        except ZnodeError:
+            return {}
+
+    def _clear(self, entity_path: str, keys: Sequence[str], via: int | None) -> None:
+        request = AlterConfigRequest(entity_path, dict.fromkeys(keys))
+        self.operator.request(f"clear throttles of {entity_path}", request, via)
+
+
+def _to_text(plan: Targets) -> str:
+    return plan if isinstance(plan, str) else json.dumps(plan)
+
+
+def _parse_partition(key: object) -> tuple[str, int]:
+    if isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], str) and isinstance(key[1], int):
+        return key[0], key[1]
+    raise ConfigError(f"{key!r} names no partition", where="targets", right="(topic, partition)")
+
+
+def _parse_brokers(target: object) -> tuple[int, ...] | None:
+    if target is None:
+        return None
+    if isinstance(target, Sequence) and all(isinstance(broker, int) for broker in target):
+        return tuple(target)
+    raise ConfigError(f"{target!r} is no list of brokers", where="targets", right="broker ids")
