@@ -57,9 +57,7 @@ class KafkaCluster(kafka.KafkaCluster):
         host = self.zookeeper_host
         with self.lock:
             if self._zookeeper is None:
-                self._zookeeper = ZooKeeper(
-                    server=self.server, now_ms=host.now_ms, pump=self.pump, rules=host.rules
-                )
+                self._zookeeper = ZooKeeper(server=self.server, now_ms=host.now_ms, pump=self.pump, rules=host.rules)
                 self._zookeeper.wake_by(host.wake_at)
             return self._zookeeper
 

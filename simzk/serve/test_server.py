@@ -16,7 +16,6 @@ from simzk.serve.clock import BorrowedClock, Clock, WallClock
 from simzk.simulation.pause import PauseHandle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from contextlib import AbstractContextManager
     from types import TracebackType
 
