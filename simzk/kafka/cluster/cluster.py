@@ -400,7 +400,9 @@ class KafkaCluster:
             replicas = EmptyReplicas(
                 process, self.network, environment.connections, self.history, self._replica_manager, self.brokers
             )
-            environment = replace(environment, replication=replicas, batch_transport=replicas, sends_batches=sends_batches)
+            environment = replace(
+                environment, replication=replicas, batch_transport=replicas, sends_batches=sends_batches
+            )
         for broker, registration in registrations.items():
             process = Process(self.scheduler, f"broker {broker}")
             self.brokers[broker] = Broker(broker, registration, process, environment)
