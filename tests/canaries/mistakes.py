@@ -355,9 +355,9 @@ MISTAKES: dict[str, Mistake] = {
         "kafka/test_transitions.py::test_each_transition_of_a_replica[2.2]",
     ),
     "the state of a later controller is overwritten": Mistake(
-        "kafka/controller/replica_state_machine.py",
-        "            present = (found.version >= 0) & (found.controller_epoch <= context.epoch)\n",
-        "            present = found.version >= 0\n",
+        "kafka/controller/state_machines.py",
+        "        present = (found.version >= 0) & (found.controller_epoch <= context.epoch)\n",
+        "        present = found.version >= 0\n",
         "kafka/test_transitions.py::test_the_state_of_a_later_controller_is_not_overwritten[1.1]",
     ),
     "a broker that stops begins to follow": Mistake(
@@ -374,14 +374,14 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "topics that wait for their deletion go on together in every release": Mistake(
         "kafka/controller/topic_deletion.py",
-        "together = self._controller.client.version.controller.batches_deletions",
+        "together = self._version.controller.batches_deletions",
         "together = True",
         _STORIES + "[administration-2.4.1-m5-restart-broker2]",
     ),
     "a reassignment in both znodes is taken up twice": Mistake(
         "kafka/controller/reassignment.py",
-        "        await self.resume(lambda _target: True, but=taken_up)\n",
-        "        await self.resume(lambda _target: True, but=taken_up and ())\n",
+        "        await self.resume(lambda _target: True, but=started)\n",
+        "        await self.resume(lambda _target: True, but=started and ())\n",
         "kafka/test_reference_controller.py::test_the_reference_agrees[2.4]",
     ),
     "a replica in a log directory that failed can lead": Mistake(
@@ -430,8 +430,8 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "proposals of one hash are written as they lie": Mistake(
         "kafka/controller/alter_partition.py",
-        "context.orders.places_in_map(rows[walked], in_order=in_order)",
-        "context.orders.places_in_map(rows[walked])",
+        "context.order.positions_in_map(rows[accepted], in_order=in_order)",
+        "context.order.positions_in_map(rows[accepted])",
         _COLUMNS + "test_equal_hashes.py::test_batches_and_objects_lie_otherwise[shutdown]",
     ),
     "what stood before is asked of columns that show what stands since": Mistake(

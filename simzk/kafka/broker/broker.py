@@ -210,7 +210,7 @@ class Broker:
             new_topic_id=world.new_topic_id,
             election_delay_us=lambda: world.election_delay_us(self.id),
             cost_model=world.cost_model,
-            light=world.batch_transport,
+            transport=world.batch_transport,
         )
         self.controller.on_registered = self._register
         self.session.before_new_session = self._before_new_session

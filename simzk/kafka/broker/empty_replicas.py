@@ -109,7 +109,7 @@ class EmptyReplicas:
 
     # -- control requests
 
-    def deaf(self, source: str, brokers: Iterable[int]) -> set[int]:
+    def unreachable_brokers(self, source: str, brokers: Iterable[int]) -> set[int]:
         """Return the brokers to which messages may be lost or delayed: a batch must not include them."""
         if self._network.is_undisturbed:
             return set()

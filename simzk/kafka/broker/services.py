@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simzk.errors import ZnodeError
-from simzk.kafka.controller.partition_state_machine import Strategy
+from simzk.kafka.controller.state_machines import Strategy
 from simzk.kafka.requests import (
     AdminResponse,
     AllocateProducerIdsRequest,
@@ -162,7 +162,7 @@ class Services:
         controller = self._broker.controller
 
         async def work() -> None:
-            respond(await controller.elections.shut_down(request))
+            respond(await controller.shutdowns.process(request))
 
         refusal = ControlledShutdownResponse(Error.NOT_CONTROLLER, ())
         controller.put_event("controlled shutdown", work, preempt=lambda: respond(refusal))

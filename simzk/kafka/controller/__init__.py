@@ -1,8 +1,8 @@
-"""The controller of Kafka 1.1 to 3.9: one queue of events, two state machines, and what it does at each event.
+"""Controller of Kafka 0.8.0 to 3.9: one queue of events, two state machines, and the parts that process each event.
 
 Rules of this room (docs/reference/kafka.md §2):
-  - everything is read from ZooKeeper when an event is processed, one event at a time;
-  - every write is fenced by the controller's epoch; a write that fails for it ends the controller's rule;
-  - who leads, what stays in sync and how replicas move is decided by the batch functions of `simzk.partitions`;
-  - the order of writes is that of the Scala collections that Kafka's controller walks (`scala_set`).
+  - an event reads what it needs from ZooKeeper when it is processed, and events are processed one at a time;
+  - every write is fenced by the controller epoch; a write that fails the check ends this controller's activity;
+  - the batch functions of `simzk.partitions` decide leaders, ISRs and reassignments;
+  - writes have the order in which Kafka's controller iterates its Scala collections (`iteration_order`).
 """

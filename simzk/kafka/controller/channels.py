@@ -1,21 +1,23 @@
-"""The controller's connections to the brokers, and the batch of requests that a state change adds up to.
+"""Channels from the controller to the brokers, and the batch of control requests that one state change produces.
 
-Rules of the module (ControllerChannelManager, ControllerBrokerRequestBatch):
-  - one queue a broker, one request under way at a time, sent again after 100 ms while the broker is unreachable,
-    until the broker is taken off the list;
-  - a batch goes out as: LeaderAndIsr to each broker that is concerned, UpdateMetadata to all, StopReplica; each names
-    the controller's epoch and the broker's;
-  - a partition in a LeaderAndIsr is in the UpdateMetadata of every live broker too.
+Rules of the module (ControllerChannelManager, ControllerBrokerRequestBatch, RequestSendThread):
+  - each broker has a queue with one request in flight; while the broker is unreachable the request is retried every
+    100 ms, until the broker is removed;
+  - a batch is sent as LeaderAndIsr to each replica concerned, UpdateMetadata to all brokers, then StopReplica; each
+    request names the controller epoch and the broker epoch (KIP-380);
+  - a partition in a LeaderAndIsr request is also in the UpdateMetadata request of every registered broker;
+  - where a `BatchTransport` connects all brokers of a large cluster, one message replaces the requests to all brokers
+    that it reaches. Then the order of partitions within a batch is unobservable.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from simzk.kafka.controller.state_columns import grouped
+from simzk.kafka.controller.states import group_by_broker
 from simzk.kafka.requests import (
     ControlResponse,
     LeaderAndIsrRequest,
@@ -26,26 +28,37 @@ from simzk.kafka.requests import (
     UpdateMetadataRequest,
 )
 from simzk.kafka.rpc import Connections, Disconnected
-from simzk.partitions.arrays import NONE, any_of, contained, count_of, keep, taken
-from simzk.partitions.row_order import as_they_lie
+from simzk.partitions.arrays import NONE, any_of, contained, count_of, keep
 from simzk.simulation import Process, Queue, Task
 
 if TYPE_CHECKING:
-    from simzk.kafka.broker.empty_replicas import EmptyReplicas as LightReplicas
+    from collections.abc import Iterable
+
     from simzk.kafka.controller.context import ControllerContext
     from simzk.kafka.topic_partition import TopicPartition
     from simzk.partitions.arrays import BoolArray, IntArray
 
-RETRY_PAUSE_US = 100_000
+RETRY_BACKOFF_US = 100_000
+"""RequestSendThread.doWork waits 100 ms before it retries."""
 DELETED = -2
-"""The leader, and the leader epoch, of a partition whose topic is being deleted (LeaderAndIsr.LeaderDuringDelete)."""
+"""Leader and leader epoch of a partition of a topic to be deleted (LeaderAndIsr.LeaderDuringDelete)."""
 
 ControllerRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
 OnResponse = Callable[[ControlResponse], None]
 
 
+class BatchTransport(Protocol):
+    """Transport of a batch of control requests to all brokers of a large cluster as one message."""
+
+    def unreachable_brokers(self, source: str, brokers: Iterable[int], /) -> set[int]:
+        """Return the brokers that the message would not reach; they get requests of their own."""
+
+    def send(self, source: str, orders: Orders, /) -> None:
+        """Send a batch."""
+
+
 class Channel:
-    """The queue of requests to one broker, and the task that sends them."""
+    """Queue of control requests to one broker, and the task that sends them."""
 
     def __init__(self, process: Process, connections: Connections, broker: int) -> None:
         self._process = process
@@ -55,11 +68,11 @@ class Channel:
         self._task: Task[None] = process.spawn(self._run(), f"channel to {self._target}")
 
     def put(self, request: ControllerRequest, on_response: OnResponse | None) -> None:
-        """Send a request in its turn."""
+        """Add a request at the end of the queue."""
         self._queue.put((request, on_response))
 
     def stop(self) -> None:
-        """Send nothing more."""
+        """Send nothing more, also not the request in flight."""
         self._task.cancel()
 
     async def _run(self) -> None:
@@ -74,41 +87,49 @@ class Channel:
             try:
                 response: ControlResponse = await self._connections.call(self._process, self._target, request)
             except Disconnected:
-                await self._process.sleep(RETRY_PAUSE_US)
+                await self._process.sleep(RETRY_BACKOFF_US)
             else:
                 return response
 
 
-class _Only(NamedTuple):
-    """The replica of one broker is told."""
+class _OnlyOn(NamedTuple):
+    """Recipients of a LeaderAndIsr request: the replica on one broker."""
 
     broker: int
 
-    def are_told(self, replicas: IntArray) -> BoolArray:
+    def among(self, replicas: IntArray) -> BoolArray:
+        """Return which replicas receive it."""
         found: BoolArray = replicas == self.broker
         return found
 
 
-class _AllBut(NamedTuple):
-    """All replicas are told but that of one broker."""
+class _AllExceptOn(NamedTuple):
+    """Recipients of a LeaderAndIsr request: all replicas except that on one broker."""
 
     broker: int
 
-    def are_told(self, replicas: IntArray) -> BoolArray:
+    def among(self, replicas: IntArray) -> BoolArray:
+        """Return which replicas receive it."""
         found: BoolArray = (replicas != NONE) & (replicas != self.broker)
         return found
 
 
-class BrokerRequests:
-    """What is to be told to the brokers; filled by state changes, sent as a batch.
+class ControllerChannelManager:
+    """Channels to the brokers, and the present batch of control requests.
+
+    State changes add to the batch, `send` sends it.
 
     Args:
-        controller_id: who sends.
+        controller_id: broker id of the controller.
         process: the controller's process.
-        connections: the way to the brokers.
-        context: what the controller knows.
-        order_us: what it costs the controller to name a partition to a broker.
-        light: the brokers' replicas, where all brokers are told as one.
+        connections: between processes.
+        context: state of the controller.
+        partition_us: controller time to name one partition in the requests of a batch, in microseconds (cost model).
+        transport: of batches to all brokers; None sends every request by itself.
+
+    Attributes:
+        on_deletion_response: is called with broker, partitions and response of each StopReplica that deletes logs.
+        on_leaders_response: is called with broker and response of each LeaderAndIsr with partition errors.
     """
 
     def __init__(
@@ -118,24 +139,24 @@ class BrokerRequests:
         connections: Connections,
         context: ControllerContext,
         *,
-        order_us: int = 0,
-        light: LightReplicas | None = None,
+        partition_us: int = 0,
+        transport: BatchTransport | None = None,
     ) -> None:
-        self._light = light
-        self._order_us = order_us
-        self._orders = 0
+        self._transport = transport
+        self._partition_us = partition_us
+        self._uncharged_partitions = 0
         self._controller_id = controller_id
         self._process = process
         self._connections = connections
         self._context = context
         self._channels: dict[int, Channel] = {}
-        self._leaders: list[tuple[IntArray, IntArray | _Only | _AllBut, bool]] = []
+        self._leaders: list[tuple[IntArray, IntArray | _OnlyOn | _AllExceptOn, bool]] = []
         self._metadata: list[tuple[Sequence[int], IntArray]] = []
         self._stops: dict[int, list[tuple[IntArray, bool]]] = {}
         self.on_deletion_response: Callable[[int, Sequence[TopicPartition], ControlResponse], None] | None = None
         self.on_leaders_response: Callable[[int, ControlResponse], None] | None = None
 
-    # -- who can be reached
+    # -- channels
 
     def add_broker(self, broker: int) -> None:
         """Open the channel to a broker."""
@@ -143,153 +164,167 @@ class BrokerRequests:
         self._channels[broker] = Channel(self._process, self._connections, broker)
 
     def remove_broker(self, broker: int) -> None:
-        """Close the channel to a broker: what waits in it is never sent."""
+        """Close the channel to a broker and drop the requests in its queue."""
         channel = self._channels.pop(broker, None)
         if channel is not None:
             channel.stop()
 
     def shut_down(self) -> None:
-        """Close all channels and forget what was to be sent."""
+        """Close all channels and drop the batch."""
         for broker in list(self._channels):
             self.remove_broker(broker)
         self.new_batch()
 
-    @property
-    def tells_as_one(self) -> bool:
-        """Whether all brokers are told in one message, so that the order in it is of no consequence."""
-        return self._light is not None
+    # -- metadata without a state change
+
+    def send_metadata(self, partitions: Iterable[TopicPartition] = ()) -> None:
+        """Send the registered brokers and some partitions to all brokers."""
+        self.send_metadata_of_rows(self._context.rows_of(partitions))
+
+    def send_metadata_of_rows(self, rows: IntArray) -> None:
+        """Send the registered brokers and some partitions to all brokers."""
+        self.new_batch()
+        self.add_metadata(sorted(self._context.brokers), rows)
+        self.send()
+
+    def send_metadata_to(self, brokers: Sequence[int], *, with_partitions: bool = False) -> None:
+        """Send the registered brokers, and on request all partitions that have a state, to some brokers."""
+        rows = np.empty(0, dtype=np.int32)
+        if with_partitions and self._transport is None:  # brokers of a large cluster do not cache partitions
+            rows = self._context.all_rows()
+            rows = rows[self._context.table.version[rows] >= 0]
+        self.new_batch()
+        self.add_metadata(brokers, rows)
+        self.send()
 
     # -- a batch
 
+    @property
+    def batches_requests(self) -> bool:
+        """Whether one message carries a batch to all brokers, so that the order of partitions is unobservable."""
+        return self._transport is not None
+
     def new_batch(self) -> None:
-        """Begin a batch."""
+        """Start an empty batch."""
         self._leaders.clear()
         self._metadata.clear()
         self._stops.clear()
 
     def add_leaders(self, rows: IntArray, recipients: IntArray, *, is_new: bool = False) -> None:
-        """Tell replicas who leads partitions; and everybody, too.
+        """Add LeaderAndIsr for some replicas, and UpdateMetadata for all brokers.
 
         Args:
             rows: int32[k] of the controller's table.
-            recipients: int32[k, v], the brokers to tell of each, padded.
+            recipients: int32[k, v], the brokers that receive each partition, padded.
             is_new: whether the replicas are new.
         """
         self._add_leaders(rows, recipients, is_new)
 
     def add_leaders_on(self, broker: int, rows: IntArray, *, is_new: bool = False) -> None:
-        """Tell one broker who leads partitions; and everybody, too."""
-        self._add_leaders(rows, _Only(broker), is_new)
+        """Add LeaderAndIsr for the replicas on one broker, and UpdateMetadata for all brokers."""
+        self._add_leaders(rows, _OnlyOn(broker), is_new)
 
-    def add_leaders_but_on(self, broker: int, rows: IntArray) -> None:
-        """Tell all replicas but that of one broker who leads partitions; and everybody, too."""
-        self._add_leaders(rows, _AllBut(broker), is_new=False)
+    def add_leaders_except_on(self, broker: int, rows: IntArray) -> None:
+        """Add LeaderAndIsr for all replicas except those on one broker, and UpdateMetadata for all brokers."""
+        self._add_leaders(rows, _AllExceptOn(broker), is_new=False)
 
-    def _add_leaders(self, rows: IntArray, recipients: IntArray | _Only | _AllBut, is_new: bool) -> None:
+    def _add_leaders(self, rows: IntArray, recipients: IntArray | _OnlyOn | _AllExceptOn, is_new: bool) -> None:
         if not len(rows):
             return
-        if self._light is None:  # else those are found when the batch goes, among the replicas of then
-            recipients = self._named(recipients, rows)
+        if self._transport is None:  # otherwise `_part` selects the recipients as a mask over the updates
+            recipients = self._broker_ids(recipients, rows)
         self._leaders.append((rows, recipients, is_new))
         self.add_metadata(list(self._context.registered().racks), rows)
 
-    def _named(self, recipients: IntArray | _Only | _AllBut, rows: IntArray) -> IntArray:
-        """The brokers to tell of each of the rows, int32[k, v]."""
-        if isinstance(recipients, _Only):
+    def _broker_ids(self, recipients: IntArray | _OnlyOn | _AllExceptOn, rows: IntArray) -> IntArray:
+        """Return the recipients of each row, int32[k, v]."""
+        if isinstance(recipients, _OnlyOn):
             return np.full((len(rows), 1), recipients.broker, dtype=np.int32)
-        if isinstance(recipients, _AllBut):
+        if isinstance(recipients, _AllExceptOn):
             replicas = self._context.table.replicas_at(rows)
-            return keep(replicas, recipients.are_told(replicas))
+            return keep(replicas, recipients.among(replicas))
+        assert len(recipients) == len(rows)
         return recipients
 
     def add_metadata(self, brokers: Sequence[int], rows: IntArray) -> None:
-        """Tell brokers of some partitions; of none to tell them of the live brokers only."""
+        """Add UpdateMetadata for some brokers; without rows it names the registered brokers only."""
         self._metadata.append((brokers, rows))
 
     def add_stops(self, broker: int, rows: IntArray, *, delete: bool) -> None:
-        """Stop replicas; a later call for the same ones may add that their logs go."""
+        """Add StopReplica for replicas on a broker; `delete` in any call for a replica deletes its log."""
         if len(rows):
             self._stops.setdefault(broker, []).append((rows, delete))
 
-    def add_metadata_of_all(self, brokers: Sequence[int]) -> None:
-        """Tell brokers of all partitions that have a state."""
-        if self._light is None:  # else nobody keeps more than who lives
-            rows = self._context.all_rows()
-            self.add_metadata(brokers, rows[self._context.table.version[rows] >= 0])
-        else:
-            self.add_metadata(brokers, np.empty(0, dtype=np.int32))
-
     def send(self) -> None:
-        """Send the batch to those that can be reached."""
-        if self._light is None:
+        """Send the batch to all brokers that have a channel, and start a new one."""
+        if self._transport is None:
             self._send_leaders()
             self._send_metadata()
             self._send_stops()
         else:
-            self._send_as_one(self._light)
+            self._send_batch(self._transport)
         self.new_batch()
 
-    def _send_as_one(self, light: LightReplicas) -> None:
-        """All that can be told as one; others, and who is to delete logs, by themselves."""
+    async def spend(self) -> None:
+        """Sleep for the controller time of the partitions named since the last call."""
+        partitions, self._uncharged_partitions = self._uncharged_partitions, 0
+        if partitions and self._partition_us:
+            await self._process.sleep(partitions * self._partition_us)
+
+    # -- one message for all brokers
+
+    def _send_batch(self, transport: BatchTransport) -> None:
+        """Send the batch as one message; unreachable brokers, and log deletions, get requests of their own."""
         context, source = self._context, self._process.name
-        apart = light.deaf(source, context.brokers)
-        parts = [self._part(rows, recipients, apart) for rows, recipients, _ in self._leaders]
+        unreachable = transport.unreachable_brokers(source, context.brokers)
+        parts = [self._part(rows, recipients, unreachable) for rows, recipients, _ in self._leaders]
         stops = {broker: self._stops_of(parts) for broker, parts in self._stops.items() if broker in context.brokers}
         brokers, epochs, racks, _ = context.registered()
-        if apart:
-            together = ~np.isin(brokers, list(apart))
-            brokers, epochs = brokers[together], epochs[together]
+        if unreachable:
+            reachable = ~np.isin(brokers, list(unreachable))
+            brokers, epochs = brokers[reachable], epochs[reachable]
         orders = Orders(self._controller_id, context.epoch, brokers, epochs, racks, parts, stops)
-        light.send(source, orders)
-        for broker, told_to_stop in stops.items():
-            if broker in apart or told_to_stop.delete.any():
-                self._put_stops(broker, told_to_stop)
+        transport.send(source, orders)
+        for broker, replica_stops in stops.items():
+            if broker in unreachable or replica_stops.delete.any():
+                self._put_stops(broker, replica_stops)
 
-    async def spend(self) -> None:
-        """Take the time that the orders given since the last call cost."""
-        orders, self._orders = self._orders, 0
-        if orders and self._order_us:
-            await self._process.sleep(orders * self._order_us)
+    def _part(
+        self, rows: IntArray, recipients: IntArray | _OnlyOn | _AllExceptOn, unreachable: set[int]
+    ) -> tuple[PartitionUpdates, BoolArray]:
+        """Return updates of distinct partitions, and which assigned replicas of reachable brokers receive them."""
+        self._uncharged_partitions += len(rows)
+        updates = self._updates(rows, np.zeros(len(rows), dtype=np.bool_))
+        if len(updates) < len(rows):
+            known = np.flatnonzero(self._context.table.version[rows] >= 0)
+            rows, recipients = rows[known], recipients[known] if isinstance(recipients, np.ndarray) else recipients
+        if isinstance(recipients, np.ndarray):
+            receive = contained(updates.replicas, recipients)
+        else:
+            receive = recipients.among(updates.replicas)
+        if unreachable:
+            for broker in sorted(unreachable):
+                named = np.flatnonzero(any_of(receive & (updates.replicas == broker)))
+                if len(named):
+                    self._put_leaders(broker, rows[named], np.zeros(len(named), dtype=np.bool_))
+            receive &= ~np.isin(updates.replicas, list(unreachable))
+        return updates, receive
+
+    # -- one request for each broker
 
     def _send_leaders(self) -> None:
         if not self._leaders:
             return
-        told = [_flat(rows, self._named(recipients, rows), is_new) for rows, recipients, is_new in self._leaders]
-        rows, brokers, is_new = map(np.concatenate, zip(*told, strict=True))
-        for broker, places in grouped(np.arange(len(rows), dtype=np.int32), brokers):
+        flat = [_flat(rows, self._broker_ids(recipients, rows), is_new) for rows, recipients, is_new in self._leaders]
+        rows, brokers, is_new = map(np.concatenate, zip(*flat, strict=True))
+        for broker, places in group_by_broker(np.arange(len(rows), dtype=np.int32), brokers):
             if broker in self._context.brokers:
-                self._orders += self._put_leaders(broker, *_once(rows[places], is_new[places]))
-
-    def _part(
-        self, rows: IntArray, recipients: IntArray | _Only | _AllBut, apart: set[int]
-    ) -> tuple[PartitionUpdates, BoolArray]:
-        """Updates of distinct partitions, and which assigned replicas are told; who is apart is told by itself."""
-        self._orders += len(rows)
-        lying, turns = as_they_lie(rows)  # told as one, they need no order
-        if isinstance(recipients, np.ndarray) and lying is not rows:
-            recipients = taken(recipients, turns)
-        updates = self._updates(lying, np.zeros(len(rows), dtype=np.bool_))
-        if len(updates) < len(rows):
-            known = np.flatnonzero(self._context.table.version[lying] >= 0)
-            lying, recipients = lying[known], recipients[known] if isinstance(recipients, np.ndarray) else recipients
-        if isinstance(recipients, np.ndarray):
-            told = contained(updates.replicas, recipients)
-        else:
-            told = recipients.are_told(updates.replicas)
-        if apart:
-            away = np.isin(updates.replicas, list(apart))
-            for broker in sorted(apart):
-                named = np.flatnonzero(any_of(told & (updates.replicas == broker)))
-                if len(named):
-                    self._put_leaders(broker, lying[named], np.zeros(len(named), dtype=np.bool_))
-            told &= ~away
-        return updates, told
+                self._uncharged_partitions += self._put_leaders(broker, *_distinct(rows[places], is_new[places]))
 
     def _put_leaders(self, broker: int, rows: IntArray, is_new: BoolArray) -> int:
-        """A LeaderAndIsr of distinct partitions to one broker; of how many it tells."""
+        """Send LeaderAndIsr of distinct partitions to one broker, and return how many it names."""
         updates = self._updates(rows, is_new)
-        request = LeaderAndIsrRequest(*self._header(broker), updates)
-        self._put(broker, request, self._leaders_callback(broker))
+        self._put(broker, LeaderAndIsrRequest(*self._header(broker), updates), self._leaders_callback(broker))
         return len(updates)
 
     def _leaders_callback(self, broker: int) -> OnResponse:
@@ -300,20 +335,22 @@ class BrokerRequests:
         return on_response
 
     def _send_metadata(self) -> None:
-        live = self._context.registered().racks
-        told: dict[int, list[int]] = {}
-        for place, (brokers, _) in enumerate(self._metadata):
+        racks = self._context.registered().racks
+        parts_of: dict[int, list[int]] = {}
+        for part, (brokers, _) in enumerate(self._metadata):
             for broker in brokers:
-                told.setdefault(broker, []).append(place)
-        made: dict[tuple[int, ...], PartitionUpdates] = {}
-        for broker, places in told.items():
+                parts_of.setdefault(broker, []).append(part)
+        # Brokers with the same parts share one object: building the updates is the expensive step.
+        updates_of: dict[tuple[int, ...], PartitionUpdates] = {}
+        for broker, parts in parts_of.items():
             if broker not in self._context.brokers:
                 continue
-            updates = made.get(tuple(places))
+            updates = updates_of.get(tuple(parts))
             if updates is None:
-                rows = np.concatenate([self._metadata[place][1] for place in places])
-                updates = made[tuple(places)] = self._updates(*_once(rows, np.zeros(len(rows), dtype=np.bool_)))
-            self._put(broker, UpdateMetadataRequest(*self._header(broker), updates, live), None)
+                rows = np.concatenate([self._metadata[part][1] for part in parts])
+                updates = self._updates(*_distinct(rows, np.zeros(len(rows), dtype=np.bool_)))
+                updates_of[tuple(parts)] = updates
+            self._put(broker, UpdateMetadataRequest(*self._header(broker), updates, racks), None)
 
     def _send_stops(self) -> None:
         for broker, parts in self._stops.items():
@@ -323,11 +360,9 @@ class BrokerRequests:
     def _stops_of(self, parts: list[tuple[IntArray, bool]]) -> ReplicaStops:
         rows = np.concatenate([rows for rows, _ in parts])
         delete = np.concatenate([np.full(len(rows), delete) for rows, delete in parts])
-        if len(parts) > 1:  # each alone is of distinct partitions
-            rows, delete = _once(rows, delete)
-        if self._light is not None and not delete.any():
-            rows.sort()  # told as one, they need no order
-        return ReplicaStops(self._context.partitions(rows), delete, self._epochs_to_stop_with(rows))
+        if len(parts) > 1:  # the rows of one part are distinct
+            rows, delete = _distinct(rows, delete)
+        return ReplicaStops(self._context.partitions(rows), delete, self._stop_epochs(rows))
 
     def _put_stops(self, broker: int, stops: ReplicaStops) -> None:
         request = StopReplicaRequest(*self._header(broker), stops)
@@ -346,40 +381,43 @@ class BrokerRequests:
         if channel is not None:
             channel.put(request, on_response)
 
+    # -- contents of requests
+
     def _header(self, broker: int) -> tuple[int, int, int]:
         return self._controller_id, self._context.epoch, self._context.brokers[broker].epoch
 
     def _updates(self, rows: IntArray, is_new: BoolArray) -> PartitionUpdates:
-        """What is told of partitions: nothing of one that has no state, of one that is being deleted just that."""
+        """Return the updates of partitions that have a state; the leader is DELETED for topics to be deleted."""
         context = self._context
         updates = PartitionUpdates.of_table(context.table, rows, is_new)
-        known = updates.states.version >= 0
-        if not known.all():
-            rows = rows[known]
-            updates = PartitionUpdates.of_table(context.table, rows, is_new[known])
+        has_state = updates.states.version >= 0
+        if not has_state.all():
+            rows = rows[has_state]
+            updates = PartitionUpdates.of_table(context.table, rows, is_new[has_state])
         if context.to_be_deleted:
             updates.states.leader[context.of_topics(rows, context.to_be_deleted)] = DELETED
         return updates
 
-    def _epochs_to_stop_with(self, rows: IntArray) -> IntArray:
+    def _stop_epochs(self, rows: IntArray) -> IntArray:
+        """Return the leader epochs of StopReplica requests; DELETED for topics to be deleted."""
         context = self._context
         deleted = context.of_topics(rows, context.to_be_deleted) | (context.table.version[rows] < 0)
         return np.where(deleted, np.int32(DELETED), context.table.leader_epoch[rows])
 
 
 def _flat(rows: IntArray, recipients: IntArray, is_new: bool) -> tuple[IntArray, IntArray, BoolArray]:
-    """One replica a place: rows, brokers, whether they are new."""
+    """Return one entry for each recipient: rows, brokers, whether the replica is new."""
     named = recipients >= 0
     flat_rows = np.repeat(rows, count_of(named))
     return flat_rows, recipients[named], np.full(len(flat_rows), is_new)
 
 
-def _once(rows: IntArray, marked: BoolArray) -> tuple[IntArray, BoolArray]:
-    """Each row once, in the order in which it first comes, marked where any of the same is."""
+def _distinct(rows: IntArray, marks: BoolArray) -> tuple[IntArray, BoolArray]:
+    """Return each row once, in the order of first occurrence, marked if any occurrence is marked."""
     distinct, first, inverse = np.unique(rows, return_index=True, return_inverse=True)
     if len(distinct) == len(rows):
-        return rows, marked
-    either = np.zeros(len(distinct), dtype=np.bool_)
-    np.logical_or.at(either, inverse, marked)
+        return rows, marks
+    any_mark = np.zeros(len(distinct), dtype=np.bool_)
+    np.logical_or.at(any_mark, inverse, marks)
     order = np.argsort(first)
-    return distinct[order], either[order]
+    return distinct[order], any_mark[order]

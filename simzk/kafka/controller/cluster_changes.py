@@ -1,21 +1,30 @@
-"""What the controller does when brokers or topics come and go (docs/reference/kafka.md §2.7, §2.9).
+"""Events of brokers, log directories and topics: they are added, fail, start or change.
 
-Rules of the module:
-  - new brokers first, then those that were away so shortly that only their epoch tells (KIP-380), then the dead;
-  - at a death partitions get leaders first, then the dead replicas leave the ISRs;
-  - once a topic's znodes are gone a controller of 0.8.0 does nothing more for a broker that starts: it knows leaders of
-    partitions whose replicas it does not know (recorded; the next controller does).
+Rules of the module (KafkaController.processBrokerChange, onReplicasBecomeOffline, processTopicChange,
+processLogDirEventNotification; docs/reference/kafka.md §2.7, §2.9, §2.13):
+  - new brokers are handled first, then those that restarted so quickly that only the broker epoch changed (KIP-380),
+    then dead ones;
+  - when brokers die, leaders are elected first, then the dead replicas leave the ISRs;
+  - a notification of a failed log directory names the broker, not the replicas (KIP-112): the controller sends
+    LeaderAndIsr for all replicas of the broker, and those that it answers with a storage error are offline;
+  - after a topic's znodes were removed, a controller of 0.8.0 fails at every broker that starts, because it still has
+    leaders of partitions without replicas (recorded; the next controller does not).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from simzk.jvm.scala_collections import SMALL, ScalaSet
 from simzk.kafka import paths
-from simzk.kafka.controller import assignment_warnings as doubts
+from simzk.kafka.controller import assignment_warnings
 from simzk.kafka.controller.context import LiveBroker
 from simzk.kafka.controller.states import PartitionState, ReplicaState
+from simzk.kafka.requests import ControlResponse, Error
+from simzk.kafka.schemas import log_dir_event
+from simzk.kafka.schemas.reading import NoJsonError
 from simzk.kafka.schemas.topic import TopicZnode
 from simzk.kafka.topic_partition import (
     PartitionAndReplica,
@@ -24,175 +33,298 @@ from simzk.kafka.topic_partition import (
     mutable_partitions,
     partition_set,
 )
+from simzk.kafka.zookeeper_client.batches import data_of
 from simzk.zookeeper.replies import EventType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
+    from typing import Any
 
-    from simzk.kafka.controller.controller import KafkaController
+    from simzk.kafka.controller.channels import ControllerChannelManager
+    from simzk.kafka.controller.context import ControllerContext
+    from simzk.kafka.controller.events import ControllerEventManager, ControllerLog
+    from simzk.kafka.controller.reassignment import Reassignments
+    from simzk.kafka.controller.state_machines import PartitionStateMachine, ReplicaStateMachine
+    from simzk.kafka.controller.topic_deletion import TopicDeletion
+    from simzk.kafka.zookeeper_client.session import ZooKeeperSession
+    from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
     from simzk.partitions.arrays import IntArray
+    from simzk.simulation import Future
 
 
-class ClusterChanges:
-    """Follows brokers and topics."""
+class BrokerChanges:
+    """Brokers that start, restart, fail or change their registration."""
 
-    def __init__(self, controller: KafkaController) -> None:
-        self._controller = controller
+    def __init__(
+        self,
+        context: ControllerContext,
+        client: KafkaZooKeeperClient,
+        session: ZooKeeperSession,
+        events: ControllerEventManager,
+        log: ControllerLog,
+        channels: ControllerChannelManager,
+        partitions: PartitionStateMachine,
+        replicas: ReplicaStateMachine,
+        deletion: TopicDeletion,
+        reassignments: Reassignments,
+    ) -> None:
+        self._context = context
+        self._client = client
+        self._session = session
+        self._events = events
+        self._log = log
+        self._channels = channels
+        self._partitions = partitions
+        self._replicas = replicas
+        self._deletion = deletion
+        self._reassignments = reassignments
 
-    # -- brokers
-
-    async def process_brokers(self) -> None:
-        """The children of `/brokers/ids` changed."""
-        controller, context = self._controller, self._controller.context
-        found, known = await controller.client.brokers(), context.brokers
+    async def process(self) -> None:
+        """Handle a change of the children of `/brokers/ids`."""
+        context, channels = self._context, self._channels
+        found, known = await self._client.brokers(), context.brokers
         new, dead = sorted(found.keys() - known.keys()), sorted(known.keys() - found.keys())
         bounced = sorted(
             [broker for broker, (_, epoch) in known.items() if broker in found and found[broker][1] > epoch]
         )
-        present = {broker: LiveBroker(*found[broker]) for broker in new + bounced}
+        registered = {broker: LiveBroker(*found[broker]) for broker in new + bounced}
         for broker in bounced + dead:
-            controller.requests.remove_broker(broker)
+            channels.remove_broker(broker)
         for broker in new + bounced:
-            controller.requests.add_broker(broker)
+            channels.add_broker(broker)
         if new:
-            context.brokers.update({broker: present[broker] for broker in new})
-            await self._start_brokers(new)
+            context.brokers.update({broker: registered[broker] for broker in new})
+            await self._start(new)
         if bounced:
             for broker in bounced:
                 del context.brokers[broker]
-            await self._fail_brokers(bounced)
-            context.brokers.update({broker: present[broker] for broker in bounced})
-            await self._start_brokers(bounced)
+            await self._fail(bounced)
+            context.brokers.update({broker: registered[broker] for broker in bounced})
+            await self._start(bounced)
         if dead:
             for broker in dead:
                 del context.brokers[broker]
-            await self._fail_brokers(dead)
+            await self._fail(dead)
 
-    def watch_brokers(self, brokers: Sequence[int]) -> Sequence[str]:
-        """Register for changes of brokers' registrations; the paths."""
+    def watch(self, brokers: Sequence[int]) -> Sequence[str]:
+        """Register handlers for changes of registrations, and return their paths; a read of each sets the watch."""
         watched = [paths.broker(broker) for broker in brokers]
         for broker, path in zip(brokers, watched, strict=True):
-            self._controller.session.data_handlers[path] = self._on_registration(broker)
+            self._session.data_handlers[path] = self._registration_handler(broker)
         return watched
 
-    def _on_registration(self, broker: int) -> Callable[[EventType], None]:
+    def _registration_handler(self, broker: int) -> Callable[[EventType], None]:
         def handle(kind: EventType) -> None:
             if kind == EventType.NODE_DATA_CHANGED:
-                self._controller.put_event(f"registration of broker {broker}", lambda: self._update_broker(broker))
+                self._events.put(f"registration of broker {broker}", lambda: self._update(broker))
 
         return handle
 
-    async def _update_broker(self, broker: int) -> None:
-        """A broker changed what it says of itself."""
-        controller, context = self._controller, self._controller.context
-        found = (await controller.client.brokers()).get(broker)
-        known = context.brokers.get(broker)
+    async def _update(self, broker: int) -> None:
+        """Handle a change of the data of a broker's registration."""
+        found = (await self._client.brokers()).get(broker)
+        known = self._context.brokers.get(broker)
         if found is not None and known is not None and found[0] != known.registration:
-            context.brokers[broker] = LiveBroker(found[0], known.epoch)
-            controller.send_metadata()
+            self._context.brokers[broker] = LiveBroker(found[0], known.epoch)
+            self._channels.send_metadata()
 
-    async def _start_brokers(self, brokers: list[int]) -> None:
-        controller, context = self._controller, self._controller.context
-        if context.haunted and controller.client.version.controller.topic_deletion == "by tool":
-            why = "a topic is gone of whose partitions it knows leaders, but no replicas"
-            controller.history.record(f"controller {controller.broker_id}", "failed", "broker change", "", why)
+    async def _start(self, brokers: list[int]) -> None:
+        """Handle brokers that started (onBrokerStartup)."""
+        context = self._context
+        if context.has_orphaned_leaders and self._client.version.controller.topic_deletion == "by tool":
+            why = "the controller has leaders of partitions of a removed topic, but no replicas"
+            self._log.record("failed", "broker change", why)
             return
         for broker in brokers:
             context.on_failed_dirs.pop(broker, None)
         existing = [broker for broker in sorted(context.brokers) if broker not in brokers]
-        controller.send_metadata_to(existing)
-        controller.send_metadata_to(brokers, of_all=True)
-        rows, holders = context.replicas_on(brokers)
-        await controller.replicas.handle_rows(rows, holders, ReplicaState.ONLINE)
-        await controller.partitions.trigger_online()
-        await controller.reassignments.resume(lambda target: any(broker in target for broker in brokers))
+        self._channels.send_metadata_to(existing)
+        self._channels.send_metadata_to(brokers, with_partitions=True)
+        rows, brokers_of_rows = context.replicas_on(brokers)
+        await self._replicas.handle_rows(rows, brokers_of_rows, ReplicaState.ONLINE)
+        await self._partitions.trigger_online()
+        await self._reassignments.resume(lambda target: any(broker in target for broker in brokers))
         deleted = rows[context.of_topics(rows, context.to_be_deleted)]
         to_delete = dict.fromkeys(partition.topic for partition in context.names(deleted))
         if to_delete:
-            await controller.deletion.resume_topics(to_delete)
-        for path in self.watch_brokers(brokers):
-            await controller.client.exists(path)
+            await self._deletion.resume_topics(to_delete)
+        for path in self.watch(brokers):
+            await self._client.exists(path)
 
-    async def _fail_brokers(self, brokers: list[int]) -> None:
-        controller, context = self._controller, self._controller.context
+    async def _fail(self, brokers: list[int]) -> None:
+        """Handle brokers that died (onBrokerFailure)."""
+        context = self._context
         for broker in brokers:
             context.shutting_down.pop(broker, None)
             context.on_failed_dirs.pop(broker, None)
-        await self.replicas_offline(*context.replicas_on(brokers))
+        await self.take_replicas_offline(*context.replicas_on(brokers))
         for broker in brokers:
             if broker not in context.brokers:
-                controller.session.data_handlers.pop(paths.broker(broker), None)
+                self._session.data_handlers.pop(paths.broker(broker), None)
 
-    async def replicas_offline(self, rows: IntArray, brokers: IntArray) -> None:
-        """Replicas went offline, with their brokers or their log directories: leaders first, then the ISRs.
+    async def take_replicas_offline(self, rows: IntArray, brokers: IntArray) -> None:
+        """Handle replicas on dead brokers or failed log directories (onReplicasBecomeOffline).
+
+        Leaders are elected before the replicas leave the ISRs, so that a partition that loses its leader is written
+        once, not twice.
 
         Args:
             rows: int32[k], in the order of a set of replicas.
-            brokers: int32[k], whose replica of each.
+            brokers: int32[k], the broker of each replica.
         """
-        controller, context = self._controller, self._controller.context
+        context = self._context
         deleted = context.of_topics(rows, context.to_be_deleted)
         to_delete = [
             PartitionAndReplica(partition, broker)
             for partition, broker in zip(context.names(rows[deleted]), brokers[deleted].tolist(), strict=True)
         ]
-        others, holders = rows, brokers
-        if to_delete:  # what was filtered is still a hash set, if it was one
-            others, holders = rows[~deleted], brokers[~deleted]
-            order = context.orders.of_replicas(others, holders, hashed=len(rows) > SMALL)
-            others, holders = others[order], holders[order]
+        others, brokers_of_others = rows, brokers
+        if to_delete:  # a filtered set is built anew, and a hash set stays one
+            others, brokers_of_others = rows[~deleted], brokers[~deleted]
+            order = context.order.positions_in_replica_set(others, brokers_of_others, hashed=len(rows) > SMALL)
+            others, brokers_of_others = others[order], brokers_of_others[order]
         leaderless = context.rows_with_offline_leader()
-        await controller.partitions.handle_rows(leaderless, PartitionState.OFFLINE)
-        await controller.partitions.trigger_online()
-        await controller.replicas.handle_rows(others, holders, ReplicaState.OFFLINE)
-        await controller.deletion.fail_replicas(to_delete)
+        await self._partitions.handle_rows(leaderless, PartitionState.OFFLINE)
+        await self._partitions.trigger_online()
+        await self._replicas.handle_rows(others, brokers_of_others, ReplicaState.OFFLINE)
+        await self._deletion.fail_replicas(to_delete)
         if not len(leaderless):
-            controller.send_metadata()
+            self._channels.send_metadata()
 
-    # -- topics
 
-    async def process_topics(self) -> None:
-        """The children of `/brokers/topics` changed."""
-        controller, context = self._controller, self._controller.context
-        names = await controller.client.children(paths.TOPICS)
+class LogDirFailures:
+    """Failed log directories of live brokers.
+
+    Args:
+        take_replicas_offline: handles replicas by rows and brokers, as on a dead broker.
+    """
+
+    def __init__(
+        self,
+        context: ControllerContext,
+        client: KafkaZooKeeperClient,
+        events: ControllerEventManager,
+        replicas: ReplicaStateMachine,
+        take_replicas_offline: Callable[[IntArray, IntArray], Coroutine[Future[Any], None, None]],
+    ) -> None:
+        self._context = context
+        self._client = client
+        self._events = events
+        self._replicas = replicas
+        self._take_replicas_offline = take_replicas_offline
+
+    async def process(self) -> None:
+        """Handle a change of the children of `/log_dir_event_notification`; all are deleted, also unreadable ones."""
+        context = self._context
+        names = await self._client.children(paths.LOG_DIR_EVENTS)
+        try:
+            brokers = await self._brokers(names)
+            await self._replicas.handle_rows(*context.replicas_on(brokers), ReplicaState.ONLINE)
+        finally:
+            await self._client.delete_children(paths.LOG_DIR_EVENTS, names, context.epoch_version)
+
+    def on_response(self, broker: int, response: ControlResponse) -> None:
+        """Handle a LeaderAndIsr response with partition errors."""
+        self._events.put(f"LeaderAndIsr response of broker {broker}", lambda: self._process(broker, response))
+
+    async def _process(self, broker: int, response: ControlResponse) -> None:
+        context = self._context
+        if response.error != Error.NONE:
+            return
+        known = context.on_failed_dirs.setdefault(broker, {})
+        offline = [p for p, error in response.partition_errors.items() if error == Error.KAFKA_STORAGE_ERROR]
+        new = mutable_partitions([p for p in offline if p not in known], context.collections)
+        known.update(dict.fromkeys(new))
+        if new:
+            rows = context.rows_of(new)
+            brokers = np.full(len(rows), broker, dtype=np.int32)
+            order = context.order.positions_in_replica_set(rows, brokers)
+            await self._take_replicas_offline(rows[order], brokers)
+
+    async def _brokers(self, names: list[str]) -> dict[int, None]:
+        """Read the brokers that notifications name."""
+        found: dict[int, None] = {}
+        wanted = [f"{paths.LOG_DIR_EVENTS}/{name}" for name in names]
+        for path, reply in zip(wanted, await self._client.read_all(wanted), strict=True):
+            if not reply.error:
+                try:
+                    found[log_dir_event.decode(path, data_of(reply), self._client.version.reading)] = None
+                except NoJsonError as problem:
+                    self._client.unusable(problem)
+        return found
+
+
+class TopicChanges:
+    """Topics and partitions that are created, and topics with removed znodes.
+
+    Args:
+        new_topic_id: draws a topic id.
+    """
+
+    def __init__(
+        self,
+        context: ControllerContext,
+        client: KafkaZooKeeperClient,
+        session: ZooKeeperSession,
+        events: ControllerEventManager,
+        log: ControllerLog,
+        partitions: PartitionStateMachine,
+        replicas: ReplicaStateMachine,
+        *,
+        new_topic_id: Callable[[], str],
+    ) -> None:
+        self._context = context
+        self._client = client
+        self._session = session
+        self._events = events
+        self._log = log
+        self._partitions = partitions
+        self._replicas = replicas
+        self._new_topic_id = new_topic_id
+
+    async def process(self) -> None:
+        """Handle a change of the children of `/brokers/topics`."""
+        context = self._context
+        names = await self._client.children(paths.TOPICS)
         new = [name for name in names if name not in context.topics]
-        gone = [name for name in context.topics if name not in names]
-        for name in new:  # known from here on, also where what it holds cannot be used: it is not looked at again
+        removed = [name for name in context.topics if name not in names]
+        for name in new:  # also if its data is unusable: Kafka does not read it again
             context.topic_ids.setdefault(name, None)
-        self.watch_topics(new)
-        found = await controller.client.topics(new)
-        for name in gone:
+        self.watch(new)
+        found = await self._client.topics(new)
+        for name in removed:
             context.remove_topic(name)
-            controller.session.data_handlers.pop(paths.topic(name), None)
-        await self.note_topics(found)
+            self._session.data_handlers.pop(paths.topic(name), None)
+        await self.add(found)
         for name, topic in found.items():
-            controller.note_doubts(paths.topic(name), doubts.of_topic(topic.partitions, context.is_live))
+            warnings = assignment_warnings.of_topic(topic.partitions, context.is_live)
+            self._log.record_warnings(paths.topic(name), warnings)
         partitions = [TopicPartition(name, number) for name, topic in found.items() for number in topic.partitions]
-        known = [partition for partition in partitions if context.knows(partition)]
+        valid = [partition for partition in partitions if context.has_partition(partition)]
         if context.collections.case_classes:
-            known = mutable_partitions(known, context.collections)
-        await self._new_partitions(partition_set(known, context.collections))
+            valid = mutable_partitions(valid, context.collections)
+        await self._create(partition_set(valid, context.collections))
 
-    def watch_topics(self, names: Sequence[str]) -> None:
-        """Register for changes of topics' assignments; the watches are set by the reads that follow."""
+    def watch(self, names: Sequence[str]) -> None:
+        """Register handlers for changes of assignments; the reads that follow set the watches."""
         for name in names:
-            self._controller.session.data_handlers[paths.topic(name)] = self._on_topic(name)
+            self._session.data_handlers[paths.topic(name)] = self._assignment_handler(name)
 
-    def _on_topic(self, name: str) -> Callable[[EventType], None]:
+    def _assignment_handler(self, name: str) -> Callable[[EventType], None]:
         def handle(kind: EventType) -> None:
             if kind == EventType.NODE_DATA_CHANGED:
-                self._controller.put_event(f"assignment of {name}", lambda: self.process_topic(name))
+                self._events.put(f"assignment of {name}", lambda: self._process_assignment(name))
 
         return handle
 
-    async def note_topics(self, topics: dict[str, TopicZnode]) -> None:
-        """Take assignments up; a topic without an id (made by an older tool) gets one."""
-        controller, context = self._controller, self._controller.context
+    async def add(self, topics: dict[str, TopicZnode]) -> None:
+        """Store new topics; one without a topic id (created by an older tool) gets one (KIP-516)."""
+        context = self._context
         for name, topic in topics.items():
             topic_id = topic.topic_id
-            if topic_id is None and controller.client.version.znodes.has_topic_ids:
-                topic_id = controller.new_topic_id()
-                await controller.client.write_topic(name, topic._replace(topic_id=topic_id), context.epoch_version)
+            if topic_id is None and self._client.version.znodes.has_topic_ids:
+                topic_id = self._new_topic_id()
+                await self._client.write_topic(name, topic._replace(topic_id=topic_id), context.epoch_version)
             context.topic_ids[name] = topic_id
             if context.add_topic(name, topic.partitions):
                 continue
@@ -201,43 +333,42 @@ class ClusterChanges:
                 if context.set_assignment(partition, assignment) and assignment.being_reassigned:
                     context.being_reassigned[partition] = assignment.target
 
-    async def process_topic(self, name: str) -> None:
-        """A topic's assignment changed: partitions that are not known yet are new."""
-        controller, context = self._controller, self._controller.context
-        found = (await controller.client.topics([name])).get(name)
+    async def _process_assignment(self, name: str) -> None:
+        """Handle a change of a topic's assignment: create its new partitions (processPartitionModifications)."""
+        context = self._context
+        found = (await self._client.topics([name])).get(name)
         if found is None or name not in context.topics:
             return
         partitions = {TopicPartition(name, number): assignment for number, assignment in found.partitions.items()}
         hashed = len(partitions) > SMALL
         new = [p for p in partition_set(partitions, context.collections) if not context.assignment(p).replicas]
-        if context.collections.case_classes:  # a mutable map, filtered
+        if context.collections.case_classes:  # Kafka filters a mutable map
             new, hashed = mutable_partitions(new, context.collections), False
         added = partition_set(new, context.collections, hashed=hashed)
         if name in context.to_be_deleted:
-            if added and controller.client.version.controller.reverts_partitions_of_deleted:
+            if added and self._client.version.controller.reverts_partitions_of_deleted:
                 await self._restore(name, found)
             return
         for partition in added:
             context.set_assignment(partition, partitions[partition])
-        await self._new_partitions(added.filter(context.knows))
+        await self._create(added.filter(context.has_partition))
 
     async def _restore(self, name: str, found: TopicZnode) -> None:
-        """Partitions were added to a topic that is being deleted: take them out again (KAFKA-6612)."""
-        context = self._controller.context
-        known: dict[int, ReplicaAssignment] = {
+        """Write the previous assignment of a topic to be deleted that got new partitions (KAFKA-6612)."""
+        context = self._context
+        previous: dict[int, ReplicaAssignment] = {
             number: context.assignment(TopicPartition(name, number))
             for number in found.partitions
-            if context.knows(TopicPartition(name, number))
+            if context.has_partition(TopicPartition(name, number))
         }
-        topic = TopicZnode(known, context.topics[name])
-        await self._controller.client.write_topic(name, topic, context.epoch_version)
+        await self._client.write_topic(name, TopicZnode(previous, context.topics[name]), context.epoch_version)
 
-    async def _new_partitions(self, partitions: ScalaSet[TopicPartition]) -> None:
-        controller, context = self._controller, self._controller.context
-        new = list(partitions)
+    async def _create(self, partitions: ScalaSet[TopicPartition]) -> None:
+        """Elect the first leaders of new partitions and start their replicas (onNewPartitionCreation)."""
+        context, new = self._context, list(partitions)
         if not new:
             return
-        await controller.partitions.handle(new, PartitionState.NEW)
-        await controller.replicas.handle(context.replicas_of(new), ReplicaState.NEW)
-        await controller.partitions.handle(new, PartitionState.ONLINE)
-        await controller.replicas.handle(context.replicas_of(new), ReplicaState.ONLINE)
+        await self._partitions.handle(new, PartitionState.NEW)
+        await self._replicas.handle(context.replicas_of(new), ReplicaState.NEW)
+        await self._partitions.handle(new, PartitionState.ONLINE)
+        await self._replicas.handle(context.replicas_of(new), ReplicaState.ONLINE)

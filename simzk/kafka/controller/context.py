@@ -1,10 +1,10 @@
-"""What a controller knows of the cluster: live brokers, assignments, leaders, states; a cache of ZooKeeper.
+"""State of a controller: registered brokers, assignments, leaders and ISRs, states; a cache of ZooKeeper.
 
 Rules of the module (ControllerContext; docs/reference/kafka.md §2.3):
-  - assignments and leaders stand in a `PartitionTable`, states of partitions and replicas in columns beside it; many
-    partitions are rows of it, int32[k], one is a `TopicPartition`;
-  - a broker that is shutting down is not live, though registered;
-  - partitions are handed out in the order in which Kafka's collections iterate.
+  - a `PartitionTable` stores assignments and partition states; the columns of `states` store the states of both state
+    machines; a batch of partitions is int32[k] rows of the table, a single partition a `TopicPartition`;
+  - a broker that is shutting down is registered, but not live;
+  - methods return partitions in the iteration order of Kafka's collections.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 
 from simzk.errors import LayoutError
 from simzk.jvm.scala_collections import SMALL, Scala, ScalaSet
-from simzk.kafka.controller.map_order import MapOrder
-from simzk.kafka.controller.state_columns import PartitionStates, ReplicaStates
+from simzk.kafka.controller.iteration_order import IterationOrder
+from simzk.kafka.controller.states import PartitionStates, ReplicaStates
 from simzk.kafka.topic_partition import (
     Collections,
     LeaderAndIsr,
@@ -42,14 +42,21 @@ if TYPE_CHECKING:
 
 
 class LiveBroker(NamedTuple):
-    """A registered broker: what it says of itself, and the epoch of its registration."""
+    """A registered broker: its registration and broker epoch."""
 
     registration: BrokerRegistration
     epoch: int
 
 
 class Registered(NamedTuple):
-    """The registered brokers, ascending: ids, int32[b], epochs, int64[b], racks, and a mask over broker ids."""
+    """Registered brokers as columns, ascending by id.
+
+    Args:
+        ids: int32[b].
+        epochs: int64[b], broker epochs.
+        racks: rack by broker, None for a broker without one.
+        mask: bool[m], by broker id.
+    """
 
     ids: IntArray
     epochs: NDArray[np.int64]
@@ -58,7 +65,7 @@ class Registered(NamedTuple):
 
     @classmethod
     def of(cls, brokers: Mapping[int, LiveBroker]) -> Registered:
-        """The columns of brokers by id."""
+        """Return the columns of brokers by id."""
         ids = sorted(brokers)
         live = [brokers[broker] for broker in ids]
         return cls(
@@ -70,23 +77,38 @@ class Registered(NamedTuple):
 
 
 class ControllerContext:
-    """The controller's view. Empty while a broker is not controller.
+    """State of one controller; empty while its broker is not the controller.
 
     Args:
-        collections: decide the order of what is handed out.
-        flat: assignments stand in one map of partitions (1.1), not in a map of topics to maps of partitions.
-        tells_as_one: all brokers are told in one message, so that nobody sees the order in it.
+        collections: Scala version and key classes, which fix the iteration order of partitions.
+        flat: whether assignments are one map of partitions (1.1), not a map of topics to maps of partitions.
+
+    Attributes:
+        epoch: the controller epoch, 0 while the broker is not the controller.
+        epoch_version: version of `/controller_epoch`, which fences the controller's writes.
+        brokers: registered brokers by id.
+        shutting_down: brokers that requested a controlled shutdown (shuttingDownBrokerIds).
+        on_failed_dirs: partitions in failed log directories, by broker (replicasOnOfflineDirs).
+        topic_ids: topic id by topic, None for a topic without one.
+        table: assignments and partition states.
+        order: iteration order of Kafka's collections over rows of `table`.
+        znode_lists: replica lists of topic znodes that the table cannot store: empty ones, and ones with a duplicate.
+        being_reassigned: target replicas by partition (partitionsBeingReassigned).
+        to_be_deleted: topics to be deleted (topicsToBeDeleted).
+        deletion_started: topics with a deletion in progress (topicsWithDeletionStarted).
+        ineligible_for_deletion: topics with a halted deletion (topicsIneligibleForDeletion).
+        has_orphaned_leaders: whether a topic with leaders was removed. Kafka 0.8.0 keeps the leaders of a removed
+            topic and fails at them when a broker starts (recorded).
     """
 
-    def __init__(self, collections: Collections, *, flat: bool = False, tells_as_one: bool = False) -> None:
+    def __init__(self, collections: Collections, *, flat: bool = False) -> None:
         self.collections = collections
         self.scala: Scala = collections.scala
         self._flat = flat
-        self._tells_as_one = tells_as_one
         self.reset()
 
     def reset(self) -> None:
-        """Forget everything."""
+        """Clear all state, at a resignation."""
         self.epoch = 0
         self.epoch_version = 0
         self.brokers: dict[int, LiveBroker] = {}
@@ -95,34 +117,34 @@ class ControllerContext:
         self.on_failed_dirs: dict[int, dict[TopicPartition, None]] = {}
         self.topic_ids: dict[str, str | None] = {}
         self.table = PartitionTable()
-        self.orders = MapOrder(self.table, self.collections, flat=self._flat)
+        self.order = IterationOrder(self.table, self.collections, flat=self._flat)
         self.partition_states = PartitionStates(self.table)
         self.replica_states = ReplicaStates(self.table)
-        self.odd: dict[TopicPartition, tuple[int, ...]] = {}
+        self.znode_lists: dict[TopicPartition, tuple[int, ...]] = {}
         self.being_reassigned: dict[TopicPartition, tuple[int, ...]] = {}
         self.to_be_deleted: dict[str, None] = {}
         self.deletion_started: dict[str, None] = {}
         self.ineligible_for_deletion: dict[str, None] = {}
-        self.haunted = False
+        self.has_orphaned_leaders = False
 
     # -- brokers
 
     def is_live(self, broker: int) -> bool:
-        """Whether a broker is registered and not shutting down."""
+        """Return whether a broker is registered and not shutting down."""
         return broker in self.brokers and broker not in self.shutting_down
 
     def is_online(self, broker: int, partition: TopicPartition) -> bool:
-        """Whether a broker is live and its replica of a partition not in a log directory that failed."""
+        """Return whether a broker is live and its replica of a partition is not in a failed log directory."""
         return self.is_live(broker) and partition not in self.on_failed_dirs.get(broker, {})
 
-    def on_offline_dirs(self, rows: IntArray) -> IntArray | None:
-        """The replicas of partitions in log directories that failed, int32[k, v]; None where there are none."""
+    def replicas_on_failed_dirs(self, rows: IntArray) -> IntArray | None:
+        """Return the brokers with a replica in a failed log directory, int32[k, v]; None if no directory failed."""
         if not any(self.on_failed_dirs.values()):
             return None
         return pack([[b for b, offline in self.on_failed_dirs.items() if p in offline] for p in self.names(rows)])
 
     def live_mask(self) -> BoolArray:
-        """The live brokers as the rules of partitions take them."""
+        """Return a mask of the live brokers."""
         registered = self.registered().mask
         if not self.shutting_down:
             return registered
@@ -131,15 +153,15 @@ class ControllerContext:
         return live
 
     def registered_mask(self) -> BoolArray:
-        """The live brokers and those shutting down."""
+        """Return a mask of the registered brokers: live ones and those shutting down."""
         return self.registered().mask
 
     def shutting_down_mask(self) -> BoolArray:
-        """The brokers that are shutting down."""
+        """Return a mask of the brokers that are shutting down."""
         return broker_mask(sorted(self.shutting_down))
 
     def registered(self) -> Registered:
-        """The registered brokers as they are told; nobody changes what is handed out."""
+        """Return the registered brokers as columns, which callers must not change."""
         if self._registered[0] != self.brokers:
             self._registered = dict(self.brokers), Registered.of(self.brokers)
         return self._registered[1]
@@ -147,20 +169,20 @@ class ControllerContext:
     # -- rows
 
     def names(self, rows: IntArray) -> list[TopicPartition]:
-        """The partitions of some rows."""
+        """Return the partitions of some rows."""
         return [TopicPartition(*name) for name in self.table.partitions(rows).names()]
 
     def rows_of(self, partitions: Iterable[TopicPartition]) -> IntArray:
-        """The rows of partitions, those that are not known left out."""
+        """Return the rows of partitions, without unknown partitions."""
         found = [self.table.find(*partition) for partition in partitions]
         return np.array([row for row in found if row is not None], dtype=np.int32)
 
     def partitions(self, rows: IntArray) -> Partitions:
-        """The partitions of some rows as requests name them."""
+        """Return the partitions of some rows as columns."""
         return self.table.partitions(rows)
 
     def of_topics(self, rows: IntArray, topics: Iterable[str]) -> BoolArray:
-        """Which of the rows are of some topics."""
+        """Return which rows belong to some topics."""
         numbers = [self.table.topic_number(topic) for topic in topics]
         found: BoolArray = np.isin(self.table.topic.take(rows), numbers) if numbers else np.zeros(len(rows), np.bool_)
         return found
@@ -169,32 +191,35 @@ class ControllerContext:
 
     @property
     def topics(self) -> Mapping[str, str | None]:
-        """All topics with their ids."""
+        """Return all topics with their ids."""
         return self.topic_ids
 
-    def knows(self, partition: TopicPartition) -> bool:
-        """Whether the partition has an assignment."""
+    def has_partition(self, partition: TopicPartition) -> bool:
+        """Return whether the partition has an assignment."""
         return partition in self.table
 
     def assignment(self, partition: TopicPartition) -> ReplicaAssignment:
-        """Who holds a partition; nobody where it is unknown."""
+        """Return the replica assignment of a partition; an empty one for an unknown partition."""
         if partition not in self.table:
             return ReplicaAssignment(())
         row = self.table.row(*partition)
         return ReplicaAssignment(self.table.replicas_of(row), self.table.adding_of(row), self.table.removing_of(row))
 
     def set_assignment(self, partition: TopicPartition, assignment: ReplicaAssignment) -> bool:
-        """Note who holds a partition; false, and nothing noted, where that cannot be (a znode edited by hand).
+        """Store the assignment of a partition.
 
-        A broker named twice counts once, and a partition that nobody holds is not known; how the list stands in the
-        znode is kept in `odd`.
+        Duplicates of a broker are removed, and a partition without replicas is removed; `znode_lists` then keeps the
+        list of the znode.
+
+        Returns:
+            whether the assignment was stored; false if it is invalid, as in a znode that was edited by hand.
         """
         replicas = tuple(dict.fromkeys(assignment.replicas))
-        self.odd.pop(partition, None)
+        self.znode_lists.pop(partition, None)
         if replicas != assignment.replicas or not replicas:
-            self.odd[partition] = assignment.replicas
+            self.znode_lists[partition] = assignment.replicas
         if not replicas:
-            self._forget(partition)
+            self._remove_partition(partition)
             return False
         assignment = assignment._replace(replicas=replicas)
         try:
@@ -202,20 +227,24 @@ class ControllerContext:
                 self.table.add(partition.topic, {partition.partition: assignment.replicas})
             if partition in self.table and self.assignment(partition) != assignment:
                 row = self.table.row(*partition)
-                states = self.replica_states.taken_of(row)
+                codes = self.replica_states.pop_row(row)
                 try:
                     self.table.set_assignment(row, *assignment)
                 finally:
-                    self.replica_states.put_back(row, states)
+                    self.replica_states.restore_row(row, codes)
         except LayoutError:
             return False
         return True
 
     def add_topic(self, topic: str, assignments: Mapping[int, ReplicaAssignment]) -> bool:
-        """Note who holds the partitions of a topic that has none yet; false, and nothing noted, where one cannot be."""
+        """Store the assignments of a new topic at once; return false, and store nothing, if one needs `set_assignment`.
+
+        That is: a reassignment, an empty list or a list with duplicates, or a topic that has partitions already.
+        """
         if topic in self.table.topics or any(one.being_reassigned for one in assignments.values()):
             return False
-        if self.scala == "2.13":  # no order depends on that of a text, and rows in turn are found at once
+        # Orders of 2.13 do not depend on the order of insertion, and consecutive rows are found faster.
+        if self.scala == "2.13":
             assignments = dict(sorted(assignments.items()))
         lists = [one.replicas for one in assignments.values()]
         if not lists or not all(lists) or any(len(set(replicas)) < len(replicas) for replicas in lists):
@@ -227,91 +256,82 @@ class ControllerContext:
         return True
 
     def add_topics(self, assigned: Assigned) -> None:
-        """Note who holds the partitions of topics that are new here and are not being reassigned."""
+        """Store the assignments of many new topics without reassignments."""
         self.topic_ids.update(assigned.ids)
         (topics, topic, partition), replicas = assigned.partitions.columns, assigned.replicas
-        if self.scala != "2.13" or self._flat:  # else no order depends on where they lie, and they are found at once
+        if self.scala != "2.13" or self._flat:  # otherwise no iteration order depends on the order of insertion
             as_read = np.argsort(topic, kind="stable")
             topic, partition, replicas = topic[as_read], partition[as_read], replicas[as_read]
         self.table.extend(topics, topic, partition, replicas)
 
-    def written(self, topic: str) -> dict[int, ReplicaAssignment]:
-        """A topic's assignment as it stands in the znode."""
+    def znode_assignment(self, topic: str) -> dict[int, ReplicaAssignment]:
+        """Return a topic's assignment in the form and order of its znode."""
         lists = {p.partition: self.assignment(p) for p in self.mutable_partitions_of(topic)}
-        for partition, replicas in self.odd.items():
+        for partition, replicas in self.znode_lists.items():
             if partition.topic == topic:
                 lists[partition.partition] = self.assignment(partition)._replace(replicas=replicas)
         return lists
 
-    def _forget(self, partition: TopicPartition) -> None:
+    def _remove_partition(self, partition: TopicPartition) -> None:
         self.being_reassigned.pop(partition, None)
         row = self.table.find(*partition)
         if row is not None:
-            self.partition_states.forget(row)
-            self.replica_states.taken_of(row)
+            self.partition_states.remove(row)
+            self.replica_states.pop_row(row)
             self.table.remove([row])
 
     def leadership(self, partition: TopicPartition) -> LeaderAndIsr | None:
-        """The state of a partition as last read or written; None where it has none."""
+        """Return the partition state that was last read or written; None for a partition without one."""
         if partition not in self.table:
             return None
         return self.table.leader_and_isr(self.table.row(*partition))
 
     def put_leadership(self, partition: TopicPartition, state: LeaderAndIsr) -> None:
-        """Note the state of a partition."""
+        """Store the state of a partition."""
         if partition in self.table:
             self.table.put(self.table.row(*partition), state)
 
     def partitions_of(self, topic: str) -> ScalaSet[TopicPartition]:
-        """The partitions of a topic."""
+        """Return the partitions of a topic as an immutable set."""
         return partition_set(self.mutable_partitions_of(topic), self.collections)
 
     def all_partitions(self) -> list[TopicPartition]:
-        """All partitions."""
+        """Return all partitions in the order of an immutable set."""
         return self.names(self.all_rows())
 
     def all_rows(self) -> IntArray:
-        """All partitions, as an immutable set of them."""
-        return self.orders.everything_in_set()
+        """Return all rows in the order of an immutable set."""
+        return self.order.all_in_set()
 
     def rows_on(self, broker: int) -> IntArray:
-        """The partitions with a replica on a broker, as an immutable set of them."""
-        return self.orders.on_in_set(broker)
-
-    @property
-    def is_ordered_again(self) -> bool:
-        """Whether the order in which a broker's replicas are handled is seen only in writes, which 2.13 orders anew.
-
-        There sets and maps order what they are made of by hash; only equal hashes keep the order in which they came,
-        which is that of the map in each set that is made of it.
-        """
-        return self._tells_as_one and self.scala == "2.13" and not self.to_be_deleted
+        """Return the rows with a replica on a broker in the order of an immutable set."""
+        return self.order.on_broker_in_set(broker)
 
     def replicas_on(self, brokers: Iterable[int]) -> tuple[IntArray, IntArray]:
-        """The replicas on some brokers, as an immutable set of them, or as good as that: rows, and brokers."""
+        """Return rows and brokers of the replicas on some brokers, in the order of an immutable set of replicas."""
         brokers = list(brokers)
         if len(brokers) == 1:
-            rows = (self.orders.on if self.is_ordered_again else self.orders.replicas_on)(brokers[0])
+            rows = self.order.on_broker_in_replica_set(brokers[0])
             return rows, np.full(len(rows), brokers[0], dtype=np.int32)
-        found = [(self.orders.on(broker), broker) for broker in brokers]
-        rows = np.concatenate([np.empty(0, dtype=np.int32), *(rows for rows, _ in found)])
-        held = np.repeat(np.array([b for _, b in found], dtype=np.int32), [len(rows) for rows, _ in found])
-        order = self.orders.of_replicas(rows, held)
-        return rows[order], held[order]
+        rows_on = [self.order.on_broker_in_map(broker) for broker in brokers]
+        rows = np.concatenate([np.empty(0, dtype=np.int32), *rows_on])
+        of_rows = np.repeat(np.array(brokers, dtype=np.int32), [len(rows) for rows in rows_on])
+        order = self.order.positions_in_replica_set(rows, of_rows)
+        return rows[order], of_rows[order]
 
     def replicas_of(self, partitions: Iterable[TopicPartition]) -> list[PartitionAndReplica]:
-        """The replicas of some partitions, partition by partition."""
+        """Return the replicas of some partitions in the order of an immutable set."""
         found = [PartitionAndReplica(p, broker) for p in partitions for broker in self.assignment(p).replicas]
         return list(replica_set(found, self.collections))
 
     def replicas_of_topic(self, topic: str) -> ScalaSet[PartitionAndReplica]:
-        """The replicas of a topic."""
+        """Return the replicas of a topic as an immutable set."""
         partitions = self.mutable_partitions_of(topic)
         found = [PartitionAndReplica(p, broker) for p in partitions for broker in self.assignment(p).replicas]
         return replica_set(found, self.collections)
 
     def online_replicas(self) -> BoolArray:
-        """Which replicas are online: bool[n, w], by row and place."""
+        """Return which replicas are online: bool[n, w], by row and position in the assignment."""
         online = live_members(self.table.replicas, self.live_mask())
         for broker, partitions in self.on_failed_dirs.items():
             rows = self.rows_of(partitions)
@@ -319,47 +339,52 @@ class ControllerContext:
         return online
 
     def rows_with_offline_leader(self, *, deleted_too: bool = False) -> IntArray:
-        """The partitions whose leader is not online, as the map of all; without topics that are to be deleted."""
+        """Return the rows without an online leader in the order of the map of assignments.
+
+        Topics to be deleted are left out unless `deleted_too`.
+        """
         rows = self.table.rows_not_led_by(self.live_mask())
         for broker, partitions in self.on_failed_dirs.items():
             failed = self.rows_of(partitions)
             rows = np.union1d(rows, failed[self.table.leader[failed] == broker])
         if self.to_be_deleted and not deleted_too:
             rows = rows[~self.of_topics(rows, self.to_be_deleted)]
-        return self.orders.some_of_everything(rows)
+        return self.order.some_in_map_of_all(rows)
 
     def rows_in(self, *wanted: PartitionState, hashed: bool = False) -> IntArray:
-        """The partitions in some states; `hashed` where they come from an immutable map of all (of more than four)."""
+        """Return the rows in some states; `hashed` if Kafka filters them from an immutable map of all partitions."""
         hashed = hashed and len(self.partition_states) > SMALL
-        return self.orders.in_set(self.orders.in_map(self.partition_states.rows_in(*wanted)), hashed=hashed)
+        return self.order.in_set(self.order.in_map(self.partition_states.rows_in(*wanted)), hashed=hashed)
 
     def replicas_in(self, topic: str, state: ReplicaState) -> ScalaSet[PartitionAndReplica]:
-        """The replicas of a topic that are in a state."""
+        """Return the replicas of a topic that are in a state."""
         return self.replicas_of_topic(topic).filter(lambda replica: self.replica_states.get(replica) == state)
 
     def remove_topic(self, topic: str) -> None:
-        """Forget a topic; that its partitions had leaders is forgotten with it, but for 0.8.0 (`haunted`)."""
-        led = [p for p in self.mutable_partitions_of(topic) if self.leadership(p) is not None]
-        self.haunted = self.haunted or bool(led)
+        """Remove a topic and its partitions."""
+        led = any(self.leadership(partition) is not None for partition in self.mutable_partitions_of(topic))
+        self.has_orphaned_leaders = self.has_orphaned_leaders or led
         self.to_be_deleted.pop(topic, None)
         self.deletion_started.pop(topic, None)
         self.topic_ids.pop(topic, None)
         for partition in self.mutable_partitions_of(topic):
-            self._forget(partition)
-        self.odd = {partition: replicas for partition, replicas in self.odd.items() if partition.topic != topic}
+            self._remove_partition(partition)
+        self.znode_lists = {
+            partition: replicas for partition, replicas in self.znode_lists.items() if partition.topic != topic
+        }
 
     def check(self) -> None:
-        """Assert that what belongs together agrees."""
+        """Assert that the parts of the state are consistent."""
         self.table.check()
         self.partition_states.check()
         assert self.shutting_down.keys() <= self.brokers.keys() or not self.brokers
         assert all(partition in self.table for partition in self.being_reassigned)
 
     def numbers_of(self, topic: str) -> Sequence[int]:
-        """The numbers of the partitions of a topic."""
+        """Return the numbers of the partitions of a topic."""
         numbers: Sequence[int] = self.table.partition[self.table.rows_of(topic)].tolist()
         return numbers
 
     def mutable_partitions_of(self, topic: str) -> list[TopicPartition]:
-        """The partitions of a topic as the map of them iterates."""
-        return self.names(self.orders.of_topic(self.table.rows_of(topic)))
+        """Return the partitions of a topic in the order of the map of its partitions."""
+        return self.names(self.order.in_map_of_topic(self.table.rows_of(topic)))

@@ -1,84 +1,72 @@
-"""The controller of one broker: its queue of events, its election, its failover and its resignation.
+"""Controller of a broker: election, failover, resignation, and the processing of its events.
 
-Rules of the module (KafkaController, ControllerEventManager; docs/reference/kafka.md §2.1 to §2.3, §2.15):
-  - every broker has one; it rules while its broker stands in `/controller`, and else lets events pass;
-  - watches and requests only put events into the queue, which are processed one by one, in order;
-  - when the session is gone the queue is emptied and the controller resigns before a new session begins.
+Rules of the module (KafkaController; docs/reference/kafka.md §2.1 to §2.3, §2.15):
+  - every broker has one; it is active while `/controller` names its broker, otherwise it skips most events;
+  - watchers and requests only add events to the queue; `ControllerEventManager` processes them one by one;
+  - when the session expires, the queue is cleared and the controller resigns before a new session begins;
+  - each part takes what it uses: the context (state), the ZooKeeper client, the channels to the brokers, the state
+    machines. No part refers to `KafkaController`.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
-from simzk.kafka.controller.alter_partition import IsrChanges
-from simzk.kafka.controller.channels import BrokerRequests
-from simzk.kafka.controller.cluster_changes import ClusterChanges
+from simzk.kafka.controller.alter_partition import IsrChanges, read_states
+from simzk.kafka.controller.channels import ControllerChannelManager
+from simzk.kafka.controller.cluster_changes import BrokerChanges, LogDirFailures, TopicChanges
 from simzk.kafka.controller.context import ControllerContext, LiveBroker
-from simzk.kafka.controller.elections import LeaderElections
+from simzk.kafka.controller.elections import ControlledShutdowns, LeaderElections
+from simzk.kafka.controller.events import ControllerEvent, ControllerEventManager, ControllerLog, Work
 from simzk.kafka.controller.legacy_reassignment import LegacyReassignments
-from simzk.kafka.controller.log_dir_failures import LogDirFailures
-from simzk.kafka.controller.partition_state_machine import PartitionStateMachine
 from simzk.kafka.controller.reassignment import Reassignments
-from simzk.kafka.controller.replica_state_machine import ReplicaStateMachine
+from simzk.kafka.controller.state_machines import PartitionStateMachine, ReplicaStateMachine
 from simzk.kafka.controller.topic_deletion import TopicDeletion
 from simzk.kafka.schemas import feature
 from simzk.kafka.zookeeper_client.batches import ControllerMovedError, ZooKeeperRefused
 from simzk.kafka.zookeeper_client.session import SessionExpiredError, ZooKeeperSession
 from simzk.kafka.zookeeper_client.zk_client import ANY_VERSION, UNCLEAN_KEY, KafkaZooKeeperClient
-from simzk.partitions.row_order import as_they_lie
-from simzk.simulation import Future, History, Process, Queue, Task, Timer
+from simzk.simulation import Future, History, Process, Timer
 from simzk.zookeeper.replies import EventType
 from simzk.zookeeper.requests import Delete, SetData
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Coroutine, Sequence
 
-    from simzk.kafka.broker.empty_replicas import EmptyReplicas as LightReplicas
     from simzk.kafka.cluster.cost_model import CostModel
+    from simzk.kafka.controller.channels import BatchTransport
     from simzk.kafka.releases.settings import BrokerConfig
-    from simzk.kafka.requests import Error
     from simzk.kafka.rpc import Connections
     from simzk.kafka.topic_partition import TopicPartition
-    from simzk.partitions.arrays import IntArray
-
-Work = Callable[[], Coroutine[Future[Any], None, None]]
 
 FIRST_REBALANCE_US = 5_000_000
-
-
-class ControllerEvent(NamedTuple):
-    """Something to do in its turn. `always` says that it is done also while the broker is not controller."""
-
-    name: str
-    work: Work
-    always: bool = False
-    preempt: Callable[[], None] | None = None
+"""Delay of the first automatic rebalance after a failover (KafkaController.onControllerFailover)."""
 
 
 class KafkaController:
-    """The controller that a broker is, or may become.
+    """Controller of one broker, active or not.
 
     Args:
-        broker_id: whose.
-        process: where it runs.
-        session: the broker's session.
-        client: the broker's use of it.
-        connections: the way to other brokers.
-        config: the broker's configuration.
-        history: where it says what it does.
-        now_ms: the wall clock of the simulated world, for what is written.
-        new_topic_id: draws the id of a topic that has none.
-        election_delay_us: how long this broker is behind the quickest when it hears that there is no controller;
-        asked at
-            each election (which broker wins is chance in the real world, and an input here).
-        cost_model: how long its work takes; None where it costs nothing.
-        light: the replicas of all brokers, where they stand in one table.
+        broker_id: id of the broker.
+        process: the broker's process.
+        session: the broker's ZooKeeper session.
+        client: ZooKeeper client on that session.
+        connections: to other brokers.
+        config: configuration of the broker.
+        history: for the events of the controller.
+        now_ms: wall clock of the simulated cluster, for timestamps in znodes.
+        new_topic_id: draws the id of a topic without one.
+        election_delay_us: delay of this broker behind the fastest when `/controller` is deleted, in microseconds;
+            called at each election. In a real cluster chance decides which broker wins; here the caller does.
+        cost_model: durations of the controller's work; None for zero.
+        transport: of control requests to all brokers of a large cluster as one message; None sends each by itself.
+
+    Attributes:
+        active_id: broker id in `/controller`, as last read; None if there was none.
+        on_registered: registers the broker after a new session began.
+        expire_tokens: removes expired delegation tokens; None if the broker has no tokens.
     """
 
     def __init__(
@@ -95,70 +83,73 @@ class KafkaController:
         new_topic_id: Callable[[], str],
         election_delay_us: Callable[[], int],
         cost_model: CostModel | None = None,
-        light: LightReplicas | None = None,
+        transport: BatchTransport | None = None,
     ) -> None:
         self.broker_id = broker_id
-        self.process = process
-        self.session = session
         self.client = client
-        self.config = config
-        self.history = history
-        self.new_topic_id = new_topic_id
         self.active_id: int | None = None
-        self.context = ControllerContext(
-            client.version.orders.collections,
-            flat=client.version.orders.has_flat_assignments,
-            tells_as_one=light is not None,
-        )
-        order_us = 0 if cost_model is None else cost_model.order_us
-        self.requests = BrokerRequests(broker_id, process, connections, self.context, order_us=order_us, light=light)
-        self.requests.on_deletion_response = self._on_deletion_response
-        self.log_dirs = LogDirFailures(self)
-        self.requests.on_leaders_response = self.log_dirs.on_response
-        unclean = config.truth(UNCLEAN_KEY)
-        self.replicas = ReplicaStateMachine(self.context, client, self.requests, unclean_by_default=unclean)
-        self.partitions = PartitionStateMachine(self.context, client, self.requests, unclean_by_default=unclean)
-        self.deletion = TopicDeletion(self)
-        self.reassignments = (
-            Reassignments(self) if client.version.controller.reassigns_in_topic_znode else LegacyReassignments(self)
-        )
-        self.elections = LeaderElections(self)
-        self.isr_changes = IsrChanges(self)
-        self.cluster = ClusterChanges(self)
         self.on_registered: Callable[[], Coroutine[Future[Any], None, None]] | None = None
+        self.expire_tokens: Callable[[], Coroutine[Future[Any], None, None]] | None = None
+        self._process = process
+        self._session = session
+        self._config = config
         self._now_ms = now_ms
         self._election_delay_us = election_delay_us
-        self._events: Queue[ControllerEvent] = Queue()
-        self._queued: deque[ControllerEvent] = deque()
-        self.expire_tokens: Callable[[], Coroutine[Future[Any], None, None]] | None = None
         self._rebalance: Timer | None = None
         self._token_check: Timer | None = None
-        self._task: Task[None] | None = None
+        events = self._events = ControllerEventManager(process, self._process_event)
+        log = self._log = ControllerLog(history, broker_id)
+        context = self.context = ControllerContext(
+            client.version.orders.collections, flat=client.version.orders.has_flat_assignments
+        )
+        channels = self._channels = ControllerChannelManager(
+            broker_id,
+            process,
+            connections,
+            context,
+            partition_us=0 if cost_model is None else cost_model.order_us,
+            transport=transport,
+        )
+        unclean = config.truth(UNCLEAN_KEY)
+        self.replicas = replicas = ReplicaStateMachine(context, client, channels, unclean_by_default=unclean)
+        self.partitions = partitions = PartitionStateMachine(context, client, channels, unclean_by_default=unclean)
+        machines = partitions, replicas
+        self._deletion = TopicDeletion(context, client, session, log, channels, *machines, config)
+        reassignments = Reassignments if client.version.controller.reassigns_in_topic_znode else LegacyReassignments
+        self.reassignments = reassignments(context, client, session, events, log, channels, *machines, self._deletion)
+        self.elections = LeaderElections(context, client, log, partitions, config)
+        self.shutdowns = ControlledShutdowns(context, client, channels, *machines)
+        self.isr_changes = IsrChanges(context, client, channels, self.reassignments)
+        self._topics = TopicChanges(context, client, session, events, log, *machines, new_topic_id=new_topic_id)
+        self._brokers = BrokerChanges(
+            context, client, session, events, log, channels, *machines, self._deletion, self.reassignments
+        )
+        self._log_dirs = LogDirFailures(context, client, events, replicas, self._brokers.take_replicas_offline)
+        channels.on_deletion_response = self._on_deletion_response
+        channels.on_leaders_response = self._log_dirs.on_response
 
     @property
     def is_active(self) -> bool:
-        """Whether this broker takes itself for the controller."""
+        """Whether this broker is the controller, as far as it has read."""
         return self.active_id == self.broker_id
 
     def start(self, *, adopt: bool = False) -> None:
-        """Begin to process events; the first is the election.
+        """Start to process events, the first of which is the election.
 
         Args:
-            adopt: take up the rule that the session already has, where it holds `/controller`.
+            adopt: keep the role of controller if the session owns `/controller` already.
         """
-        self._task = self.process.spawn(self._run(), "controller")
+        self._events.start()
         self.put_event("startup", self._adopt if adopt else self._start_up, always=True)
 
     def put_event(
         self, name: str, work: Work, *, always: bool = False, preempt: Callable[[], None] | None = None
     ) -> None:
-        """Do something in its turn; `preempt` is called instead where the queue is emptied first."""
-        event = ControllerEvent(name, work, always, preempt)
-        self._queued.append(event)
-        self._events.put(event)
+        """Add an event at the end of the queue; see `ControllerEvent` for the arguments."""
+        self._events.put(name, work, always=always, preempt=preempt)
 
     async def expire(self) -> None:
-        """The session is gone: nothing of what waits is done any more, and the controller resigns."""
+        """Cancel all waiting events and resign, after the session expired."""
         done: Future[None] = Future()
 
         async def resign() -> None:
@@ -166,16 +157,12 @@ class KafkaController:
             self._resign()
             done.set_result(None)
 
-        waiting, self._queued = self._queued, deque()
-        self._events.clear()
-        for event in waiting:
-            if event.preempt is not None:
-                event.preempt()
+        self._events.cancel_all()
         self.put_event("expire", resign, always=True)
         await done
 
     def register_and_reelect(self) -> None:
-        """A new session began: register the broker again, then see who is controller."""
+        """Register the broker again in a new session, then take part in the election (RegisterBrokerAndReelect)."""
 
         async def work() -> None:
             assert self.on_registered is not None
@@ -185,78 +172,27 @@ class KafkaController:
         self.put_event("register and re-elect", work, always=True)
 
     def shut_down(self) -> None:
-        """The broker stops: process nothing more, not even the rest of an event."""
-        if self._task is not None:
-            self._task.cancel()
-        self._queued.clear()
-        self._events.clear()
+        """Stop with the broker, also in the middle of an event."""
+        self._events.stop()
         self.active_id = None
         self._resign()
 
-    # -- what the parts use
-
-    def send_metadata(self, partitions: Iterable[TopicPartition] = ()) -> None:
-        """Tell all brokers who lives, and of some partitions."""
-        self.send_metadata_of_rows(self.context.rows_of(partitions))
-
-    def send_metadata_of_rows(self, rows: IntArray) -> None:
-        """Tell all brokers who lives, and of some partitions."""
-        self.requests.new_batch()
-        self.requests.add_metadata(sorted(self.context.brokers), rows)
-        self.requests.send()
-
-    def send_metadata_to(self, brokers: Sequence[int], *, of_all: bool = False) -> None:
-        """Tell some brokers who lives, and of all partitions or of none."""
-        self.requests.new_batch()
-        if of_all:
-            self.requests.add_metadata_of_all(brokers)
-        else:
-            self.requests.add_metadata(brokers, np.empty(0, dtype=np.int32))
-        self.requests.send()
-
-    async def refresh_leadership(self, rows: IntArray) -> None:
-        """Read the states of partitions into the cache, in the order given."""
-        rows, turns = as_they_lie(rows)
-        states = await self.client.states(self.context.partitions(rows), turns)
-        there = states.version >= 0
-        self.context.table.put_all(rows[there], states.where(there))
-
     # -- events
 
-    async def _run(self) -> None:
-        while True:
-            event = await self._events.get()
-            if self._queued and self._queued[0] is event:
-                self._queued.popleft()
-            if not event.always and not self.is_active:
-                if event.preempt is not None:
-                    event.preempt()
-                continue
-            try:
-                await event.work()
-            except ControllerMovedError:
-                self.history.record(f"controller {self.broker_id}", "fenced", event.name)
-                if event.preempt is not None:
-                    event.preempt()
-                await self._guarded(self._maybe_resign)
-            except SessionExpiredError:
-                if event.preempt is not None:
-                    event.preempt()
-            except (ZooKeeperRefused, ZnodeError) as problem:
-                self.history.record(f"controller {self.broker_id}", "failed", event.name, "", str(problem))
-
-    def note_unusable(self, problem: ZnodeError) -> None:
-        """Tell the history of an operator's znode that cannot be used; as in Kafka it is taken for empty."""
-        self.history.record(f"controller {self.broker_id}", "znode unusable", problem.where, "", str(problem))
-
-    def note_refusal(self, path: str, what: str, error: Error) -> None:
-        """Tell the history of something asked for by znode that is not done."""
-        self.history.record(f"controller {self.broker_id}", "refused", what, "", f"{path}: {error.name}")
-
-    def note_doubts(self, path: str, doubts: Sequence[str]) -> None:
-        """Tell the history what is odd about an assignment that somebody wrote, and that is taken all the same."""
-        for doubt in doubts:
-            self.history.record(f"controller {self.broker_id}", "doubtful", path, "", doubt)
+    async def _process_event(self, event: ControllerEvent) -> None:
+        if not event.always and not self.is_active:
+            event.cancel()
+            return
+        try:
+            await event.work()
+        except ControllerMovedError:
+            self._log.record("fenced", event.name)
+            event.cancel()
+            await self._guarded(self._maybe_resign)
+        except SessionExpiredError:
+            event.cancel()
+        except (ZooKeeperRefused, ZnodeError) as problem:
+            self._log.record("failed", event.name, str(problem))
 
     async def _guarded(self, work: Work) -> None:
         try:
@@ -272,15 +208,15 @@ class KafkaController:
         if delay_us == 0:
             self.put_event("re-elect", self._reelect, always=True)
         else:
-            self.process.call_later(delay_us, lambda: self.put_event("re-elect", self._reelect, always=True))
+            self._process.call_later(delay_us, lambda: self.put_event("re-elect", self._reelect, always=True))
 
     async def _start_up(self) -> None:
-        self.session.data_handlers[paths.CONTROLLER] = self._on_controller_change
+        self._session.data_handlers[paths.CONTROLLER] = self._on_controller_change
         await self.client.exists(paths.CONTROLLER)
         await self._elect()
 
     async def _adopt(self) -> None:
-        self.session.data_handlers[paths.CONTROLLER] = self._on_controller_change
+        self._session.data_handlers[paths.CONTROLLER] = self._on_controller_change
         await self.client.exists(paths.CONTROLLER)
         self.active_id = await self.client.controller_id()
         if self.active_id is None:
@@ -313,11 +249,11 @@ class KafkaController:
         except ControllerMovedError:
             await self._maybe_resign()
         except (ZooKeeperRefused, ZnodeError) as problem:
-            self.history.record(f"controller {self.broker_id}", "failover failed", "", "", str(problem))
-            await self._move()
+            self._log.record("failover failed", "", str(problem))
+            await self._trigger_move()
 
-    async def _move(self) -> None:
-        """Something went wrong: make way for another controller."""
+    async def _trigger_move(self) -> None:
+        """Resign and delete `/controller` after a failed failover, so that another broker is elected."""
         was_active, version = self.is_active, self.context.epoch_version
         self.active_id = await self.client.controller_id()
         if was_active and self.active_id == self.broker_id:
@@ -328,42 +264,46 @@ class KafkaController:
     # -- failover and resignation
 
     async def _fail_over(self) -> None:
-        """Take over, in the order of Kafka 1.1 and later (§2.3)."""
-        session, context, client = self.session, self.context, self.client
+        """Become active (onControllerFailover), in the order of Kafka 1.1 and later (§2.3)."""
+        context, client, version = self.context, self.client, self.client.version
         await self._set_up_features()
-        children = session.child_handlers
-        children[paths.BROKER_IDS] = lambda: self.put_event("broker change", self.cluster.process_brokers)
-        children[paths.TOPICS] = lambda: self.put_event("topic change", self.cluster.process_topics)
-        if client.version.controller.topic_deletion != "by tool":
-            children[paths.DELETE_TOPICS] = lambda: self.put_event("topic deletion", self.deletion.process_requests)
-        children[paths.LOG_DIR_EVENTS] = lambda: self.put_event("log dir failure", self.log_dirs.process_events)
-        children[paths.ISR_CHANGES] = lambda: self.put_event("ISR changes", self.isr_changes.process_notifications)
+        self._register_child_handlers()
         self._on_creation(paths.PREFERRED_ELECTION, "preferred election by znode", self.elections.process_znode)
         await client.exists(paths.PREFERRED_ELECTION)
         self._on_creation(paths.REASSIGN_PARTITIONS, "reassignment by znode", self.reassignments.process_znode)
         await client.exists(paths.REASSIGN_PARTITIONS)
         for path in (paths.LOG_DIR_EVENTS, paths.ISR_CHANGES):
             found = await client.children(path)
-            if path == paths.LOG_DIR_EVENTS or client.version.controller.deletes_stale_isr_changes:
+            if path == paths.LOG_DIR_EVENTS or version.controller.deletes_stale_isr_changes:
                 await client.delete_children(path, found, context.epoch_version)
         await self._initialise_context()
-        await self.deletion.init()
-        self.send_metadata()
+        await self._deletion.init()
+        self._channels.send_metadata()
         await self.replicas.start()
         await self.partitions.start()
         await self.reassignments.initialise()
-        await self.deletion.resume()
+        await self._deletion.resume()
         await self.elections.process_pending()
-        self.history.record(f"controller {self.broker_id}", "ready", "", "", f"epoch {context.epoch}")
-        if self.config.truth("auto.leader.rebalance.enable"):
-            self._rebalance = self.process.call_later(FIRST_REBALANCE_US, self._put_rebalance)
+        self._log.record("ready", "", f"epoch {context.epoch}")
+        if self._config.truth("auto.leader.rebalance.enable"):
+            self._rebalance = self._process.call_later(FIRST_REBALANCE_US, self._put_rebalance)
         if self.expire_tokens is not None:
-            self._token_check = self.process.call_later(0, self._check_tokens)
+            self._token_check = self._process.call_later(0, self._check_tokens)
+
+    def _register_child_handlers(self) -> None:
+        children = self._session.child_handlers
+        children[paths.BROKER_IDS] = lambda: self.put_event("broker change", self._brokers.process)
+        children[paths.TOPICS] = lambda: self.put_event("topic change", self._topics.process)
+        if self.client.version.controller.topic_deletion != "by tool":
+            children[paths.DELETE_TOPICS] = lambda: self.put_event("topic deletion", self._deletion.process_requests)
+        children[paths.LOG_DIR_EVENTS] = lambda: self.put_event("log dir failure", self._log_dirs.process)
+        children[paths.ISR_CHANGES] = lambda: self.put_event("ISR changes", self.isr_changes.process_notifications)
 
     async def _set_up_features(self) -> None:
-        """A low inter-broker protocol makes no `/feature`, and switches off one that is there (§1.3).
+        """Create or update `/feature` (KIP-584; §1.3).
 
-        What is finalised stays, unless it was switched off; a znode that says already what it should is left alone.
+        An inter-broker protocol without features does not create the znode, and disables one that exists. Finalised
+        features stay unless the znode was disabled. A znode with the right contents is not written.
         """
         client, version = self.client, self.client.version
         if version.znodes.encode_feature is None:
@@ -378,72 +318,73 @@ class KafkaController:
         kept = present.features if status == present.status == feature.ENABLED else {}
         wanted = version.znodes.encode_feature(status, kept)
         if feature.decode(paths.FEATURE, wanted, version.reading) != present:
-            await self.session.call(SetData(paths.FEATURE, wanted, ANY_VERSION))
+            await self._session.call(SetData(paths.FEATURE, wanted, ANY_VERSION))
 
     async def _initialise_context(self) -> None:
         context, client = self.context, self.client
         context.brokers = {broker: LiveBroker(*found) for broker, found in (await client.brokers()).items()}
         names = await client.children(paths.TOPICS)
-        self.cluster.watch_topics(names)
+        self._topics.watch(names)
         texts, columns = await client.all_topics(names)
         if columns is not None:
             context.add_topics(columns)
-        await self.cluster.note_topics(texts)
-        for path in self.cluster.watch_brokers(sorted(context.brokers)):
+        await self._topics.add(texts)
+        for path in self._brokers.watch(sorted(context.brokers)):
             await client.exists(path)
-        await self.refresh_leadership(context.all_rows())
+        await read_states(context, client, context.all_rows())
         await self.reassignments.load()
         for broker in sorted(context.brokers):
-            self.requests.add_broker(broker)
+            self._channels.add_broker(broker)
 
     def _resign(self) -> None:
-        """Forget everything that only a controller knows."""
-        handled = (paths.BROKER_IDS, paths.TOPICS, paths.DELETE_TOPICS, paths.LOG_DIR_EVENTS, paths.ISR_CHANGES)
-        for path in handled:
-            self.session.child_handlers.pop(path, None)
+        """Remove all handlers, timers, channels and state of an active controller (onControllerResignation)."""
+        for path in (paths.BROKER_IDS, paths.TOPICS, paths.DELETE_TOPICS, paths.LOG_DIR_EVENTS, paths.ISR_CHANGES):
+            self._session.child_handlers.pop(path, None)
         for path in (paths.PREFERRED_ELECTION, paths.REASSIGN_PARTITIONS):
-            self.session.data_handlers.pop(path, None)
-        self.reassignments.forget()
+            self._session.data_handlers.pop(path, None)
+        self.reassignments.remove_handlers()
         for broker in self.context.brokers:
-            self.session.data_handlers.pop(paths.broker(broker), None)
+            self._session.data_handlers.pop(paths.broker(broker), None)
         for topic in self.context.topics:
-            self.session.data_handlers.pop(paths.topic(topic), None)
+            self._session.data_handlers.pop(paths.topic(topic), None)
         if self._rebalance is not None:
             self._rebalance.cancel()
             self._rebalance = None
         if self._token_check is not None:
             self._token_check.cancel()
             self._token_check = None
-        self.requests.shut_down()
+        self._channels.shut_down()
         was_controller = self.context.epoch != 0
         self.context.reset()
         if was_controller:
-            self.history.record(f"controller {self.broker_id}", "resigned")
+            self._log.record("resigned")
 
     def _on_creation(self, path: str, name: str, work: Work) -> None:
         def handle(kind: EventType) -> None:
             if kind == EventType.NODE_CREATED:
                 self.put_event(name, work)
 
-        self.session.data_handlers[path] = handle
+        self._session.data_handlers[path] = handle
 
     def _on_deletion_response(self, broker: int, partitions: Sequence[TopicPartition], response: Any) -> None:
         self.put_event(
             f"replicas deleted on broker {broker}",
-            lambda: self.deletion.process_response(broker, partitions, response),
+            lambda: self._deletion.process_response(broker, partitions, response),
         )
 
+    # -- timers
+
     def _check_tokens(self) -> None:
-        """Beside the queue: tokens are no business of the controller's but for who sees to it."""
+        """Remove expired tokens outside the event queue: only the timer belongs to the controller (KIP-48)."""
         assert self.expire_tokens is not None
-        interval_us = self.config.integer("delegation.token.expiry.check.interval.ms") * 1000
-        self._token_check = self.process.call_later(interval_us, self._check_tokens)
-        self.process.spawn(self._guarded(self.expire_tokens), "expired tokens")
+        interval_us = self._config.integer("delegation.token.expiry.check.interval.ms") * 1000
+        self._token_check = self._process.call_later(interval_us, self._check_tokens)
+        self._process.spawn(self._guarded(self.expire_tokens), "expired tokens")
 
     def _put_rebalance(self) -> None:
         async def work() -> None:
-            interval_us = self.config.integer("leader.imbalance.check.interval.seconds") * 1_000_000
-            self._rebalance = self.process.call_later(interval_us, self._put_rebalance)
+            interval_us = self._config.integer("leader.imbalance.check.interval.seconds") * 1_000_000
+            self._rebalance = self._process.call_later(interval_us, self._put_rebalance)
             await self.elections.rebalance()
 
         self.put_event("auto leader rebalance", work)

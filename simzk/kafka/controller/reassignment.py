@@ -1,13 +1,13 @@
-"""Moving partitions to other brokers, by the API or by a znode (docs/reference/kafka.md §2.11; KIP-455).
+"""Partition reassignments, by API or by znode, from Kafka 2.4 on (docs/reference/kafka.md §2.11; KIP-455).
 
 Rules of the module (KafkaController.onPartitionReassignment):
-  - where a reassignment stands is in the topic znode alone: replicas, adding, removing; the algebra is
-    `partitions.reassignment`;
-  - first the znode is widened, then replicas are added; when all the target is in sync, the leader moves if it must,
-    the others leave, and the znode is written anew;
-  - the latest request wins, whichever way it came;
-  - a znode that moves a partition to nobody gets, from 2.7 on, as far as the topic's znode, and no failover gets past
-    that: controllers follow one another until the topic's znode is mended (recorded).
+  - the topic znode alone stores the progress: replicas, adding replicas, removing replicas; `partitions.reassignment`
+    computes these lists;
+  - phase A: the controller writes the wider assignment and starts the new replicas; phase B, when all target replicas
+    are in sync: it elects a target replica if needed, stops the others, and writes the final assignment;
+  - the latest request replaces an earlier one, by API or by znode;
+  - a znode that moves a partition to no replicas gets, from 2.7 on, as far as the topic's znode, and then every
+    failover fails until somebody repairs that znode (recorded).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
-from simzk.kafka.controller import assignment_warnings as doubts
-from simzk.kafka.controller.partition_state_machine import Strategy
+from simzk.kafka.controller import assignment_warnings
+from simzk.kafka.controller.state_machines import Strategy
 from simzk.kafka.controller.states import PartitionState, ReplicaState
 from simzk.kafka.requests import Error
 from simzk.kafka.schemas.topic import TopicZnode
@@ -39,66 +39,91 @@ from simzk.zookeeper.requests import Delete, SetData
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from simzk.kafka.controller.controller import KafkaController
+    from simzk.kafka.controller.channels import ControllerChannelManager
+    from simzk.kafka.controller.context import ControllerContext
+    from simzk.kafka.controller.events import ControllerEventManager, ControllerLog
+    from simzk.kafka.controller.state_machines import PartitionStateMachine, ReplicaStateMachine
+    from simzk.kafka.controller.topic_deletion import TopicDeletion
+    from simzk.kafka.zookeeper_client.session import ZooKeeperSession
+    from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
 
 Requested = dict[TopicPartition, tuple[int, ...]]
 
 
 class Reassignments:
-    """Carries out reassignments."""
+    """Reassignments in progress, and requests for new ones."""
 
-    def __init__(self, controller: KafkaController) -> None:
-        self._controller = controller
+    def __init__(
+        self,
+        context: ControllerContext,
+        client: KafkaZooKeeperClient,
+        session: ZooKeeperSession,
+        events: ControllerEventManager,
+        log: ControllerLog,
+        channels: ControllerChannelManager,
+        partitions: PartitionStateMachine,
+        replicas: ReplicaStateMachine,
+        deletion: TopicDeletion,
+    ) -> None:
+        self._context = context
+        self._client = client
+        self._session = session
+        self._version = client.version
+        self._events = events
+        self._log = log
+        self._channels = channels
+        self._partitions = partitions
+        self._replicas = replicas
+        self._deletion = deletion
 
-    # -- how they come
+    # -- requests
 
     async def load(self) -> None:
-        """At a failover, before anything is done: the topics say what is under way, and have been read."""
+        """Read the reassignments in progress, before a failover; from 2.4 on they were read with the topics."""
 
     async def initialise(self) -> None:
-        """At a failover: what stands in the znode, then what else was under way."""
-        taken_up = await self._take_up_znode()
-        await self.resume(lambda _target: True, but=taken_up)
+        """Start the reassignments in the znode at a failover, then resume the others."""
+        started = await self._start_znode()
+        await self.resume(lambda _target: True, but=started)
 
     async def process_znode(self) -> None:
-        """`/admin/reassign_partitions` was created."""
-        await self._take_up_znode()
+        """Handle the creation of `/admin/reassign_partitions`."""
+        await self._start_znode()
 
-    async def _take_up_znode(self) -> Collection[TopicPartition]:
-        """Take up what can be of the znode, and take the rest out of it; what was taken up.
+    async def _start_znode(self) -> Collection[TopicPartition]:
+        """Start the reassignments in the znode, remove those that fail from it, and return those that started.
 
-        Replica lists are not validated, as in Kafka: brokers may be dead or unknown.
+        As in Kafka, the brokers of a target may be dead or unknown.
         """
-        controller = self._controller
-        if not await controller.client.exists(paths.REASSIGN_PARTITIONS):
+        if not await self._client.exists(paths.REASSIGN_PARTITIONS):
             return ()
         to_start: dict[TopicPartition, ReplicaAssignment] = {}
         failed: dict[TopicPartition, Error] = {}
-        for partition, target in (await controller.client.requested_reassignment()).items():
+        for partition, target in (await self._client.requested_reassignment()).items():
             moving = self._build(partition, target)
             if moving is None:
                 failed[partition] = Error.UNKNOWN_TOPIC_OR_PARTITION
-            elif any(broker < 0 for broker in target):  # the real one would wait for it for ever
+            elif any(broker < 0 for broker in target):  # Kafka would wait for such a replica forever
                 failed[partition] = Error.INVALID_REPLICA_ASSIGNMENT
             else:
                 to_start[partition] = moving
-                self._note_doubts(partition, target)
+                self._record_warnings(partition, target)
         errors = await self._start(to_start)
         failed |= {p: error for p, error in errors.items() if error != Error.NONE}
         for partition, error in failed.items():
-            controller.note_refusal(paths.REASSIGN_PARTITIONS, f"reassignment of {partition}", error)
+            self._log.record_refusal(paths.REASSIGN_PARTITIONS, f"reassignment of {partition}", error)
         if failed:
             await self._remove_from_znode(lambda partition, _target: partition in failed)
         return [partition for partition in to_start if partition not in failed]
 
-    def _note_doubts(self, partition: TopicPartition, target: tuple[int, ...]) -> None:
-        odd = [f"{partition}: {doubt}" for doubt in doubts.of_target(target, self._controller.context.is_live)]
-        self._controller.note_doubts(paths.REASSIGN_PARTITIONS, odd)
+    def _record_warnings(self, partition: TopicPartition, target: tuple[int, ...]) -> None:
+        warnings = assignment_warnings.of_target(target, self._context.is_live)
+        self._log.record_warnings(paths.REASSIGN_PARTITIONS, [f"{partition}: {warning}" for warning in warnings])
 
     async def process_api(
         self, targets: Mapping[TopicPartition, tuple[int, ...] | None]
     ) -> dict[TopicPartition, Error]:
-        """An operator asked through a broker; None cancels."""
+        """Handle AlterPartitionReassignments; a target of None cancels the reassignment."""
         errors: dict[TopicPartition, Error] = {}
         to_start: dict[TopicPartition, ReplicaAssignment] = {}
         for partition, target in targets.items():
@@ -115,33 +140,33 @@ class Reassignments:
         return errors | await self._start(to_start)
 
     async def resume(self, wanted: Callable[[Sequence[int]], bool], but: Collection[TopicPartition] = ()) -> None:
-        """Go on with reassignments that are under way, of targets that are wanted."""
-        context = self._controller.context
+        """Resume the reassignments in progress with a wanted target, except some."""
+        context = self._context
         for partition in mutable_partitions(context.being_reassigned, context.collections):
             assignment = context.assignment(partition)
             if wanted(assignment.target) and partition not in but:
                 await self._run(partition, assignment)
 
     async def maybe_complete(self, partition: TopicPartition) -> None:
-        """The ISR of a partition under reassignment changed."""
-        assignment = self._controller.context.assignment(partition)
+        """Complete the reassignment of a partition after an ISR change, if all of the target is in sync."""
+        assignment = self._context.assignment(partition)
         if assignment.being_reassigned and await self._is_complete(partition, assignment):
             await self._run(partition, assignment)
 
     def _validate(self, partition: TopicPartition, target: tuple[int, ...] | None) -> Error:
-        """A target that comes by the API: brokers that are new to the partition must be live."""
+        """Return the error of a target requested by API: new replicas must be on live brokers."""
         if target is None:
             return Error.NONE
         if not target or len(dict.fromkeys(target)) != len(target) or any(broker < 0 for broker in target):
             return Error.INVALID_REPLICA_ASSIGNMENT
-        origin = self._controller.context.assignment(partition).origin
-        if not all(broker in origin or self._controller.context.is_live(broker) for broker in target):
+        origin = self._context.assignment(partition).origin
+        if not all(broker in origin or self._context.is_live(broker) for broker in target):
             return Error.INVALID_REPLICA_ASSIGNMENT
-        return Error.NONE if self._controller.context.knows(partition) else Error.UNKNOWN_TOPIC_OR_PARTITION
+        return Error.NONE if self._context.has_partition(partition) else Error.UNKNOWN_TOPIC_OR_PARTITION
 
     def _build(self, partition: TopicPartition, target: tuple[int, ...] | None) -> ReplicaAssignment | None:
-        """What the topic znode will say while the partition moves; None where there is nothing to do or to cancel."""
-        present = self._controller.context.assignment(partition)
+        """Return the assignment while the partition moves; None for an unknown partition or nothing to cancel."""
+        present = self._context.assignment(partition)
         if not present.replicas:
             return None
         if target == ():
@@ -155,13 +180,13 @@ class Reassignments:
             return None
         return ReplicaAssignment(*(unpack(ids)[0] for ids in moving))
 
-    # -- what is done
+    # -- phases
 
     async def _start(self, to_start: Mapping[TopicPartition, ReplicaAssignment]) -> dict[TopicPartition, Error]:
-        context = self._controller.context
+        context = self._context
         errors = {}
         for partition in mutable_partitions(to_start, context.collections):
-            if partition.topic in context.to_be_deleted or not context.knows(partition):
+            if partition.topic in context.to_be_deleted or not context.has_partition(partition):
                 errors[partition] = Error.UNKNOWN_TOPIC_OR_PARTITION
             elif context.leadership(partition) is None:
                 errors[partition] = Error.UNKNOWN_SERVER_ERROR
@@ -169,27 +194,28 @@ class Reassignments:
                 try:
                     await self._run(partition, to_start[partition])
                 except ZnodeError as problem:
-                    self._controller.note_unusable(problem)
+                    self._log.record_unusable(problem)
                     errors[partition] = Error.UNKNOWN_SERVER_ERROR
                 else:
                     errors[partition] = Error.NONE
         return errors
 
     async def _run(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
-        controller, context = self._controller, self._controller.context
-        controller.deletion.mark_ineligible([partition.topic])
+        """Carry out phase A or B of a reassignment, depending on whether all of the target is in sync."""
+        context = self._context
+        self._deletion.mark_ineligible([partition.topic])
         await self._update_current(partition, assignment)
-        if not assignment.target and controller.client.version.controller.counts_preferred_imbalance:
+        if not assignment.target and self._version.controller.counts_preferred_imbalance:
             raise ZnodeError(
                 f"{partition} is to move to nobody", where=paths.topic(partition.topic), right="one replica or more"
             )
         if not await self._is_complete(partition, assignment):
             await self._raise_leader_epoch(partition, assignment.replicas)
-            await controller.replicas.handle(replicas_of(partition, assignment.adding), ReplicaState.NEW)
+            await self._replicas.handle(replicas_of(partition, assignment.adding), ReplicaState.NEW)
             return
-        await controller.replicas.handle(replicas_of(partition, assignment.adding), ReplicaState.ONLINE)
+        await self._replicas.handle(replicas_of(partition, assignment.adding), ReplicaState.ONLINE)
         done = ReplicaAssignment(assignment.target)
-        if done.replicas:  # else nobody can be elected
+        if done.replicas:  # otherwise there is nobody to elect
             context.set_assignment(partition, done)
             await self._move_leader(partition, done)
         await self._stop_removed(partition, assignment.removing)
@@ -199,11 +225,11 @@ class Reassignments:
             await self._remove_from_znode(lambda other, target: other == partition and target == done.replicas)
             context.being_reassigned.pop(partition, None)
         context.set_assignment(partition, done)
-        controller.send_metadata([partition])
-        await controller.deletion.resume_topics([partition.topic])
+        self._channels.send_metadata([partition])
+        await self._deletion.resume_topics([partition.topic])
 
     async def _update_current(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
-        context = self._controller.context
+        context = self._context
         present = context.assignment(partition)
         if present != assignment:
             await self._write_topic(partition, assignment)
@@ -215,60 +241,60 @@ class Reassignments:
         context.being_reassigned[partition] = assignment.target
 
     async def _is_complete(self, partition: TopicPartition, assignment: ReplicaAssignment) -> bool:
-        """Whether all of the target is in sync, by what stands in ZooKeeper now."""
+        """Return whether all of the target is in sync, by the present znode."""
         return not assignment.being_reassigned or await self._are_in_sync(partition, assignment.target)
 
     async def _are_in_sync(self, partition: TopicPartition, target: Sequence[int]) -> bool:
-        state = await self._controller.client.state(partition)
+        state = await self._client.state(partition)
         return state is not None and bool(algebra.in_sync(pack([target]), pack([state.isr]))[0])
 
     def _watch(self, partition: TopicPartition) -> None:
-        """Where leaders write ISRs themselves, the state's znode tells of it; reading it sets the watch."""
-        if self._controller.client.version.broker.uses_alter_isr:
+        """Watch the state of a partition, if leaders write ISRs themselves; the next read of it sets the watch."""
+        if self._version.broker.uses_alter_isr:
             return
 
         def handle(_kind: EventType) -> None:
-            self._controller.put_event(f"ISR of {partition}", lambda: self.maybe_complete(partition))
+            self._events.put(f"ISR of {partition}", lambda: self.maybe_complete(partition))
 
-        self._controller.session.data_handlers[paths.state(partition)] = handle
+        self._session.data_handlers[paths.state(partition)] = handle
 
     def _unwatch(self, partition: TopicPartition) -> None:
-        self._controller.session.data_handlers.pop(paths.state(partition), None)
+        self._session.data_handlers.pop(paths.state(partition), None)
 
-    def forget(self) -> None:
-        """The controller resigns."""
-        for partition in self._controller.context.being_reassigned:
+    def remove_handlers(self) -> None:
+        """Remove all handlers, at a resignation."""
+        for partition in self._context.being_reassigned:
             self._unwatch(partition)
 
     async def _raise_leader_epoch(self, partition: TopicPartition, recipients: Sequence[int]) -> None:
-        """One leader epoch more with the same leader and ISR, so that the leader takes the new replicas (A1, B3)."""
-        controller, context = self._controller, self._controller.context
+        """Write the same leader and ISR with a new leader epoch, so that brokers accept the new replicas (A1, B3)."""
+        context = self._context
         while True:
-            state = await controller.client.state(partition)
+            state = await self._client.state(partition)
             if state is None or state.controller_epoch > context.epoch:
                 return
             before = states_of([state], max(len(state.isr), 1))
             after = raise_leader_epoch(before, controller_epoch=context.epoch)
-            (error,) = await controller.client.write_states(named([partition]), after, context.epoch_version)
+            (error,) = await self._client.write_states(named([partition]), after, context.epoch_version)
             if error != Code.BAD_VERSION:
                 break
         if error == Code.OK:
             context.put_leadership(partition, after.one(0))
-            controller.requests.new_batch()
-            controller.requests.add_leaders(context.rows_of([partition]), pack([recipients]))
-            controller.requests.send()
+            self._channels.new_batch()
+            self._channels.add_leaders(context.rows_of([partition]), pack([recipients]))
+            self._channels.send()
 
     async def _move_leader(self, partition: TopicPartition, done: ReplicaAssignment) -> None:
-        controller, context = self._controller, self._controller.context
+        context = self._context
         state = context.leadership(partition)
         assert state is not None
         if state.leader in done.replicas and context.is_online(state.leader, partition):
             await self._raise_leader_epoch(partition, done.replicas)
         else:
-            await controller.partitions.handle([partition], PartitionState.ONLINE, Strategy.REASSIGNMENT)
+            await self._partitions.handle([partition], PartitionState.ONLINE, Strategy.REASSIGNMENT)
 
     async def _stop_removed(self, partition: TopicPartition, removed: Sequence[int]) -> None:
-        """Out of the ISR, then off the brokers."""
+        """Remove replicas from the ISR, then from their brokers."""
         replicas = replicas_of(partition, removed)
         for state in (
             ReplicaState.OFFLINE,
@@ -276,42 +302,39 @@ class Reassignments:
             ReplicaState.DELETION_SUCCESSFUL,
             ReplicaState.NON_EXISTENT,
         ):
-            await self._controller.replicas.handle(replicas, state)
+            await self._replicas.handle(replicas, state)
 
     async def _write_topic(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
-        context = self._controller.context
-        present = context.written(partition.topic)
+        context = self._context
+        present = context.znode_assignment(partition.topic)
         present[partition.partition] = assignment
         topic = TopicZnode(present, context.topics[partition.topic])
-        await self._controller.client.write_topic(partition.topic, topic, context.epoch_version)
+        await self._client.write_topic(partition.topic, topic, context.epoch_version)
 
     async def _remove_from_znode(self, wanted: Callable[[TopicPartition, tuple[int, ...]], bool]) -> None:
-        """Take entries out of `/admin/reassign_partitions`; without any the znode goes."""
-        controller, _context = self._controller, self._controller.context
-        if not await controller.client.exists(paths.REASSIGN_PARTITIONS):
+        """Remove entries from `/admin/reassign_partitions`; delete the znode with the last one."""
+        if not await self._client.exists(paths.REASSIGN_PARTITIONS):
             return
-        requested = await controller.client.requested_reassignment()
+        requested = await self._client.requested_reassignment()
         await self._write_znode({p: target for p, target in requested.items() if not wanted(p, target)})
 
     async def _write_znode(self, left: Requested) -> None:
-        controller, context = self._controller, self._controller.context
+        epoch_version = self._context.epoch_version
         if not left:
-            if not controller.client.version.controller.checks_before_delete or await controller.client.exists(
+            if not self._version.controller.checks_before_delete or await self._client.exists(
                 paths.REASSIGN_PARTITIONS
             ):
                 delete = Delete(paths.REASSIGN_PARTITIONS, ANY_VERSION)
-                await controller.client.fenced([delete], context.epoch_version)
-            controller.put_event("reassignment by znode", self.process_znode)
+                await self._client.fenced([delete], epoch_version)
+            self._events.put("reassignment by znode", self.process_znode)
             return
-        data = controller.client.version.znodes.encode_reassignment(left)
-        (result,) = await controller.client.fenced(
-            [SetData(paths.REASSIGN_PARTITIONS, data, ANY_VERSION)], context.epoch_version
-        )
+        data = self._version.znodes.encode_reassignment(left)
+        (result,) = await self._client.fenced([SetData(paths.REASSIGN_PARTITIONS, data, ANY_VERSION)], epoch_version)
         if result.error == Code.NO_NODE:
-            create = controller.client.creation(paths.REASSIGN_PARTITIONS, data)
-            await controller.client.fenced([create], context.epoch_version)
+            create = self._client.creation(paths.REASSIGN_PARTITIONS, data)
+            await self._client.fenced([create], epoch_version)
 
 
 def replicas_of(partition: TopicPartition, brokers: Sequence[int]) -> list[PartitionAndReplica]:
-    """The replicas of a partition on some brokers."""
+    """Return the replicas of a partition on some brokers."""
     return [PartitionAndReplica(partition, broker) for broker in brokers]

@@ -1,21 +1,34 @@
-"""The states of partitions and replicas, and from which others each is entered (docs/reference/kafka.md §2.4, §2.5).
+"""States of partitions and replicas: valid transitions by release, and the present states as columns.
 
-Rules of the module:
-  - one row of the table for each range of releases, as their sources say it (`validPreviousStates`);
-  - a state that a release does not have is entered from none.
+Rules of the module (PartitionState, ReplicaState; docs/reference/kafka.md §2.4, §2.5):
+  - `TRANSITIONS` has one row for each range of releases, copied from their `validPreviousStates`; a state that a
+    release does not have cannot be entered;
+  - a partition's state is stored by its row of the controller's table, a replica's by row and position in the
+    assignment; the state of a replica that is not assigned (no longer, or not yet) is stored by name;
+  - partitions keep the order of their first states, because Kafka's maps of up to four entries iterate in that order.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, MutableMapping
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import numpy as np
+
+from simzk.kafka.topic_partition import PartitionAndReplica, TopicPartition
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from simzk.partitions.arrays import BoolArray, IntArray
+    from simzk.partitions.table import PartitionTable
 
 
 class PartitionState(Enum):
-    """What the controller knows of a partition."""
+    """State of a partition in the controller's partition state machine."""
 
     NON_EXISTENT = "non-existent"
     NEW = "new"
@@ -24,7 +37,7 @@ class PartitionState(Enum):
 
 
 class ReplicaState(Enum):
-    """What the controller knows of a replica."""
+    """State of a replica in the controller's replica state machine."""
 
     NON_EXISTENT = "non-existent"
     NEW = "new"
@@ -36,15 +49,15 @@ class ReplicaState(Enum):
 
 
 class Transitions(NamedTuple):
-    """How the two state machines of a release move.
+    """Transitions of both state machines in one range of releases.
 
     Args:
-        partitions: from which states each state of a partition is entered.
-        replicas: from which states each state of a replica is entered.
-        dead_at_start: what a replica on a dead broker is for a new controller.
-        stops_at_end: a replica's log is deleted as it leaves for good, not in a state of its own.
-        leaderless_stay: a replica of a partition that never had a leader does not go offline.
-        deleted_leave_first: partitions are non-existent from the beginning of their topic's deletion, not from its end.
+        partitions: valid previous states of each partition state.
+        replicas: valid previous states of each replica state.
+        dead_at_start: state of a replica on a dead broker after a controller failover.
+        stops_at_end: a replica's log is deleted on the transition to NON_EXISTENT; later releases have states for it.
+        leaderless_stay: the transition to OFFLINE fails for a replica of a partition that never had a leader.
+        deleted_leave_first: partitions become NON_EXISTENT when their topic's deletion starts, not when it ends.
     """
 
     partitions: Mapping[PartitionState, frozenset[PartitionState]]
@@ -103,14 +116,309 @@ TRANSITIONS: Final[Mapping[tuple[int, int, int], Transitions]] = {
     (2, 2, 0): _2_2,
     (2, 3, 0): _2_3,
 }
-"""First version of each range, ascending."""
+"""Transitions by the first version of each range, ascending."""
 
 
 def transitions_of(version: tuple[int, int, int]) -> Transitions:
-    """The row of a Kafka version, such as `(3, 9, 0)`.
+    """Return the transitions of a Kafka version, such as `(3, 9, 0)`.
 
     >>> transitions_of((2, 2, 2)).replicas[ReplicaState.DELETION_INELIGIBLE]
     frozenset({<ReplicaState.DELETION_STARTED: 'deletion started'>})
     """
-    assert version >= (0, 8, 0), f"no states before 0.8.0: {version}"
+    assert version >= (0, 8, 0), f"no controller states before 0.8.0: {version}"
     return TRANSITIONS[max(first for first in TRANSITIONS if first <= version)]
+
+
+_ABSENT: Final = 0
+_CODES: Final = 8
+_PARTITION_STATES: Final[tuple[PartitionState | None, ...]] = (None, *PartitionState)
+_REPLICA_STATES: Final[tuple[ReplicaState | None, ...]] = (None, *ReplicaState)
+_PARTITION_CODE: Final = {state: code for code, state in enumerate(_PARTITION_STATES)}
+_REPLICA_CODE: Final = {state: code for code, state in enumerate(_REPLICA_STATES)}
+
+
+def _codes_in(wanted: Collection[int]) -> BoolArray:
+    """Return a mask over codes."""
+    mask = np.zeros(_CODES, dtype=np.bool_)
+    mask[list(wanted)] = True
+    return mask
+
+
+class PartitionStates(MutableMapping[TopicPartition, PartitionState]):
+    """Present states of partitions, by row for batches and as a mapping by name for single partitions.
+
+    Args:
+        table: the controller's partitions.
+    """
+
+    def __init__(self, table: PartitionTable) -> None:
+        self._table = table
+        self._codes = np.zeros(0, dtype=np.int8)
+        self._ranks = np.zeros(0, dtype=np.int64)
+        self._next = 0
+        # Rows in each state: most searches are for a state without rows, and end here.
+        self._counts = np.zeros(_CODES, dtype=np.int64)
+
+    def _grow(self) -> None:
+        """Make room for all rows of the table."""
+        missing = len(self._table.topic) - len(self._codes)
+        if missing > 0:
+            missing = max(missing, len(self._codes) // 4)
+            self._codes = np.pad(self._codes, (0, missing))
+            self._ranks = np.pad(self._ranks, (0, missing))
+
+    def are_in(self, rows: IntArray, wanted: Collection[PartitionState]) -> BoolArray:
+        """Return which rows are in one of some states; a row without a state counts as NON_EXISTENT."""
+        self._grow()
+        codes = {_PARTITION_CODE[state] for state in wanted}
+        if PartitionState.NON_EXISTENT in wanted:
+            codes.add(_ABSENT)
+        found: BoolArray = _codes_in(codes).take(self._codes.take(rows))
+        return found
+
+    def rows_in(self, *wanted: PartitionState) -> IntArray:
+        """Return the rows in some states, in the order of their first states."""
+        codes = [_PARTITION_CODE[state] for state in wanted]
+        if not self._counts[codes].any():
+            return np.empty(0, dtype=np.int32)
+        rows = np.flatnonzero(_codes_in(codes).take(self._codes))
+        return rows[np.argsort(self._ranks[rows], kind="stable")].astype(np.int32)
+
+    def put(self, rows: IntArray, state: PartitionState) -> None:
+        """Set the state of rows."""
+        self._grow()
+        before = self._codes.take(rows)
+        self._counts -= np.bincount(before, minlength=_CODES)
+        self._counts[_PARTITION_CODE[state]] += len(rows)
+        new = rows[before == _ABSENT]
+        self._ranks[new] = self._next + np.arange(len(new))
+        self._next += len(new)
+        self._codes[rows] = _PARTITION_CODE[state]
+
+    def remove(self, row: int) -> None:
+        """Remove the state of a row."""
+        self._grow()
+        self._counts[self._codes[row]] -= 1
+        self._codes[row] = _ABSENT
+
+    def clear(self) -> None:
+        """Remove all states."""
+        self._codes[:] = _ABSENT
+        self._counts[:] = 0
+
+    def __getitem__(self, partition: TopicPartition) -> PartitionState:
+        row = self._table.find(*partition)
+        self._grow()
+        state: PartitionState | None = None if row is None else _PARTITION_STATES[int(self._codes[row])]
+        if state is None:
+            raise KeyError(partition)
+        return state
+
+    def __setitem__(self, partition: TopicPartition, state: PartitionState) -> None:
+        self.put(np.array([self._table.row(*partition)], dtype=np.int32), state)
+
+    def __delitem__(self, partition: TopicPartition) -> None:
+        self.remove(self._table.row(*partition))
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        return (TopicPartition(*self._table.name(row)) for row in self.rows_in(*PartitionState).tolist())
+
+    def __len__(self) -> int:
+        return int(np.count_nonzero(self._codes))
+
+    def check(self) -> None:
+        """Assert that the counts equal the states."""
+        counts = np.bincount(self._codes, minlength=_CODES)
+        assert counts[1:].tolist() == self._counts[1:].tolist()
+
+
+class BrokerReplicas(NamedTuple):
+    """Some replicas of one broker with their states.
+
+    Args:
+        broker: the broker.
+        rows: int32[k], the partitions.
+        positions: intp[k], the broker's position in each assignment; the width of the table where it is not assigned.
+        codes: int8[k], the states.
+    """
+
+    broker: int
+    rows: IntArray
+    positions: NDArray[np.intp]
+    codes: NDArray[np.int8]
+
+    def are_in(self, wanted: Collection[ReplicaState]) -> BoolArray:
+        """Return which of them are in one of some states; a replica without a state counts as NON_EXISTENT."""
+        codes = {_REPLICA_CODE[state] for state in wanted}
+        if ReplicaState.NON_EXISTENT in wanted:
+            codes.add(_ABSENT)
+        found: BoolArray = _codes_in(codes).take(self.codes)
+        return found
+
+    def where(self, mask: BoolArray) -> BrokerReplicas:
+        """Return those of a mask; the same object if the mask selects all."""
+        if mask.all():
+            return self
+        return BrokerReplicas(self.broker, self.rows[mask], self.positions[mask], self.codes[mask])
+
+
+class ReplicaStates(MutableMapping[PartitionAndReplica, ReplicaState]):
+    """Present states of replicas, by row for batches and as a mapping by name for single replicas.
+
+    Args:
+        table: the controller's partitions and assignments.
+    """
+
+    def __init__(self, table: PartitionTable) -> None:
+        self._table = table
+        self._codes: NDArray[np.int8] = np.zeros((0, table.width), dtype=np.int8)
+        self._unassigned: dict[PartitionAndReplica, int] = {}
+
+    def _grow(self) -> None:
+        """Make room for all rows and the widest assignment of the table."""
+        rows, width = self._codes.shape
+        missing = len(self._table.topic) - rows
+        if missing > 0 or width < self._table.width:
+            missing = max(missing, rows // 4) if missing > 0 else 0
+            self._codes = np.pad(self._codes, ((0, missing), (0, self._table.width - width)))
+
+    def _positions(self, rows: IntArray, broker: int) -> NDArray[np.intp]:
+        """Return the position of a broker in each assignment; the width where it is not assigned."""
+        self._grow()
+        replicas = self._table.replicas_at(rows)
+        width = self._codes.shape[1]
+        positions = np.full(len(rows), width, dtype=np.intp)
+        for position in range(replicas.shape[1]):
+            positions += (replicas[:, position] == broker) * np.intp(position - width)
+        return positions
+
+    def of_broker(self, broker: int, rows: IntArray) -> BrokerReplicas:
+        """Return replicas of one broker with their states; valid until one of the assignments changes."""
+        positions = self._positions(rows, broker)
+        return BrokerReplicas(broker, rows, positions, self._at(rows, broker, positions))
+
+    def distinct(self, rows: IntArray) -> set[ReplicaState | None]:
+        """Return the distinct states of the assigned replicas of some rows, None for a replica without one."""
+        self._grow()
+        replicas = self._table.replicas_at(rows)
+        codes = self._codes[rows][:, : replicas.shape[1]][replicas >= 0]
+        return {_REPLICA_STATES[code] for code in np.unique(codes).tolist()}
+
+    def _at(self, rows: IntArray, broker: int, positions: NDArray[np.intp]) -> NDArray[np.int8]:
+        assigned = positions < self._table.width
+        codes = self._codes.ravel().take(rows * np.intp(self._codes.shape[1]) + positions * assigned)
+        if not assigned.all():
+            for at in np.flatnonzero(~assigned).tolist():
+                replica = PartitionAndReplica(TopicPartition(*self._table.name(int(rows[at]))), broker)
+                codes[at] = self._unassigned.get(replica, _ABSENT)
+        return codes
+
+    def put(self, rows: IntArray, broker: int, state: ReplicaState) -> None:
+        """Set the state of replicas of a broker."""
+        self._put(rows, broker, _REPLICA_CODE[state])
+
+    def put_found(self, found: BrokerReplicas, state: ReplicaState) -> None:
+        """Set the state of replicas that `of_broker` returned."""
+        self._write(found.rows, found.broker, found.positions, _REPLICA_CODE[state])
+
+    def _put(self, rows: IntArray, broker: int, code: int) -> None:
+        self._write(rows, broker, self._positions(rows, broker), code)
+
+    def _write(self, rows: IntArray, broker: int, positions: NDArray[np.intp], code: int) -> None:
+        assigned = positions < self._table.width
+        if assigned.all():
+            self._codes.ravel()[rows * np.intp(self._codes.shape[1]) + positions] = code
+            return
+        self._codes[rows[assigned], positions[assigned]] = code
+        for row in rows[~assigned].tolist():
+            replica = PartitionAndReplica(TopicPartition(*self._table.name(row)), broker)
+            self._unassigned[replica] = code
+            if code == _ABSENT:
+                del self._unassigned[replica]
+
+    def put_all(self, online: BoolArray, yes: ReplicaState, no: ReplicaState) -> None:
+        """Set the state of every assigned replica to one of two.
+
+        Args:
+            online: bool[n, w], by row and position.
+            yes: the state where `online` is true.
+            no: the state where it is false.
+        """
+        self._unassigned.clear()
+        self._grow()
+        self._codes[:] = _ABSENT
+        assigned = self._table.replicas >= 0
+        codes = np.where(online, np.int8(_REPLICA_CODE[yes]), np.int8(_REPLICA_CODE[no]))
+        self._codes[: len(codes), : codes.shape[1]] = np.where(assigned, codes, np.int8(_ABSENT))
+
+    def pop_row(self, row: int) -> dict[int, int]:
+        """Remove the states of a row's replicas before its assignment changes, and return their codes by broker."""
+        self._grow()
+        codes = self._codes[row]
+        found = dict(zip(self._table.replicas_of(row), codes.tolist(), strict=False))
+        codes[:] = _ABSENT
+        return found
+
+    def restore_row(self, row: int, codes: dict[int, int]) -> None:
+        """Set the states that `pop_row` returned, at the positions of the present assignment."""
+        rows = np.array([row], dtype=np.int32)
+        partition = TopicPartition(*self._table.name(row))
+        for broker in self._table.replicas_of(row):
+            code = self._unassigned.pop(PartitionAndReplica(partition, broker), _ABSENT)
+            if code:
+                self._put(rows, broker, code)
+        for broker, code in codes.items():
+            if code:
+                self._put(rows, broker, code)
+
+    def __getitem__(self, replica: PartitionAndReplica) -> ReplicaState:
+        row = self._table.find(*replica.topic_partition)
+        code = self._unassigned.get(replica, _ABSENT)
+        if row is not None and code == _ABSENT:
+            code = int(self.of_broker(replica.replica, np.array([row], dtype=np.int32)).codes[0])
+        state = _REPLICA_STATES[code]
+        if state is None:
+            raise KeyError(replica)
+        return state
+
+    def __setitem__(self, replica: PartitionAndReplica, state: ReplicaState) -> None:
+        self.put(self._row_of(replica), replica.replica, state)
+
+    def __delitem__(self, replica: PartitionAndReplica) -> None:
+        self._put(self._row_of(replica), replica.replica, _ABSENT)
+
+    def _row_of(self, replica: PartitionAndReplica) -> IntArray:
+        return np.array([self._table.row(*replica.topic_partition)], dtype=np.int32)
+
+    def __iter__(self) -> Iterator[PartitionAndReplica]:
+        self._grow()
+        for row, position in np.argwhere(self._codes[: len(self._table.topic)] != _ABSENT).tolist():
+            partition = TopicPartition(*self._table.name(row))
+            yield PartitionAndReplica(partition, int(self._table.replicas[row, position]))
+        yield from self._unassigned
+
+    def __len__(self) -> int:
+        return int(np.count_nonzero(self._codes)) + len(self._unassigned)
+
+
+def group_by_broker(rows: IntArray, brokers: IntArray) -> list[tuple[int, IntArray]]:
+    """Group replicas by broker: brokers in the order of their first replica, rows in the order given.
+
+    >>> [(broker, rows.tolist()) for broker, rows in group_by_broker(np.array([5, 6, 7]), np.array([2, 1, 2]))]
+    [(2, [5, 7]), (1, [6])]
+    """
+    assert len(rows) == len(brokers)
+    if len(brokers) and (brokers == brokers[0]).all():
+        return [(int(brokers[0]), rows)]
+    distinct, first, inverse = np.unique(brokers, return_index=True, return_inverse=True)
+    order = np.argsort(inverse, kind="stable")
+    ends = np.cumsum(np.bincount(inverse, minlength=len(distinct)))
+    groups = np.split(rows[order], ends[:-1]) if len(distinct) else []
+    return [(int(distinct[group]), groups[group]) for group in np.argsort(first).tolist()]
+
+
+def rows_and_brokers(replicas: Sequence[PartitionAndReplica], table: PartitionTable) -> tuple[IntArray, IntArray]:
+    """Return rows and brokers of replicas, without those of unknown partitions."""
+    found = [(row, r.replica) for r in replicas if (row := table.find(*r.topic_partition)) is not None]
+    rows, brokers = np.array(found, dtype=np.int32).reshape(len(found), 2).T
+    return rows, brokers

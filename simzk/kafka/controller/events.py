@@ -1,0 +1,125 @@
+"""Event queue of a controller, and its records in the history.
+
+Rules of the module (ControllerEventManager; docs/reference/kafka.md §2.1):
+  - watchers and requests only add events; the queue processes one event at a time, in order;
+  - an event that the controller cannot process any more calls its `preempt` instead.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from simzk.simulation import Future, Queue, Task
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from simzk.errors import ZnodeError
+    from simzk.kafka.requests import Error
+    from simzk.simulation import History, Process
+
+Work = Callable[[], Coroutine[Future[Any], None, None]]
+
+
+class ControllerEvent(NamedTuple):
+    """Work to do in order.
+
+    Args:
+        name: identifies the event in the history.
+        work: processes the event.
+        always: whether the event is processed also while this broker is not the controller.
+        preempt: is called instead of `work` if the event cannot be processed.
+    """
+
+    name: str
+    work: Work
+    always: bool = False
+    preempt: Callable[[], None] | None = None
+
+    def cancel(self) -> None:
+        """Answer whoever waits for the event: it is not processed."""
+        if self.preempt is not None:
+            self.preempt()
+
+
+class ControllerEventManager:
+    """Queue of events, and the task that processes them.
+
+    Args:
+        process: runs the task.
+        process_event: processes one event.
+    """
+
+    def __init__(
+        self, process: Process, process_event: Callable[[ControllerEvent], Coroutine[Future[Any], None, None]]
+    ) -> None:
+        self._process = process
+        self._process_event = process_event
+        self._queue: Queue[ControllerEvent] = Queue()
+        # Events that have not begun. An event leaves `_queue` as soon as the task is woken, and this list only when
+        # the task runs: between the two, an expired session must still find the event here.
+        self._waiting: deque[ControllerEvent] = deque()
+        self._task: Task[None] | None = None
+
+    def start(self) -> None:
+        """Start to process events."""
+        self._task = self._process.spawn(self._run(), "controller")
+
+    def put(self, name: str, work: Work, *, always: bool = False, preempt: Callable[[], None] | None = None) -> None:
+        """Add an event at the end of the queue."""
+        event = ControllerEvent(name, work, always, preempt)
+        self._waiting.append(event)
+        self._queue.put(event)
+
+    def cancel_all(self) -> None:
+        """Remove all waiting events and cancel each."""
+        waiting, self._waiting = self._waiting, deque()
+        self._queue.clear()
+        for event in waiting:
+            event.cancel()
+
+    def stop(self) -> None:
+        """Stop at once, also in the middle of an event, and remove all waiting events without a word."""
+        if self._task is not None:
+            self._task.cancel()
+        self._waiting.clear()
+        self._queue.clear()
+
+    async def _run(self) -> None:
+        while True:
+            event = await self._queue.get()
+            if self._waiting and self._waiting[0] is event:
+                self._waiting.popleft()
+            await self._process_event(event)
+
+
+class ControllerLog:
+    """Records of one controller in the history.
+
+    Args:
+        history: of the cluster.
+        broker_id: the controller's broker.
+    """
+
+    def __init__(self, history: History, broker_id: int) -> None:
+        self._history = history
+        self._name = f"controller {broker_id}"
+
+    def record(self, kind: str, subject: str = "", after: str = "") -> None:
+        """Record an event of this controller."""
+        self._history.record(self._name, kind, subject, "", after)
+
+    def record_unusable(self, problem: ZnodeError) -> None:
+        """Record a znode that an operator wrote and that cannot be used; as in Kafka it counts as empty."""
+        self.record("znode unusable", problem.where, str(problem))
+
+    def record_refusal(self, path: str, request: str, error: Error) -> None:
+        """Record a request by znode that the controller does not carry out."""
+        self.record("refused", request, f"{path}: {error.name}")
+
+    def record_warnings(self, path: str, warnings: Sequence[str]) -> None:
+        """Record what is unusual about an assignment that an operator wrote and that the controller carries out."""
+        for warning in warnings:
+            self.record("doubtful", path, warning)
