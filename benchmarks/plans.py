@@ -23,8 +23,7 @@ from benchmarks.figures import Figure, Limit, medians, tell
 from simzk.kafka.releases.versions import kafka_version
 from simzk.kafka.tools import plan_documents as plans
 from simzk.partitions.layouts import brokers_in_racks, generate_layout
-from simzk.partitions.plans.report import report
-from simzk.partitions.plans.what_if import PlanWhatIf
+from simzk.partitions.plans.what_if import PlanWhatIf, report
 
 if TYPE_CHECKING:
     from simzk.partitions.layouts import Layout

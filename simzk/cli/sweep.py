@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from simzk.cli.layout.tables import console
-from simzk.partitions.failures.named import NamedFailure
+from simzk.partitions.failures.sets import NamedFailure
 
 if TYPE_CHECKING:
     from simzk.pipeline.sweeps.sweep import Plan
@@ -108,7 +108,7 @@ def sweep(
 ) -> None:
     """Fail every set of brokers or racks in turn, and tell what each leaves offline, moved or short of replicas."""
     from simzk.cli.console import Progress
-    from simzk.partitions.failures.named import parse_failures
+    from simzk.partitions.failures.sets import parse_failures
     from simzk.pipeline.spark.session import spark_session
     from simzk.pipeline.sweeps.sweep import plan_sweep, run_sweep
 

@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from simzk.kafka.schemas.acl import AclEntry, AclResource
     from simzk.kafka.topic_partition import LeaderAndIsr
     from simzk.partitions.arrays import BoolArray, IntArray
-    from simzk.partitions.names import Partitions
     from simzk.partitions.states import States
-    from simzk.partitions.table import PartitionTable
+    from simzk.partitions.table import Partitions, PartitionTable
 
 
 class Error(Enum):

@@ -16,8 +16,8 @@ from simzk.jvm.hash_codes import (
 )
 from simzk.jvm.scala_collections import Scala, ScalaSet, mutable_order
 from simzk.jvm.scala_columns import product_hashes
-from simzk.partitions.names import Partitions
 from simzk.partitions.states import LeaderAndIsr
+from simzk.partitions.table import Partitions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -1,83 +1,111 @@
-"""Which election rules hold in which Kafka version: one table (docs/reference/kafka.md §2.6).
+"""Election rules of each Kafka version (docs/reference/kafka.md §2.6).
 
-The batch functions of `elections` and `isr` take a row of this table; what does not differ between versions is theirs.
+`simzk.partitions.transitions` reads them. A version's rules are those of the version before with the fields that it
+changes, so an entry for a new version cannot change an older one.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
 
 class Order(Enum):
-    """The list whose order decides among eligible replicas."""
+    """Lists whose order decides between eligible replicas."""
 
     ISR = "isr"
     ASSIGNED = "assigned replicas"
 
 
 class LastMember(Enum):
-    """What becomes of an ISR whose only member is removed."""
+    """Rules for the removal of the only member of an ISR."""
 
     EMPTIED = "always emptied"
-    KEPT_IF_CLEAN = "kept only where unclean election is off for the topic"
+    KEPT_IF_CLEAN = "kept if unclean election is disabled for the topic"
     KEPT = "always kept"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ElectionRules:
-    """How one range of Kafka versions elects leaders and trims ISRs.
+    """Rules by which a controller elects leaders and changes ISRs."""
 
-    Args:
-        offline_order: order in which an offline partition's live ISR members are tried.
-        always_unclean: with no live ISR member any live replica is taken, whatever the topic says.
-        reassign_needs_isr: a reassignment's new leader must be in the ISR.
-        shutdown_order: order in which the leader's successor is sought at a controlled shutdown.
-        shutdown_drops_leader: the old leader leaves the ISR at a controlled shutdown, also if it is not shutting down.
-        last_member: what becomes of an ISR whose only member is removed.
-        recovering: an unclean leader is marked RECOVERING in the znode.
-        preferred_again: a partition that its preferred replica leads already is elected again (1.1 to 2.1, by znode).
-        failover_trims_dead: a new controller takes dead replicas out of the ISR before it elects (KAFKA-3143).
-    """
+    offline_order: Order
+    """Order in which the live ISR members of an offline partition are tried: of the assigned replicas from 0.8.2 on
+    (KAFKA-1503: with the order of the ISR all leaders end up on one broker after a rolling restart)."""
 
-    offline_order: Order = Order.ASSIGNED
-    always_unclean: bool = False
-    reassign_needs_isr: bool = True
-    shutdown_order: Order = Order.ASSIGNED
-    shutdown_drops_leader: bool = False
-    last_member: LastMember = LastMember.KEPT
-    recovering: bool = True
-    failover_trims_dead: bool = True
-    preferred_again: bool = False
+    always_unclean: bool
+    """Whether a partition without a live ISR member always elects any live replica; from 0.8.2 on the topic's
+    `unclean.leader.election.enable` decides (KAFKA-1028)."""
 
+    reassign_needs_isr: bool
+    """Whether the leader that a reassignment elects must be in the ISR: from 0.8.1 on (§2.6 Reassign)."""
+
+    shutdown_order: Order
+    """Order in which a controlled shutdown tries successors of a leader: of the assigned replicas from 0.10.0 on
+    (KAFKA-3670)."""
+
+    shutdown_drops_leader: bool
+    """Whether a controlled shutdown removes the old leader from the ISR even if that broker is not shutting down: 0.8.0
+    only (§2.6 Controlled shutdown)."""
+
+    last_member: LastMember
+    """Removal of the only member of an ISR: written as `[]` up to 0.8.1; kept from 0.8.2 on if unclean election is
+    disabled for the topic; always kept from 1.1 on (§2.6 Remove a replica from the ISR)."""
+
+    recovering: bool
+    """Whether an unclean leader is marked RECOVERING in the znode: from 3.2 on, with inter.broker.protocol.version
+    3.2-IV0 or later (KIP-704)."""
+
+    failover_trims_dead: bool
+    """Whether a new controller removes dead replicas from ISRs before it elects leaders: from 2.3 on (KAFKA-3143)."""
+
+    preferred_again: bool
+    """Whether a preferred election that a znode requests is written again where the preferred replica already leads:
+    1.1 to 2.1 (§2.12, recorded)."""
+
+
+_0_8_0: Final = ElectionRules(
+    offline_order=Order.ISR,
+    always_unclean=True,
+    reassign_needs_isr=False,
+    shutdown_order=Order.ISR,
+    shutdown_drops_leader=True,
+    last_member=LastMember.EMPTIED,
+    recovering=False,
+    failover_trims_dead=False,
+    preferred_again=False,
+)
+_0_8_1: Final = replace(_0_8_0, reassign_needs_isr=True, shutdown_drops_leader=False)
+_0_8_2: Final = replace(
+    _0_8_1, offline_order=Order.ASSIGNED, always_unclean=False, last_member=LastMember.KEPT_IF_CLEAN
+)
+_0_10_0: Final = replace(_0_8_2, shutdown_order=Order.ASSIGNED)
+_1_1: Final = replace(_0_10_0, last_member=LastMember.KEPT, preferred_again=True)
+_2_2: Final = replace(_1_1, preferred_again=False)
+_2_3: Final = replace(_2_2, failover_trims_dead=True)
+_3_2: Final = replace(_2_3, recovering=True)
 
 RULES: Final[dict[tuple[int, int, int], ElectionRules]] = {
-    (0, 8, 0): ElectionRules(Order.ISR, True, False, Order.ISR, True, LastMember.EMPTIED, False, False),
-    (0, 8, 1): ElectionRules(Order.ISR, True, True, Order.ISR, False, LastMember.EMPTIED, False, False),
-    (0, 8, 2): ElectionRules(Order.ASSIGNED, False, True, Order.ISR, False, LastMember.KEPT_IF_CLEAN, False, False),
-    (0, 10, 0): ElectionRules(
-        Order.ASSIGNED, False, True, Order.ASSIGNED, False, LastMember.KEPT_IF_CLEAN, False, False
-    ),
-    (1, 1, 0): ElectionRules(recovering=False, failover_trims_dead=False, preferred_again=True),
-    (2, 2, 0): ElectionRules(recovering=False, failover_trims_dead=False),
-    (2, 3, 0): ElectionRules(recovering=False),
-    (3, 2, 0): ElectionRules(),
+    (0, 8, 0): _0_8_0,
+    (0, 8, 1): _0_8_1,
+    (0, 8, 2): _0_8_2,
+    (0, 10, 0): _0_10_0,
+    (1, 1, 0): _1_1,
+    (2, 2, 0): _2_2,
+    (2, 3, 0): _2_3,
+    (3, 2, 0): _3_2,
 }
-"""First version of each range, ascending. A version from which `recovering` holds still needs an
-inter.broker.protocol.version of 3.2-IV0 or later: below that take the rules of `rules_of((2, 3, 0))`."""
+"""Rules by the first version of each range, ascending."""
 
-LATEST: Final = RULES[3, 2, 0]
+LATEST: Final = _3_2
 
 
 def rules_of(version: tuple[int, int, int]) -> ElectionRules:
-    """The rules of a Kafka version.
+    """Return the rules of a Kafka version.
 
     Args:
-        version: such as `(3, 9, 1)`; for the 1.x to 3.x lines (major, minor, patch), before that `(0, minor, patch)`.
-
-    Returns:
-        the row of the table that holds for it.
+        version: such as `(3, 9, 1)`; `(0, minor, patch)` before 1.0.
 
     >>> rules_of((0, 9, 0)).shutdown_order
     <Order.ISR: 'isr'>

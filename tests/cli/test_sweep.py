@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
-from simzk.partitions.failures.named import NamedFailure
+from simzk.partitions.failures.sets import NamedFailure
 from simzk.partitions.layouts import read_layout
 from simzk.pipeline.sweeps.outcomes import failures_table, parse_specs
 

@@ -23,8 +23,8 @@ from simzk.kafka.schemas import partition_state, topic
 from simzk.kafka.tools import plan_documents as plans
 from simzk.partitions.arrays import unpack
 from simzk.partitions.layouts import Brokers, brokers_in_racks, generate_layout
-from simzk.partitions.names import Partitions
 from simzk.partitions.plans.plan import find_rows
+from simzk.partitions.table import Partitions
 from simzk.zookeeper.transactions import MultiTxn, SetDataTxn
 from tests.kafka.clusters import QUICK, quiet
 from tests.kafka.recorded_transactions import by_step

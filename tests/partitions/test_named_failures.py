@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simzk.errors import ConfigError, FailureSetError
-from simzk.partitions.failures.named import NamedFailure, parse_failures
+from simzk.partitions.failures.sets import NamedFailure, parse_failures
 from simzk.partitions.layouts import Brokers
 from tests.partitions.layout_strategies import Cluster, clusters, layout_of
 

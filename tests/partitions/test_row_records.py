@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from simzk.partitions.arrays import NONE, IntArray, pack
-from simzk.partitions.row_records import RowRecords
 from simzk.partitions.states import LeaderAndIsr, States
+from simzk.partitions.table import RowRecords
 
 ROWS = 20_000
 STATE = LeaderAndIsr(leader=7, leader_epoch=2**31 - 1, isr=(7, 0), controller_epoch=3, version=9, recovering=True)

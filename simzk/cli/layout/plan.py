@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from simzk.partitions.layouts import Layout
-    from simzk.partitions.plans.report import PlanReport
-    from simzk.partitions.plans.what_if import Moved, PlanWhatIf
+    from simzk.partitions.plans.what_if import Moved, PlanReport, PlanWhatIf
 
 
 def write_diff(what_if: PlanWhatIf, path: Path) -> None:
@@ -188,7 +187,7 @@ def plan(
     from simzk.kafka.tools.plan_documents import what_if
     from simzk.partitions.layouts import read_layout, write_layout
     from simzk.partitions.plans.phases import PHASES
-    from simzk.partitions.plans.report import report
+    from simzk.partitions.plans.what_if import report
 
     if phase not in PHASES:
         raise ConfigError(f"there is no phase {phase!r}", where="--phase", right=", ".join(PHASES))

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from simzk.partitions.plans.report import PhaseReport, PlanReport
-    from simzk.partitions.plans.what_if import Moved
+    from simzk.partitions.plans.what_if import Moved, PhaseReport, PlanReport
 
     Amount = Callable[[int], str]
     Total = Callable[[NDArray[np.int64]], NDArray[np.int64]]

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from simzk.partitions.arrays import NONE, any_of, taken, unpack, widen
-from simzk.partitions.row_records import columns_at, packed_of
-from simzk.partitions.table import PartitionTable
+from simzk.partitions.table import PartitionTable, columns_at, packed_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -34,9 +34,9 @@ from simzk.kafka.columnar.backing import ColumnarTopics
 from simzk.kafka.schemas import partition_state
 from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
 from simzk.partitions.arrays import NONE, any_of, contained, widen
-from simzk.partitions.names import Partitions
 from simzk.partitions.row_order import in_turn
 from simzk.partitions.states import States, no_states
+from simzk.partitions.table import Partitions
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.acl import READ
 from simzk.zookeeper.batches import Batch, ask

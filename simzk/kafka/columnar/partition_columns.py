@@ -19,7 +19,7 @@ from simzk.kafka.schemas import partition_state
 from simzk.kafka.topic_partition import NO_LEADER, LeaderAndIsr
 from simzk.partitions.arrays import MAX_BROKER_ID
 from simzk.partitions.packed_records import PackedRecords
-from simzk.partitions.topic_rows import FREE_TOPIC
+from simzk.partitions.table import FREE_TOPIC
 from simzk.zookeeper.requests import OPEN_ACL
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from simzk.kafka.schemas.topic import TopicZnode
 from simzk.kafka.topic_partition import ReplicaAssignment
 from simzk.partitions.arrays import pack, unpack
 from simzk.partitions.packed_records import PackedRecords
-from simzk.partitions.validation import validate_moves, validate_replicas
+from simzk.partitions.table import validate_moves, validate_replicas
 from simzk.zookeeper.numbered_names import LARGEST, NumberedNames
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from simzk.kafka.columnar.batches import Written
     from simzk.partitions.arrays import BoolArray, IntArray
-    from simzk.partitions.names import Partitions
+    from simzk.partitions.table import Partitions
 
 _PIECE_BYTES = 2**22
 _SMALL = np.iinfo(np.int16).max

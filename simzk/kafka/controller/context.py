@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from simzk.kafka.columnar.batches import Assigned
     from simzk.kafka.controller.states import PartitionState, ReplicaState
     from simzk.kafka.schemas.broker_registration import BrokerRegistration
-    from simzk.partitions.names import Partitions
+    from simzk.partitions.table import Partitions
 
 
 class LiveBroker(NamedTuple):

@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from simzk.kafka.columnar.batches import Written
     from simzk.kafka.topic_partition import LeaderAndIsr
     from simzk.partitions.arrays import IntArray
-    from simzk.partitions.names import Partitions
+    from simzk.partitions.table import Partitions
     from simzk.simulation import History
 
 

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from simzk.kafka.releases.profile import KafkaVersion
     from simzk.kafka.zookeeper_client.session import ZooKeeperSession
     from simzk.partitions.arrays import IntArray
-    from simzk.partitions.names import Partitions
     from simzk.partitions.row_order import Turns
     from simzk.partitions.states import States
+    from simzk.partitions.table import Partitions
 
 
 class ControllerMovedError(Exception):

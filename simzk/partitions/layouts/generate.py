@@ -16,8 +16,8 @@ from simzk.jvm.java_random import JavaRandom
 from simzk.partitions.arrays import NONE, keep
 from simzk.partitions.arrays import sizes as sizes_of
 from simzk.partitions.assignment import assign_topics
+from simzk.partitions.draws import Draws
 from simzk.partitions.layouts.layout import Brokers, Layout
-from simzk.partitions.risk.sampled import Draws
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -18,13 +18,13 @@ from simzk.errors import LayoutError
 from simzk.partitions.arrays import NONE, BoolArray, IntArray, any_of, contained, keep, sizes, widen
 from simzk.partitions.layouts.layout import NAMED_PROBLEMS
 from simzk.partitions.layouts.summary import breaks_rack_rule
-from simzk.partitions.validation import validate_replicas
+from simzk.partitions.table import validate_replicas
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from simzk.partitions.layouts import Brokers, Layout
-    from simzk.partitions.names import Partitions
+    from simzk.partitions.table import Partitions
 
 
 class Plan(NamedTuple):
@@ -75,7 +75,7 @@ def diff_of(layout: Layout, plan: Plan) -> Diff:
 
     >>> from simzk.partitions.arrays import pack
     >>> from simzk.partitions.layouts import brokers_in_racks, generate_layout
-    >>> from simzk.partitions.names import Partitions
+    >>> from simzk.partitions.table import Partitions
     >>> layout = generate_layout(brokers_in_racks(3, 0), topics=1, partitions=2, replication_factor=2, seed=0)
     >>> plan = Plan(Partitions(["topic-0"], np.array([0]), np.array([1])), pack([[2, 0]]))
     >>> diff = diff_of(layout, plan)

@@ -19,8 +19,8 @@ import numpy as np
 from simzk.errors import LayoutError
 from simzk.partitions.arrays import NONE
 from simzk.partitions.layouts.files import parquet_table, require_pyarrow
-from simzk.partitions.names import Partitions
 from simzk.partitions.plans.plan import find_rows
+from simzk.partitions.table import Partitions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,7 +20,7 @@ from simzk.errors import ConfigError, LayoutError
 from simzk.jvm.java_random import JavaRandom
 from simzk.partitions.arrays import NONE, contained, sizes
 from simzk.partitions.assignment import assign_topics
-from simzk.partitions.risk.sampled import Draws
+from simzk.partitions.draws import Draws
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,10 +6,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from simzk.partitions.risk.cut_sets import cut_sets
+from simzk.partitions.risk.cut_sets import (
+    MOST_COMPONENTS,
+    Bounds,
+    Union,
+    bounds,
+    components_of,
+    cut_sets,
+    union_exact,
+    yearly,
+)
 from simzk.partitions.risk.rates import MINUTES_PER_YEAR, Rates
 from simzk.partitions.risk.sampled import SAMPLES, background, union_sampled
-from simzk.partitions.risk.unions import MOST_COMPONENTS, Bounds, Union, bounds, components_of, union_exact, yearly
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

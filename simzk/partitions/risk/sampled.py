@@ -37,14 +37,13 @@ Rules of the module:
 
 from __future__ import annotations
 
-from hashlib import blake2b
 from math import sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from simzk.partitions.risk.cut_sets import distinct
-from simzk.partitions.risk.unions import Figure, Union
+from simzk.partitions.draws import Draws
+from simzk.partitions.risk.cut_sets import Figure, Union, distinct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,48 +51,6 @@ if TYPE_CHECKING:
     from simzk.partitions.arrays import BoolArray
     from simzk.partitions.risk.cut_sets import CutSets
     from simzk.partitions.risk.rates import Rates
-
-_GAMMA = np.uint64(0x9E3779B97F4A7C15)
-_MIX = (
-    (np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)),
-    (np.uint64(27), np.uint64(0x94D049BB133111EB)),
-)
-_LAST, _TO_53_BITS = np.uint64(31), np.uint64(11)
-
-
-class Draws:
-    """A stream of numbers in [0, 1), all of them decided by a key.
-
-    Args:
-        key: names the stream; another key gives another stream.
-
-    >>> Draws(b"a").uniforms(3).round(3).tolist() == Draws(b"a").uniforms(3).round(3).tolist()
-    True
-    """
-
-    def __init__(self, key: bytes) -> None:
-        self._counter = int.from_bytes(blake2b(key, digest_size=8).digest(), "little")
-
-    def uniforms(self, *shape: int) -> NDArray[np.float64]:
-        """The next numbers of the stream, `float64[shape]`."""
-        count = int(np.prod(shape))
-        first = np.uint64(self._counter % (1 << 64))
-        self._counter += int(_GAMMA) * count
-        mixed = first + np.arange(1, count + 1, dtype=np.uint64) * _GAMMA
-        for shift, factor in _MIX:
-            mixed = (mixed ^ (mixed >> shift)) * factor
-        mixed ^= mixed >> _LAST
-        found: NDArray[np.float64] = (mixed >> _TO_53_BITS).astype(np.float64) * 2.0**-53
-        return found.reshape(shape)
-
-    def below(self, bound: int, count: int) -> NDArray[np.int64]:
-        """Numbers from 0 up to, not including, `bound`; `int64[count]`."""
-        return (self.uniforms(count) * bound).astype(np.int64)
-
-    def order(self, length: int) -> NDArray[np.intp]:
-        """The numbers 0 to `length` - 1, shuffled."""
-        return np.argsort(self.uniforms(length), kind="stable")
-
 
 MOST_RACKS = 8
 """Sets over more racks that fail are not taken apart: of each there would be more than 256 cuts."""

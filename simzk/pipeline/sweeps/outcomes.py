@@ -10,7 +10,7 @@ from functools import cache
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from simzk.partitions.failures.named import parse_failures
+from simzk.partitions.failures.sets import parse_failures
 from simzk.partitions.failures.what_if import Outcome, WhatIf
 from simzk.pipeline.spark.columns import batches
 from simzk.pipeline.sweeps.tallies import Tally, shares_schema
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from simzk.partitions.failures.named import AnyFailure
-    from simzk.partitions.failures.sets import FailureSet
+    from simzk.partitions.failures.sets import AnyFailure, FailureSet
     from simzk.partitions.layouts import Brokers, Layout
 
 ROWS_PER_BATCH = 4096

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from simzk.partitions.failures.named import AnyFailure
+    from simzk.partitions.failures.sets import AnyFailure
 
 SETS_PER_TASK = 64
 """Failure sets of a task where `numPartitions` is not given."""

@@ -32,8 +32,7 @@ from uuid import uuid4
 import numpy as np
 
 from simzk.errors import ConfigError, FailureSetError
-from simzk.partitions.failures.named import NamedFailure
-from simzk.partitions.failures.sets import FailureSpec
+from simzk.partitions.failures.sets import FailureSpec, NamedFailure
 from simzk.partitions.failures.what_if import WhatIf
 from simzk.partitions.layouts import read_layout
 from simzk.pipeline.spark.jobs import in_words, watched
@@ -54,7 +53,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from simzk.partitions.failures.named import AnyFailure
+    from simzk.partitions.failures.sets import AnyFailure
     from simzk.pipeline.sweeps.tallies import Shares
 
 WORST_FIRST = ("newly_offline", "under_min_isr", "leaders_moved", "busiest_leaders")

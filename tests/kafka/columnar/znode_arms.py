@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from simzk.kafka.releases.profile import KafkaVersion
-    from simzk.partitions.names import Partitions
     from simzk.partitions.states import States
+    from simzk.partitions.table import Partitions
     from simzk.zookeeper.batches import Batch
     from tests.partitions.reference import Moving, State
 

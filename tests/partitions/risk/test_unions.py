@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 
-from simzk.partitions.risk.cut_sets import cut_sets
+from simzk.partitions.risk.cut_sets import MOST_COMPONENTS, Figure, Union, bounds, cut_sets, union_exact, yearly
 from simzk.partitions.risk.rates import Rate
 from simzk.partitions.risk.sampled import background, union_sampled
-from simzk.partitions.risk.unions import MOST_COMPONENTS, Figure, Union, bounds, union_exact, yearly
 from tests.partitions.risk.reference import Cluster, clusters, falls_per_year, offline_share, play, share_down
 
 BUSY = Cluster(
