@@ -1,4 +1,4 @@
-"""Java's numbers: parsing as `Integer.parseInt` and `Long.parseLong` do, and overflow.
+"""Java's numbers: `Integer.parseInt`, `Long.parseLong`, `Double.toString`, and overflow.
 
 Rules of this module:
   - a text may begin with a sign and with zeros; its digits may be those of any script whose digits fit into one Java
@@ -9,11 +9,14 @@ Rules of this module:
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 _LAST_CHAR: Final = "\uffff"
+_LEAST_PLAIN, _LEAST_SCIENTIFIC = 1e-3, 1e7
+"""Range of magnitudes that Java writes without an exponent."""
 _LONGEST: Final = 4000
 """Longest text passed to `int`, which rejects more digits; leading zeros are removed first."""
 
@@ -53,6 +56,27 @@ def next_int(number: int) -> int:
     -2147483648
     """
     return INT_MIN if number == INT_MAX else number + 1
+
+
+def double_text(value: float) -> str:
+    """Return a number as `Double.toString` writes it, but infinity as Prometheus does.
+
+    >>> [double_text(value) for value in (0, 2.5, 12345678, 0.0001, float("nan"), 1795278955.097)]
+    ['0.0', '2.5', '1.2345678E7', '1.0E-4', 'NaN', '1.795278955097E9']
+    """
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
+    value = float(value)
+    if value == 0 or _LEAST_PLAIN <= abs(value) < _LEAST_SCIENTIFIC:
+        return repr(value)
+    mantissa, _, power = repr(value).lstrip("-").partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction).lstrip("0")
+    leading_zeros = len(whole + fraction) - len(digits)
+    exponent = int(power or 0) + len(whole) - 1 - leading_zeros
+    return f"{'-' if value < 0 else ''}{digits[0]}.{digits[1:].rstrip('0') or '0'}E{exponent}"
 
 
 def _within(text: str, least: int, most: int) -> int | None:

@@ -1,1 +1,1 @@
-"""Bytes to requests and back, without IO: jute records from one table, both ends of a connection."""
+"""Bytes of ZooKeeper's protocol: frames, records, both ends of a connection, four-letter words, metrics; no IO."""

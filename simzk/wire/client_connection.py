@@ -1,16 +1,13 @@
-"""The client's end of a connection: requests in, bytes out; bytes in, replies and events out. No IO.
+"""Client end of a connection, without IO: encodes requests to bytes, decodes received bytes to replies and events.
 
-The mirror of `server_connection`; tests and the differential comparison speak through it to simzk and to real servers.
+Counterpart of `server_connection`; tests use it with simzk and with real servers.
 """
 
 from __future__ import annotations
 
 from collections import deque
 
-from simzk.wire.frames import FrameBuffer, framed, new_frame
-from simzk.wire.multi import read_results
-from simzk.wire.operations import BY_OPCODE, BY_REQUEST
-from simzk.wire.records import (
+from simzk.wire.frames import (
     CONNECT_REQUEST,
     CONNECT_RESPONSE,
     NOTIFICATION_XID,
@@ -18,23 +15,28 @@ from simzk.wire.records import (
     REQUEST_HEADER,
     SYNC_CONNECTED,
     WATCHER_EVENT,
+    FrameBuffer,
     RequestHeader,
+    framed,
+    new_frame,
 )
+from simzk.wire.multi import read_results
+from simzk.wire.operations import BY_OPCODE, BY_REQUEST
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.jute import MalformedError
 from simzk.zookeeper.replies import ConnectResponse, EventType, Reply, WatchedEvent
 
 _UNLIMITED = (1 << 31) - 1
-"""The server's replies are not limited in size (§1.4)."""
+"""Limit of replies, which the server does not limit (§1.4)."""
 
 _REPLY_HEADER_BYTES = 16
 _CREATE_SESSION_OPCODE = BY_REQUEST[req.CreateSession].opcode
 _RESPONSE_VERSION = 0
-"""What a connect response begins with, where a reply has its xid."""
+"""First field of a connect response, in the place of a reply's xid."""
 
 
 class ClientConnection:
-    """One connection as a client has it."""
+    """Connection as seen by a client."""
 
     def __init__(self) -> None:
         self._frames = FrameBuffer(_UNLIMITED)
@@ -42,18 +44,18 @@ class ClientConnection:
         self._unanswered: deque[int] = deque()
 
     def connect(self, request: req.ConnectRequest) -> bytes:
-        """The bytes that open the connection."""
+        """Return the bytes of a connect request."""
         out = new_frame()
         CONNECT_REQUEST.write(out, request)
         return framed(out)
 
     def request(self, xid: int, request: req.Request) -> bytes:
-        """The bytes of a request."""
+        """Return the bytes of a request."""
         operation = BY_REQUEST[request.__class__]
         return self.request_bytes(xid, operation.opcode, operation.codec.encode(request))
 
     def request_bytes(self, xid: int, opcode: int, body: bytes) -> bytes:
-        """The bytes of a request whose body is encoded already, be it well or badly."""
+        """Return the bytes of a request with an encoded body, which may be malformed."""
         out = new_frame()
         REQUEST_HEADER.write(out, RequestHeader(xid, opcode))
         out += body
@@ -64,10 +66,10 @@ class ClientConnection:
         return bool(self._unanswered) and self._unanswered[0] == _CREATE_SESSION_OPCODE
 
     def receive_data(self, data: bytes) -> list[ConnectResponse | Reply | WatchedEvent]:
-        """What arrives with these bytes, in order.
+        """Return the messages that `data` completes, in order.
 
         Raises:
-            MalformedError: the bytes are nothing that a server sends, or a reply that has more than its body.
+            MalformedError: the bytes are no valid message, or have more than its body.
         """
         return [self._decode(frame) for frame in self._frames.receive(data)]
 
@@ -80,19 +82,19 @@ class ClientConnection:
         if xid == NOTIFICATION_XID and (not self._unanswered or len(frame) > _REPLY_HEADER_BYTES):
             (kind, state, path), at = WATCHER_EVENT.read(frame, _REPLY_HEADER_BYTES)
             if error or state != SYNC_CONNECTED or path is None:
-                raise MalformedError("an event that no server sends")
+                raise MalformedError(f"a watch event has error {error}, state {state}, path {path}")
             return _whole(WatchedEvent(EventType(kind), path, zxid), at, frame)
         if xid == _RESPONSE_VERSION and self._awaits_session() and len(frame) != _REPLY_HEADER_BYTES:
             self._unanswered.popleft()
             response, at = CONNECT_RESPONSE.read(frame, 0)
             return _whole(response, at, frame)
         if not self._unanswered:
-            raise MalformedError(f"a reply to xid {xid}, which was not asked")
+            raise MalformedError(f"a reply has xid {xid}, but no request is unanswered")
         operation = BY_OPCODE.get(self._unanswered.popleft())
         if error and len(frame) == _REPLY_HEADER_BYTES:
             return Reply(xid, zxid, error, None)
         if operation is None:
-            raise MalformedError(f"xid {xid} was answered as if its opcode were known")
+            raise MalformedError(f"the reply to xid {xid} has a body, but its opcode is unknown")
         read = read_results if operation.reply is None else operation.reply.read
         body, at = read(frame, _REPLY_HEADER_BYTES)
         return _whole(Reply(xid, zxid, error, body), at, frame)
@@ -102,5 +104,5 @@ def _whole(
     message: ConnectResponse | Reply | WatchedEvent, at: int, frame: bytes
 ) -> ConnectResponse | Reply | WatchedEvent:
     if at != len(frame):
-        raise MalformedError(f"{len(frame) - at} bytes behind {message}")
+        raise MalformedError(f"{len(frame) - at} bytes follow {message}")
     return message

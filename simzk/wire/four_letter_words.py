@@ -1,38 +1,89 @@
-"""The four-letter words: four bytes instead of a session, text in answer, and the connection closes (§5).
+"""Four-letter words: a client sends four bytes instead of a connect request, is answered by text, and is closed (§5).
 
 Rules of this module:
-  - a word is a row of `WORDS`: what it says is a function of the report, in the real server's form;
-  - the two words that reset counters do so through the report, whose counters are the live ones;
-  - what is not whitelisted is told so; what is no word at all is for the caller to close without an answer.
+  - a word is one row of `WORDS`: its name, the function that answers it, and how it differs from most words;
+  - an answer is a function of the report, in the real server's form;
+  - crst, srst and stmk change the live counters and the trace mask through the report;
+  - the caller closes a connection without an answer if its first four bytes are no word.
 
-Source: org.apache.zookeeper.server.command, FourLetterCommands.
+Source: org.apache.zookeeper.server.command, FourLetterCommands; docs/reference/zookeeper.md §5.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import struct
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from simzk.wire import ensemble_monitoring, monitoring
-from simzk.wire.words import ALL_WORDS, SET_TRACE_MASK
+from simzk.wire import monitoring
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from simzk.wire.statistics import ConnectionReport, Report
+    from simzk.wire.monitoring import ConnectionReport, Report
     from simzk.zookeeper.sessions import Session
 
-NOT_SERVING = "This ZooKeeper instance is not currently serving requests"
+WORD_BYTES: Final = 4
+DEFAULT_TRACE_MASK: Final = 306
+NOT_SERVING: Final = "This ZooKeeper instance is not currently serving requests"
 
 
-def _ruok(report: Report) -> str:
+class FourLetterWord(NamedTuple):
+    """One word.
+
+    Attributes:
+        name: its four letters.
+        answer: function that returns the text for a report.
+        in_default_whitelist: whether a server without 4lw.commands.whitelist answers it.
+        not_serving: answer of a server of an ensemble that has no leader; None for a word that answers all the same.
+        argument_bytes: number of bytes that follow the word.
+    """
+
+    name: str
+    answer: Callable[[Report, bytes], str]
+    in_default_whitelist: bool = False
+    not_serving: str | None = f"{NOT_SERVING}\n"
+    argument_bytes: int = 0
+
+
+def is_word(first_bytes: bytes) -> bool:
+    """Return whether a connection that begins with these four bytes asks for a word instead of a session.
+
+    >>> is_word(b"ruok"), is_word(b"RUOK"), is_word(b"\\0\\0\\0\\x2d")
+    (True, False, False)
+    """
+    assert len(first_bytes) == WORD_BYTES
+    return first_bytes.isalpha() and first_bytes.decode("ascii") in WORDS
+
+
+def answer(word: str, report: Report, argument: bytes = b"") -> str:
+    """Return the answer to a word.
+
+    Args:
+        word: name of a row of `WORDS`.
+        report: state of the server.
+        argument: bytes after the word, as many as its row says.
+    """
+    row = WORDS[word]
+    if row.not_serving is not None and not report.server.mode:
+        return row.not_serving
+    return row.answer(report, argument)
+
+
+def _ruok(report: Report, _: bytes) -> str:
     return "imok"
 
 
-def _isro(report: Report) -> str:
+def _isro(report: Report, _: bytes) -> str:
     return "ro" if report.server.mode == monitoring.READ_ONLY else "rw"
 
 
-def _gtmk(report: Report) -> str:
+def _stmk(report: Report, argument: bytes) -> str:
+    (mask,) = struct.unpack(">q", argument)
+    report.set_trace_mask(mask)
+    return str(mask)
+
+
+def _gtmk(report: Report, _: bytes) -> str:
     return str(report.trace_mask)
 
 
@@ -47,8 +98,16 @@ def _server_lines(report: Report) -> str:
         f"Zxid: 0x{report.server.zxid:x}\n"
         f"Mode: {report.server.mode}\n"
         f"Node count: {len(report.server.tree)}\n"
-        f"{ensemble_monitoring.proposal_sizes(report)}"
+        f"{_proposal_sizes(report)}"
     )
+
+
+def _proposal_sizes(report: Report) -> str:
+    """Return the last line of srvr and stat on a leader."""
+    if report.place is None or not report.place.leads:
+        return ""
+    tally = report.place.tally
+    return f"Proposal sizes last/min/max: {tally.last_bytes}/{tally.least_bytes}/{tally.greatest_bytes}\n"
 
 
 def _version_lines(report: Report) -> str:
@@ -58,23 +117,23 @@ def _version_lines(report: Report) -> str:
     return version
 
 
-def _srvr(report: Report) -> str:
+def _srvr(report: Report, _: bytes) -> str:
     return _version_lines(report) + _server_lines(report)
 
 
-def _listed(report: Report) -> list[ConnectionReport]:
-    """The connections of the port by which a word came [V]."""
+def _connections_of_port(report: Report) -> list[ConnectionReport]:
+    """Return the connections of the port that the word arrived at, plain or secured [V]."""
     return [connection for connection in report.connections if connection.is_secure == report.is_asked_securely]
 
 
-def _connection(connection: ConnectionReport, details: str) -> str:
+def _connection_line(connection: ConnectionReport, details: str) -> str:
     statistics = connection.statistics
     counts = f"queued={connection.queued},recved={statistics.packets_received},sent={statistics.packets_sent}"
     return f" /{connection.address}[{int(connection.reading)}]({counts}{details})\n"
 
 
 def _details(connection: ConnectionReport) -> str:
-    """What cons tells of a connection that has a session."""
+    """Return the fields that cons lists of a connection with a session."""
     if not connection.session_id:
         return ""
     statistics = connection.statistics
@@ -88,53 +147,78 @@ def _details(connection: ConnectionReport) -> str:
     )
 
 
-def _stat(report: Report) -> str:
-    clients = "".join(_connection(connection, "") for connection in _listed(report))
+def _stat(report: Report, _: bytes) -> str:
+    clients = "".join(_connection_line(connection, "") for connection in _connections_of_port(report))
     return f"{_version_lines(report)}Clients:\n{clients}\n{_server_lines(report)}"
 
 
-def _cons(report: Report) -> str:
-    return "".join(_connection(connection, _details(connection)) for connection in _listed(report)) + "\n"
+def _cons(report: Report, _: bytes) -> str:
+    return (
+        "".join(_connection_line(connection, _details(connection)) for connection in _connections_of_port(report))
+        + "\n"
+    )
 
 
-def _crst(report: Report) -> str:
-    for connection in _listed(report):
+def _crst(report: Report, _: bytes) -> str:
+    for connection in _connections_of_port(report):
         connection.statistics.reset()
     return "Connection stats reset.\n"
 
 
-def _srst(report: Report) -> str:
+def _srst(report: Report, _: bytes) -> str:
     monitoring.reset(report)
     return "Server stats reset.\n"
 
 
-def _conf(report: Report) -> str:
+def _conf(report: Report, _: bytes) -> str:
     lines = "".join(f"{name}={value}\n" for name, value in report.settings.items())
     if report.place is None or report.place.leader is None:
         return lines
     return f"{lines}membership: \n{report.place.membership.text.decode()}"
 
 
-def _envi(report: Report) -> str:
+def _envi(report: Report, _: bytes) -> str:
     return "Environment:\n" + "".join(f"{name}={value}\n" for name, value in report.environment.items())
 
 
-def _dirs(report: Report) -> str:
+def _dirs(report: Report, _: bytes) -> str:
     return f"datadir_size: {report.data_bytes}\nlogdir_size: {report.log_bytes}\n"
 
 
-def _hash(report: Report) -> str:
+def _hash(report: Report, _: bytes) -> str:
     return "".join(f"{zxid:x}: {digest}\n" for zxid, digest in report.digests)
 
 
-def _dump(report: Report) -> str:
+def _dump(report: Report, _: bytes) -> str:
     ephemerals = monitoring.ephemeral_paths(report)
-    sessions = ensemble_monitoring.session_dump(report, lambda heading, of: _session_sets(report, heading, of))
+    sessions = _session_lines(report)
     lines = ["SessionTracker dump:", *sessions]
     lines += ["ephemeral nodes dump:", f"Sessions with Ephemerals ({len(ephemerals)}):"]
     for session_id, paths in ephemerals.items():
         lines += [f"0x{session_id:x}:", *(f"\t{path}" for path in paths)]
     return "\n".join([*lines, *_connection_sets(report), ""])
+
+
+def _session_lines(report: Report) -> list[str]:
+    place, tracker = report.place, report.server.sessions
+    sessions = [session for session in map(tracker.get, tracker.ids()) if session is not None]
+    tracks_expiry = monitoring.tracks_expiry(report)
+    if place is None or not place.has_local:
+        return _session_sets(report, "Session Sets", sessions) if tracks_expiry else _global_sessions(report)
+    local = _session_sets(report, "Local Session Sets", place.local)
+    if not tracks_expiry:
+        return [*local, *_global_sessions(report)]
+    others = [session for session in sessions if session not in place.local]
+    return [*local, *_session_sets(report, "Global Session Sets", others)]
+
+
+def _global_sessions(report: Report) -> list[str]:
+    """Return the lines of a follower, which does not track expiry: each session and its timeout."""
+    timeouts = dict(report.server.sessions.timeouts_ms())
+    return [
+        f"Global Sessions({len(timeouts)}):",
+        *(f"0x{session_id:x}\t{timeouts[session_id]}ms" for session_id in sorted(timeouts)),
+    ]
 
 
 def _session_sets(report: Report, heading: str, sessions: Sequence[Session]) -> list[str]:
@@ -157,17 +241,17 @@ def _connection_sets(report: Report) -> list[str]:
     return lines
 
 
-def _wchs(report: Report) -> str:
+def _wchs(report: Report, _: bytes) -> str:
     by_session, by_path = monitoring.watched_paths(report), monitoring.watching_sessions(report)
     total = sum(map(len, by_path.values()))
     return f"{len(by_session)} connections watching {len(by_path)} paths\nTotal watches:{total}\n"
 
 
-def _wchc(report: Report) -> str:
+def _wchc(report: Report, _: bytes) -> str:
     return _grouped({f"0x{session:x}": paths for session, paths in monitoring.watched_paths(report).items()})
 
 
-def _wchp(report: Report) -> str:
+def _wchp(report: Report, _: bytes) -> str:
     watching = monitoring.watching_sessions(report)
     return _grouped({path: [f"0x{session:x}" for session in sessions] for path, sessions in watching.items()})
 
@@ -176,41 +260,37 @@ def _grouped(groups: dict[str, list[str]]) -> str:
     return "".join("".join([f"{head}\n", *(f"\t{line}\n" for line in lines)]) for head, lines in groups.items()) + "\n"
 
 
-def _mntr(report: Report) -> str:
-    # Only who is asked for numbers loads how they are written.
-    from simzk.wire.prometheus import java_double, values
+def _mntr(report: Report, _: bytes) -> str:
+    # Imported here: most servers are never asked for numbers.
+    from simzk.jvm.numbers import double_text
+    from simzk.wire.prometheus import values
 
-    told = ((key, java_double(value) if isinstance(value, float) else value) for key, value in values(report).items())
-    return "".join(f"zk_{key}\t{value}\n" for key, value in told)
+    texts = ((key, double_text(value) if isinstance(value, float) else value) for key, value in values(report).items())
+    return "".join(f"zk_{key}\t{text}\n" for key, text in texts)
 
 
-WORDS: dict[str, Callable[[Report], str]] = {
-    "conf": _conf,
-    "cons": _cons,
-    "crst": _crst,
-    "dirs": _dirs,
-    "dump": _dump,
-    "envi": _envi,
-    "gtmk": _gtmk,
-    "hash": _hash,
-    "isro": _isro,
-    "mntr": _mntr,
-    "ruok": _ruok,
-    "srst": _srst,
-    "srvr": _srvr,
-    "stat": _stat,
-    "wchc": _wchc,
-    "wchp": _wchp,
-    "wchs": _wchs,
+WORDS: Final = {
+    word.name: word
+    for word in (
+        FourLetterWord("conf", _conf),
+        FourLetterWord("cons", _cons),
+        FourLetterWord("crst", _crst),
+        FourLetterWord("dirs", _dirs),
+        FourLetterWord("dump", _dump),
+        FourLetterWord("envi", _envi, not_serving=None),
+        FourLetterWord("gtmk", _gtmk, not_serving=None),
+        FourLetterWord("hash", _hash, not_serving=NOT_SERVING),
+        FourLetterWord("isro", _isro, not_serving="null"),
+        FourLetterWord("mntr", _mntr),
+        FourLetterWord("ruok", _ruok, not_serving=None),
+        FourLetterWord("srst", _srst),
+        FourLetterWord("srvr", _srvr, in_default_whitelist=True),
+        FourLetterWord("stat", _stat),
+        FourLetterWord("stmk", _stmk, not_serving=None, argument_bytes=8),
+        FourLetterWord("wchc", _wchc),
+        FourLetterWord("wchp", _wchp),
+        FourLetterWord("wchs", _wchs),
+    )
 }
-assert {*WORDS, SET_TRACE_MASK.decode()} == ALL_WORDS, "each word has its answer; the one that sets is the caller's"
-_ALWAYS_SAID = frozenset({"envi", "gtmk", "ruok"})
-
-
-def answer(word: str, report: Report) -> str:
-    """What a word says; a server of an ensemble that looks for a leader does not say much."""
-    if report.server.mode or word in _ALWAYS_SAID:
-        return WORDS[word](report)
-    if word == "isro":
-        return "null"
-    return NOT_SERVING if word == "hash" else f"{NOT_SERVING}\n"
+ALL_WORDS: Final = frozenset(WORDS)
+DEFAULT_WHITELIST: Final = frozenset(name for name, word in WORDS.items() if word.in_default_whitelist)

@@ -1,20 +1,24 @@
-"""Cutting a stream of bytes into frames: a 4-byte length, then so many bytes (§1.1)."""
+"""Frames of a connection (a 4-byte length, then the body), and the records that requests and replies share (§1.1)."""
 
 from __future__ import annotations
 
-from simzk.zookeeper.jute import MalformedError
+from typing import Any, NamedTuple
+
+from simzk.zookeeper.jute import BOOLEAN, BUFFER, INT, LONG, TEXT, Codec, MalformedError, packed, record, vector
+from simzk.zookeeper.replies import ClientInfo, ConnectResponse
+from simzk.zookeeper.requests import ConnectRequest
 
 _HEADER_BYTES = 4
 
 
 class FrameBuffer:
-    """Takes bytes as they arrive, gives whole frames.
+    """Buffer that cuts received bytes into whole frames.
 
     Args:
-        max_bytes: the longest frame that is taken.
+        max_bytes: length of the longest accepted frame.
 
     Attributes:
-        pending: the beginning of a frame that is not whole yet.
+        pending: received part of an incomplete frame.
 
     >>> frames = FrameBuffer(100)
     >>> frames.receive(b"\\0\\0\\0\\2h"), frames.receive(b"i\\0\\0")
@@ -26,11 +30,11 @@ class FrameBuffer:
         self.pending = b""
 
     def receive(self, data: bytes) -> list[bytes]:
-        """The frames that `data` completes.
+        """Return the frames that `data` completes.
 
         Raises:
-            BadLengthError: a length that no frame may have; it is told before the body arrives. The error holds the
-                frames that were whole before it.
+            BadLengthError: a frame with a length that is not accepted; raised before its body arrives. The error
+                has the whole frames before it.
         """
         buffer = self.pending + data if self.pending else data
         frames: list[bytes] = []
@@ -50,7 +54,7 @@ class FrameBuffer:
 
 
 class BadLengthError(MalformedError):
-    """A frame of a length that is refused; `frames` came whole before it."""
+    """Frame with a length that is not accepted; `frames` are the whole frames before it."""
 
     def __init__(self, length: int, frames: list[bytes]) -> None:
         super().__init__(f"a frame of {length} bytes")
@@ -59,11 +63,76 @@ class BadLengthError(MalformedError):
 
 
 def framed(out: bytearray) -> bytes:
-    """`out`, which begins with four bytes of room, with its length in them."""
+    """Return a frame made by `new_frame`, with its length filled in."""
     out[:_HEADER_BYTES] = (len(out) - _HEADER_BYTES).to_bytes(_HEADER_BYTES, "big")
     return bytes(out)
 
 
 def new_frame() -> bytearray:
-    """An empty frame, with room for its length."""
+    """Return an empty frame with four bytes for its length."""
     return bytearray(_HEADER_BYTES)
+
+
+class RequestHeader(NamedTuple):
+    """Header of every request (§1.1)."""
+
+    xid: int
+    opcode: int
+
+
+class ReplyHeader(NamedTuple):
+    """Header of every reply (§1.1)."""
+
+    xid: int
+    zxid: int
+    error: int
+
+
+class WatcherEvent(NamedTuple):
+    """Watch event; its state is always 3, SyncConnected (§3)."""
+
+    type: int
+    state: int
+    path: str | None
+
+
+class MultiHeader(NamedTuple):
+    """Header before each operation of a multi, and its end mark, in requests and replies (§1.6)."""
+
+    type: int
+    done: bool
+    error: int
+
+
+NOTIFICATION_XID = -1
+SYNC_CONNECTED = 3
+
+REQUEST_HEADER: Codec[RequestHeader] = packed(RequestHeader, ">ii")
+REPLY_HEADER: Codec[ReplyHeader] = packed(ReplyHeader, ">iqi")
+WATCHER_EVENT: Codec[WatcherEvent] = record(WatcherEvent, INT, INT, TEXT)
+MULTI_HEADER: Codec[MultiHeader] = packed(MultiHeader, ">i?i")
+CLIENT_INFOS = vector(record(ClientInfo, TEXT, TEXT))
+NAMES = vector(TEXT)
+
+
+def with_optional_read_only(make: Any, *fields: Codec[Any]) -> Codec[Any]:
+    """Return the codec of a connect record; clients before 3.4 neither send nor expect its last byte (§1.3)."""
+    fixed = record(lambda *values: values, *fields)
+
+    def read(data: bytes, at: int) -> tuple[Any, int]:
+        values, at = fixed.read(data, at)
+        if at >= len(data):
+            return make(*values, None), at
+        read_only, at = BOOLEAN.read(data, at)
+        return make(*values, read_only), at
+
+    def write(out: bytearray, value: Any) -> None:
+        fixed.write(out, value[:-1])
+        if value[-1] is not None:
+            BOOLEAN.write(out, value[-1])
+
+    return Codec(read, write)
+
+
+CONNECT_REQUEST: Codec[ConnectRequest] = with_optional_read_only(ConnectRequest, INT, LONG, INT, LONG, BUFFER)
+CONNECT_RESPONSE: Codec[ConnectResponse] = with_optional_read_only(ConnectResponse, INT, INT, LONG, BUFFER)

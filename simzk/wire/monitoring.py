@@ -1,35 +1,30 @@
-"""The real server's metrics by name, in the order in which the word mntr lists them (§5).
+"""Metrics of a server under their real names, for four-letter words, AdminServer commands and Prometheus (§5).
 
 Rules of this module:
-  - names only; `monitoring.values` knows which of them are counted here. The others count parts that a server of simzk
-    has not got (queues between threads, learners, caches, Netty), in which nothing ever happens: they are 0;
-  - what the real server counts by the first name of a path (`..._per_namespace`) is not told.
+  - names and their order are those of a standalone 3.9.5, without the prefix that mntr adds;
+  - a metric of a part that simzk does not have (queues between threads, learners, caches, Netty) is 0 or empty;
+  - metrics by the first name of a path (`..._per_namespace`) are omitted;
+  - watches are listed from the data table only where the real server does so.
 
-Source: ServerMetrics, DefaultMetricsProvider; recorded from a standalone 3.9.5.
-
-What both the four-letter words and the AdminServer tell: the numbers under their real names, worked out once (§5).
-
-Rules of this module:
-  - keys are the real server's without their prefix, in its order (metrics.py); what counts parts that this server has
-    not got (queues between threads, learners, caches) is 0, for nothing happens there;
-  - watches are told of the data table only where the real server does so.
-
-Source: ZooKeeperServer.dumpMonitorValues, DataTree, WatchManager.
+Source: ServerMetrics, DefaultMetricsProvider, ZooKeeperServer.dumpMonitorValues, DataTree, WatchManager; of ensembles:
+LeaderZooKeeperServer, FollowerZooKeeperServer, ObserverZooKeeperServer (dumpMonitorValues, registerMetrics),
+QuorumPeer, LearnerHandler, LearnerSessionTracker.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from simzk.jvm.hash_map import hash_map_order
-from simzk.wire import ensemble_monitoring
 from simzk.zookeeper.replies import EventType
 from simzk.zookeeper.summary import Summary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from simzk.wire.statistics import Report
+    from simzk.wire.statistics import ConnectionStatistics, ServerStatistics
+    from simzk.zookeeper.ensemble.place import Place
+    from simzk.zookeeper.server import Server
     from simzk.zookeeper.sessions import Session
 
 COUNTERS = (
@@ -85,7 +80,7 @@ COUNTERS = (
     "tls_handshake_exceeded",
     "revalidate_count",
 )
-"""Counts of something that happened."""
+"""Names of counters."""
 
 SUMMARIES = (
     "socket_closing_time",
@@ -131,7 +126,7 @@ SUMMARIES = (
     "sync_process_time",
     "startup_snap_load_time",
 )
-"""Least, mean and greatest of something."""
+"""Names of summaries: least, mean and greatest."""
 
 PERCENTILES = (
     "prep_processor_queue_time_ms",
@@ -158,12 +153,113 @@ PERCENTILES = (
     "sync_processor_queue_flush_time_ms",
     "write_commitproc_time_ms",
 )
-"""The same, with percentiles."""
+"""Names of summaries that have percentiles too."""
+
+Labels = tuple[tuple[str, str], ...]
+
+
+class Sample(NamedTuple):
+    """One value of a metric."""
+
+    name: str
+    labels: Labels
+    value: float
+
+
+class Family(NamedTuple):
+    """Samples of one metric; an empty `help` stands for its name."""
+
+    name: str
+    kind: str
+    samples: list[Sample]
+    help: str = ""
+
+
+class ConnectionReport(NamedTuple):
+    """State of one open connection.
+
+    Attributes:
+        address: address of the client, as "127.0.0.1:35104".
+        is_secure: whether its port is secured by TLS.
+        reading: whether the server reads from it now.
+        queued: number of requests read and not yet processed.
+        statistics: its counters.
+        session_id: 0 before it has a session.
+        timeout_ms: negotiated session timeout.
+        expiry_ms: time at which it is dropped if it stays silent.
+    """
+
+    address: str
+    is_secure: bool
+    reading: bool
+    queued: int
+    statistics: ConnectionStatistics
+    session_id: int
+    timeout_ms: int
+    expiry_ms: int
+
+
+class Report(NamedTuple):
+    """State of a server, from which four-letter words and AdminServer commands are answered.
+
+    Attributes:
+        server: the state machine.
+        statistics: its counters.
+        connections: open connections, oldest first.
+        settings: settings by their name in zoo.cfg, in the order of the word conf.
+        environment: value by name, in the order of the word envi.
+        properties: the real server's system properties, sorted by name.
+        data_bytes: size of the data directory: snapshots, and logs if they are there.
+        log_bytes: size of the log directory, by default the same one.
+        digests: pairs of zxid and digest of the tree (§2.7); empty unless the server writes a log.
+        last_snapshot: zxid of the newest snapshot and its time in seconds; -1 if there is none.
+        initial_configuration: text of the configuration file, or None.
+        trace_mask: mask of traces. There are no traces, but the mask is stored.
+        set_trace_mask: function that stores another mask.
+        now_ms: the present time.
+        uptime_ms: time since the server began to serve.
+        date_of: function that formats a time as Java's `Date` does.
+        slow_fsync_ms: duration from which an fsync counts as slow.
+        disk: summaries of the data directory, by the real server's names; empty without one.
+        open_files: number of open file descriptors and its limit; -1 on platforms that do not count them.
+        provider: metrics provider (metricsProvider.className); "null" counts nothing.
+        process: metrics of the process, for "prometheus" only.
+        drop_chance: probability that the connection throttle drops a connection.
+        place: role of a server in its ensemble; None for a standalone server.
+        is_asked_securely: whether the word arrived at a port secured by TLS; words list the connections of that port.
+    """
+
+    server: Server
+    statistics: ServerStatistics
+    connections: Sequence[ConnectionReport]
+    settings: Mapping[str, str | int]
+    environment: Mapping[str, str]
+    properties: Mapping[str, str]
+    data_bytes: int
+    log_bytes: int
+    digests: Sequence[tuple[int, int]]
+    last_snapshot: tuple[int, int]
+    initial_configuration: str | None
+    trace_mask: int
+    set_trace_mask: Callable[[int], None]
+    now_ms: int
+    uptime_ms: int
+    date_of: Callable[[int], str]
+    disk: Mapping[str, Summary]
+    open_files: tuple[int, int]
+    drop_chance: float = 0.0
+    place: Place | None = None
+    is_asked_securely: bool = False
+    slow_fsync_ms: int = 1000
+    provider: Literal["default", "prometheus", "null"] = "default"
+    process: Sequence[Family] = ()
 
 
 READ_ONLY = "read-only"
-_GAUGE_BUCKETS = 64  # of the map in which the real server keeps its gauges, and in whose order it tells them
-_SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
+_GAUGE_BUCKETS = 64
+"""Capacity of the HashMap of gauges; the real server lists them in its order."""
+_QUEUE_SIZES, _QUEUE_TIMES = "learner_handler_qp_size", "learner_handler_qp_time_ms"
+_PERCENTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 _TRIGGERED = {
     "node_created_watch_count": EventType.NODE_CREATED,
     "node_deleted_watch_count": EventType.NODE_DELETED,
@@ -173,23 +269,23 @@ _TRIGGERED = {
 
 
 def rounded(average: float) -> float:
-    """An average as the real server tells it, with four places."""
+    """Return an average with the four decimals of the real server."""
     return round(average, 4)
 
 
 def outstanding(report: Report) -> int:
-    """Requests read and not yet handled, of all connections."""
+    """Return the number of requests read and not yet processed."""
     return sum(connection.queued for connection in report.connections)
 
 
 def watch_count(report: Report) -> int:
-    """All watches, of both tables."""
+    """Return the number of data and child watches."""
     watches = report.server.watches
     return len(watches.data) + len(watches.child)
 
 
 def watched_paths(report: Report) -> dict[int, list[str]]:
-    """Session id to the paths that it watches for data (§5)."""
+    """Return the paths with data watches by session id; the real server omits child watches (§5)."""
     paths: dict[int, list[str]] = {}
     for path, watcher, _ in report.server.watches.data.entries():
         paths.setdefault(watcher.session_id, []).append(path or "")
@@ -197,23 +293,28 @@ def watched_paths(report: Report) -> dict[int, list[str]]:
 
 
 def watching_sessions(report: Report) -> dict[str, list[int]]:
-    """Path to the ids of the sessions that watch it for data (§5)."""
+    """Return the ids of the sessions with data watches by path (§5)."""
     sessions: dict[str, list[int]] = {}
     for path, watcher, _ in report.server.watches.data.entries():
         sessions.setdefault(path or "", []).append(watcher.session_id)
     return sessions
 
 
+def tracks_expiry(report: Report) -> bool:
+    """Return whether this server decides when sessions expire: a standalone server or a leader."""
+    return report.place is None or report.place.leads
+
+
 def expiring_sessions(report: Report) -> dict[int, list[int]]:
-    """Time in ms to the ids of the sessions that expire then if nothing is heard of them; its leader's affair."""
-    if ensemble_monitoring.follows(report):
+    """Return the ids of sessions by the time in ms at which they expire; empty on a follower."""
+    if not tracks_expiry(report):
         return {}
     sessions = report.server.sessions
     return by_expiry([session for session in map(sessions.get, sessions.ids()) if session is not None])
 
 
 def by_expiry(sessions: Iterable[Session]) -> dict[int, list[int]]:
-    """Time in ms to the ids of the sessions that expire then, in the order of time."""
+    """Return the ids of sessions by the time in ms at which they expire, in ascending order."""
     expiring: dict[int, list[int]] = {}
     for session in sessions:
         expiring.setdefault(session.expiry_ms, []).append(session.session_id)
@@ -221,13 +322,13 @@ def by_expiry(sessions: Iterable[Session]) -> dict[int, list[int]]:
 
 
 def ephemeral_paths(report: Report) -> dict[int, list[str]]:
-    """Session id to its ephemeral znodes."""
+    """Return the paths of ephemeral znodes by session id."""
     tree = report.server.tree
     return {session_id: tree.ephemerals_of(session_id) for session_id in tree.ephemerals}
 
 
 def counters(report: Report) -> dict[str, int]:
-    """All counts of things that happened; 0 where they cannot."""
+    """Return all counters; 0 for parts that simzk does not have."""
     statistics = report.statistics
     counted = {
         "bytes_received_count": statistics.bytes_received,
@@ -247,15 +348,15 @@ def counters(report: Report) -> dict[str, int]:
         "watch_bytes": statistics.event_bytes,
     }
     if report.place is not None:
-        counted |= ensemble_monitoring.counters(report.place)
-        if ensemble_monitoring.follows(report):
-            counted["prep_processor_request_queued"] = 0  # the leader prepares
+        counted |= _place_counters(report.place)
+        if not report.place.leads:
+            counted["prep_processor_request_queued"] = 0  # the leader prepares requests
     assert counted.keys() <= set(COUNTERS)
     return {name: counted.get(name, 0) for name in COUNTERS}
 
 
 def summaries(report: Report) -> dict[str, Summary]:
-    """All summaries by name; those of what cannot happen are empty."""
+    """Return all summaries by name; empty for parts that simzk does not have."""
     triggered = report.server.watches.triggered
     known = {
         "readlatency": report.statistics.read_latency,
@@ -265,22 +366,25 @@ def summaries(report: Report) -> dict[str, Summary]:
         **report.disk,
     }
     empty = Summary()
-    sizes, times = ({}, {}) if report.place is None else ensemble_monitoring.queue_summaries(report.place)
-    plain = {name: known.get(name, empty) for name in SUMMARIES}
-    return {**plain, **{name: known.get(name, empty) for name in PERCENTILES}, **sizes, **times}
+    # Each learner of a leader has a queue, in which nothing ever waits here.
+    learners = () if report.place is None else [learner.line.server_id for learner in report.place.learners]
+    sizes, times = ({f"{learner}_{queue}": empty for learner in learners} for queue in (_QUEUE_SIZES, _QUEUE_TIMES))
+    known_names = {name: known.get(name, empty) for name in (*SUMMARIES, *PERCENTILES)}
+    return {**known_names, **sizes, **times}
 
 
 def has_percentiles(name: str) -> bool:
-    return name in PERCENTILES or name.endswith(ensemble_monitoring.QUEUE_TIMES)
+    """Return whether a summary has percentiles."""
+    return name in PERCENTILES or name.endswith(_QUEUE_TIMES)
 
 
 def slow_fsyncs(report: Report) -> int:
-    """How many fsyncs took longer than the real server warns of (fsync.warningthresholdms)."""
+    """Return the number of fsyncs slower than fsync.warningthresholdms."""
     return report.disk["fsynctime"].above(report.slow_fsync_ms) if report.disk else 0
 
 
 def reset(report: Report) -> None:
-    """What srst and stat_reset ask for: all counts begin anew."""
+    """Reset all counters and summaries, as srst and stat_reset do."""
     report.statistics.reset()
     report.server.expired = 0
     if report.place is not None:
@@ -290,10 +394,10 @@ def reset(report: Report) -> None:
 
 
 def values(report: Report) -> dict[str, str | int | float]:
-    """Everything that mntr and the monitor command tell, by key."""
-    told: dict[str, str | int | float] = {**gauges(report), **counters(report)}
+    """Return all metrics of the default provider by key, as mntr and the monitor command list them."""
+    values: dict[str, str | int | float] = {**gauges(report), **counters(report)}
     for name, summary in summaries(report).items():
-        told |= {
+        values |= {
             f"avg_{name}": rounded(summary.mean),
             f"min_{name}": summary.least,
             f"max_{name}": summary.greatest,
@@ -301,33 +405,35 @@ def values(report: Report) -> dict[str, str | int | float]:
             f"sum_{name}": summary.total,
         }
         if has_percentiles(name):
-            told |= {f"{label}_{name}": summary.percentile(share) for label, share in _SHARES.items()}
-    return told
+            values |= {f"{label}_{name}": summary.percentile(share) for label, share in _PERCENTILES.items()}
+    return values
 
 
 def gauges(report: Report) -> dict[str, str | int | float]:
-    """How things stand at this moment, and what the whole server counts."""
-    told: dict[str, str | int | float] = {**texts(report)}
+    """Return the gauges of a server by name, texts first."""
+    values: dict[str, str | int | float] = {**text_values(report)}
     own, place = _own_gauges(report), report.place
     if place is not None and place.leader is not None:
-        told |= ensemble_monitoring.place_values(place)
-        own |= ensemble_monitoring.gauges(place, report.now_ms)
+        values["peer_state"] = place.peer_state
+        if place.observes:
+            values["observer_master_id"] = place.leader.server_id
+        own |= _place_gauges(place, report.now_ms)
     if place is not None:
         own |= {
             "local_sessions": len(place.local),
             "global_sessions": len(report.server.sessions) - len(place.local),
         }
     in_order = hash_map_order(own, _GAUGE_BUCKETS)
-    return told | {key: own[key] for key in in_order}
+    return values | {key: own[key] for key in in_order}
 
 
-def texts(report: Report) -> dict[str, str]:
-    """What is told first, and is no number."""
+def text_values(report: Report) -> dict[str, str]:
+    """Return the gauges that are texts."""
     return {"version": report.server.config.rules.build, "server_state": report.server.mode}
 
 
 def _own_gauges(report: Report) -> dict[str, str | int | float]:
-    """Those of every server."""
+    """Return the gauges that every server has."""
     tree, statistics = report.server.tree, report.statistics
     open_files, max_files = report.open_files
     return {
@@ -355,4 +461,37 @@ def _own_gauges(report: Report) -> dict[str, str | int | float]:
         "outstanding_tls_handshake": 0,
         "min_client_response_size": statistics.least_response_bytes,
         "non_mtls_local_conn_count": 0,
+    }
+
+
+def _place_gauges(place: Place, now_ms: int) -> dict[str, str | int | float]:
+    """Return the gauges of a server of an ensemble."""
+    values: dict[str, str | int | float] = {"quorum_size": len(place.membership.voters)}
+    if not place.leads:
+        return values
+    observers = sum(learner.observes for learner in place.learners)
+    return {
+        **values,
+        "last_proposal_size": place.tally.last_bytes,
+        "min_proposal_size": place.tally.least_bytes,
+        "max_proposal_size": place.tally.greatest_bytes,
+        "learners": len(place.learners),
+        "synced_followers": len(place.learners) - observers,
+        "synced_non_voting_followers": sum(not learner.votes and not learner.observes for learner in place.learners),
+        "synced_observers": observers,
+        "pending_syncs": 0,
+        "leader_uptime": now_ms - place.since_ms,
+    }
+
+
+def _place_counters(place: Place) -> dict[str, int]:
+    """Return the counters of a server of an ensemble; an observer receives commits without proposals."""
+    tally = place.tally
+    return {
+        "commit_count": tally.proposed,
+        "learner_commit_received_count": tally.learned,
+        "learner_proposal_received_count": 0 if place.observes else tally.learned,
+        "looking_count": tally.looked,
+        "proposal_count": tally.proposed,
+        "sync_processor_request_queued": tally.proposed + tally.learned,
     }

@@ -1,10 +1,10 @@
-"""The bodies of multi and multi-read: operations and results one after the other, each behind a header (§1.6).
+"""Bodies of multi and multi-read: operations and their results in sequence, each after a header (§1.6).
 
 Rules of this module:
-  - a request holds writes or reads, not both; what else is in it makes the whole of it malformed; that a multi-read
-    may hold writes, for the server to refuse, is the real server's way;
-  - what an operation becomes by its flags is decided here, as the real server decides it while it decodes;
-  - the result of an operation is known by its type, so that a client needs nothing but the bytes.
+  - a request consists of writes or of reads, not both; any other operation makes it malformed. A multi-read of writes
+    decodes, and the server rejects it, as the real one does;
+  - the flags of a create decide its class here, because the real server does so while it decodes;
+  - the type of a result decides how it is decoded, so a client needs only the bytes.
 
 Source: org.apache.zookeeper.MultiOperationRecord, Op, MultiResponse.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from simzk.wire.records import MULTI_HEADER, NAMES, MultiHeader
+from simzk.wire.frames import MULTI_HEADER, NAMES, MultiHeader
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.jute import ACLS, BOOLEAN, BUFFER, INT, LONG, STAT, TEXT, Codec, MalformedError, record
 from simzk.zookeeper.operations import BY_REQUEST
@@ -41,7 +41,7 @@ NOTHING: Codec[None] = Codec(_read_nothing, lambda out, value: None)
 
 
 class Part(NamedTuple):
-    """An operation that may stand in a multi: its type there, its codec, and how its result is written."""
+    """Operation of a multi: its type and codec, and the type and codec of its result."""
 
     type: int
     codec: Codec[Any]
@@ -49,17 +49,17 @@ class Part(NamedTuple):
     result: Codec[Any]
 
 
-def _part(kind: type, codec: Codec[Any], result: Codec[Any], *, told_as: type | None = None) -> Part:
-    """The part of a kind of request; its type is the opcode of that request, its result's that of `told_as`."""
-    return Part(BY_REQUEST[kind].opcode, codec, BY_REQUEST[told_as or kind].opcode, result)
+def _part(kind: type, codec: Codec[Any], result: Codec[Any], *, result_of: type | None = None) -> Part:
+    """Return the part for a class of request; its result has the type of `result_of`, by default its own."""
+    return Part(BY_REQUEST[kind].opcode, codec, BY_REQUEST[result_of or kind].opcode, result)
 
 
 WRITE_PARTS: dict[type, Part] = {
     req.Create: _part(req.Create, CREATE, TEXT),
     req.Create2: _part(req.Create2, CREATE_2, PATH_AND_STAT),
-    # Their results have the type of create2 (§1.6).
-    req.CreateContainer: _part(req.CreateContainer, CREATE_CONTAINER, PATH_AND_STAT, told_as=req.Create2),
-    req.CreateTTL: _part(req.CreateTTL, CREATE_TTL, PATH_AND_STAT, told_as=req.Create2),
+    # The results of these two have the type of create2 (§1.6).
+    req.CreateContainer: _part(req.CreateContainer, CREATE_CONTAINER, PATH_AND_STAT, result_of=req.Create2),
+    req.CreateTTL: _part(req.CreateTTL, CREATE_TTL, PATH_AND_STAT, result_of=req.Create2),
     req.Delete: _part(req.Delete, DELETE, NOTHING),
     req.SetData: _part(req.SetData, SET_DATA, STAT),
     req.Check: _part(req.Check, CHECK, NOTHING),
@@ -71,7 +71,7 @@ READ_PARTS: dict[type, Part] = {
 
 
 class NullACLError(MalformedError):
-    """A create without an ACL in a multi, over which the real server stumbles before it takes a zxid."""
+    """Create without an ACL in a multi; the real server fails on it before it assigns a zxid."""
 
 
 _ERROR_TYPE = -1
@@ -84,11 +84,11 @@ _TTL_FLAGS = (5, 6)
 
 
 def _resolve(operation: Any) -> Any:
-    """What a decoded create is to the real server: there, the flags have a say in the opcode."""
+    """Return a decoded create as the class that its flags mean, as the real server does."""
     if isinstance(operation, req.CreateTTL):
         if operation.flags in _TTL_FLAGS:
             return operation
-        # A create after all; what its time to live says is forgotten.
+        # Without a TTL flag it is a plain create, and its time to live is dropped.
         operation = req.Create(*operation[:4])
     if getattr(operation, "flags", None) == _CONTAINER_FLAGS:
         return req.CreateContainer(*operation)
@@ -96,24 +96,24 @@ def _resolve(operation: Any) -> Any:
 
 
 def _check_create(operation: Any) -> None:
-    """Refuse what the real server cannot build an operation of (CreateOptions)."""
+    """Raise MalformedError for a create that the real server cannot build (CreateOptions)."""
     if not isinstance(operation, req.Create | req.Create2 | req.CreateContainer):
         return
     if not 0 <= operation.flags <= _TTL_FLAGS[-1]:
-        raise MalformedError("flags that no create has")
+        raise MalformedError("a create has invalid flags")
     if operation.acl is None:
         raise NullACLError("a create in a multi has no ACL")
     if operation.flags in _TTL_FLAGS:
-        raise MalformedError("flags that need a time to live")
+        raise MalformedError("a create with a TTL flag has no time to live")
 
 
 def multi_request(make: Any, parts: dict[type, Part], *, only: dict[type, Part]) -> Codec[Any]:
-    """The codec of a request that holds operations of these kinds, all of the one half of them or of the other.
+    """Return the codec of a multi or multi-read.
 
     Args:
         make: the class of the request.
-        parts: the operations that are read and written.
-        only: those of them that may stand together with each other, but not with the rest.
+        parts: operations that it may contain.
+        only: operations among them that may not be mixed with the others.
     """
     by_type = {part.type: (part.codec, kind in only) for kind, part in parts.items()}
 
@@ -123,14 +123,14 @@ def multi_request(make: Any, parts: dict[type, Part], *, only: dict[type, Part])
         header, at = MULTI_HEADER.read(data, at)
         while not header.done:
             if header.type not in by_type:
-                raise MalformedError("an operation that cannot be in this multi")
+                raise MalformedError(f"operation type {header.type} is not allowed in this multi")
             codec, half = by_type[header.type]
             operation, at = codec.read(data, at)
             _check_create(operation)
             operations.append(_resolve(operation))
             halves.add(half)
             if len(halves) > 1:
-                raise MalformedError("reads and writes in one multi")
+                raise MalformedError("a multi mixes reads and writes")
             header, at = MULTI_HEADER.read(data, at)
         return make(tuple(operations)), at
 
@@ -149,11 +149,11 @@ MULTI_READ = multi_request(req.MultiRead, {**WRITE_PARTS, **READ_PARTS}, only=RE
 
 
 def write_results(out: bytearray, request: req.Multi | req.MultiRead, results: list[OperationResult]) -> None:
-    """The body of the reply to `request`."""
+    """Write the body of the reply to `request`."""
     parts = WRITE_PARTS if isinstance(request, req.Multi) else READ_PARTS
-    # Where a write fails none is done, and those before it are told so by an error of 0 (§1.6).
+    # If a write fails, none is applied; the operations before it have error 0 in the reply (§1.6).
     all_failed = isinstance(request, req.Multi) and any(result.error for result in results)
-    # A multi-read may have stumbled half-way.
+    # A multi-read may stop half-way, with fewer results than operations.
     for operation, (error, body) in zip(request.operations, results, strict=False):
         if error or all_failed:
             MULTI_HEADER.write(out, MultiHeader(_ERROR_TYPE, False, error))
@@ -161,26 +161,26 @@ def write_results(out: bytearray, request: req.Multi | req.MultiRead, results: l
         else:
             part = parts[operation.__class__]
             if isinstance(operation, req.Create2) and isinstance(body, str):
-                part = parts[req.Create]  # so it was before 3.7
+                part = parts[req.Create]  # before 3.7
             MULTI_HEADER.write(out, MultiHeader(part.result_type, False, 0))
             part.result.write(out, body)
     MULTI_HEADER.write(out, _END)
 
 
 def read_results(data: bytes, at: int) -> tuple[list[OperationResult], int]:
-    """The results in the body of a reply, and the offset behind them."""
+    """Return the results in the body of a reply, and the offset behind them."""
     results = []
     header, at = MULTI_HEADER.read(data, at)
     while not header.done:
         if header.type == _ERROR_TYPE:
             error, at = INT.read(data, at)
             if error != header.error:
-                raise MalformedError("a result whose header tells another error")
+                raise MalformedError("a result and its header have different errors")
             results.append(OperationResult(error, None))
         elif header.type in _RESULTS:
             body, at = _RESULTS[header.type].read(data, at)
             results.append(OperationResult(0, list(body) if header.type == READ_PARTS[req.GetChildren].type else body))
         else:
-            raise MalformedError("a result of no known type")
+            raise MalformedError(f"result type {header.type} is unknown")
         header, at = MULTI_HEADER.read(data, at)
     return results, at

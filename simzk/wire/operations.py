@@ -1,6 +1,6 @@
-"""The table of operations (simzk.zookeeper.operations) with the form of each on the wire (§1.5).
+"""Codec of each request and its reply: the table of operations (simzk.zookeeper.operations) on the wire (§1.5).
 
-The server's and the client's end of a connection, the differential test and the documentation read this table.
+Both ends of a connection, the differential test and the documentation use this table.
 """
 
 from __future__ import annotations
@@ -8,21 +8,21 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from simzk.wire import multi
+from simzk.wire.frames import CLIENT_INFOS, NAMES
 from simzk.wire.multi import DATA_AND_STAT, NOTHING, PATH_AND_STAT
-from simzk.wire.records import CLIENT_INFOS, NAMES
 from simzk.zookeeper import operations
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.jute import ACLS, BOOLEAN, BUFFER, INT, LONG, STAT, TEXT, Codec, MalformedError, record, vector
 
 
 class Operation(NamedTuple):
-    """One kind of request, with its form on the wire.
+    """Request class with its codecs.
 
     Attributes:
-        rule: what it is (simzk.zookeeper.operations).
-        codec: of its body.
-        reply: of the body of its reply where there was no error; None for the multis, whose body depends on what was
-            asked (`multi.write_results`).
+        rule: its row in simzk.zookeeper.operations.
+        codec: codec of its body.
+        reply: codec of the body of a reply without error; None for multi and multi-read, whose body depends on the
+            request (`multi.write_results`).
     """
 
     rule: operations.Operation
@@ -31,17 +31,17 @@ class Operation(NamedTuple):
 
     @property
     def opcode(self) -> int:
-        """Its number."""
+        """Return its opcode."""
         return self.rule.opcode
 
     @property
     def request(self) -> type:
-        """Its class."""
+        """Return its class."""
         return self.rule.request
 
 
 def _listed(items: Codec[Any]) -> Codec[Any]:
-    """A vector whose value is a list, as bodies of replies have it."""
+    """Return the codec of a vector decoded as a list, as bodies of replies are."""
 
     def read(data: bytes, at: int) -> tuple[Any, int]:
         value, at = items.read(data, at)
@@ -53,11 +53,11 @@ def _listed(items: Codec[Any]) -> Codec[Any]:
 def _read_not_null(data: bytes, at: int) -> tuple[str, int]:
     text, at = TEXT.read(data, at)
     if text is None:
-        raise MalformedError("a null where the real server reads none")
+        raise MalformedError("a path is null")
     return text, at
 
 
-# A null path of a deleteContainer takes no zxid, unlike with every other write (seen on 3.9.5): it does not parse.
+# A deleteContainer with a null path is assigned no zxid, unlike any other write (seen on 3.9.5), so it is malformed.
 _NOT_NULL: Codec[Any] = Codec(_read_not_null, TEXT.write)
 _LIST = _listed(NAMES)
 _PATH_AND_WATCH = (TEXT, BOOLEAN)
@@ -99,7 +99,7 @@ OPERATIONS: tuple[Operation, ...] = (
     _form(req.SetWatches2, record(req.SetWatches2, LONG, *[_PATH_VECTOR] * 5), NOTHING),
     _form(req.AddWatch, record(req.AddWatch, TEXT, INT), INT),
     _form(req.WhoAmI, record(req.WhoAmI), _listed(CLIENT_INFOS)),
-    # Answered by a connect response, which has no header.
+    # Answered by a connect response, which has no reply header.
     _form(req.CreateSession, record(req.CreateSession, INT), NOTHING),
     _form(req.CloseSession, record(req.CloseSession), NOTHING),
 )

@@ -1,11 +1,11 @@
-"""The server's end of a connection: bytes in, requests out; replies in, bytes out. No IO.
+"""Server end of a connection, without IO: decodes received bytes to requests, encodes replies to bytes.
 
 Rules of this module:
-  - the first frame is a connect request, every other one a request (§1.1);
-  - a body that does not parse is still a request, for the server answers it (§1.4): `Undecodable`;
-  - what must close the connection without an answer is a `ProtocolProblem`, the last thing that is ever received;
-  - replies come in the order of requests, which is how the form of a reply's body is known; a request that is never
-    answered (a fault plan's doing) is passed over when the reply of a later one comes.
+  - the first frame is a connect request, every other frame a request (§1.1);
+  - a malformed body is still a request (`Undecodable`), because the server answers it (§1.4);
+  - bytes that close the connection without an answer are a `ProtocolProblem`, after which nothing is decoded;
+  - replies have the order of requests, which decides the codec of a reply's body. A request that a fault plan leaves
+    unanswered is skipped when the reply to a later one is encoded.
 
 Source: NIOServerCnxn, ZooKeeperServer.processPacket.
 """
@@ -16,10 +16,7 @@ import struct
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
-from simzk.wire.frames import BadLengthError, FrameBuffer, framed, new_frame
-from simzk.wire.multi import NOTHING, NullACLError, write_results
-from simzk.wire.operations import BY_OPCODE, BY_REQUEST
-from simzk.wire.records import (
+from simzk.wire.frames import (
     CONNECT_REQUEST,
     CONNECT_RESPONSE,
     NOTIFICATION_XID,
@@ -27,9 +24,15 @@ from simzk.wire.records import (
     REQUEST_HEADER,
     SYNC_CONNECTED,
     WATCHER_EVENT,
+    BadLengthError,
+    FrameBuffer,
     ReplyHeader,
     WatcherEvent,
+    framed,
+    new_frame,
 )
+from simzk.wire.multi import NOTHING, NullACLError, write_results
+from simzk.wire.operations import BY_OPCODE, BY_REQUEST
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.jute import STAT_LAYOUT, MalformedError
 from simzk.zookeeper.operations import Kind, of_kind
@@ -42,7 +45,7 @@ DEFAULT_MAX_BYTES = 0xFFFFF
 _LENGTH_BYTES = 4
 _REQUEST_HEADER_BYTES = 8
 _REPLY_HEADER_BYTES = 16
-# The headers with the length of the frame before them, as one.
+# Length of a frame and its header, packed in one step.
 _PREFIX = struct.Struct(">iii")
 _PREFIX_BYTES, _unpack_prefix = _PREFIX.size, _PREFIX.unpack_from
 _FRAMED_REPLY = struct.Struct(">iiqi")
@@ -50,9 +53,9 @@ _pack_reply = _FRAMED_REPLY.pack
 _FRAMED_STAT_REPLY = struct.Struct(_FRAMED_REPLY.format + STAT_LAYOUT)
 _pack_stat_reply, _STAT_REPLY_BYTES = _FRAMED_STAT_REPLY.pack, _FRAMED_STAT_REPLY.size - _LENGTH_BYTES
 _MULTI_OPCODE, _CREATE_SESSION_OPCODE = BY_REQUEST[req.Multi].opcode, BY_REQUEST[req.CreateSession].opcode
-# Read where bytes are: what does not parse there ends the connection (ZooKeeperServer.processPacket).
+# Decoded before they are queued: if they are malformed, the connection closes (ZooKeeperServer.processPacket).
 _READ_AT_ONCE = frozenset(BY_REQUEST[kind].opcode for kind in of_kind(Kind.CONNECTION))
-# Two columns of the table, as far as they were needed yet, since every request passes here.
+# Codec functions used so far, by opcode and by class: a cheaper look-up for every request.
 _READERS: dict[int, Callable[[bytes, int], tuple[req.Request, int]]] = {}
 _WRITERS: dict[type, Callable[[bytearray, object], None]] = {}
 _BODILESS = frozenset(kind for kind, operation in BY_REQUEST.items() if operation.reply is NOTHING)
@@ -64,24 +67,24 @@ def _reader(opcode: int) -> Callable[[bytes, int], tuple[req.Request, int]] | No
 
 
 def _writer(kind: type) -> Callable[[bytearray, object], None] | None:
-    """None for the multis, whose results are written by what was asked."""
+    """Return the function that writes the body of a reply; None for multi and multi-read."""
     reply = BY_REQUEST[kind].reply
     return None if reply is None else _WRITERS.setdefault(kind, reply.write)
 
 
 class Incoming(NamedTuple):
-    """A request with the xid that its reply will echo."""
+    """Request with its xid, which the reply repeats."""
 
     xid: int
     request: req.Request
 
 
 class ProtocolProblem(NamedTuple):
-    """Bytes after which the server closes the connection without an answer.
+    """Invalid bytes, after which the server closes the connection without an answer.
 
     Attributes:
-        reason: what is wrong with them.
-        length: that a frame of them has, where it is that.
+        reason: description of the problem.
+        length: length of a frame that is too long or negative, else 0.
     """
 
     reason: str
@@ -92,10 +95,10 @@ Received = req.ConnectRequest | Incoming | ProtocolProblem
 
 
 class ServerConnection:
-    """One connection as the server's transport has it.
+    """Connection as seen by a server's transport.
 
     Args:
-        max_bytes: the longest request (jute.maxbuffer).
+        max_bytes: length of the longest accepted request (jute.maxbuffer).
 
     >>> from simzk.wire.client_connection import ClientConnection
     >>> client, server = ClientConnection(), ServerConnection()
@@ -117,11 +120,10 @@ class ServerConnection:
         self._unanswered: deque[Incoming] = deque()
 
     def receive_one(self, data: bytes) -> Incoming | None:
-        """The request that these bytes are where they are a whole one, and nothing before it is unanswered: what a
-        client that waits for replies sends. None, and nothing has been heard, where they are not, or where more is to
-        be said of them.
+        """Return the request that `data` is exactly, if no earlier request is unanswered; else None.
 
-        Its reply is encoded by `encode_one` with the request; one that does not come at once is to be expected.
+        Fast path for a client that waits for each reply. With None, nothing was received: call `receive_data`. Encode
+        the reply by `encode_one` with the request; if it is not sent at once, call `expect`.
         """
         if self._connected and len(data) >= _PREFIX_BYTES and not (self._frames.pending or self._unanswered):
             length, xid, opcode = _unpack_prefix(data)
@@ -134,11 +136,11 @@ class ServerConnection:
         return None
 
     def expect(self, incoming: Incoming) -> None:
-        """What `receive_one` gave is answered later, and its reply is known by its xid."""
+        """Register a request from `receive_one` that is answered later."""
         self._unanswered.append(incoming)
 
     def receive_data(self, data: bytes) -> list[Received]:
-        """What arrives with these bytes, in order. After a `ProtocolProblem` nothing is heard any more."""
+        """Return the messages that `data` completes, in order; nothing follows a `ProtocolProblem`."""
         one = self.receive_one(data)
         if one is not None:
             self._unanswered.append(one)
@@ -182,18 +184,18 @@ class ServerConnection:
             except MalformedError as malformed:
                 if opcode in _READ_AT_ONCE:
                     raise
-                broke_off = opcode == _MULTI_OPCODE and not isinstance(malformed, NullACLError)
-                body = req.Undecodable(opcode, takes_zxid=broke_off or opcode == _CREATE_SESSION_OPCODE)
+                has_zxid = opcode == _MULTI_OPCODE and not isinstance(malformed, NullACLError)
+                body = req.Undecodable(opcode, takes_zxid=has_zxid or opcode == _CREATE_SESSION_OPCODE)
         incoming = tuple.__new__(Incoming, (xid, body))
         self._unanswered.append(incoming)
         return incoming
 
     def encode(self, *messages: Outgoing) -> bytes:
-        """The bytes of what the server sends; of `Closed` there are none, the transport is simply closed."""
+        """Return the bytes of messages; `Closed` has none, the transport closes instead."""
         return b"".join(map(self.encode_one, messages))
 
     def encode_one(self, message: Outgoing, request: req.Request | None = None) -> bytes:
-        """The bytes of one message; `request` is what it answers, where that is not expected to be."""
+        """Return the bytes of one message; `request` is the request that it answers, unless that was registered."""
         if message.__class__ is not Reply:
             return self._encode_other(message)
         xid, zxid, error, body = message
@@ -203,7 +205,7 @@ class ServerConnection:
                 _, request = unanswered.popleft()
             else:
                 request = self._answered(xid)
-        # A failed login is answered with its null token (ZooKeeperServer.processSasl).
+        # A failed SASL login is answered with a null token (ZooKeeperServer.processSasl).
         if body is None and ((error and request.__class__ is not req.Sasl) or request.__class__ in _BODILESS):
             return _pack_reply(_REPLY_HEADER_BYTES, xid, zxid, error)
         if body.__class__ is Stat:
@@ -233,9 +235,9 @@ class ServerConnection:
         return framed(out)
 
     def _answered(self, xid: int) -> req.Request:
-        """The request that a reply of this xid answers."""
+        """Return the request that a reply with this xid answers, skipping unanswered ones before it."""
         while self._unanswered:
-            asked, request = self._unanswered.popleft()
-            if asked == xid or (xid == PING_XID and isinstance(request, req.Ping)):
+            request_xid, request = self._unanswered.popleft()
+            if request_xid == xid or (xid == PING_XID and isinstance(request, req.Ping)):
                 return request
-        raise AssertionError(f"a reply to xid {xid}, which nobody asked")
+        raise AssertionError(f"no request has xid {xid}")

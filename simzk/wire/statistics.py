@@ -1,9 +1,9 @@
-"""What a server counts about its traffic, and the report on itself that monitoring commands are written from.
+"""Counters of the traffic of a server and of its connections.
 
 Rules of this module:
-  - counters only: nothing here formats, measures time or knows a socket; whoever moves the bytes notes them;
-  - a reply is known by its frame: what is sent is looked through once, its heads only;
-  - a batch of requests that are handled together shares one latency.
+  - counters only: nothing here formats, measures time or uses a socket; the transport calls the `note` methods;
+  - sent replies are counted by the headers of their frames;
+  - a batch of requests that are processed together has one latency.
 
 Source: ServerStats, ServerCnxn, AvgMinMaxCounter.
 """
@@ -11,22 +11,18 @@ Source: ServerStats, ServerCnxn, AvgMinMaxCounter.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING
 
-from simzk.wire.records import NOTIFICATION_XID
+from simzk.wire.frames import NOTIFICATION_XID
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.operations import Kind, of_kind
 from simzk.zookeeper.replies import PING_XID
 from simzk.zookeeper.summary import Summary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable
 
-    from simzk.wire.prometheus import Family
-    from simzk.zookeeper.ensemble.place import Place
-    from simzk.zookeeper.server import Server
-
-# ServerCnxn's and Request's names for what a connection did last (§5, lop).
+# Names of the last operation of a connection (§5, lop), from ServerCnxn and Request.
 OPERATION_NAMES: dict[type, str] = {
     req.ConnectRequest: "SESS",
     req.Ping: "PING",
@@ -61,7 +57,7 @@ OPERATION_NAMES: dict[type, str] = {
 
 
 class Latency:
-    """Least, mean and greatest time between a request and its reply, in ms.
+    """Least, mean and greatest time from a request to its reply, in ms.
 
     >>> latency = Latency()
     >>> latency.note(3, 2); latency.note(0, 1)
@@ -75,10 +71,11 @@ class Latency:
         self.reset()
 
     def reset(self) -> None:
+        """Forget all latencies."""
         self._count = self._total_ms = self.last_ms = self.minimum_ms = self.maximum_ms = 0
 
     def note(self, latency_ms: int, requests: int) -> None:
-        """So many requests took so long."""
+        """Count requests that were processed together."""
         assert requests > 0
         if not self._count or latency_ms < self.minimum_ms:
             self.minimum_ms = latency_ms
@@ -90,36 +87,37 @@ class Latency:
 
     @property
     def average_ms(self) -> float:
+        """Return the mean latency, 0 without requests."""
         return self._total_ms / self._count if self._count else 0.0
 
 
 _HEAD = struct.Struct(">ii").unpack_from
 _WRITES = of_kind(Kind.WRITE, Kind.SESSION)
-_UNCOUNTED = (PING_XID, -4)  # the latter is clients' for auth (§1.2)
-_NO_RESPONSE = -1  # what is told of sizes before the first one
+_UNCOUNTED = (PING_XID, -4)  # -4 is the xid of auth packets (§1.2)
+_NO_RESPONSE = -1  # the size of responses before the first one
 
 
 class ServerStatistics:
-    """The counters of a whole server.
+    """Counters of a server.
 
     Attributes:
-        latency: of all that was asked, in ms.
-        read_latency: of requests that change nothing, pings too.
-        update_latency: of the others, the making and the end of sessions too.
-        last_response_bytes, least_response_bytes, greatest_response_bytes: of replies to requests, without their
-            length; -1 before the first.
-        response_bytes: of all of them together, but for answers to pings and auth.
-        event_bytes: of all watch events.
-        bytes_received: all that clients sent.
-        connection_requests: how often a session was asked for, and of these
-        revalidations: how often one that was there already.
-        dropped: connections that their clients ended.
+        latency: of all requests, in ms.
+        read_latency: of reads and pings, in ms.
+        update_latency: of writes and of requests that create or close a session, in ms.
+        last_response_bytes, least_response_bytes, greatest_response_bytes: sizes of replies without the length field;
+            -1 before the first reply.
+        response_bytes: total size of replies except those to pings and auth.
+        event_bytes: total size of watch events.
+        bytes_received: number of bytes received.
+        connection_requests: number of connect requests.
+        revalidations: number of connect requests for an existing session.
+        dropped: connections closed by their clients.
         rejected: connections beyond maxClientCnxns.
-        expired_silent: connections that asked for nothing in time.
-        large_rejected: requests too long for all large ones together (largeRequestMaxBytes).
-        token_deficit: how many tokens of the throttle of connections were gone when a session was asked for.
-        snapshots_limited, restores_limited: what the AdminServer refused as too often.
-        restore_errors: restores that it could not do.
+        expired_silent: connections without a connect request in time.
+        large_rejected: requests rejected by largeRequestMaxBytes.
+        token_deficit: tokens missing in the connection throttle at each connect request.
+        snapshots_limited, restores_limited: commands that the AdminServer rejected as too frequent.
+        restore_errors: restores that failed.
     """
 
     __slots__ = (
@@ -152,7 +150,7 @@ class ServerStatistics:
         self.reset()
 
     def reset(self) -> None:
-        """What the words srst and stat_reset ask for."""
+        """Reset all counters, as srst and stat_reset do."""
         self.packets_received = self.packets_sent = 0
         self.last_response_bytes = self.least_response_bytes = self.greatest_response_bytes = _NO_RESPONSE
         self.response_bytes = self.event_bytes = self.bytes_received = 0
@@ -163,7 +161,7 @@ class ServerStatistics:
             measured.reset()
 
     def note_connect(self, request: req.ConnectRequest, latency_ms: int, token_deficit: int) -> None:
-        """A session was asked for: a new one is an update."""
+        """Count a connect request; one for a new session is an update."""
         self.connection_requests += 1
         self.token_deficit.note(token_deficit)
         if request.session_id:
@@ -172,7 +170,7 @@ class ServerStatistics:
             self.update_latency.note(latency_ms)
 
     def note_requests(self, kinds: Iterable[type], latency_ms: int) -> None:
-        """Requests of these kinds took so long together."""
+        """Count requests that were processed together, by their classes."""
         updates = reads = 0
         for kind in kinds:
             if kind in _WRITES:
@@ -185,7 +183,7 @@ class ServerStatistics:
             self.read_latency.note(latency_ms, reads)
 
     def note_sent(self, data: bytes, begin: int) -> None:
-        """What is sent to a client from a position on: whole frames of replies and events, none of a new connection."""
+        """Count sent frames of replies and watch events, from offset `begin` on; no connect response among them."""
         least, greatest, total = self.least_response_bytes, self.greatest_response_bytes, 0
         end = len(data)
         while begin < end:
@@ -206,12 +204,12 @@ class ServerStatistics:
 
     @property
     def requests(self) -> int:
-        """How many were prepared and applied: all but what only concerns the connection."""
+        """Return the number of requests that passed the request processors."""
         return self.read_latency.count + self.update_latency.count
 
 
 class ConnectionStatistics:
-    """The counters of one connection."""
+    """Counters of one connection."""
 
     __slots__ = (
         "established_ms",
@@ -230,7 +228,7 @@ class ConnectionStatistics:
         self.reset()
 
     def reset(self) -> None:
-        """What the words crst and connection_stat_reset ask for."""
+        """Reset all counters, as crst and connection_stat_reset do."""
         self.packets_received = self.packets_sent = 0
         self.last_operation = "NA"
         self.last_xid = self.last_zxid = -1
@@ -238,88 +236,10 @@ class ConnectionStatistics:
         self.latency.reset()
 
     def note(self, kind: type, xid: int, zxid: int, now_ms: int, latency_ms: int, requests: int) -> None:
-        """A batch was answered: its last request, the zxid of its last reply, when, after how long, how many."""
+        """Count a batch of answered requests: class and xid of its last request, zxid of its last reply."""
         self.last_operation = OPERATION_NAMES.get(kind, "NA")
-        if xid >= 0:  # the client's own, not a ping's (§1.2)
+        if xid >= 0:  # requests of the client itself; pings have negative xids (§1.2)
             self.last_xid = xid
         self.last_zxid = zxid
         self.last_response_ms = now_ms
         self.latency.note(latency_ms, requests)
-
-
-class ConnectionReport(NamedTuple):
-    """One open connection.
-
-    Attributes:
-        address: the client's, as "127.0.0.1:35104".
-        is_secure: whether it came by a port that TLS secures.
-        reading: whether requests of it are read at this moment.
-        queued: requests read and not yet handled.
-        statistics: its counters.
-        session_id: 0 where it has none.
-        timeout_ms: the session timeout that it negotiated.
-        expiry_ms: when it would be dropped if nothing more came of it.
-    """
-
-    address: str
-    is_secure: bool
-    reading: bool
-    queued: int
-    statistics: ConnectionStatistics
-    session_id: int
-    timeout_ms: int
-    expiry_ms: int
-
-
-class Report(NamedTuple):
-    """All that monitoring commands tell of a server.
-
-    Attributes:
-        server: the state machine.
-        statistics: its counters.
-        connections: the open ones, oldest first.
-        settings: what zoo.cfg calls its settings, in the order of the word conf.
-        environment: name to value, in the order of the word envi.
-        properties: name to value, as the real server's system properties, in the order of their names.
-        data_bytes: size of the data directory, snapshots and the logs that are beside them.
-        log_bytes: size of the directory that the logs are in; the same one by default.
-        digests: zxids and the tree's digest at each (§2.7); kept by servers that write their log to disk.
-        last_snapshot: zxid of the newest snapshot and when it was written, in seconds; -1 where there is none.
-        initial_configuration: the configuration file as it was read; None where there was none.
-        trace_mask: which traces are asked for; there are none, but the mask is kept.
-        now_ms: the present time.
-        uptime_ms: how long it has been serving.
-        date_of: a time as Java's `Date` is written.
-        slow_fsync_ms: from when on an fsync counts as slow.
-        disk: what the data directory measures, by the real server's names; nothing where there is none.
-        open_files: file descriptors in use, and how many there may be; -1 where the platform does not tell.
-        provider: how numbers are told: "default", "prometheus", or "null" for not at all (metricsProvider.className).
-        process: what is told of the process, by "prometheus" only.
-        drop_chance: of being cut off by the throttle of connections.
-        place: of a server of an ensemble, its place in it.
-        is_asked_securely: whether a word came by a port that TLS secures: words list the connections of their own port.
-    """
-
-    server: Server
-    statistics: ServerStatistics
-    connections: Sequence[ConnectionReport]
-    settings: Mapping[str, str | int]
-    environment: Mapping[str, str]
-    properties: Mapping[str, str]
-    data_bytes: int
-    log_bytes: int
-    digests: Sequence[tuple[int, int]]
-    last_snapshot: tuple[int, int]
-    initial_configuration: str | None
-    trace_mask: int
-    now_ms: int
-    uptime_ms: int
-    date_of: Callable[[int], str]
-    disk: Mapping[str, Summary]
-    open_files: tuple[int, int]
-    drop_chance: float = 0.0
-    place: Place | None = None
-    is_asked_securely: bool = False
-    slow_fsync_ms: int = 1000
-    provider: Literal["default", "prometheus", "null"] = "default"
-    process: Sequence[Family] = ()

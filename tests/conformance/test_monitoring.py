@@ -33,7 +33,7 @@ def form(text: str) -> str:
 
 
 @pytest.mark.java
-@pytest.mark.parametrize("name", sorted(set(WORDS) - {"conf", "dump", "envi", "hash", "mntr", "srst", "crst"}))
+@pytest.mark.parametrize("name", sorted(set(WORDS) - {"conf", "dump", "envi", "hash", "mntr", "srst", "crst", "stmk"}))
 def test_a_word_has_the_real_servers_form(server: Served, real_zookeeper: RealZooKeeper, name: str) -> None:
     texts = []
     for port in (real_zookeeper.port, server.port):

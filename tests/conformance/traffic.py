@@ -14,9 +14,9 @@ from contextlib import suppress
 from struct import pack
 from typing import TYPE_CHECKING, TypedDict
 
+from simzk.wire.frames import CONNECT_REQUEST, MULTI_HEADER, MultiHeader
 from simzk.wire.multi import NOTHING
 from simzk.wire.operations import BY_OPCODE, BY_REQUEST, OPERATIONS
-from simzk.wire.records import CONNECT_REQUEST, MULTI_HEADER, MultiHeader
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.jute import MalformedError
 from simzk.zookeeper.paths import SPECIAL_PATHS

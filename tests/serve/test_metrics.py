@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from simzk.jvm.numbers import double_text
 from simzk.serve.configuration.settings import Metrics, Settings
-from simzk.wire.prometheus import java_double
 from simzk.zookeeper import requests as req
 from tests.cli.test_serve import serving
 from tests.serve.http_client import fetch
@@ -158,7 +158,7 @@ def test_without_the_process(server: Served) -> None:
     ],
 )
 def test_numbers_are_written_as_java_writes_them(value: float, text: str) -> None:
-    assert java_double(value) == text
+    assert double_text(value) == text
 
 
 def test_a_zoo_cfg_opens_the_port(tmp_path: Path) -> None:

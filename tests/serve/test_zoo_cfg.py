@@ -13,7 +13,7 @@ from simzk.serve.configuration.keys_without_effect import WITHOUT_EFFECT
 from simzk.serve.configuration.properties import read_properties
 from simzk.serve.configuration.settings import Metrics, Storage
 from simzk.serve.configuration.zoo_cfg import parse_zoo_cfg, read_zoo_cfg
-from simzk.wire.words import ALL_WORDS
+from simzk.wire.four_letter_words import ALL_WORDS
 
 LEAST = "dataDir=/var/lib/zookeeper\nclientPort=2181\n"
 

@@ -25,7 +25,7 @@ from simzk.wire import monitoring, prometheus
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simzk.wire.statistics import ConnectionReport, Report
+    from simzk.wire.monitoring import ConnectionReport, Report
     from simzk.zookeeper.ensemble.membership import Endpoint
     from simzk.zookeeper.ensemble.place import Learner
 

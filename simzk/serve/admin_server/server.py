@@ -20,13 +20,13 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from simzk.errors import SimzkError
+from simzk.jvm.numbers import double_text
 from simzk.serve.admin_server.commands import BY_NAME, COMMANDS, RESTORE, SET_TRACE_MASK, SNAPSHOT, UNLESS_LOOKING
 from simzk.serve.admin_server.faults import FAULTS
 from simzk.serve.admin_server.http import JSON, STREAM, HttpServer, Request, Response, error_page, no_servlet, nothing
 from simzk.serve.admin_server.metrics import tell
 from simzk.serve.admin_server.snapshots import Refusal, Snapshots
 from simzk.wire.four_letter_words import NOT_SERVING
-from simzk.wire.prometheus import java_double
 
 if TYPE_CHECKING:
     from simzk.serve.tcp.server import TcpServer
@@ -57,7 +57,7 @@ def pretty(value: Any, indent: str = "") -> str:
     if isinstance(value, list):
         return f"[ {', '.join(pretty(item, indent) for item in value)} ]" if value else "[ ]"
     if isinstance(value, float):
-        return json.dumps("NaN") if math.isnan(value) else java_double(value)
+        return json.dumps("NaN") if math.isnan(value) else double_text(value)
     return json.dumps(value)
 
 
@@ -165,7 +165,7 @@ class AdminServer(HttpServer):
         if asked is None:
             return required
         try:
-            self._server.trace_mask = int(asked)
+            self._server.set_trace_mask(int(asked))
         except ValueError:
             return f"{required}, got {asked}"
         return None

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from simzk.wire.words import ALL_WORDS
+from simzk.wire.four_letter_words import ALL_WORDS
 from simzk.zookeeper.config import ServerConfig
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from simzk.wire.words import ALL_WORDS
+from simzk.wire.four_letter_words import ALL_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

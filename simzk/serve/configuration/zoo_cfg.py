@@ -24,7 +24,7 @@ from simzk.serve.configuration.properties import Entry, read_properties
 from simzk.serve.configuration.settings import Metrics, Settings, Storage
 from simzk.serve.configuration.values import UNSET, DoubtError
 from simzk.serve.tcp.tls import STORES, Tls
-from simzk.wire.words import DEFAULT_WHITELIST
+from simzk.wire.four_letter_words import DEFAULT_WHITELIST
 from simzk.zookeeper.config import ServerConfig
 
 if TYPE_CHECKING:

@@ -22,9 +22,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from simzk.serve.tcp.addresses import peer_of, written
+from simzk.wire.four_letter_words import WORD_BYTES, WORDS, is_word
+from simzk.wire.monitoring import ConnectionReport
 from simzk.wire.server_connection import Incoming, ProtocolProblem
-from simzk.wire.statistics import ConnectionReport, ConnectionStatistics
-from simzk.wire.words import SET_TRACE_MASK, TRACE_MASK_BYTES, WORD_BYTES, is_word
+from simzk.wire.statistics import ConnectionStatistics
 from simzk.zookeeper.requests import ConnectRequest
 
 if TYPE_CHECKING:
@@ -145,19 +146,20 @@ class TcpConnection(asyncio.Protocol):
         self._begun += data
         if len(self._begun) < WORD_BYTES:
             return b""
-        word, rest = self._begun[:WORD_BYTES], self._begun[WORD_BYTES:]
-        if not is_word(word):
+        first_bytes, argument = self._begun[:WORD_BYTES], self._begun[WORD_BYTES:]
+        if not is_word(first_bytes):
             self._greeted = True
             begun, self._begun = self._begun, b""
             return begun
-        if word != SET_TRACE_MASK or len(rest) >= TRACE_MASK_BYTES or not self._server.is_allowed(word.decode()):
+        word = first_bytes.decode()
+        if len(argument) >= WORDS[word].argument_bytes or not self._server.is_allowed(word):
             self._stop_waiting()
             self.statistics.packets_received += 1
             self._server.statistics.bytes_received += len(self._begun)
             assert self._transport is not None
             self._transport.pause_reading()
             self._reading = False
-            self._transport.write(self._server.answer_word(word.decode(), rest, securely=self._factory.is_secure))
+            self._transport.write(self._server.answer_word(word, argument, securely=self._factory.is_secure))
             self._transport.close()
         return b""
 

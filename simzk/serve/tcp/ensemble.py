@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from simzk.serve.ensemble_verbs import EnsembleVerbs
     from simzk.serve.storage.dynamic_config import DynamicConfig
     from simzk.serve.storage.ensemble_directory import EnsembleDirectory
-    from simzk.wire.statistics import Report
+    from simzk.wire.monitoring import Report
     from simzk.zookeeper.ensemble import Member
     from simzk.zookeeper.server import Server
 

@@ -22,7 +22,7 @@ import threading
 import time
 from pathlib import Path
 
-from simzk.wire.prometheus import Family, Sample
+from simzk.wire.monitoring import Family, Sample
 
 
 def environment(version: str) -> dict[str, str]:

@@ -13,7 +13,6 @@ Source of the behaviour: NIOServerCnxnFactory, ZooKeeperServer.
 
 from __future__ import annotations
 
-import struct
 import time
 from itertools import chain
 from typing import TYPE_CHECKING, Literal
@@ -23,8 +22,9 @@ from simzk.serve.tcp.addresses import bind
 from simzk.serve.tcp.connection_factory import ConnectionFactory
 from simzk.serve.tcp.event_loop import EventLoopServer
 from simzk.serve.wire_driver import WireDriver
-from simzk.wire.statistics import Report, ServerStatistics
-from simzk.wire.words import DEFAULT_TRACE_MASK, SET_TRACE_MASK, TRACE_MASK_BYTES
+from simzk.wire.four_letter_words import DEFAULT_TRACE_MASK, WORDS, answer
+from simzk.wire.monitoring import Report
+from simzk.wire.statistics import ServerStatistics
 from simzk.zookeeper.server import Server
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from simzk.serve.tcp.connection import TcpConnection
     from simzk.serve.tcp.connection_factory import ConnectionThrottle
     from simzk.serve.tcp.ensemble import TcpEnsemble
-    from simzk.wire.prometheus import Family
+    from simzk.wire.monitoring import Family
 
 
 class TcpServer(EventLoopServer):
@@ -201,18 +201,24 @@ class TcpServer(EventLoopServer):
         """Whether a four-letter word is whitelisted."""
         return word in self.settings.whitelist
 
-    def answer_word(self, word: str, rest: bytes, *, securely: bool) -> bytes:
-        """What a four-letter word says; `rest` is what followed it, and `securely` by which port it came."""
+    def answer_word(self, word: str, argument: bytes, *, securely: bool) -> bytes:
+        """Return the answer to a four-letter word.
+
+        Args:
+            word: the word.
+            argument: bytes that followed it.
+            securely: whether it arrived at a port secured by TLS.
+        """
         self.statistics.packets_received += 1
         if not self.is_allowed(word):
             return f"{word} is not executed because it is not in the whitelist.\n".encode()
-        if word == SET_TRACE_MASK.decode():
-            (self.trace_mask,) = struct.unpack(">q", rest[:TRACE_MASK_BYTES])
-            return str(self.trace_mask).encode()
-        from simzk.wire.four_letter_words import answer  # not loaded by a server that nobody asks
-
         with self.driver.lock:
-            return answer(word, self.report()._replace(is_asked_securely=securely)).encode()
+            report = self.report()._replace(is_asked_securely=securely)
+            return answer(word, report, argument[: WORDS[word].argument_bytes]).encode()
+
+    def set_trace_mask(self, mask: int) -> None:
+        """Store the mask of traces; simzk writes no traces."""
+        self.trace_mask = mask
 
     def report(self) -> Report:
         """Everything that monitoring commands tell; hold the host's lock while it is read."""
@@ -234,6 +240,7 @@ class TcpServer(EventLoopServer):
             last_snapshot=directory.last_snapshot() if directory is not None else (-1, -1),
             initial_configuration=settings.text,
             trace_mask=self.trace_mask,
+            set_trace_mask=self.set_trace_mask,
             now_ms=self.now_ms(),
             uptime_ms=self.uptime_ms(),
             date_of=java_date,

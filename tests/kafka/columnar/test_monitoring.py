@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from simzk.serve.tcp.server import TcpServer
-    from simzk.wire.statistics import Report
+    from simzk.wire.monitoring import Report
 
 QUESTIONS: dict[str, Callable[[Report], object]] = {
-    **{word: lambda report, word=word: answer(word, report) for word in sorted(WORDS)},  # type: ignore[misc]
+    **{word: lambda report, word=word: answer(word, report) for word in sorted(set(WORDS) - {"stmk"})},  # type: ignore[misc]
     **{command.names[0]: command.tell for command in COMMANDS},
     "metrics": lambda report: text_of(families_of(report)),
 }
