@@ -39,8 +39,7 @@ from simzk.kafka.releases.versions import kafka_version
 from simzk.kafka.schemas import partition_state
 from simzk.kafka.topic_partition import LeaderAndIsr
 from simzk.partitions.layouts import brokers_in_racks, generate_layout
-from simzk.serve.storage.directory_reader import DirectoryReader
-from simzk.serve.storage.snapshot_file import packer
+from simzk.serve.storage.directory_reader import DirectoryReader, packer
 from simzk.zookeeper.persistence import TreeDigest, encode_snapshot
 from simzk.zookeeper.server import Server
 from tests.conformance.real_zookeeper import RealZooKeeper

@@ -15,7 +15,7 @@ from simzk.errors import ConfigError, SimzkError
 from simzk.serve.clock import Clock, StillClock, WallClock
 from simzk.serve.configuration.settings import Settings
 from simzk.serve.tcp.server import TcpServer
-from simzk.serve.test_server import EAGER_RETRY, Facade
+from simzk.serve.verbs import EAGER_RETRY, Facade
 from simzk.zookeeper.releases import NEWEST
 
 if TYPE_CHECKING:

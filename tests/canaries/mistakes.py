@@ -244,7 +244,7 @@ MISTAKES: dict[str, Mistake] = {
     ),
     # The sockets
     "who does not read its replies is read on": Mistake(
-        "serve/tcp/connection.py",
+        "serve/tcp/connections.py",
         "not (self._clogged or self._flushing or link.paused)",
         "not (self._flushing or link.paused)",
         _TCP + "test_a_client_that_does_not_read_is_not_read_either",

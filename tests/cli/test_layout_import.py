@@ -12,7 +12,7 @@ from simzk.kafka.columnar.layouts import describe_brokers, load_layout
 from simzk.kafka.observation.recording import load
 from simzk.kafka.releases.versions import kafka_version
 from simzk.partitions.layouts import read_layout
-from simzk.serve.storage.snapshot_file import packer
+from simzk.serve.storage.directory_reader import packer
 from simzk.zookeeper.persistence import TreeDigest, encode_snapshot
 from simzk.zookeeper.server import Server
 

@@ -53,7 +53,7 @@ def test_tls_on_the_only_port_and_clients_without_certificates(tmp_path: Path) -
     [
         (("--secure-port", "0"), "--secure-port: a secure port needs a certificate; expected --tls-cert FILE"),
         (("--tls-ca", AUTHORITY), "--tls-ca: it secures nothing; expected --tls-cert FILE beside it"),
-        (("--tls-cert", CERTIFICATE, "--tls-key", str(FILES / "client.key")), "the key does not fit the certificate"),
+        (("--tls-cert", CERTIFICATE, "--tls-key", str(FILES / "client.key")), "the key does not match the certificate"),
         (("--tls-cert", CERTIFICATE), "server.pem: it cannot be used"),
         (("--tls-cert", "/none.pem"), "/none.pem: cannot be read: No such file or directory"),
         (("--tls-cert", CERTIFICATE, "--tls-key", str(FILES)), "tls: cannot be read: Is a directory"),
@@ -90,4 +90,4 @@ def test_a_secure_port_that_is_taken_is_one_line_and_exit_2() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         said = refused("--port", "0", "--secure-port", port, "--tls-cert", CERTIFICATE, "--tls-key", KEY)
-    assert said == f"simzk: error: 127.0.0.1:{port}: cannot listen there: Address already in use\n"
+    assert said == f"simzk: error: 127.0.0.1:{port}: cannot listen: Address already in use\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from simzk.errors import ConfigError
-from simzk.serve.configuration.properties import read_properties
+from simzk.serve.configuration.file_formats import read_properties
 from simzk.serve.configuration.zoo_cfg import parse_zoo_cfg
 from tests.conformance.real_zookeeper import jars
 

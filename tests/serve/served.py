@@ -7,8 +7,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from simzk.serve.admin_server.metrics import MetricsServer
-from simzk.serve.admin_server.server import AdminServer
+from simzk.serve.admin_server.server import AdminServer, MetricsServer
 from simzk.serve.clock import Clock, StillClock
 from simzk.serve.configuration.ensemble_plan import numbered
 from simzk.serve.tcp.ensemble import TcpEnsemble

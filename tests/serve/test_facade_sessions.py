@@ -59,5 +59,5 @@ def test_a_server_that_cannot_start_says_why_and_frees_its_port(monkeypatch: pyt
 
 
 def test_a_name_that_is_none_is_said_as_the_system_says_it() -> None:
-    with pytest.raises(simzk.ConfigError, match=r"no-such-host\.invalid:0: cannot listen there: (?!Unknown error)"):
+    with pytest.raises(simzk.ConfigError, match=r"no-such-host\.invalid:0: cannot listen: (?!Unknown error)"):
         bind("no-such-host.invalid", 0, 1)

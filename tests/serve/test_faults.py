@@ -16,7 +16,7 @@ from tests.waiting import PATIENCE_S, Reports
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from simzk.serve.test_server import Facade
+    from simzk.serve.verbs import Facade
     from simzk.simulation.faults.request_faults import FaultRule
 
 TIMEOUT_S = 10.0

@@ -56,8 +56,8 @@ def test_a_store_is_known_by_its_bytes(tmp_path: Path) -> None:
     [
         ("server.jks", "wrong", "the password is wrong, or the file is damaged; expected the password of the store"),
         ("server.p12", "wrong", "the password is wrong, or the file is damaged; expected the password of the store"),
-        ("authority.jks", "secret", "there is no key in it"),
-        ("authority.p12", "secret", "there is no key in it"),
+        ("authority.jks", "secret", "it contains no key"),
+        ("authority.p12", "secret", "it contains no key"),
         ("missing.p12", "secret", "cannot be read: No such file or directory"),
     ],
 )
@@ -70,7 +70,7 @@ def test_a_store_that_cannot_be_used_is_told(name: str, password: str, says: str
 
 def test_a_file_of_another_format_is_told() -> None:
     with pytest.raises(
-        simzk.ConfigError, match=r"it is no PKCS #12 that can be read \(.*\); expected a key store of Java's"
+        simzk.ConfigError, match=r"not a PKCS #12 file that can be parsed \(.*\); expected a key store of Java's"
     ):
         Tls(FILES / "server.pem", client_auth="none", key_store_type="pkcs12", password="secret").context()
 

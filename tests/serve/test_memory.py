@@ -25,7 +25,7 @@ from tests.waiting import PATIENCE_S, Reports
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simzk.serve.test_server import Facade
+    from simzk.serve.verbs import Facade
 
 TIMEOUT_S = 10.0
 # A session touched at 0 with 10 s and a tick of 2 s expires on the first tick after its timeout has run.

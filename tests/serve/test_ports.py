@@ -8,10 +8,10 @@ import pytest
 
 from simzk.errors import ConfigError
 from simzk.serve.clock import WallClock
-from simzk.serve.configuration.settings import Settings
+from simzk.serve.configuration.settings import Settings, Throttle
 from simzk.serve.configuration.zoo_cfg import parse_zoo_cfg
-from simzk.serve.tcp.connection_factory import ConnectionThrottle, Throttle
 from simzk.serve.tcp.server import TcpServer
+from simzk.serve.tcp.throttle import ConnectionThrottle
 from simzk.serve.tcp.tls import Tls
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.config import ServerConfig
@@ -47,7 +47,7 @@ def test_a_port_is_of_this_machine_alone_where_nothing_is_said() -> None:
 
 
 def test_a_taken_port_is_taken_on_every_interface() -> None:
-    with served(Settings()) as server, pytest.raises(ConfigError, match="cannot listen there: Address already in use"):
+    with served(Settings()) as server, pytest.raises(ConfigError, match="cannot listen: Address already in use"):
         TcpServer(Settings(address="", port=server.port), WallClock())
 
 

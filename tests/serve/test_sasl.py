@@ -16,7 +16,7 @@ from kazoo.protocol.states import KazooState
 from kazoo.security import make_acl
 
 import simzk
-from simzk.serve.configuration.jaas import parse_jaas, read_jaas
+from simzk.serve.configuration.file_formats import parse_jaas, read_jaas
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.replies import Closed, Code, Reply
@@ -196,8 +196,8 @@ def test_users_are_read_from_the_real_servers_file() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "there is no section Server"),
-        ("Server { a.B required; };", "names no user"),
+        ("", "the section Server is missing"),
+        ("Server { a.B required; };", "lists no user"),
         ('Client{user_a="b";};', "no section"),
     ],
 )
@@ -210,7 +210,7 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     with pytest.raises(simzk.ConfigError, match="cannot be read"):
         read_jaas(tmp_path / "none")
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
-    with pytest.raises(simzk.ConfigError, match="it is no text"):
+    with pytest.raises(simzk.ConfigError, match="not a text file"):
         read_jaas(tmp_path / "binary")
 
 

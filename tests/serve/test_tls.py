@@ -118,9 +118,9 @@ def test_without_tls_nobody_can_be_named_by_a_certificate() -> None:
 @pytest.mark.parametrize(
     ("certificate", "key", "password", "says"),
     [
-        ("server.pem", "client.key", None, "the key does not fit the certificate; expected the key of"),
+        ("server.pem", "client.key", None, "the key does not match the certificate; expected the key of"),
         ("server.pem", "missing.key", None, "missing.key: cannot be read: No such file or directory"),
-        ("server.pem", "../../test_tls.py", None, "it is no PEM file"),
+        ("server.pem", "../../test_tls.py", None, "not a PEM file"),
         ("server.pem", "server.pem", None, "it cannot be used"),
         ("server.pem", "locked.key", None, "expected the password of the key"),
         ("server.pem", "locked.key", "wrong", "expected the password of the key"),
@@ -167,7 +167,7 @@ def test_a_key_that_does_not_fit_is_one_line(tmp_path: Path) -> None:
     both = tmp_path / "both.pem"
     both.write_bytes((FILES / "server.pem").read_bytes() + (FILES / "client.key").read_bytes())
     config = zoo_cfg(tmp_path, "secureClientPort=0", f"ssl.keyStore.location={both}", "ssl.clientAuth=none")
-    assert f"{both}: the key does not fit the certificate" in refused("--config", str(config))
+    assert f"{both}: the key does not match the certificate" in refused("--config", str(config))
 
 
 def test_only_a_secure_port() -> None:
@@ -230,8 +230,8 @@ def test_protocols_and_ciphers_are_those_of_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("tls", "says"),
     [
-        (Tls(FILES / "server-and-key.pem", client_auth="none", protocols=("TLSv9",)), "'TLSv9' is no protocol"),
-        (Tls(FILES / "server-and-key.pem", client_auth="none", ciphers=("TLS_X_WITH_Y",)), "no cipher suite of TLS_X"),
+        (Tls(FILES / "server-and-key.pem", client_auth="none", protocols=("TLSv9",)), "unknown protocol 'TLSv9'"),
+        (Tls(FILES / "server-and-key.pem", client_auth="none", ciphers=("TLS_X_WITH_Y",)), "unknown cipher suites TLS"),
         (Tls(FILES / "server-and-key.pem", client_auth="none", password_path=FILES / "none"), "none: cannot be read"),
     ],
 )

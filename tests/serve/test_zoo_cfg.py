@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from simzk.errors import ConfigError
+from simzk.serve.configuration.file_formats import read_properties
 from simzk.serve.configuration.keys import FLAGS, KEYS, PREFIXES
 from simzk.serve.configuration.keys_without_effect import WITHOUT_EFFECT
-from simzk.serve.configuration.properties import read_properties
 from simzk.serve.configuration.settings import Metrics, Storage
 from simzk.serve.configuration.zoo_cfg import parse_zoo_cfg, read_zoo_cfg
 from simzk.wire.four_letter_words import ALL_WORDS

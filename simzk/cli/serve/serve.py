@@ -20,8 +20,7 @@ from simzk.serve.tcp.server import TcpServer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from simzk.serve.admin_server.metrics import MetricsServer
-    from simzk.serve.admin_server.server import AdminServer
+    from simzk.serve.admin_server.server import AdminServer, MetricsServer
     from simzk.serve.tcp.ensemble import TcpEnsemble
 
 DEFAULT_PORT = 2181
@@ -88,7 +87,7 @@ def read_settings(asked: argparse.Namespace, config: Path | None) -> Settings:
         settings = settings._replace(admin_port=asked.admin_port)
     settings = with_tls(settings, asked)
     if asked.jaas is not None:
-        from simzk.serve.configuration.jaas import read_jaas
+        from simzk.serve.configuration.file_formats import read_jaas
 
         settings = settings._replace(server=settings.server._replace(sasl_users=read_jaas(asked.jaas)))
     for scheme in settings.server.required_schemes:
@@ -180,7 +179,7 @@ def _metrics(server: TcpServer | TcpEnsemble) -> list[MetricsServer]:
         return list(server.metrics.values())
     if server.settings.metrics is None:
         return []
-    from simzk.serve.admin_server.metrics import MetricsServer
+    from simzk.serve.admin_server.server import MetricsServer
 
     return [MetricsServer(server, server.settings.metrics)]
 

@@ -112,9 +112,9 @@ def verbs(server: TcpServer) -> EnsembleVerbs:
     Raises:
         SimzkError: it is a single server.
     """
-    if server.ensemble is None:
+    if server.ensemble_verbs is None:
         raise SimzkError("this is a single server", right="simzk serve --servers 3")
-    return server.ensemble.verbs()
+    return server.ensemble_verbs
 
 
 def move(server: TcpServer, query: Query) -> None:

@@ -10,6 +10,10 @@ Rules of this module:
     for they are how it starts again.
 
 Source: org.apache.zookeeper.server.admin.JettyAdminServer, JsonOutputter.
+
+The metrics endpoint on a port of its own, as the real server's PrometheusMetricsProvider opens it.
+
+Source: PrometheusMetricsProvider and its MetricsServlet.
 """
 
 from __future__ import annotations
@@ -18,17 +22,29 @@ import json
 import math
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs
 
 from simzk.errors import SimzkError
 from simzk.jvm.numbers import double_text
 from simzk.serve.admin_server.commands import BY_NAME, COMMANDS, RESTORE, SET_TRACE_MASK, SNAPSHOT, UNLESS_LOOKING
 from simzk.serve.admin_server.faults import FAULTS
-from simzk.serve.admin_server.http import JSON, STREAM, HttpServer, Request, Response, error_page, no_servlet, nothing
-from simzk.serve.admin_server.metrics import tell
+from simzk.serve.admin_server.http import (
+    JSON,
+    PROMETHEUS,
+    STREAM,
+    HttpServer,
+    Request,
+    Response,
+    error_page,
+    no_servlet,
+    nothing,
+)
 from simzk.serve.admin_server.snapshots import Refusal, Snapshots
 from simzk.wire.four_letter_words import NOT_SERVING
+from simzk.wire.prometheus import families_of, text_of
 
 if TYPE_CHECKING:
+    from simzk.serve.configuration.settings import Metrics
     from simzk.serve.tcp.server import TcpServer
 
 _SERVLET = "org.apache.zookeeper.server.admin.JettyAdminServer$CommandServlet"
@@ -134,7 +150,7 @@ class AdminServer(HttpServer):
     def _guarded(self, request: Request, name: str) -> Response:
         """A command that is not for everybody, and only by its own method."""
         address = request.address
-        if self._server.settings.believes_proxies:
+        if self._server.settings.trusts_forwarded_for:
             address = request.headers.get("x-forwarded-for", address).split(",")[0].strip()
         refusal = self._snapshots.who_is_not_let(request.headers.get("authorization"), address)
         if refusal is not None:
@@ -205,3 +221,44 @@ def _looking(name: str) -> Response:
 
 def _json(told: dict[str, Any], status: HTTPStatus = HTTPStatus.OK) -> Response:
     return Response(status, JSON, pretty(told))
+
+
+IDLE_MS = 30_000
+PATH = "/metrics"
+_ALLOWED = ("Allow", "GET, HEAD, POST, TRACE, OPTIONS")
+
+
+def tell(server: TcpServer, request: Request, *, of_process: bool) -> Response:
+    """All metrics of a server, or those of the names that are asked for."""
+    asked = parse_qs(request.query).get("name[]")
+    with server.driver.lock:
+        report = server.report()
+        families = [*families_of(report), *(report.process if of_process else ())]
+    return Response(HTTPStatus.OK, PROMETHEUS, text_of(families, frozenset(asked) if asked else None))
+
+
+class MetricsServer(HttpServer):
+    """The endpoint of one server.
+
+    Args:
+        server: whom it tells of.
+        metrics: where it listens.
+
+    Raises:
+        ConfigError: it cannot listen there.
+    """
+
+    def __init__(self, server: TcpServer, metrics: Metrics) -> None:
+        self.follow(server)
+        super().__init__(metrics.address, metrics.port, self._answer, idle_ms=IDLE_MS)
+
+    def follow(self, server: TcpServer) -> None:
+        """Tell of this server from now on, which takes the place of the other."""
+        self._server = server
+
+    def _answer(self, request: Request) -> Response:
+        if request.plain_path == PATH and request.method == "OPTIONS":
+            return nothing(HTTPStatus.OK, _ALLOWED, is_dated=True)
+        if request.plain_path == PATH and request.method in ("GET", "HEAD", "POST"):
+            return tell(self._server, request, of_process=True)
+        return no_servlet(request)

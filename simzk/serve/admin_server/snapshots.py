@@ -98,7 +98,7 @@ class Snapshots:
         settings = self._server.settings
         if not settings.takes_snapshots:
             return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, None)
-        if not settings.storage.tells_zxid or self._server.ensemble is not None:
+        if not settings.storage.tells_zxid or self._server.ensemble_verbs is not None:
             return Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, None)
         if not self._restoring.allows():
             self._server.statistics.restores_limited += 1

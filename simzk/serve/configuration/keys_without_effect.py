@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from simzk.serve.configuration import values
+from simzk.serve.configuration import keys as values
 
 if TYPE_CHECKING:
     from collections.abc import Callable

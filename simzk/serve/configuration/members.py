@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError
-from simzk.serve.configuration.properties import read_properties
+from simzk.serve.configuration.file_formats import read_properties
 from simzk.zookeeper.ensemble.config import MAX_SERVERS
 from simzk.zookeeper.ensemble.membership import MIN_VOTERS, Membership, in_java_order, parse_line
 from simzk.zookeeper.replies import RefusedError
@@ -24,7 +24,7 @@ from simzk.zookeeper.replies import RefusedError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from simzk.serve.configuration.properties import Entry
+    from simzk.serve.configuration.file_formats import Entry
     from simzk.zookeeper.ensemble.membership import ServerLine
 
 MYID = "myid"

@@ -1,10 +1,9 @@
-"""What may be set about how a server's tree is kept on disk, by the names and defaults of zoo.cfg.
-
-What may be set about a served ZooKeeper: where it listens, what it holds back, where it keeps its data.
+"""Settings of a served ZooKeeper: ports, limits, storage, AdminServer.
 
 Rules of this module:
-  - a server that no file describes holds nothing back, for it stands on a desk or in a test: every four-letter word,
-    TTL nodes, any number of connections. One with a zoo.cfg has the real server's defaults (zoo_cfg.py).
+  - each setting is documented with its key of zoo.cfg in parentheses;
+  - a server without a configuration file has no restrictions, because it runs on a desk or in a test: every four-letter
+    word, TTL nodes, any number of connections. One with a zoo.cfg has the real server's defaults (zoo_cfg.py).
 """
 
 from __future__ import annotations
@@ -18,29 +17,59 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from simzk.serve.configuration.members import Belonging
-    from simzk.serve.tcp.connection_factory import Throttle
     from simzk.serve.tcp.tls import Tls
 
 
-class Storage(NamedTuple):
-    """How a data directory is written, and what is made of one that is found.
+class Throttle(NamedTuple):
+    """Limits on how often sessions are requested (connection_throttle_*; simzk.serve.tcp.throttle).
 
     Attributes:
-        fsync: whether what is acknowledged is forced to the disk (forceSync).
-        slow_fsync_ms: what takes longer is counted as slow (fsync.warningthresholdms).
-        log_step_kib: logs grow by so much at once, filled with zeros; 0 for as they are written (preAllocSize).
-        log_limit_kib: a log that is longer is followed by another; 0 or less for no limit (txnLogSizeLimitInKb).
-        snap_count: a snapshot is made every snap_count/2 to snap_count transactions, 2 or more (snapCount).
-        snap_limit_kib: or every so much of logs, half of it at least; 0 or less for no limit (snapSizeLimitInKb).
-        compression: how snapshots are packed (snapshot.compression.method).
+        tokens: size of the bucket of tokens; 0 for no throttle.
+        fill_time_ms: interval at which tokens are added.
+        fill_count: number of tokens added in each interval.
+        freeze_time_ms: interval at which the probability of random rejection is changed; -1 for no random rejection.
+        drop_increase: added to the probability when the bucket is empty.
+        drop_decrease: subtracted from it when the used share of tokens is at most `decrease_ratio`.
+        decrease_ratio: share of used tokens, 0 to 1.
+        weighs: whether a session takes tokens by its kind instead of one; `tokens` and `fill_count` then count global
+            sessions.
+        global_weight: tokens of a new global session.
+        local_weight: tokens of a new local session.
+        renew_weight: tokens of a session that reconnects.
+    """
+
+    tokens: int = 0
+    fill_time_ms: int = 1
+    fill_count: int = 1
+    freeze_time_ms: int = -1
+    drop_increase: float = 0.02
+    drop_decrease: float = 0.002
+    decrease_ratio: float = 0.0
+    weighs: bool = False
+    global_weight: int = 3
+    local_weight: int = 1
+    renew_weight: int = 2
+
+
+class Storage(NamedTuple):
+    """Storage of a data directory, by the names and defaults of zoo.cfg.
+
+    Attributes:
+        fsync: whether transactions are forced to the disk before they are acknowledged (forceSync).
+        slow_fsync_ms: a longer fsync is counted as slow (fsync.warningthresholdms).
+        log_step_kib: logs are preallocated in steps of this size, filled with zeros; 0 for none (preAllocSize).
+        log_limit_kib: size at which a new log is begun; 0 or less for no limit (txnLogSizeLimitInKb).
+        snap_count: a snapshot is written every snap_count/2 to snap_count transactions, 2 or more (snapCount).
+        snap_limit_kib: a snapshot is written after this much log, or half of it; 0 or less for no limit
+            (snapSizeLimitInKb).
+        compression: format of snapshots; empty for none (snapshot.compression.method).
         trusts_empty: whether logs without any snapshot begin with an empty tree (snapshot.trust.empty).
-        makes_folders: whether folders that are not there are made (datadir.autocreate).
-        digests: whether the tree's digest is written, and compared (digest.enabled).
-        names_ephemerals: whether the log names what the end of a session removes (closeSessionTxn.enabled).
+        makes_folders: whether missing folders are created (datadir.autocreate).
+        digests: whether the tree's digest is written and compared (digest.enabled).
+        names_ephemerals: whether the log lists the ephemerals that a closed session removes (closeSessionTxn.enabled).
         tells_zxid: whether a snapshot ends with the last zxid applied (serializeLastProcessedZxid.enabled).
-        snapshots_kept: of those that are purged, so many newest ones are kept (autopurge.snapRetainCount).
-        purge_interval_h: how often older snapshots and their logs are removed; 0 or less for never
-            (autopurge.purgeInterval).
+        snapshots_kept: number of newest snapshots that a purge keeps (autopurge.snapRetainCount).
+        purge_interval_h: interval of purges of older snapshots and logs; 0 or less for none (autopurge.purgeInterval).
     """
 
     fsync: bool = True
@@ -60,12 +89,12 @@ class Storage(NamedTuple):
 
 
 class Metrics(NamedTuple):
-    """A port of its own for Prometheus (metricsProvider.className).
+    """Port for Prometheus (metricsProvider.className).
 
     Attributes:
         address: the interface to listen on; empty for all (metricsProvider.httpHost).
-        port: 0 for any free one (metricsProvider.httpPort).
-        exports_process: whether it tells of the process too (metricsProvider.exportJvmInfo).
+        port: the port; 0 for any free one (metricsProvider.httpPort).
+        exports_process: whether metrics of the process are exported too (metricsProvider.exportJvmInfo).
     """
 
     address: str
@@ -74,45 +103,46 @@ class Metrics(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """How a ZooKeeper is served.
+    """Configuration of a served ZooKeeper.
 
     Attributes:
         address: the interface to listen on; empty for all.
         port: the port to listen on; 0 for any free one.
-        backlog: how many connections may wait to be accepted.
-        max_connections_per_address: of one client's address; 0 or less for any number (maxClientCnxns).
-        max_connections: in all; 0 for any number (maxCnxns).
-        throttle: how many sessions may be asked for in how short a time; None for any number.
-        silence_ms: how long a connection may ask for nothing (nio.sessionlessCnxnTimeout).
+        backlog: maximum number of connections that wait to be accepted (clientPortListenBacklog).
+        max_connections_per_address: connections of one client address; 0 or less for no limit (maxClientCnxns).
+        max_connections: connections in all; 0 for no limit (maxCnxns).
+        throttle: limits how often sessions are requested; None for no limit.
+        silence_ms: timeout of a connection that requests no session (nio.sessionlessCnxnTimeout).
         whitelist: the four-letter words that are answered (4lw.commands.whitelist).
-        data_directory: where the tree is kept; None for in memory only (dataDir).
-        log_directory: where its logs are kept if not there too (dataLogDir).
-        storage: how they are kept.
-        secure_port: a port beside `port` that TLS secures (secureClientPort); without it `tls` secures `port` itself.
-        secure_address: the interface of that port; None for the one of `port`.
-        tls: how; None for no TLS.
-        unifies_ports: whether `port` speaks both plainly and by TLS (client.portUnification).
+        data_directory: folder of snapshots and logs; None for in memory only (dataDir).
+        log_directory: folder of logs, if another (dataLogDir).
+        storage: how snapshots and logs are written.
+        secure_port: a second port, for TLS (secureClientPort); without it `tls` applies to `port`.
+        secure_address: the interface of that port; None for the one of `port` (secureClientPortAddress).
+        tls: TLS configuration; None for no TLS.
+        unifies_ports: whether `port` accepts both plain text and TLS (client.portUnification).
         admin_address: the interface of the AdminServer.
         admin_port: its port, 0 for any free one; None for no AdminServer.
-        admin_path: where its commands are found (admin.commandURL).
-        admin_idle_ms: how long its connections may be silent (admin.idleTimeout).
-        gives_snapshots: whether it has the command snapshot (admin.snapshot.enabled).
-        takes_snapshots: whether it has the command restore (admin.restore.enabled).
-        believes_proxies: whether an address is told by X-Forwarded-For (IPAuthenticationProvider.usexforwardedfor).
-        snapshot_interval_ms: how long the AdminServer gives nobody another snapshot (admin.rateLimiterIntervalInMS).
-        metrics: where else metrics are told, or None; with it mntr tells them in Prometheus's form, too.
-        counts: whether anything is counted at all (not so with the NullMetricsProvider).
-        init_limit: ticks that a server of an ensemble may take to join its leader; told and no more (initLimit).
-        sync_limit: ticks that it may be behind it; told and no more (syncLimit).
-        local_sessions: whether an ensemble's sessions are known only to the server where they begin
+        admin_path: URL path of its commands (admin.commandURL).
+        admin_idle_ms: idle timeout of its connections (admin.idleTimeout).
+        gives_snapshots: whether the command snapshot is enabled (admin.snapshot.enabled).
+        takes_snapshots: whether the command restore is enabled (admin.restore.enabled).
+        trusts_forwarded_for: whether the client's address is read from X-Forwarded-For
+            (IPAuthenticationProvider.usexforwardedfor).
+        snapshot_interval_ms: minimum time between two of these commands (admin.rateLimiterIntervalInMS).
+        metrics: port for Prometheus, or None; with it mntr answers in Prometheus's names too.
+        counts: whether metrics are counted (not with the NullMetricsProvider).
+        init_limit: reported by conf and without effect otherwise (initLimit).
+        sync_limit: likewise (syncLimit).
+        local_sessions: whether sessions of an ensemble are local to the server where they begin
             (localSessionsEnabled).
-        upgrades_sessions: whether such a session is known to all once it makes an ephemeral znode, and is not refused
-            (localSessionsUpgradingEnabled).
+        upgrades_sessions: whether a local session that creates an ephemeral znode becomes global, instead of being
+            refused (localSessionsUpgradingEnabled).
         read_only: whether a server without a majority serves read-only clients (readonlymode.enabled).
-        server: how the server itself behaves.
-        text: the configuration file as it was read; None where there was none.
-        belonging: what that file says of an ensemble; None for a lone server.
-        notices: what is to be said about that file.
+        server: configuration of the state machine.
+        text: the configuration file as it was read; None without one.
+        belonging: the file's ensemble; None for a single server.
+        notices: warnings about the file.
     """
 
     address: str = "127.0.0.1"
@@ -132,7 +162,7 @@ class Settings(NamedTuple):
     admin_idle_ms: int = 30_000
     gives_snapshots: bool = True
     takes_snapshots: bool = True
-    believes_proxies: bool = False
+    trusts_forwarded_for: bool = False
     snapshot_interval_ms: int = 0
     metrics: Metrics | None = None
     counts: bool = True

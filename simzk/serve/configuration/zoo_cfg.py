@@ -18,18 +18,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simzk.errors import ConfigError
-from simzk.serve.configuration.keys import AUTH_PROVIDERS, DEFAULT_METRICS, FLAGS, KEYS, NO_METRICS, PROMETHEUS_METRICS
+from simzk.serve.configuration.file_formats import Entry, read_properties
+from simzk.serve.configuration.keys import (
+    AUTH_PROVIDERS,
+    DEFAULT_METRICS,
+    FLAGS,
+    KEYS,
+    NO_METRICS,
+    PROMETHEUS_METRICS,
+    UNSET,
+    DoubtError,
+)
 from simzk.serve.configuration.keys_without_effect import WITHOUT_EFFECT
-from simzk.serve.configuration.properties import Entry, read_properties
 from simzk.serve.configuration.settings import Metrics, Settings, Storage
-from simzk.serve.configuration.values import UNSET, DoubtError
 from simzk.serve.tcp.tls import STORES, Tls
 from simzk.wire.four_letter_words import DEFAULT_WHITELIST
 from simzk.zookeeper.config import ServerConfig
 
 if TYPE_CHECKING:
     from simzk.serve.configuration.members import Belonging
-    from simzk.serve.tcp.connection_factory import Throttle
+    from simzk.serve.configuration.settings import Throttle
 
 DEFAULT_MAX_CONNECTIONS = 60
 DEFAULT_ADMIN_PORT = 8080
@@ -284,7 +292,7 @@ class _File:
         asked = self._read["throttle"]
         if not asked.get("tokens", 0):
             return None
-        from simzk.serve.tcp.connection_factory import Throttle
+        from simzk.serve.configuration.settings import Throttle
 
         return Throttle(**asked)
 

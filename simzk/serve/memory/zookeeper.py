@@ -16,7 +16,7 @@ from kazoo.hosts import collect_hosts
 from simzk.errors import ConfigError
 from simzk.serve.clock import BorrowedClock, Clock, StillClock, WallClock
 from simzk.serve.memory.kazoo_handler import MemoryHandler
-from simzk.serve.test_server import EAGER_RETRY, Facade
+from simzk.serve.verbs import EAGER_RETRY, Facade
 from simzk.serve.wire_driver import WireDriver, WireLink
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.releases import NEWEST

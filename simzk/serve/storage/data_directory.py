@@ -40,8 +40,7 @@ from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError
 from simzk.serve.configuration.settings import Storage
-from simzk.serve.storage.directory_reader import DirectoryReader, refusing, superfluous
-from simzk.serve.storage.snapshot_file import packer
+from simzk.serve.storage.directory_reader import DirectoryReader, packer, refusing, superfluous
 from simzk.zookeeper.persistence import (
     LOG_HEADER,
     TreeDigest,

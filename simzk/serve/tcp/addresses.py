@@ -1,8 +1,8 @@
-"""Addresses of listeners and of who connects to them, as Java's server has them.
+"""Addresses of listeners and clients, in the form of Java's server.
 
 Rules of this module:
-  - a listener on all interfaces takes IPv4 and IPv6 alike, however that was asked for, and is called 0.0.0.0;
-  - an IPv4 client of such a listener has its IPv4 address; an IPv6 address is eight groups.
+  - a listener on all interfaces accepts IPv4 and IPv6, and is named 0.0.0.0;
+  - an IPv4 client of such a listener has its IPv4 address; an IPv6 address is written as eight groups.
 
 Source of the behaviour: java.net's dual-stack sockets, InetAddress.getHostAddress, InetSocketAddress.toString.
 """
@@ -25,10 +25,10 @@ _MAPPED = "::ffff:"
 
 
 def bind(address: str, port: int, backlog: int) -> socket.socket:
-    """A listening socket; an empty address is every interface's.
+    """Return a listening socket; an empty address stands for all interfaces.
 
     Raises:
-        ConfigError: the port is taken, or the address is none of this machine's.
+        ConfigError: the port is in use, or the address does not belong to this machine.
     """
     dual = address in _EVERYWHERE and socket.has_dualstack_ipv6()
     host = _ANY_HOST_6 if dual else address
@@ -36,16 +36,16 @@ def bind(address: str, port: int, backlog: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=backlog, dualstack_ipv6=dual)
     except OverflowError as error:
-        raise ConfigError(f"cannot listen there: {error}", where=f"{address or ANY_HOST}:{port}") from error
+        raise ConfigError(f"cannot listen: {error}", where=f"{address or ANY_HOST}:{port}") from error
     except OSError as error:
-        # asyncio and socket add the address to the reason, which is told before it; a name that is none has no errno.
-        told = str(error.strerror or error).partition(" (while")[0]
-        reason = os.strerror(error.errno) if error.errno is not None and error.errno > 0 else told
-        raise ConfigError(f"cannot listen there: {reason}", where=f"{address or ANY_HOST}:{port}") from error
+        # socket appends the address to the reason; an unknown host name has no positive errno.
+        text = str(error.strerror or error).partition(" (while")[0]
+        reason = os.strerror(error.errno) if error.errno is not None and error.errno > 0 else text
+        raise ConfigError(f"cannot listen: {reason}", where=f"{address or ANY_HOST}:{port}") from error
 
 
 def name_of(listener: socket.socket) -> str:
-    """Where a socket listens, as clients write it."""
+    """Return the address of a listener, as clients write it."""
     address, port = listener.getsockname()[:2]
     if address == _ANY_HOST_6:
         address = ANY_HOST
@@ -53,13 +53,13 @@ def name_of(listener: socket.socket) -> str:
 
 
 def peer_of(transport: asyncio.BaseTransport) -> tuple[str, int]:
-    """Address and port of who has connected."""
+    """Return the address and port of a client."""
     address, port = transport.get_extra_info("peername")[:2]
     return as_java(address), port
 
 
 def as_java(address: str) -> str:
-    """An address as a server in Java has it.
+    """Return an address in the form of a Java server.
 
     >>> as_java("127.0.0.1"), as_java("::ffff:127.0.0.1"), as_java("::1")
     ('127.0.0.1', '127.0.0.1', '0:0:0:0:0:0:0:1')
@@ -68,14 +68,14 @@ def as_java(address: str) -> str:
         return address
     if address.startswith(_MAPPED) and "." in address:
         return address.removeprefix(_MAPPED)
-    # Not loaded by a server that only IPv4 clients ask.
+    # Imported late: most servers have only IPv4 clients.
     from simzk.zookeeper.ensemble.membership import as_java
 
     return as_java(address)
 
 
 def written(peer: tuple[str, int]) -> str:
-    """An address and its port as Java writes them.
+    """Return an address and port in the form of Java's InetSocketAddress.
 
     >>> written(("0:0:0:0:0:0:0:1", 40)), written(("127.0.0.1", 40))
     ('[0:0:0:0:0:0:0:1]:40', '127.0.0.1:40')

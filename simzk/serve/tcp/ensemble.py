@@ -24,14 +24,12 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from simzk.serve.admin_server.metrics import MetricsServer
-    from simzk.serve.admin_server.server import AdminServer
+    from simzk.serve.admin_server.server import AdminServer, MetricsServer
     from simzk.serve.clock import Clock
     from simzk.serve.configuration.ensemble_plan import EnsemblePlan
     from simzk.serve.configuration.settings import Settings
     from simzk.serve.ensemble_verbs import EnsembleVerbs
-    from simzk.serve.storage.dynamic_config import DynamicConfig
-    from simzk.serve.storage.ensemble_directory import EnsembleDirectory
+    from simzk.serve.storage.ensemble_directory import DynamicConfig, EnsembleDirectory
     from simzk.wire.monitoring import Report
     from simzk.zookeeper.ensemble import Member
     from simzk.zookeeper.server import Server
@@ -127,9 +125,14 @@ class TcpMember(TcpServer):
     """
 
     def __init__(self, settings: Settings, clock: Clock, group: TcpEnsemble, member: Member) -> None:
-        self.ensemble = self._group = group
+        self._group = group
         self._member = member
         super().__init__(settings, clock)
+
+    @property
+    def ensemble_verbs(self) -> EnsembleVerbs:
+        """What can be done to the servers of its ensemble."""
+        return self._group.verbs()
 
     def _load(self, settings: Settings) -> Server:
         # The ensemble keeps the directory open: a server that starts again goes on with it.
@@ -143,7 +146,7 @@ class TcpMember(TcpServer):
     def report(self) -> Report:
         """Return what monitoring commands report, with the place in the ensemble; hold the lock."""
         place = self._member.place
-        if place.line.client is None:  # its own file says where
+        if place.line.client is None:  # the ensemble's configuration names no client port: that of its file
             client = Endpoint(self.settings.address or ANY_HOST, self.port)
             place = place._replace(line=place.line._replace(client=client))
         return super().report()._replace(place=place, initial_configuration=None)
@@ -167,16 +170,18 @@ class TcpMember(TcpServer):
 
 
 class TcpEnsemble(EventLoopServer):
-    """Several servers with one history, each on a port.
+    """An ensemble, each server on its ports.
 
     Args:
         plan: the servers and their configuration.
         clock: their time.
 
     Attributes:
-        admins: an AdminServer a server, where the settings ask for them; who starts this starts them too.
-        metrics: likewise, ports for Prometheus.
-        notices: what is to be said about the servers' files.
+        admins: the AdminServers by server, as configured; whoever starts the ensemble starts them too.
+        metrics: likewise, the ports for Prometheus.
+        names: the addresses by server, as clients write them.
+        secure_names: those of the secure ports beside them.
+        notices: warnings about the servers' files.
 
     Raises:
         ConfigError: it cannot listen, or its data directories cannot be used.
@@ -221,7 +226,7 @@ class TcpEnsemble(EventLoopServer):
         plan = self._plan
         server = plan.common.server
         if plan.common.text is None:
-            server = server._replace(reconfig_enabled=True)  # nothing is held back where no file does
+            server = server._replace(reconfig_enabled=True)  # without a file nothing is restricted
         return EnsembleConfig(
             len(plan.settings) - plan.observers,
             server,
@@ -236,16 +241,16 @@ class TcpEnsemble(EventLoopServer):
         )
 
     def _dynamic_configs(self) -> dict[int, DynamicConfig]:
-        """The files in which reconfigurations are kept: none where nothing can be reconfigured."""
+        """Return the files that reconfigurations are written to; none if reconfiguration is disabled."""
         files = {server_id: settings.belonging for server_id, settings in self._settings.items()}
         if not self.settings.server.reconfig_enabled or None in files.values():
             return {}
-        from simzk.serve.storage.dynamic_config import DynamicConfig
+        from simzk.serve.storage.ensemble_directory import DynamicConfig
 
         return {server_id: DynamicConfig(file) for server_id, file in files.items() if file is not None}
 
     def _name_members(self) -> None:
-        # Nobody listens on ports for servers: they need none. Such as a real ensemble has stand in their places.
+        # The servers share one process and need no ports between them; report those that a real ensemble has.
         address = self.settings.address or ANY_HOST
         voters = len(self.ports) - self._plan.observers
         self.ensemble.name_members(
@@ -288,7 +293,7 @@ class TcpEnsemble(EventLoopServer):
                     dynamic.keep(self.ensemble.membership)
 
     def _bind(self, server_id: int) -> None:
-        """Listen on a server's ports; on any free ones if it may choose, and on those ever after."""
+        """Bind a server's ports. One that chose any free port keeps it when it is started again."""
         settings = self._settings[server_id]
         tcp = self._tcp[server_id] = TcpMember(settings, self.clock, self, self.ensemble.members[server_id])
         secure_port = None if settings.secure_port is None else tcp.secure_port
@@ -297,7 +302,7 @@ class TcpEnsemble(EventLoopServer):
     def _bind_admin(self, server_id: int) -> None:
         settings = self._settings[server_id]
         if settings.metrics is not None:
-            from simzk.serve.admin_server.metrics import MetricsServer
+            from simzk.serve.admin_server.server import MetricsServer
 
             self.metrics[server_id] = MetricsServer(self._tcp[server_id], settings.metrics)
         if settings.admin_port is None:
@@ -310,40 +315,40 @@ class TcpEnsemble(EventLoopServer):
         except ConfigError as error:
             if settings.belonging is None:
                 raise
-            # Files that leave it at the default port are many: a real server goes on without, too.
+            # Many files leave the default port, which only one server can bind: a real server goes on without.
             self.notices.append(f"server {server_id} has no AdminServer: {error}")
             return
         self.admins[server_id] = admin
 
     @property
     def hosts(self) -> str:
-        """Where all servers listen, as a client's hosts."""
+        """Addresses of all servers, as a client's hosts."""
         return ",".join(self.names.values())
 
     @property
     def secure_hosts(self) -> str:
-        """The secure ports beside those, as a client's hosts; empty where there are none."""
+        """Addresses of the secure ports beside them; empty without such ports."""
         return ",".join(self.secure_names.values())
 
     @property
     def name(self) -> str:
-        """All ports that clients can use."""
+        """Addresses of all ports for clients."""
         return ",".join([*self.names.values(), *self.secure_names.values()])
 
     @property
     def port(self) -> int:
-        """The first server's port."""
+        """Port of the first server."""
         return next(iter(self.ports.values()))
 
     async def start(self) -> None:
-        """Begin to accept connections on the running loop."""
+        """Accept connections on the running loop."""
         await super().start()
-        self.driver.flush()  # the first membership is kept from the start on
+        self.driver.flush()  # writes the first membership
         for tcp in self._tcp.values():
             await tcp.start()
 
     def stop(self) -> None:
-        """Refuse new connections and cut those that are open; on the loop."""
+        """Refuse new connections, close those that are open, and write the last of the data; on the loop."""
         self._timer.cancel()
         self.driver.on_sent = lambda: None
         self.driver.close()
@@ -352,16 +357,16 @@ class TcpEnsemble(EventLoopServer):
         self.close_storage()
 
     def catch_up(self) -> None:
-        """Let nobody lag any more: what clients wait for is answered."""
+        """End all lags: requests that wait for a follower are answered."""
         with self.driver.lock:
             for server_id in self.ensemble.members:
                 self.ensemble.lag(server_id, self.clock.now_ms())
             self.driver.flush()
 
-    # Servers that come and go
+    # Stop and start servers
 
     def verbs(self) -> EnsembleVerbs:
-        """What can be done to them."""
+        """Return the verbs for its servers."""
         from simzk.serve.ensemble_verbs import EnsembleVerbs
 
         assert self._loop is not None, "it has been started"
@@ -378,10 +383,10 @@ class TcpEnsemble(EventLoopServer):
         """Open a stopped server's port again, and start it; on the loop.
 
         Returns:
-            Done when connections are accepted; until then they wait.
+            A task that is done when connections are accepted.
 
         Raises:
-            ConfigError: somebody else has taken its port.
+            ConfigError: another process uses its port.
         """
         with self.driver.lock:
             self.ensemble.start(server_id, self.clock.now_ms())
@@ -398,7 +403,7 @@ class TcpEnsemble(EventLoopServer):
             self.metrics[server_id].follow(tcp)
         assert self._loop is not None
         accepting = self._loop.create_task(tcp.start())
-        self._starting.add(accepting)  # for the loop alone would not keep it
+        self._starting.add(accepting)  # the loop alone keeps no reference to a task
         accepting.add_done_callback(self._starting.discard)
         return accepting
 

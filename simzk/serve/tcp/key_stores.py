@@ -1,11 +1,11 @@
-"""Java's key stores, as OpenSSL wants what is in them.
+"""Java's key stores, JKS and PKCS #12, loaded into an `ssl.SSLContext`.
 
 Rules of this module:
-  - what a store is, is seen by its first bytes, as Java does where it expects JKS;
-  - PKCS #12 is read by `cryptography`. JKS, which no library that is kept up reads, is read here: its container, and
-    the cover of its key, which is SHA-1 and nothing more;
-  - a private key is on the disk for a moment only, in a folder of this user, and encrypted, for there is no other way
-    to hand it over.
+  - the format of a store is recognised by its first bytes, as Java does where it expects JKS;
+  - PKCS #12 is parsed by `cryptography`. JKS, which no maintained library parses, is parsed here: its container, and
+    the encryption of its key, which is a SHA-1 stream;
+  - `ssl` loads private keys from files only, so a key is written to a temporary file for a moment, encrypted and
+    readable by this user only.
 
 Source: sun.security.provider.JavaKeyStore and KeyProtector; X509Util, StandardTypeFileKeyStoreLoader.
 """
@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.errors import ConfigError
-from simzk.serve.tcp.tls import read_store
 
 try:
     from cryptography.exceptions import UnsupportedAlgorithm
@@ -39,21 +38,21 @@ if TYPE_CHECKING:
 
 _JKS_MAGIC = b"\xfe\xed\xfe\xed"
 _KEY, _CERTIFICATE = 1, 2
-_COVERED = bytes.fromhex("060a2b060104012a021101010500")
-"""Of a key in JKS what it is covered by, 1.3.6.1.4.1.42.2.17.1.1 without parameters, DER."""
-_SALT_BYTES = _SEAL_BYTES = hashlib.sha1(usedforsecurity=False).digest_size
+_KEY_PROTECTOR = bytes.fromhex("060a2b060104012a021101010500")
+"""AlgorithmIdentifier of an encrypted key in JKS: 1.3.6.1.4.1.42.2.17.1.1 without parameters, DER."""
+_SALT_BYTES = _DIGEST_BYTES = hashlib.sha1(usedforsecurity=False).digest_size
 
 
 class StoreError(ValueError):
-    """A store that cannot be read; its text says why."""
+    """A store cannot be parsed, for the reason in the text."""
 
 
 class Contents(NamedTuple):
-    """What a store holds.
+    """Keys and certificates of a store.
 
     Attributes:
         key: the first private key, or None.
-        chain: the certificate of that key and those by which it was issued, in order, DER.
+        chain: the certificate of that key, then those of its issuers, in order, DER.
         others: the other certificates, DER.
     """
 
@@ -62,15 +61,21 @@ class Contents(NamedTuple):
     others: list[bytes]
 
 
-def load_key(context: ssl.SSLContext, path: Path, password: str) -> None:
-    """Give a context the key of a store, and its certificates.
+def load_key(context: ssl.SSLContext, path: Path, data: bytes, password: str) -> None:
+    """Load the key of a store and its certificates into a context.
+
+    Args:
+        context: the context.
+        path: the file, for errors.
+        data: its content.
+        password: of the store.
 
     Raises:
-        ConfigError: it cannot be read or used, the password is wrong, or there is no key in it.
+        ConfigError: it cannot be parsed or used, the password is wrong, or it contains no key.
     """
-    contents = _contents(path, password)
+    contents = _contents(path, data, password)
     if contents.key is None or not contents.chain:
-        raise ConfigError("there is no key in it", where=str(path), right="a key and its certificate")
+        raise ConfigError("it contains no key", where=str(path), right="a key and its certificate")
     passing = secrets.token_hex()
     key = contents.key.private_bytes(
         serialization.Encoding.PEM,
@@ -90,24 +95,23 @@ def load_key(context: ssl.SSLContext, path: Path, password: str) -> None:
         ) from error
 
 
-def load_authorities(context: ssl.SSLContext, path: Path, password: str) -> None:
-    """Let a context trust the certificates of a store.
+def load_authorities(context: ssl.SSLContext, path: Path, data: bytes, password: str) -> None:
+    """Load the certificates of a store into a context as trusted; the arguments are those of `load_key`.
 
     Raises:
-        ConfigError: it cannot be read or used, the password is wrong, or there are none.
+        ConfigError: it cannot be parsed or used, the password is wrong, or it contains no certificate.
     """
-    contents = _contents(path, password)
+    contents = _contents(path, data, password)
     trusted = contents.chain + contents.others
     if not trusted:
-        raise ConfigError("there is no certificate in it", where=str(path), right="certificates to trust")
+        raise ConfigError("it contains no certificate", where=str(path), right="certificates to trust")
     try:
         context.load_verify_locations(cadata=b"".join(trusted))
     except ssl.SSLError as error:
         raise ConfigError(f"it cannot be used ({error.reason})", where=str(path), right="certificates") from error
 
 
-def _contents(path: Path, password: str) -> Contents:
-    data = read_store(path)
+def _contents(path: Path, data: bytes, password: str) -> Contents:
     try:
         return read_jks(data, password) if data.startswith(_JKS_MAGIC) else read_pkcs12(data, password)
     except StoreError as error:
@@ -116,10 +120,10 @@ def _contents(path: Path, password: str) -> Contents:
 
 
 def read_pkcs12(data: bytes, password: str) -> Contents:
-    """What a store holds in the format of Java since 9.
+    """Parse a PKCS #12 store, the default format of Java since 9.
 
     Raises:
-        StoreError: it is none that the library reads, is cut, or the password is wrong.
+        StoreError: the library cannot parse it, or the password is wrong.
     """
     try:
         store = pkcs12.load_pkcs12(data, password.encode())
@@ -128,14 +132,14 @@ def read_pkcs12(data: bytes, password: str) -> Contents:
     except (ValueError, UnsupportedAlgorithm) as error:
         if "password" in str(error):
             raise StoreError("the password is wrong, or the file is damaged") from error
-        raise StoreError(f"it is no PKCS #12 that can be read ({error})") from error
+        raise StoreError(f"not a PKCS #12 file that can be parsed ({error})") from error
     others = [one for one in certificates if one not in chain]
     der = serialization.Encoding.DER
     return Contents(store.key, [one.public_bytes(der) for one in chain], [one.public_bytes(der) for one in others])
 
 
 def _chain(certificates: list[Certificate]) -> list[Certificate]:
-    """Of these certificates the first, and those by which it was issued, in order."""
+    """Return the first certificate and those of its issuers, in order."""
     by_subject = {certificate.subject: certificate for certificate in certificates}
     found = certificates[:1]
     while found:
@@ -147,14 +151,14 @@ def _chain(certificates: list[Certificate]) -> list[Certificate]:
 
 
 def read_jks(data: bytes, password: str) -> Contents:
-    """What a store in Java's older format holds.
+    """Parse a JKS store, Java's older format.
 
     Raises:
-        StoreError: it is none, is cut, or the password is wrong.
+        StoreError: it cannot be parsed, or the password is wrong.
     """
     secret = password.encode("utf-16-be")
-    whole, seal = data[:-_SEAL_BYTES], data[-_SEAL_BYTES:]
-    if not hmac.compare_digest(_digest(secret + b"Mighty Aphrodite" + whole), seal):
+    whole, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
+    if not hmac.compare_digest(_digest(secret + b"Mighty Aphrodite" + whole), digest):
         raise StoreError("the password is wrong, or the file is damaged")
     reader = _Reader(whole)
     version, count = reader.number(">i"), reader.number(">i")
@@ -163,29 +167,29 @@ def read_jks(data: bytes, password: str) -> Contents:
     others: list[bytes] = []
     for _ in range(count):
         kind = reader.number(">i")
-        reader.piece(">H")  # its alias
-        reader.number(">q")  # when it was made
+        reader.piece(">H")  # alias
+        reader.number(">q")  # time of creation
         if kind == _KEY:
-            covered = reader.piece(">i")
+            encrypted = reader.piece(">i")
             found = [reader.certificate(version) for _ in range(reader.number(">i"))]
             if key is None:
-                key, chain = _private_key(_uncovered(covered, secret)), found
+                key, chain = _private_key(_decrypted(encrypted, secret)), found
         elif kind == _CERTIFICATE:
             others.append(reader.certificate(version))
         else:
-            raise StoreError("it holds what is neither a key nor a certificate")
+            raise StoreError("it contains an entry that is neither a key nor a certificate")
     return Contents(key, chain, others)
 
 
 class _Reader:
-    """Reads the fields of a JKS one after another."""
+    """Reader of the fields of a JKS store."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = len(_JKS_MAGIC)
 
     def number(self, form: str) -> int:
-        """The next number, in a form of `struct`."""
+        """Return the next number, in a format of `struct`."""
         try:
             (number,) = struct.unpack_from(form, self._data, self._at)
         except struct.error:
@@ -195,7 +199,7 @@ class _Reader:
         return number
 
     def piece(self, form: str) -> bytes:
-        """The next piece, which is as long as the number before it says."""
+        """Return the next bytes, whose length is a number before them."""
         length = self.number(form)
         piece = self._data[self._at : self._at + length]
         if length < 0 or len(piece) != length:
@@ -205,25 +209,25 @@ class _Reader:
 
     def certificate(self, version: int) -> bytes:
         if version > 1:
-            self.piece(">H")  # its type, X.509
+            self.piece(">H")  # type, X.509
         return self.piece(">i")
 
 
-def _uncovered(covered: bytes, secret: bytes) -> bytes:
-    """A private key out of an EncryptedPrivateKeyInfo of Sun's own making (KeyProtector)."""
-    octets = covered.partition(_COVERED)[2]  # an OCTET STRING, DER: its tag, its length, what it holds
+def _decrypted(encrypted: bytes, secret: bytes) -> bytes:
+    """Decrypt the private key of Sun's EncryptedPrivateKeyInfo (KeyProtector)."""
+    octets = encrypted.partition(_KEY_PROTECTOR)[2]  # an OCTET STRING, DER: tag, length, content
     if len(octets) < 2:
-        raise StoreError("its key is encrypted by something that is not known")
+        raise StoreError("its key is encrypted by an unknown algorithm")
     begin = 2 + (octets[1] & 0x7F if octets[1] & 0x80 else 0)
     protected = octets[begin:]
-    salt, hidden, seal = protected[:_SALT_BYTES], protected[_SALT_BYTES:-_SEAL_BYTES], protected[-_SEAL_BYTES:]
+    salt, hidden, digest = protected[:_SALT_BYTES], protected[_SALT_BYTES:-_DIGEST_BYTES], protected[-_DIGEST_BYTES:]
     stream, block = b"", salt
     while len(stream) < len(hidden):
         block = _digest(secret + block)
         stream += block
     key = bytes(one ^ other for one, other in zip(hidden, stream, strict=False))
-    if not hmac.compare_digest(_digest(secret + key), seal):
-        raise StoreError("the password of its key is another one")
+    if not hmac.compare_digest(_digest(secret + key), digest):
+        raise StoreError("the password of its key differs from that of the store")
     return key
 
 
@@ -231,7 +235,7 @@ def _private_key(der: bytes) -> PrivateKeyTypes:
     try:
         return serialization.load_der_private_key(der, None)
     except (ValueError, UnsupportedAlgorithm) as error:
-        raise StoreError(f"its key is of a kind that is not known ({error})") from error
+        raise StoreError(f"its key is of an unknown kind ({error})") from error
 
 
 def _digest(data: bytes) -> bytes:

@@ -104,7 +104,7 @@ def system_properties(text: str) -> dict[str, str]:
     told = {name: value for name, value in environment("").items() if name.startswith(("java.", "os.", "user."))}
     told |= {"file.separator": os.sep, "line.separator": os.linesep, "path.separator": os.pathsep}
     if text:
-        from simzk.serve.configuration.properties import read_properties
+        from simzk.serve.configuration.file_formats import read_properties
 
         for key, entry in read_properties(text).items():
             if key not in _KNOWN and not key.startswith(("server.", "group", "weight", "metricsProvider.")):

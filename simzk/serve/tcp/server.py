@@ -1,12 +1,9 @@
-"""A ZooKeeper on TCP ports: timers, the disk, and what it tells of itself.
+"""One ZooKeeper server on TCP ports: ports, disk writes, four-letter words and reports.
 
 Rules of this module:
-  - everything of it runs on one event loop, which somebody else runs: `simzk serve` in its main thread,
-    `simzk.ZooKeeperServer` in a thread of its own;
-  - nothing polls: a timer stands only where the server's next deadline is, and only on wall time;
-  - a port is bound when the server is made, which fails at once and clearly (connection_factory.py);
-  - with a data directory nothing is sent before what it acknowledges is on disk; what several connections ask in one
-    turn of the loop is written together.
+  - the ports are bound when the server is made, so a port in use is an error at once;
+  - with a data directory nothing is sent before the transactions that it acknowledges are on disk; the requests of all
+    connections in one turn of the loop are written together.
 
 Source of the behaviour: NIOServerCnxnFactory, ZooKeeperServer.
 """
@@ -19,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 from simzk.serve.clock import Clock, WallClock
 from simzk.serve.tcp.addresses import bind
-from simzk.serve.tcp.connection_factory import ConnectionFactory
+from simzk.serve.tcp.connections import ConnectionFactory
 from simzk.serve.tcp.event_loop import EventLoopServer
 from simzk.serve.wire_driver import WireDriver
 from simzk.wire.four_letter_words import DEFAULT_TRACE_MASK, WORDS, answer
@@ -32,10 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from simzk.serve.configuration.settings import Settings
+    from simzk.serve.ensemble_verbs import EnsembleVerbs
     from simzk.serve.storage.data_directory import DataDirectory
-    from simzk.serve.tcp.connection import TcpConnection
-    from simzk.serve.tcp.connection_factory import ConnectionThrottle
-    from simzk.serve.tcp.ensemble import TcpEnsemble
+    from simzk.serve.tcp.connections import TcpConnection
+    from simzk.serve.tcp.throttle import ConnectionThrottle
     from simzk.wire.monitoring import Family
 
 
@@ -49,9 +46,6 @@ class TcpServer(EventLoopServer):
     Raises:
         ConfigError: it cannot listen, or its data directory cannot be used.
     """
-
-    ensemble: TcpEnsemble | None = None
-    """Of which it is a server."""
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
         super().__init__(clock)
@@ -77,8 +71,16 @@ class TcpServer(EventLoopServer):
         self._started_ns = time.monotonic_ns()
         self._sweep_ms: int | None = None
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} at {self.name}>"
+
+    @property
+    def ensemble_verbs(self) -> EnsembleVerbs | None:
+        """What can be done to the servers of its ensemble; None for a single server."""
+        return None
+
     def _listen(self, settings: Settings) -> None:
-        """Take the ports: where there is a secure one beside it, the first is open to all."""
+        """Bind the ports: the first accepts plain text if there is a secure port beside it."""
         tls = settings.tls.context() if settings.tls is not None else None
         first_tls = tls if settings.secure_port is None or settings.unifies_ports else None
         listener = bind(settings.address, settings.port, settings.backlog)
@@ -93,7 +95,7 @@ class TcpServer(EventLoopServer):
             return None
         import random
 
-        from simzk.serve.tcp.connection_factory import ConnectionThrottle
+        from simzk.serve.tcp.throttle import ConnectionThrottle
 
         now_ms, local = self.clock.now_ms(), self.settings.local_sessions
         return ConnectionThrottle(self.settings.throttle, now_ms, random.random, local_sessions=local)
@@ -106,7 +108,7 @@ class TcpServer(EventLoopServer):
         """Serve what a driver drives."""
         super().use_driver(driver)
         driver.on_deadline = lambda at_ms: self.call_on_loop(self.arm)
-        driver.on_resume = lambda: self.call_on_loop(self._go_on)
+        driver.on_resume = lambda: self.call_on_loop(self._resume_connections)
 
     def _load(self, settings: Settings) -> Server:
         now_ms = self.clock.now_ms()
@@ -119,14 +121,14 @@ class TcpServer(EventLoopServer):
         return directory.load(settings.server, now_ms)
 
     async def start(self) -> None:
-        """Begin to accept connections on the running loop."""
+        """Accept connections on the running loop."""
         await super().start()
         for factory in self._factories:
             await factory.start()
         self.arm()
 
     def stop(self) -> None:
-        """Refuse new connections, cut those that are open, and put the last of the data on disk; on the loop."""
+        """Refuse new connections, close those that are open, and write the last of the data; on the loop."""
         for factory in self._factories:
             factory.close()
         self._timer.cancel()
@@ -137,17 +139,22 @@ class TcpServer(EventLoopServer):
 
     @property
     def notices(self) -> Sequence[str]:
-        """What is to be said about its file."""
+        """Warnings about its configuration file."""
         return self.settings.notices
 
     # Time
 
+    @property
+    def is_persistent(self) -> bool:
+        """Whether replies wait for the disk."""
+        return self.directory is not None
+
     def now_ms(self) -> int:
-        """The present time, as the server is told."""
+        """Return the server's time."""
         return self.clock.now_ms()
 
     def uptime_ms(self) -> int:
-        """Wall time since it was made."""
+        """Return the wall time since it was made."""
         return (time.monotonic_ns() - self._started_ns) // 1_000_000
 
     def arm_for_sweep(self) -> None:
@@ -166,11 +173,11 @@ class TcpServer(EventLoopServer):
 
     @property
     def connections(self) -> list[TcpConnection]:
-        """Those of all ports."""
+        """The open connections of all ports."""
         return list(chain.from_iterable(factory.connections for factory in self._factories))
 
     def when_silent(self, callback: Callable[[], None]) -> asyncio.TimerHandle | None:
-        """Call back when a connection that asked for nothing has had its time; on virtual time it may wait (§1.3)."""
+        """Call back when a new connection has requested no session for too long; never on virtual time (§1.3)."""
         if not isinstance(self.clock, WallClock):
             return None
         now_ms = self.now_ms()
@@ -178,12 +185,12 @@ class TcpServer(EventLoopServer):
         at_ms = ((now_ms + interval_ms) // interval_ms + 1) * interval_ms
         return self.call_later((at_ms - now_ms) / 1000, callback)
 
-    def _go_on(self) -> None:
+    def _resume_connections(self) -> None:
         for connection in self.connections:
             connection.go_on()
 
     def flush_soon(self, then: Callable[[], None]) -> None:
-        """Send what the server has to say, together with what else this turn of the loop brings; then call back."""
+        """Send output after one disk write for all requests of this turn of the loop; then call back."""
         assert self._loop is not None
         if not self._after_flush:
             self._loop.call_soon(self._flush)
@@ -195,10 +202,10 @@ class TcpServer(EventLoopServer):
         for then in waiting:
             then()
 
-    # What it tells of itself
+    # Monitoring
 
     def is_allowed(self, word: str) -> bool:
-        """Whether a four-letter word is whitelisted."""
+        """Return whether a four-letter word is whitelisted."""
         return word in self.settings.whitelist
 
     def answer_word(self, word: str, argument: bytes, *, securely: bool) -> bytes:
@@ -221,8 +228,8 @@ class TcpServer(EventLoopServer):
         self.trace_mask = mask
 
     def report(self) -> Report:
-        """Everything that monitoring commands tell; hold the host's lock while it is read."""
-        # What only a report needs is not loaded by a server that nobody asks for one.
+        """Return what monitoring commands report; hold the driver's lock while it is read."""
+        # Imported late: most servers are never asked for a report.
         from simzk.serve.tcp.process_info import environment, java_date, open_files, system_properties
 
         settings, directory = self.settings, self.directory

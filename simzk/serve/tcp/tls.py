@@ -1,9 +1,9 @@
-"""TLS of a served ZooKeeper: what its files give to `ssl`, and whom a client's certificate shows (§4, x509).
+"""TLS configuration of a served ZooKeeper, and the subject of a client's certificate (§4, x509).
 
 Rules of this module:
-  - files are PEM, as the real server's `ssl.keyStore.type=PEM`, or Java's key stores (key_store.py);
-  - whatever is wrong with a file is told before the server listens: which file, and what is wrong with it;
-  - a subject is written as Java's `X500Principal.getName()` writes it (RFC 2253): ACLs hold that text.
+  - files are PEM, as the real server's `ssl.keyStore.type=PEM`, or Java's key stores (key_stores.py);
+  - an unusable file is an error before the server listens, with its name and the reason;
+  - a subject has the format of Java's `X500Principal.getName()` (RFC 2253), because ACLs contain that text.
 
 Source: org.apache.zookeeper.common.X509Util, X509AuthenticationProvider.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _VERIFY = {"need": ssl.CERT_REQUIRED, "want": ssl.CERT_OPTIONAL, "none": ssl.CERT_NONE}
 
-# Attributes that RFC 2253 has a keyword for; Java writes others by their number, and their value as its encoding.
+# Attributes with a keyword in RFC 2253; Java writes others by their object identifier and encoded value.
 _KEYWORDS = {
     "commonName": "CN",
     "countryName": "C",
@@ -46,22 +46,26 @@ _NUMBERS = {
 
 @dataclass(frozen=True)
 class Tls:
-    """How a port is secured.
+    """TLS configuration of a port.
 
     Attributes:
-        certificate: the server's certificate, and those that it was issued by; its key too where `key` is None.
-        key: the certificate's private key, PEM.
-        authorities: certificates by which clients' ones are trusted; None for those that the system trusts.
-        client_auth: whether a client must show a certificate, may, or is not asked for one (ssl.clientAuth).
-        password: of the key or of its store, or None.
-        password_path: the file that holds it instead; what stands there counts.
-        key_store_type: "pem", "jks" or "pkcs12"; None for what the file's name ends with, PEM where that says nothing.
+        certificate: file of the server's certificate and its issuers; of its key too if `key` is None.
+        key: file of the certificate's private key, PEM.
+        authorities: file of trusted certificates of clients' issuers; None for those that the system trusts.
+        client_auth: whether a client must, may or need not send a certificate (ssl.clientAuth).
+        password: of the key or its store, or None.
+        password_path: file of that password, which overrides it.
+        key_store_type: "pem", "jks" or "pkcs12"; None for the type of the file's suffix, PEM if unknown.
         trust_store_type: likewise, of `authorities`.
         trust_password: of the store of `authorities`, or None.
-        trust_password_path: the file that holds it instead.
-        protocols: the versions that are spoken, as "TLSv1.3"; empty for what this machine's library speaks.
-        ciphers: cipher suites of TLS 1.2 and before, as Java names them; empty for the library's. Those of TLS 1.3
-            are all spoken.
+        trust_password_path: file of that password, which overrides it.
+        protocols: accepted versions, as "TLSv1.3"; empty for those of this machine's library.
+        ciphers: cipher suites up to TLS 1.2, by Java's names; empty for those of the library. Those of TLS 1.3 are
+            always accepted.
+
+    >>> from pathlib import Path
+    >>> Tls(Path("server.pem"), client_auth="none").client_auth
+    'none'
     """
 
     certificate: Path
@@ -78,11 +82,11 @@ class Tls:
     ciphers: tuple[str, ...] = ()
 
     def context(self) -> ssl.SSLContext:
-        """What secures a listener.
+        """Return the context of a listener.
 
         Raises:
-            ConfigError: a file that cannot be read or used, a key that does not fit, a password that is wrong, or a
-                protocol or cipher suite that is not known.
+            ConfigError: a file cannot be read or used, the key does not match the certificate, a password is wrong, or
+                a protocol or cipher suite is unknown.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._load_key(context)
@@ -98,11 +102,11 @@ class Tls:
         if kind != "pem":
             from simzk.serve.tcp.key_stores import load_key
 
-            load_key(context, self.certificate, password)
+            load_key(context, self.certificate, _read(self.certificate), password)
             return
         key = self.key or self.certificate
-        _look_at(self.certificate)
-        _look_at(key)
+        _require_pem(self.certificate)
+        _require_pem(key)
         try:
             # Without a password given OpenSSL would ask the terminal for one.
             context.load_cert_chain(self.certificate, key, password=password)
@@ -120,9 +124,10 @@ class Tls:
         if kind != "pem":
             from simzk.serve.tcp.key_stores import load_authorities
 
-            load_authorities(context, self.authorities, _password(self.trust_password, self.trust_password_path))
+            password = _password(self.trust_password, self.trust_password_path)
+            load_authorities(context, self.authorities, _read(self.authorities), password)
             return
-        _look_at(self.authorities)
+        _require_pem(self.authorities)
         try:
             context.load_verify_locations(self.authorities)
         except ssl.SSLError as error:
@@ -132,9 +137,9 @@ class Tls:
         if self.protocols:
             unknown = [name for name in self.protocols if name not in _PROTOCOLS]
             if unknown:
-                raise ConfigError(f"{unknown[0]!r} is no protocol", where="TLS", right=", ".join(_PROTOCOLS))
-            spoken = [_PROTOCOLS[name] for name in self.protocols]
-            context.minimum_version, context.maximum_version = min(spoken), max(spoken)
+                raise ConfigError(f"unknown protocol {unknown[0]!r}", where="TLS", right=", ".join(_PROTOCOLS))
+            versions = [_PROTOCOLS[name] for name in self.protocols]
+            context.minimum_version, context.maximum_version = min(versions), max(versions)
         older = [_cipher(name) for name in self.ciphers if "_WITH_" in name]
         if older:
             try:
@@ -142,7 +147,7 @@ class Tls:
             except ssl.SSLError as error:
                 right = "cipher suites, as TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
                 raise ConfigError(
-                    f"no cipher suite of {', '.join(self.ciphers)} is known", where="TLS", right=right
+                    f"unknown cipher suites {', '.join(self.ciphers)}", where="TLS", right=right
                 ) from error
 
 
@@ -153,27 +158,27 @@ _PROTOCOLS = {
     "TLSv1.3": ssl.TLSVersion.TLSv1_3,
 }
 STORES = {".pem": "pem", ".jks": "jks", ".p12": "pkcs12"}
-"""What the real server takes a file for by its name."""
+"""Types of stores by the suffix of the file, as in the real server."""
 
 
 def store_type(path: Path, asked: str | None) -> str:
-    """What kind of store a file is: as it is said, or by its name (KeyStoreFileType)."""
+    """Return the type of a store: as configured, or by the suffix of the file (KeyStoreFileType)."""
     return STORES.get(path.suffix, "pem") if asked is None else asked
 
 
 def _password(text: str | None, path: Path | None) -> str:
-    """A password, of which a file's counts before the other (X509Util.getPasswordFromConfigPropertyOrFile)."""
+    """Return a password; that of a file takes precedence (X509Util.getPasswordFromConfigPropertyOrFile)."""
     if path is None:
         return text or ""
     try:
         return path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        reason = error.strerror if isinstance(error, OSError) else "not a text file"
         raise ConfigError(f"cannot be read: {reason}", where=str(path), right="the file of a password") from error
 
 
 def _cipher(name: str) -> str:
-    """A cipher suite of Java's as OpenSSL calls it.
+    """Return OpenSSL's name of a cipher suite of Java.
 
     >>> _cipher("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"), _cipher("TLS_RSA_WITH_AES_256_CBC_SHA")
     ('ECDHE-RSA-AES128-GCM-SHA256', 'AES256-SHA')
@@ -184,17 +189,13 @@ def _cipher(name: str) -> str:
     return exchange + cipher.replace("_", "-")
 
 
-def _look_at(path: Path) -> None:
-    if b"-----BEGIN " not in read_store(path):
-        raise ConfigError("it is no PEM file", where=str(path), right="-----BEGIN ...")
+def _require_pem(path: Path) -> None:
+    if b"-----BEGIN " not in _read(path):
+        raise ConfigError("not a PEM file", where=str(path), right="-----BEGIN ...")
 
 
-def read_store(path: Path) -> bytes:
-    """A file of keys or certificates.
-
-    Raises:
-        ConfigError: it cannot be read.
-    """
+def _read(path: Path) -> bytes:
+    """Read a file of keys or certificates."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -203,12 +204,12 @@ def read_store(path: Path) -> bytes:
 
 def _reason(error: ssl.SSLError) -> str:
     if error.reason == "KEY_VALUES_MISMATCH":
-        return "the key does not fit the certificate"
-    return f"it cannot be used ({error.reason or 'nothing in it can be read'})"
+        return "the key does not match the certificate"
+    return f"it cannot be used ({error.reason or 'no content'})"
 
 
 def subject_of(certificate: dict[str, Any]) -> str:
-    """The subject of a peer's certificate, as `SSLSocket.getpeercert` gives it, in the form of ACLs.
+    """Return the subject of a certificate of `SSLSocket.getpeercert`, in the form of ACLs.
 
     >>> subject_of({"subject": ((("countryName", "NL"),), (("organizationName", "simzk, tests"),))})
     'O=simzk\\\\, tests,C=NL'

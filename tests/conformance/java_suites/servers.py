@@ -17,7 +17,7 @@ from pathlib import Path
 
 from simzk.errors import SimzkError
 from simzk.serve.clock import WallClock
-from simzk.serve.configuration.jaas import read_jaas
+from simzk.serve.configuration.file_formats import read_jaas
 from simzk.serve.configuration.zoo_cfg import read_zoo_cfg
 from simzk.serve.tcp.server import TcpServer
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from simzk.partitions.layouts import Layout
     from simzk.partitions.table import PartitionTable
-    from simzk.serve.test_server import Facade
+    from simzk.serve.verbs import Facade
 
 BROKERS, TOPICS, PARTITIONS = 300, 10_000, 1_000_000
 NOW_MS = 0  # time stands still
