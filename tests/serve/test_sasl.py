@@ -198,7 +198,7 @@ def test_users_are_read_from_the_real_servers_file() -> None:
     [
         ("", "the section Server is missing"),
         ("Server { a.B required; };", "lists no user"),
-        ('Client{user_a="b";};', "no section"),
+        ('Client{user_a="b";};', "the section Server is missing"),
     ],
 )
 def test_a_file_without_users_is_refused(text: str, says: str) -> None:
