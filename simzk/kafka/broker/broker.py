@@ -410,7 +410,7 @@ class Broker:
         self._reread_features()
 
     async def _shut_down(self) -> None:
-        if self.config.truth("controlled.shutdown.enable"):
+        if self.config.boolean("controlled.shutdown.enable"):
             await self._controlled_shutdown()
         self.controller.shut_down()
         await self.session.close()

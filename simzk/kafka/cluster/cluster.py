@@ -40,7 +40,7 @@ from simzk.kafka.cluster.zookeeper_access import (
 )
 from simzk.kafka.cluster.zookeeper_host import ZooKeeperHost
 from simzk.kafka.columnar import load_layout
-from simzk.kafka.consumer.joining import join
+from simzk.kafka.consumer import join
 from simzk.kafka.observation.invariants import invariants_of
 from simzk.kafka.observation.observer import Observer
 from simzk.kafka.observation.session_names import Participant, Writers
@@ -442,6 +442,13 @@ class KafkaCluster:
             manager=self._replica_manager,
             replication=ReplicationOfLogs(),
         )
+
+    def high_watermark(self, partition: TopicPartition) -> int | None:
+        """Return the high watermark at a partition's leader; None: no running, registered broker leads it."""
+        for broker in self.brokers.values():
+            if broker.alive and not broker.paused and broker.registered and broker.replicas.leads(partition):
+                return broker.replicas.replicas[partition].high_watermark
+        return None
 
     def _continue_from(self, initial: InitialState) -> None:
         """Attach the running brokers to their sessions, and let time pass until the cluster is quiet."""

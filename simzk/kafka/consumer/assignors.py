@@ -1,10 +1,10 @@
-"""Who of a group's threads owns which partition: the range and the roundrobin assignor of the old consumer.
+"""Assignors of the old consumer, range and roundrobin: the owner of each partition among the threads of a group.
 
 Rules of the module (docs/reference/kafka.md §4.4; PartitionAssignor):
-  - every member computes the whole answer by itself, from what it has read: the same reads give the same answer;
-  - threads are in the order of their text, so that `-10` stands before `-2`; partitions in the order of their numbers;
-  - range deals each topic by itself, in contiguous runs, the first threads one more where it does not come out even;
-  - roundrobin deals all partitions of all topics in turn, in the order of Java's hash of their names.
+  - every member computes the whole assignment by itself: the same reads give the same assignment;
+  - threads are sorted by their text, so `-10` precedes `-2`; partitions are sorted by number;
+  - range assigns each topic separately in contiguous runs; the first threads get one more if a remainder is left;
+  - roundrobin assigns all partitions of all topics in turn, in the order of Java's hash of their names.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ STRATEGIES: Final[tuple[Strategy, ...]] = ("range", "roundrobin")
 
 
 class ThreadId(NamedTuple):
-    """One thread of a consumer.
+    """Thread of a consumer.
 
     >>> str(ThreadId("g_c", 0)), sorted([ThreadId("g_c", 2), ThreadId("g_c", 10)], key=str)[0].number
     ('g_c-0', 10)
@@ -38,12 +38,12 @@ class ThreadId(NamedTuple):
 
 
 class GroupView(NamedTuple):
-    """What a member has read of its group.
+    """State of a group as one member has read it.
 
     Args:
-        topics: those that the member itself subscribes, in the order of its map.
-        partitions: of each topic read, sorted, the topics in the order of the map they are read into.
-        threads: of all members by topic, sorted by text.
+        topics: topics to which the member itself subscribes, in the order of its map.
+        partitions: sorted partitions by topic, the topics in the order of Kafka's map.
+        threads: threads of all members by topic, sorted by text.
     """
 
     topics: tuple[str, ...]
@@ -52,10 +52,10 @@ class GroupView(NamedTuple):
 
 
 def assign_range(view: GroupView) -> dict[TopicPartition, ThreadId]:
-    """Deal each of the member's topics to all threads that subscribe it.
+    """Assign each topic of the member to all threads that subscribe to it.
 
     Raises:
-        AssignmentError: a topic of the member that nobody of the group as read subscribes.
+        AssignmentError: no member that was read subscribes to a topic of this member.
 
     >>> threads = [ThreadId("g_a", 0), ThreadId("g_a", 1), ThreadId("g_b", 0)]
     >>> view = GroupView(("t",), {"t": [0, 1, 2, 3]}, {"t": threads})
@@ -66,7 +66,7 @@ def assign_range(view: GroupView) -> dict[TopicPartition, ThreadId]:
     for topic in view.topics:
         threads, partitions = view.threads.get(topic, ()), view.partitions[topic]
         if not threads:
-            raise AssignmentError(f"nobody was read to subscribe {topic}")
+            raise AssignmentError(f"no member subscribes to {topic}")
         each, more = divmod(len(partitions), len(threads))
         for position, thread in enumerate(threads):
             start = each * position + min(position, more)
@@ -78,50 +78,52 @@ def assign_range(view: GroupView) -> dict[TopicPartition, ThreadId]:
 def assign_roundrobin_alike(
     view: GroupView, name_of: Callable[[TopicPartition], str]
 ) -> dict[TopicPartition, ThreadId]:
-    """Deal all partitions in turn, as 0.8.2 to 0.10.1 do: only where all topics have the same threads.
+    """Assign all partitions in turn, as 0.8.2 to 0.10.1 do: all topics must have the same threads.
 
     Args:
-        view: what was read.
-        name_of: the text of a partition whose hash orders it.
+        view: state of the group.
+        name_of: text of a partition; its hash orders the partitions.
 
     Raises:
-        AssignmentError: the topics of the group differ in their threads, or none was read.
+        AssignmentError: the topics of the group have different threads, or there are none.
     """
     if not view.threads:
-        raise AssignmentError("nobody was read to subscribe anything")
-    (head_topic, head), *others = view.threads.items()
+        raise AssignmentError("no member subscribes to any topic")
+    (first_topic, first), *others = view.threads.items()
     for topic, threads in others:
-        if set(threads) != set(head):
-            raise AssignmentError(f"roundrobin takes the same threads for every topic; {topic} and {head_topic} differ")
-    return dict(zip(_dealt(view, name_of), cycle(sorted(head, key=str)), strict=False))
+        if set(threads) != set(first):
+            raise AssignmentError(
+                f"roundrobin requires the same threads for every topic; {topic} and {first_topic} differ"
+            )
+    return dict(zip(_in_hash_order(view, name_of), cycle(sorted(first, key=str)), strict=False))
 
 
 def assign_roundrobin(view: GroupView, name_of: Callable[[TopicPartition], str]) -> dict[TopicPartition, ThreadId]:
-    """Deal all partitions in turn, as 0.10.2 and later do: a thread that does not subscribe the topic is passed over.
+    """Assign all partitions in turn, as 0.10.2 and later do: threads that do not subscribe to the topic are skipped.
 
     Args:
-        view: what was read.
-        name_of: the text of a partition whose hash orders it.
+        view: state of the group.
+        name_of: text of a partition; its hash orders the partitions.
     """
     turns = cycle(sorted({thread: None for threads in view.threads.values() for thread in threads}, key=str))
     assigned = {}
-    for partition in _dealt(view, name_of):
+    for partition in _in_hash_order(view, name_of):
         allowed = set(view.threads[partition.topic])
         assigned[partition] = next(thread for thread in turns if thread in allowed)
     return assigned
 
 
 def bracketed(partition: TopicPartition) -> str:
-    """The text of a partition up to Kafka 0.11: `[t,0]`."""
+    """Return the text of a partition up to Kafka 0.11: `[t,0]`."""
     return f"[{partition.topic},{partition.partition}]"
 
 
 def dashed(partition: TopicPartition) -> str:
-    """The text of a partition from Kafka 1.0 on: `t-0`."""
+    """Return the text of a partition from Kafka 1.0 on: `t-0`."""
     return f"{partition.topic}-{partition.partition}"
 
 
-def _dealt(view: GroupView, name_of: Callable[[TopicPartition], str]) -> list[TopicPartition]:
-    """All partitions in the order in which they are dealt; those of equal hash stay as they were read."""
+def _in_hash_order(view: GroupView, name_of: Callable[[TopicPartition], str]) -> list[TopicPartition]:
+    """Return all partitions in the order of assignment; partitions with equal hashes keep the order of reading."""
     read = [TopicPartition(topic, number) for topic, numbers in view.partitions.items() for number in numbers]
     return sorted(read, key=lambda partition: string_hash(name_of(partition)))

@@ -1,48 +1,44 @@
-"""What a consumer holds: its partitions, how far its application has read each, and what it writes of that.
-
-Rules of the module (docs/reference/kafka.md §4.5; commitOffsets, PartitionTopicInfo, ConsumerFetcherManager):
-  - offsets are written whatever stands there, by whoever believes that he holds the partition: one who has lost it
-    may set an offset back;
-  - an offset is written only where it differs from what this consumer last read or wrote;
-  - a partition without an offset starts at the end of its log, or at 0 where `auto.offset.reset` is `smallest`, once
-    its leader is found; so does one whose log has become shorter than what was read;
-  - the application reads as fast as records come: what the leader holds counts as read, while fetchers run.
-
-A consumer's rebalance: let go of all, read the group, take what the assignor gives, again until it comes out.
-
-Rules of the module (docs/reference/kafka.md §4.3; ZKRebalancerListener):
-  - one rebalance at a time, under a lock that closing takes too; up to `rebalance.max.retries` tries, after each that
-    fails a pause of `rebalance.backoff.ms`;
-  - all partitions that it was given are tried, one by one; if any has another owner, those that were made are deleted
-    again, the last first, and the try has failed;
-  - after the last try nothing is held until something triggers the next rebalance: the known end of a group whose
-    dead member's session outlives the tries;
-  - without a broker there is nothing to do but to watch for one.
-
-One old high-level consumer: a process with a session, an id, listeners, and the partitions it owns.
+"""Old high-level consumer: a process with a session, an id, listeners, and the partitions that it owns.
 
 Rules of the module (docs/reference/kafka.md §4; ZookeeperConsumerConnector):
-  - it registers, listens to the ids of its group and to its topics, rebalances; one with a regex then listens to the
-    list of topics too;
-  - what it hears sets a flag, and one watcher thread rebalances once for all that was heard meanwhile; 0.8.0 rebalances
-    on its event thread when a topic changes, and later releases when the list of topics does;
-  - a new session forgets all that was held, registers, and rebalances on the event thread;
-  - closing waits for the rebalance that is under way, writes offsets and ends the session; a kill does nothing: ids and
-    owners stay until the session expires.
+  - a consumer registers, listens to the ids of its group and to its topics, and rebalances; with a regex it then
+    listens to the list of topics too;
+  - a notification sets a flag, and one watcher thread rebalances once for all notifications meanwhile; 0.8.0 rebalances
+    on its event thread when a topic changes, later releases when the list of topics changes;
+  - a new session drops all owned partitions, registers, and rebalances on the event thread;
+  - closing waits for the rebalance in progress, writes offsets and closes the session; a kill does none of it: ids and
+    owners remain until the session expires.
+
+Rules of a rebalance (§4.3; ZKRebalancerListener):
+  - one rebalance runs at a time, under a lock that closing takes too; it has `rebalance.max.retries` attempts, with a
+    pause of `rebalance.backoff.ms` after each failed one;
+  - all assigned partitions are claimed one by one; if any has another owner, the claimed ones are deleted again in
+    reverse order, and the attempt has failed;
+  - after the last attempt the consumer owns nothing until the next trigger: the known fate of a group when the session
+    of a dead member outlives the attempts;
+  - without brokers the consumer only watches for them.
+
+Rules of offsets (§4.5; commitOffsets, PartitionTopicInfo, ConsumerFetcherManager):
+  - offsets are written without a check of the owner: a consumer that has lost a partition may set its offset back;
+  - an offset is written only if it differs from what this consumer last read or wrote;
+  - a partition without an offset starts at the end of its log, or at 0 if `auto.offset.reset` is `smallest`, once its
+    leader is found; so does a partition with a log shorter than its offset;
+  - the application reads records as they arrive: while fetchers run, all up to the high watermark counts as read.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 from simzk.errors import ConfigError, SimzkError
 from simzk.jvm.concurrent_hash_map import concurrent_order
 from simzk.jvm.scala_collections import immutable_order, mutable_order
 from simzk.kafka import paths
-from simzk.kafka.consumer import group_registry
+from simzk.kafka.consumer import group_registry, subscriptions
 from simzk.kafka.consumer.assignors import GroupView, Strategy
 from simzk.kafka.consumer.errors import ConsumerError, NoNodeError, RebalanceFailedError, RegistrationRefusedError
 from simzk.kafka.consumer.group_registry import GroupRegistry
+from simzk.kafka.consumer.settings import ConsumerConfig, consumer_version, line_of
 from simzk.kafka.consumer.zk_client import ZkClient
 from simzk.kafka.schemas import consumer as schema
 from simzk.kafka.schemas.consumer import ConsumerRegistration
@@ -50,44 +46,44 @@ from simzk.kafka.topic_partition import TopicPartition, topic_and_partition_hash
 from simzk.simulation import Future, History, Process, Queue, Scheduler
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterable, Mapping
+
     from simzk.kafka.cluster.zookeeper_host import ZooKeeperHost
-    from simzk.kafka.consumer.settings import ConsumerConfig, ConsumerVersion
-    from simzk.kafka.consumer.subscriptions import Subscription
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
     from simzk.kafka.consumer.assignors import ThreadId
-    from simzk.kafka.consumer.settings import ConsumerConfig, ConsumerVersion
+    from simzk.kafka.consumer.settings import Assignor, ConsumerVersion
+    from simzk.kafka.consumer.subscriptions import Subscription
+    from simzk.kafka.observation.session_names import Participant
     from simzk.simulation import Task
 
     LogEnd: TypeAlias = Callable[[TopicPartition], int | None]
-    """How many records consumers may read of a partition; None while it has no leader that can be asked."""
+    """Return the number of records that consumers may read of a partition; None: no leader can be asked."""
+    RecordEvent: TypeAlias = Callable[[str, str, str, str], None]
+    """Record an event: kind, subject, state before, state after."""
 
 NO_OFFSET = -1
 
 
-class Holding:
-    """One partition that a consumer holds: by which thread, how far it is read, whether its leader was found."""
+class OwnedPartition:
+    """Partition that a consumer owns: its thread, the next offset to read, and whether its leader was found."""
 
-    __slots__ = ("found", "offset", "thread")
+    __slots__ = ("has_leader", "offset", "thread")
 
     def __init__(self, thread: ThreadId, offset: int) -> None:
         self.thread = thread
         self.offset = offset
-        self.found = False
+        self.has_leader = False
 
 
-class Holdings:
-    """All that a consumer holds.
+class OwnedPartitions:
+    """All partitions that a consumer owns, and their offsets.
 
     Args:
-        registry: where offsets are read and written.
-        process: whose time passes.
-        version: in which order offsets are written.
-        config: how offsets begin.
-        log_end: what there is to read.
-        reads: whether the application reads by itself; else `consumed` alone moves an offset.
+        registry: reads and writes offsets.
+        process: process of the consumer.
+        version: order in which offsets are written.
+        config: start of partitions without an offset.
+        log_end: number of readable records of a partition.
+        reads: whether the application reads by itself; otherwise only `Consumer.consume` moves an offset.
     """
 
     def __init__(
@@ -100,7 +96,7 @@ class Holdings:
         *,
         reads: bool,
     ) -> None:
-        self.by_topic: dict[str, dict[int, Holding]] = {}
+        self.by_topic: dict[str, dict[int, OwnedPartition]] = {}
         self._registry = registry
         self._process = process
         self._version = version
@@ -113,57 +109,57 @@ class Holdings:
 
     @property
     def fetching(self) -> bool:
-        """Whether fetchers run: only then does the application get records."""
+        """Return whether fetchers run: only then does the application receive records."""
         return self._fetching
 
     def partitions(self) -> list[TopicPartition]:
-        """What is held, in the order of the maps it is kept in."""
+        """Return the owned partitions in the order of Kafka's maps."""
         return [
             TopicPartition(topic, number)
             for topic in concurrent_order(self.by_topic)
             for number in concurrent_order(self.by_topic[topic])
         ]
 
-    def get(self, partition: TopicPartition) -> Holding | None:
-        """One partition, None where it is not held."""
+    def get(self, partition: TopicPartition) -> OwnedPartition | None:
+        """Return one partition; None if it is not owned."""
         return self.by_topic.get(partition.topic, {}).get(partition.partition)
 
     def replace(self, taken: Mapping[TopicPartition, tuple[ThreadId, int]]) -> None:
-        """Hold other partitions from now on, each from the offset given."""
+        """Replace all owned partitions; each starts at the given offset."""
         self.by_topic = {}
         for partition, (thread, offset) in taken.items():
-            self.by_topic.setdefault(partition.topic, {})[partition.partition] = Holding(thread, offset)
+            self.by_topic.setdefault(partition.topic, {})[partition.partition] = OwnedPartition(thread, offset)
 
     # -- records
 
     def start_fetching(self) -> None:
-        """Look for the leaders of all partitions, and read from each that is found."""
-        assert self._finder is None, "fetchers are started once"
+        """Look for the leaders of all partitions, and read from each leader found."""
+        assert self._finder is None, "the fetchers are already running"
         self._fetching = True
         if self.by_topic:
             self._finder = self._process.spawn(self._find_leaders(), "leader finder")
 
     def stop_fetching(self) -> None:
-        """Read no more; what has come is read."""
-        self.read_on()
+        """Read the records that have arrived, then stop."""
+        self.advance_reads()
         self._fetching = False
         if self._finder is not None:
             self._finder.cancel()
             self._finder = None
 
-    def read_on(self) -> None:
-        """Let the application read what has come."""
+    def advance_reads(self) -> None:
+        """Move the offsets past the records that have arrived."""
         if not self._fetching:
             return
         for partition in self.partitions():
-            holding = self.get(partition)
+            position = self.get(partition)
             end = self._log_end(partition)
-            if holding is None or not holding.found or end is None:
+            if position is None or not position.has_leader or end is None:
                 continue
-            if holding.offset > end:
-                holding.offset = self._first_offset(end)
+            if position.offset > end:
+                position.offset = self._first_offset(end)
             elif self._reads:
-                holding.offset = end
+                position.offset = end
 
     async def _find_leaders(self) -> None:
         missing = self.partitions()
@@ -173,14 +169,14 @@ class Holdings:
             await self._process.sleep(self._config.integer("refresh.leader.backoff.ms") * 1000)
 
     def _find(self, partition: TopicPartition) -> bool:
-        holding, end = self.get(partition), self._log_end(partition)
-        if holding is None:
+        position, end = self.get(partition), self._log_end(partition)
+        if position is None:
             return True
         if end is None:
             return False
-        holding.found = True
-        if not 0 <= holding.offset <= end:
-            holding.offset = self._first_offset(end)
+        position.has_leader = True
+        if not 0 <= position.offset <= end:
+            position.offset = self._first_offset(end)
         return True
 
     def _first_offset(self, end: int) -> int:
@@ -189,10 +185,10 @@ class Holdings:
     # -- offsets
 
     async def fetch_offset(self, partition: TopicPartition) -> int:
-        """Read how far the group has consumed a partition, NO_OFFSET where nobody has.
+        """Read the group's committed offset of a partition; NO_OFFSET if there is none.
 
         Raises:
-            ZnodeError: what stands there is no offset.
+            ZnodeError: the znode does not contain an offset.
         """
         path = group_registry.offset(self._registry.group, partition)
         try:
@@ -203,16 +199,16 @@ class Holdings:
         return offset
 
     async def commit(self) -> None:
-        """Write how far all partitions are read."""
-        self.read_on()
+        """Write the offsets of all owned partitions."""
+        self.advance_reads()
         partitions = self.partitions()
-        if self._version.commits_by_hash:
+        if self._version.commits_in_hash_order:
             partitions = immutable_order(partitions, "2.11", topic_and_partition_hash)
         held = [(partition, self.get(partition)) for partition in partitions]
-        await self.commit_offsets((partition, holding.offset) for partition, holding in held if holding is not None)
+        await self.commit_offsets((partition, position.offset) for partition, position in held if position is not None)
 
     async def commit_offsets(self, offsets: Iterable[tuple[TopicPartition, int]]) -> None:
-        """Write offsets, one at a time, those left out that this consumer knows to stand there."""
+        """Write offsets one at a time, except those that this consumer last read or wrote."""
         for partition, offset in offsets:
             if self._written.get(partition) != offset:
                 path = group_registry.offset(self._registry.group, partition)
@@ -220,18 +216,10 @@ class Holdings:
                 self._written[partition] = offset
 
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-    from typing import Any
-
-    from simzk.kafka.consumer.assignors import ThreadId
-    from simzk.kafka.consumer.settings import Assignor, ConsumerConfig, ConsumerVersion
-
-    Tell = Callable[[str, str, str, str], None]
 
 
 class Lock:
-    """Held by one coroutine at a time, handed on in the order in which it was asked for."""
+    """First-in, first-out lock for coroutines."""
 
     def __init__(self) -> None:
         self._free: Queue[None] = Queue()
@@ -239,64 +227,65 @@ class Lock:
 
     @property
     def held(self) -> bool:
-        """Whether somebody holds it."""
+        """Return whether a coroutine holds the lock."""
         return not len(self._free)
 
     async def acquire(self) -> None:
-        """Wait for it."""
+        """Wait until the lock is free, and take it."""
         await self._free.get()
 
     def release(self) -> None:
-        """Hand it on."""
-        assert self.held, "a lock is released by who holds it"
+        """Release the lock to the next waiting coroutine."""
+        assert self.held, "the lock is not held"
         self._free.put(None)
 
 
 class Rebalancer:
-    """The rebalances of one consumer.
+    """Rebalances of one consumer.
 
     Args:
         registry: reads and writes of the group.
-        holdings: what is held.
-        process: whose time passes.
-        version, config: the consumer's.
-        on_no_brokers: watches for brokers.
-        tell: records an event (what, subject, before, after).
+        owned: partitions that the consumer owns.
+        process: process of the consumer.
+        version: release of the consumer.
+        config: settings of the consumer.
+        on_no_brokers: starts to watch for brokers.
+        record: records an event.
     """
 
     def __init__(
         self,
         registry: GroupRegistry,
-        holdings: Holdings,
+        owned: OwnedPartitions,
         process: Process,
         version: ConsumerVersion,
         config: ConsumerConfig,
         on_no_brokers: Callable[[], Coroutine[Future[Any], None, object]],
-        tell: Tell,
+        record: RecordEvent,
     ) -> None:
         self.lock = Lock()
         self._closing = False
         self._registry = registry
-        self._holdings = holdings
+        self._owned = owned
         self._process = process
         self._version = version
         self._config = config
         self._on_no_brokers = on_no_brokers
-        self._tell = tell
+        self._record = record
 
     def is_closing(self) -> bool:
-        """Whether the consumer is on its way out."""
+        """Return whether the consumer is closing."""
         return self._closing
 
     def begin_closing(self) -> None:
-        """Say that the consumer is on its way out."""
+        """Mark the consumer as closing."""
         self._closing = True
 
     async def rebalance(self) -> None:
-        """Rebalance until a try comes out.
+        """Rebalance until an attempt succeeds.
 
         Raises:
-            RebalanceFailedError: none has.
+            RebalanceFailedError: every attempt failed.
         """
         await self.lock.acquire()
         try:
@@ -305,79 +294,77 @@ class Rebalancer:
             for _ in range(self._config.integer("rebalance.max.retries")):
                 if self.is_closing() and self._version.stops_between_tries:
                     return
-                if await self._try():
+                if await self._attempt():
                     return
                 await self._stop_and_commit()
                 await self._process.sleep(self._config.integer("rebalance.backoff.ms") * 1000)
         finally:
             self.lock.release()
-        self._tell("rebalance failed", "", "", "no more tries")
+        self._record("rebalance failed", "", "", "no more tries")
         raise RebalanceFailedError(f"{self._registry.consumer_id} cannot rebalance")
 
-    async def _try(self) -> bool:
+    async def _attempt(self) -> bool:
         try:
             await self._registry.check_brokers()
-            return await self._try_once()
+            return await self._rebalance_once()
         except (ConsumerError, SimzkError) as error:
-            self._tell("rebalance tried in vain", "", "", str(error))
+            self._record("rebalance tried in vain", "", "", str(error))
             return False
 
-    async def _try_once(self) -> bool:
+    async def _rebalance_once(self) -> bool:
         registry = self._registry
         own = await registry.threads_of(registry.consumer_id)
-        if self._version.before_assignors:
+        if self._version.predates_assignors:
             threads = await registry.all_threads()
             brokers = await registry.live_brokers()
             if brokers:
                 view = GroupView(tuple(own), await registry.partitions_of(own), threads)
-                await self._let_go()
+                await self._release_all()
         else:
             brokers = await registry.live_brokers()
             if brokers:
-                await self._let_go()
+                await self._release_all()
                 view = await registry.view()
         if not brokers:
-            self._tell("no brokers found", "", "", "")
+            self._record("no brokers found", "", "", "")
             await self._on_no_brokers()
             return True
-        return await self._take(self._given(view))
+        return await self._claim_or_release(self._own_share(view))
 
-    async def _let_go(self) -> None:
-        """Stop, write offsets, and delete what is owned."""
+    async def _release_all(self) -> None:
+        """Stop the fetchers, write offsets, and delete the owners of all owned partitions."""
         await self._stop_and_commit()
-        held = self._holdings.by_topic
+        held = self._owned.by_topic
         for topic in concurrent_order(held):
             for number in concurrent_order(held.get(topic, {})):
                 await self._registry.release(TopicPartition(topic, number))
             held.pop(topic, None)
 
     async def _stop_and_commit(self) -> None:
-        self._holdings.stop_fetching()
-        if self._config.truth("auto.commit.enable"):
-            await self._holdings.commit()
+        self._owned.stop_fetching()
+        if self._config.boolean("auto.commit.enable"):
+            await self._owned.commit()
 
-    def _given(self, view: GroupView) -> dict[TopicPartition, ThreadId]:
-        """What the assignor gives this consumer, in the order in which it deals."""
+    def _own_share(self, view: GroupView) -> dict[TopicPartition, ThreadId]:
+        """Return the partitions assigned to this consumer, in the order of assignment."""
         whole = assignor_of(self._version, self._config)(view)
         return {
             partition: thread for partition, thread in whole.items() if thread.consumer == self._registry.consumer_id
         }
 
-    async def _take(self, given: dict[TopicPartition, ThreadId]) -> bool:
+    async def _claim_or_release(self, given: dict[TopicPartition, ThreadId]) -> bool:
         order = mutable_order(given, "2.11", topic_and_partition_hash)
-        read_order = list(given) if self._version.before_assignors else order
-        taken = {
-            partition: (given[partition], await self._holdings.fetch_offset(partition)) for partition in read_order
-        }
+        read_order = list(given) if self._version.predates_assignors else order
+        taken = {partition: (given[partition], await self._owned.fetch_offset(partition)) for partition in read_order}
         if self.is_closing():
             return False
-        if self._version.before_assignors:
+        if self._version.predates_assignors:
             order = immutable_order(order, "2.11", topic_and_partition_hash)
         if not await self._claim_all(order, given):
             return False
-        self._holdings.replace(taken)
-        self._holdings.start_fetching()
-        self._tell("rebalanced", "", "", f"owns {' '.join(map(str, sorted(taken))) or 'nothing'}")
+        self._owned.replace(taken)
+        self._owned.start_fetching()
+        self._record("rebalanced", "", "", f"owns {' '.join(map(str, sorted(taken))) or 'nothing'}")
         return True
 
     async def _claim_all(self, order: list[TopicPartition], given: dict[TopicPartition, ThreadId]) -> bool:
@@ -385,14 +372,14 @@ class Rebalancer:
         if len(claimed) == len(order):
             return True
         conflicts = [partition for partition in order if partition not in claimed]
-        self._tell("rebalance tried in vain", "", "", f"others own {' '.join(map(str, conflicts))}")
+        self._record("rebalance tried in vain", "", "", f"others own {' '.join(map(str, conflicts))}")
         for partition in reversed(claimed):
             await self._registry.release(partition)
         return False
 
 
 def assignor_of(version: ConsumerVersion, config: ConsumerConfig) -> Assignor:
-    """The assignor that a consumer of a release takes for what is configured; an unknown one means range."""
+    """Return the configured assignor of a release; an unknown strategy means range."""
     strategy: Strategy = "roundrobin" if config.text("partition.assignment.strategy") == "roundrobin" else "range"
     return version.assignors.get(strategy, version.assignors["range"])
 
@@ -401,8 +388,8 @@ _ID_BITS = 64
 _ID_DIGITS = 8
 
 
-class World(NamedTuple):
-    """What surrounds a consumer: time, the way to ZooKeeper, what there is to read, and where its story is told."""
+class Environment(NamedTuple):
+    """Time, ZooKeeper, history and readable records of the cluster in which a consumer runs."""
 
     scheduler: Scheduler
     host: ZooKeeperHost
@@ -411,13 +398,13 @@ class World(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """Who a consumer is.
+    """Names of a consumer.
 
     Args:
-        group: of which it is a member.
-        name: of its process.
-        consumer_id: `consumer.id`; None for one that is drawn at each start.
-        machine: the host name in an id that is drawn.
+        group: name of its group.
+        name: name of its process.
+        consumer_id: `consumer.id`; None: generated at each start.
+        machine: host name in a generated id.
     """
 
     group: str
@@ -427,17 +414,16 @@ class Identity(NamedTuple):
 
 
 class Consumer:
-    """One consumer of a group.
+    """Consumer of a group.
 
     Args:
-        identity: who it is.
-        subscription: what it reads.
-        version: of which release it is.
-        config: its configuration.
-        world: what surrounds it.
-        watch_brokers: whether it listens to `/brokers/ids` from the start, as the wiki says that consumers do; those of
-            no release do.
-        reads: whether its application reads all that comes; else `consume` alone moves an offset.
+        identity: its names.
+        subscription: its topics.
+        version: its release.
+        config: its settings.
+        environment: the cluster in which it runs.
+        watch_brokers: whether it listens to `/brokers/ids` from the start, as Kafka's wiki page says; no release does.
+        reads: whether its application reads by itself; otherwise only `consume` moves an offset.
     """
 
     def __init__(
@@ -446,7 +432,7 @@ class Consumer:
         subscription: Subscription,
         version: ConsumerVersion,
         config: ConsumerConfig,
-        world: World,
+        environment: Environment,
         *,
         watch_brokers: bool = False,
         reads: bool = True,
@@ -455,42 +441,42 @@ class Consumer:
         self.subscription = subscription
         self.version = version
         self.config = config
-        self.process = Process(world.scheduler, identity.name)
-        self._world = world
+        self.process = Process(environment.scheduler, identity.name)
+        self._environment = environment
         self._watch_brokers = watch_brokers
         self._reads = reads
-        self._begin()
+        self._reset()
 
-    # -- what it is asked
+    # -- state
 
     @property
     def name(self) -> str:
-        """The name of its process, and of its events."""
+        """Name of its process and of its events."""
         return self.identity.name
 
     @property
     def alive(self) -> bool:
-        """Whether its process runs."""
+        """Whether its process is running."""
         return self.process.alive
 
     @property
     def idle(self) -> bool:
-        """Whether it has come up and nothing is left for it to rebalance; one that does not run is."""
+        """Whether it is not running, or has started and has no rebalance pending."""
         return not self.alive or (self.started and not self._triggered and not self._rebalancer.lock.held)
 
     @property
     def session_id(self) -> int:
-        """Its session; 0 where it has none."""
+        """Id of its session; 0 if it has none."""
         return self._client.session.session_id
 
     @property
     def consuming(self) -> bool:
-        """Whether its application gets records now: not while it lets go of what it holds, nor before it holds any."""
-        return self.alive and self._holdings.fetching
+        """Whether its application receives records: not during a rebalance, nor before the first one."""
+        return self.alive and self._owned.fetching
 
     def owned(self) -> dict[TopicPartition, str]:
-        """What it believes that it owns, and by which thread; nothing while it does not run."""
-        held = self._holdings.by_topic if self.alive else {}
+        """Return the partitions that it believes it owns, with their threads; none if it is not running."""
+        held = self._owned.by_topic if self.alive else {}
         return {
             TopicPartition(topic, number): str(held[topic][number].thread)
             for topic in sorted(held)
@@ -498,105 +484,105 @@ class Consumer:
         }
 
     def offset(self, topic: str, partition: int) -> int | None:
-        """The next record that its application will read; None where it does not hold the partition."""
-        self._holdings.read_on()
-        holding = self._holdings.get(TopicPartition(topic, partition))
-        return None if holding is None else holding.offset
+        """Return the offset of the next record to read; None if it does not own the partition."""
+        self._owned.advance_reads()
+        position = self._owned.get(TopicPartition(topic, partition))
+        return None if position is None else position.offset
 
-    # -- what its application does
+    # -- verbs of its application
 
     def consume(self, topic: str, partition: int, offset: int) -> None:
-        """Read on to an offset.
+        """Move the position in a partition to an offset.
 
         Raises:
-            ConfigError: it does not hold the partition.
+            ConfigError: the consumer does not own the partition.
         """
-        holding = self._holdings.get(TopicPartition(topic, partition))
-        if holding is None or not self.alive:
+        position = self._owned.get(TopicPartition(topic, partition))
+        if position is None or not self.alive:
             owned = ", ".join(map(str, self.owned())) or "nothing"
-            raise ConfigError(f"{self.name} does not hold {topic}-{partition}", right=f"one of what it holds: {owned}")
-        holding.offset = offset
+            raise ConfigError(f"{self.name} does not own {topic}-{partition}", right=f"one that it owns: {owned}")
+        position.offset = offset
 
     def commit(self, topic: str | None = None, partition: int = 0, offset: int = 0) -> Future[None]:
-        """Write an offset, or how far all partitions are read where no topic is named.
+        """Write an offset, or the offsets of all owned partitions if no topic is given.
 
-        Nobody asks whether the partition is (still) its own (§4.6, lost commit).
+        It is not checked whether the consumer (still) owns the partition (§4.6, lost commit).
 
         Returns:
-            done once written.
+            a future that is done when the offsets are written.
         """
         if topic is None:
-            return self.process.spawn(self._holdings.commit(), "commit")
+            return self.process.spawn(self._owned.commit(), "commit")
         offsets = [(TopicPartition(topic, partition), offset)]
-        return self.process.spawn(self._holdings.commit_offsets(offsets), "commit")
+        return self.process.spawn(self._owned.commit_offsets(offsets), "commit")
 
-    # -- its life
+    # -- lifecycle and faults
 
     def start(self) -> None:
-        """Start its process, which then registers."""
-        self._tell("started")
+        """Start its process, which registers and rebalances."""
+        self._record("started")
         self.process.spawn(self._run(), "start")
 
     def close(self) -> None:
-        """Ask it to stop cleanly."""
-        self._running()
-        self._tell("closing")
+        """Start a clean shutdown."""
+        self._require_running()
+        self._record("closing")
         if not self.version.closes_under_lock:
             self._rebalancer.begin_closing()
         self.process.spawn(self._close(), "close")
 
     def kill(self) -> None:
-        """End it at once, as `kill -9` does, if it runs; its session lives on until it expires."""
+        """Kill the process, as `kill -9` does, if it is running; its session remains until it expires."""
         if self.alive:
-            self._tell("killed")
+            self._record("killed")
             self._end()
 
     def restart(self) -> None:
-        """Start it again, with a new id where that is drawn.
+        """Start it again, with a new id if ids are generated.
 
         Raises:
-            ConfigError: it runs.
+            ConfigError: it is running.
         """
         if self.alive:
-            raise ConfigError(f"{self.name} is running", right="one that is not")
+            raise ConfigError(f"{self.name} is running", right="a consumer that is not running")
         self.process.restart()
-        self._begin()
+        self._reset()
         self.start()
 
     def pause(self, seconds: float | None = None) -> None:
-        """Stop its process for a time, or until `resume`."""
-        self._running()
+        """Pause its process for a time in seconds, or until `resume`."""
+        self._require_running()
         self.process.pause(None if seconds is None else round(seconds * 1_000_000))
-        self._tell("paused", after="" if seconds is None else f"for {seconds:g} s")
+        self._record("paused", after="" if seconds is None else f"for {seconds:g} s")
 
     def resume(self) -> None:
-        """Let it go on."""
-        self._running()
+        """Resume its process."""
+        self._require_running()
         self.process.resume()
-        self._tell("resumed")
+        self._record("resumed")
 
     def expire(self) -> None:
-        """Expire its session at once, as ZooKeeper does with one it has not heard of for long."""
-        self._running()
-        self._tell("session expired by hand")
-        self._world.host.server.expire(self._client.session.session_id, self._world.host.now_ms())
-        self._world.host.send_output()
+        """Expire its session at once."""
+        self._require_running()
+        self._record("session expired by hand")
+        self._environment.host.server.expire(self._client.session.session_id, self._environment.host.now_ms())
+        self._environment.host.send_output()
 
     def disconnect(self) -> None:
-        """Break its connection to ZooKeeper; it comes back with its session."""
-        self._running()
-        self._tell("disconnected from ZooKeeper")
+        """Break its connection to ZooKeeper; it reconnects with its session."""
+        self._require_running()
+        self._record("disconnected from ZooKeeper")
         self._client.session.break_connection()
 
-    def _running(self) -> None:
+    def _require_running(self) -> None:
         if not self.alive:
-            raise ConfigError(f"{self.name} is not running", right="one that runs")
+            raise ConfigError(f"{self.name} is not running", right="a running consumer")
 
-    def _begin(self) -> None:
-        """All that a process has in memory."""
-        identity, world, config = self.identity, self._world, self.config
-        excluded = self.version.internal_topics if config.truth("exclude.internal.topics") else frozenset()
-        self.consumer_id = f"{identity.group}_{identity.consumer_id or self._drawn_id()}"
+    def _reset(self) -> None:
+        """Create the in-memory state of a fresh process."""
+        identity, environment, config = self.identity, self._environment, self.config
+        excluded = self.version.internal_topics if config.boolean("exclude.internal.topics") else frozenset()
+        self.consumer_id = f"{identity.group}_{identity.consumer_id or self._generated_id()}"
         self.started = False
         self._subscription = self.subscription._replace(excluded=excluded)
         self._client = self._new_client()
@@ -604,9 +590,11 @@ class Consumer:
         self._registry = GroupRegistry(
             self._client, self.process, self.version, identity.group, self.consumer_id, excluded
         )
-        self._holdings = Holdings(self._registry, self.process, self.version, config, world.log_end, reads=self._reads)
+        self._owned = OwnedPartitions(
+            self._registry, self.process, self.version, config, environment.log_end, reads=self._reads
+        )
         self._rebalancer = Rebalancer(
-            self._registry, self._holdings, self.process, self.version, config, self._listen_to_brokers, self._tell
+            self._registry, self._owned, self.process, self.version, config, self._listen_to_brokers, self._record
         )
         self._topics: list[str] = []
         self._listened: dict[str, None] = {}
@@ -615,32 +603,32 @@ class Consumer:
 
     def _new_client(self) -> ZkClient:
         timeout_ms = self.config.integer("zookeeper.session.timeout.ms")
-        return ZkClient(self.process, self._world.host, timeout_ms, self._on_listener_error)
+        return ZkClient(self.process, self._environment.host, timeout_ms, self._on_listener_error)
 
-    def _drawn_id(self) -> str:
-        bits = self._world.scheduler.stream(f"consumer ids/{self.name}").bits(_ID_BITS)
-        return f"{self.identity.machine}-{self._world.host.now_ms()}-{f'{bits:x}'[:_ID_DIGITS]}"
+    def _generated_id(self) -> str:
+        bits = self._environment.scheduler.stream(f"consumer ids/{self.name}").bits(_ID_BITS)
+        return f"{self.identity.machine}-{self._environment.host.now_ms()}-{f'{bits:x}'[:_ID_DIGITS]}"
 
     def _end(self) -> None:
         for client in dict.fromkeys((self._client, self._topic_client)):
             client.session.drop_connection()
         self.process.kill()
 
-    def _tell(self, what: str, subject: str = "", before: str = "", after: str = "") -> None:
-        self._world.history.record(self.name, what, subject, before, after)
+    def _record(self, what: str, subject: str = "", before: str = "", after: str = "") -> None:
+        self._environment.history.record(self.name, what, subject, before, after)
 
-    # -- coming up and going
+    # -- start and shutdown
 
     async def _run(self) -> None:
         await self._client.start()
-        if self.config.truth("auto.commit.enable"):
+        if self.config.boolean("auto.commit.enable"):
             self.process.spawn(self._commit_regularly(), "auto commit")
         if self._subscription.is_list:
-            self._topics = self._subscription.allowed(await self._client.children(paths.TOPICS))
+            self._topics = self._subscription.selected(await self._client.children(paths.TOPICS))
         try:
             await self._register()
         except RegistrationRefusedError as error:
-            self._tell("registration refused", "", "", str(error))
+            self._record("registration refused", "", "", str(error))
             self.process.spawn(self._close(), "close")
             return
         self.process.spawn(self._watch(), "watcher")
@@ -652,34 +640,34 @@ class Consumer:
     async def _register(self) -> None:
         subscription = self._subscription
         counts = dict(subscription.counts)
-        if not subscription.is_list:  # Scala's map of what the application asks for
+        if not subscription.is_list:  # the order of the Scala map that the application passes
             counts = {topic: counts[topic] for topic in immutable_order(counts, "2.11")}
-        registration = ConsumerRegistration(subscription.pattern, counts, self._world.host.now_ms())
+        registration = ConsumerRegistration(subscription.pattern, counts, self._environment.host.now_ms())
         await self._registry.register(registration)
-        self._tell("joined", self.identity.group, "", self.consumer_id)
+        self._record("joined", self.identity.group, "", self.consumer_id)
 
     async def _close(self) -> None:
         await self._rebalancer.lock.acquire()
         self._rebalancer.begin_closing()
         if self._topic_client is not self._client:
             await self._topic_client.close()
-        self._holdings.stop_fetching()
-        if self.config.truth("auto.commit.enable"):
-            await self._holdings.commit()
+        self._owned.stop_fetching()
+        if self.config.boolean("auto.commit.enable"):
+            await self._owned.commit()
         await self._client.close()
-        self._holdings.by_topic = {}
-        self._tell("closed")
+        self._owned.by_topic = {}
+        self._record("closed")
         self._end()
 
     async def _commit_regularly(self) -> None:
         while True:
             await self.process.sleep(self.config.integer("auto.commit.interval.ms") * 1000)
-            await self._holdings.commit()
+            await self._owned.commit()
 
-    # -- what it listens to
+    # -- listeners
 
     async def _listen_and_rebalance(self) -> None:
-        """Listen to the group and to all topics that it has ever taken, then rebalance."""
+        """Listen to the group and to every topic subscribed to so far, then rebalance."""
         client = self._client
         for topic in await self._registry.threads_by(self._subscription, self.consumer_id):
             self._listened[topic] = None
@@ -693,13 +681,13 @@ class Consumer:
         try:
             await self._rebalancer.rebalance()
         except ConsumerError:
-            return  # told already; the application is told too, and has its streams all the same
+            return  # already recorded; the application receives the error and keeps its streams
 
     async def _listen_to_brokers(self) -> None:
         await self._client.subscribe_children(paths.BROKER_IDS, self._on_change)
 
     async def _listen_to_topic_list(self) -> None:
-        if self.version.watches_in_own_session:
+        if self.version.has_topic_session:
             if self._subscription.is_trivial:
                 return
             self._topic_client = self._new_client()
@@ -712,13 +700,13 @@ class Consumer:
         await self._on_topic_list([])
 
     async def _on_topic_list(self, _: list[str] | None) -> None:
-        """The list of topics has changed: it is read once more, and what is new or gone makes for a rebalance."""
+        """Read the list of topics again, and rebalance if the subscribed topics changed."""
         before, self._topics = (
             self._topics,
-            self._subscription.allowed(await self._topic_client.children(paths.TOPICS)),
+            self._subscription.selected(await self._topic_client.children(paths.TOPICS)),
         )
         if set(before) != set(self._topics):
-            self._tell("topics changed", "", " ".join(sorted(before)), " ".join(sorted(self._topics)))
+            self._record("topics changed", "", " ".join(sorted(before)), " ".join(sorted(self._topics)))
             await self._listen_and_rebalance()
 
     async def _on_new_topic_session(self) -> None:
@@ -728,7 +716,7 @@ class Consumer:
         self._trigger()
 
     async def _on_topic(self, data: bytes | None) -> None:
-        """The partitions of a topic have changed; that it is deleted is let pass."""
+        """Rebalance, or trigger it, when a topic's partitions changed; ignore its deletion."""
         if data is None:
             return
         if self.version.rebalances_on_event_thread:
@@ -737,13 +725,13 @@ class Consumer:
             self._trigger()
 
     async def _on_new_session(self) -> None:
-        self._tell("new session")
-        self._holdings.by_topic.clear()
+        self._record("new session")
+        self._owned.by_topic.clear()
         await self._register()
         await self._rebalancer.rebalance()
 
     def _on_listener_error(self, error: Exception) -> None:
-        self._tell("listener failed", "", "", str(error))
+        self._record("listener failed", "", "", str(error))
 
     # -- the watcher thread
 
@@ -753,7 +741,7 @@ class Consumer:
             self._wake.set_result(None)
 
     async def _watch(self) -> None:
-        """Rebalance once for all that was heard while the last rebalance ran."""
+        """Rebalance once for all notifications that arrived during the last rebalance."""
         while not self._rebalancer.is_closing():
             if not self._triggered:
                 self._wake = Future()
@@ -762,4 +750,97 @@ class Consumer:
             try:
                 await self._rebalancer.rebalance()
             except ConsumerError:
-                continue  # told already: nothing is held until the next trigger
+                continue  # already recorded; nothing is owned until the next trigger
+
+
+class ConsumerHost(Protocol):
+    """Parts of a simulated cluster that a consumer uses."""
+
+    @property
+    def version(self) -> str:
+        """Release of the cluster."""
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """Virtual time."""
+
+    @property
+    def zookeeper_host(self) -> ZooKeeperHost:
+        """Access to ZooKeeper."""
+
+    @property
+    def history(self) -> History:
+        """Events of the cluster."""
+
+    @property
+    def participants(self) -> list[Participant]:
+        """Clients of ZooKeeper besides the brokers."""
+
+    def high_watermark(self, partition: TopicPartition) -> int | None:
+        """Return the high watermark at the partition's leader; None: no leader can be asked."""
+
+
+_LAST: Final = "1.1"
+
+
+def join(
+    cluster: ConsumerHost,
+    group: str,
+    topics: Mapping[str, int] | Subscription,
+    *,
+    name: str | None = None,
+    consumer_id: str | None = None,
+    version: str | None = None,
+    config: Mapping[str, str | int | bool] | None = None,
+    machine: str = "localhost",
+    watch_brokers: bool = False,
+    reads: bool = True,
+) -> Consumer:
+    """Start a consumer, which joins its group as virtual time passes.
+
+    Args:
+        cluster: cluster that stores its topics.
+        group: name of the group.
+        topics: threads by topic, or a subscription from `white_list` or `black_list`.
+        name: name of its process in the history [default: `consumer N`, counted over the cluster].
+        consumer_id: `consumer.id` [default: generated from the machine's name, the time and a random number].
+        version: release of the consumer [default: that of the cluster, 1.1 for later clusters].
+        config: settings that differ from Kafka's defaults.
+        machine: host name.
+        watch_brokers: listen to `/brokers/ids` from the start, as Kafka's wiki page says; no release does.
+        reads: whether its application reads by itself; otherwise only `Consumer.consume` moves an offset.
+
+    Raises:
+        ConfigError: the group or id cannot be part of a path, or a setting is invalid.
+
+    >>> from simzk.kafka.cluster.cluster import KafkaCluster
+    >>> cluster = KafkaCluster(brokers=1, seed=1)
+    >>> _ = cluster.create_topic("orders", partitions=2, replication_factor=1)
+    >>> cluster.run_for(2)
+    >>> consumer = cluster.consumer("billing", {"orders": 2}, consumer_id="c1", version="0.8.2")
+    >>> cluster.run_for(2)
+    >>> {str(partition): thread for partition, thread in consumer.owned().items()}
+    {'orders-0': 'billing_c1-0', 'orders-1': 'billing_c1-1'}
+    """
+    _check_name("group", group)
+    _check_name("consumer_id", consumer_id)
+    subscription = topics if isinstance(topics, subscriptions.Subscription) else subscriptions.static(topics)
+    number = 1 + sum(isinstance(participant, Consumer) for participant in cluster.participants)
+    release = version or (cluster.version if line_of(cluster.version) is not None else _LAST)
+    consumer = Consumer(
+        Identity(group, name or f"consumer {number}", consumer_id, machine),
+        subscription,
+        consumer_version(release),
+        ConsumerConfig(config),
+        Environment(cluster.scheduler, cluster.zookeeper_host, cluster.history, cluster.high_watermark),
+        watch_brokers=watch_brokers,
+        reads=reads,
+    )
+    cluster.participants.append(consumer)
+    consumer.start()
+    return consumer
+
+
+def _check_name(what: str, text: str | None) -> None:
+    if text is not None and (not text or "/" in text or text in (".", "..")):
+        raise ConfigError(f"{what} is {text!r}", where=what, right="a name that can be part of a path")

@@ -1,23 +1,23 @@
-"""What goes wrong in a consumer and is not the end of it: each is told in the history."""
+"""Errors that a consumer survives; each is recorded in the history."""
 
 from __future__ import annotations
 
 
 class ConsumerError(Exception):
-    """Something that a consumer could not do now."""
+    """Base of the errors that a consumer survives."""
 
 
 class NoNodeError(ConsumerError):
-    """A znode that must be there is not."""
+    """A required znode is missing."""
 
 
 class AssignmentError(ConsumerError):
-    """What was read cannot be assigned: the members read do not fit each other, or the rules forbid it."""
+    """The members that were read are inconsistent, or the assignor rejects them."""
 
 
 class RegistrationRefusedError(ConsumerError):
-    """Another session holds the consumer's id."""
+    """Another session owns the consumer's id."""
 
 
 class RebalanceFailedError(ConsumerError):
-    """All tries of a rebalance have failed (Kafka's ConsumerRebalanceFailedException)."""
+    """Every attempt of a rebalance failed (Kafka's ConsumerRebalanceFailedException)."""

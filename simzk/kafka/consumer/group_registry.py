@@ -1,11 +1,11 @@
-"""A group in ZooKeeper as one member reads and writes it: ids, brokers, topics, owners.
+"""Znodes of a consumer group, read and written by one member: ids, owners, offsets, brokers and topics.
 
 Rules of the module (docs/reference/kafka.md §4.1, §4.3; ZkUtils, TopicCount):
-  - what is read is read in the order of the release, request by request, one at a time: between two reads the group may
-    change, and a znode that is listed and then gone fails the try;
-  - up to 0.8.2 a registration that conflicts is waited for, for ever, whatever it holds; from 0.9 on one of another
-    session is refused;
-  - an owner znode that conflicts but names the very same thread counts as made: it may have been, and the reply lost.
+  - reads happen one at a time in the order of the release: the group may change between two reads, and a znode that is
+    listed and then missing fails the attempt;
+  - up to 0.8.2 a conflicting registration is waited for without limit, whatever its data are; from 0.9 on a
+    registration of another session is rejected;
+  - an existing owner znode that names the same thread counts as created: its reply may have been lost.
 """
 
 from __future__ import annotations
@@ -37,30 +37,30 @@ if TYPE_CHECKING:
 
 
 def ids(group: str) -> str:
-    """The parent of a group's members."""
+    """Return the path of the parent of a group's members."""
     return f"{paths.CONSUMERS}/{group}/ids"
 
 
 def owner(group: str, partition: TopicPartition) -> str:
-    """The ephemeral of the thread that owns a partition."""
+    """Return the path of the ephemeral that names the owner of a partition."""
     return f"{paths.CONSUMERS}/{group}/owners/{partition.topic}/{partition.partition}"
 
 
 def offset(group: str, partition: TopicPartition) -> str:
-    """How far a group has consumed a partition."""
+    """Return the path of a group's committed offset of a partition."""
     return f"{paths.CONSUMERS}/{group}/offsets/{partition.topic}/{partition.partition}"
 
 
 class GroupRegistry:
-    """One member's reads and writes of its group.
+    """Reads and writes of a group by one member.
 
     Args:
-        client: its session.
-        process: whose time passes while it waits.
-        version: in which order it reads, and what it writes.
-        group: the group's name.
-        consumer_id: the member's own id.
-        excluded: topics that no regex takes.
+        client: ZooKeeper client of the member.
+        process: process of the member.
+        version: order of reads, and formats of writes.
+        group: name of the group.
+        consumer_id: id of the member.
+        excluded: topics excluded from every regex.
     """
 
     def __init__(
@@ -85,23 +85,24 @@ class GroupRegistry:
         """Create the member's id.
 
         Raises:
-            RegistrationRefusedError: another session holds it (0.9 and later).
+            RegistrationRefusedError: another session owns it (0.9 and later).
         """
         path = f"{ids(self.group)}/{self.consumer_id}"
         data = self._version.encode(registration)
-        if self._version.checked_registration:
-            await self._register_checked(path, data)
+        if self._version.verifies_registration:
+            await self._register_verified(path, data)
             return
         while not await self._create_owned(path, data):
-            # Kafka takes it for the znode of an earlier session of its own, and waits for that to expire.
+            # Kafka assumes that an earlier session of its own created the znode, and waits for its expiry
+            # (ZkUtils.createEphemeralPathExpectConflictHandleZKBug).
             try:
                 await self.client.read(path)
             except NoNodeError:
                 continue
             await self._process.sleep(self.client.session.timeout_ms * 1000)
 
-    async def _register_checked(self, path: str, data: bytes) -> None:
-        """Make the parents and the id in one go, each create sent without waiting for the one before."""
+    async def _register_verified(self, path: str, data: bytes) -> None:
+        """Create the parents and the id without waiting for replies in between (ZKCheckedEphemeral)."""
         parts = path.split("/")[1:-1]
         parents = ["/" + "/".join(parts[: depth + 1]) for depth in range(len(parts))]
         requests = [create_request(parent, b"", PERSISTENT) for parent in parents]
@@ -113,10 +114,10 @@ class GroupRegistry:
         )
         code = replies[-1].error
         while code == Code.NODE_EXISTS:
-            holder = await self.client.owner(path)
-            if holder == self.client.session.session_id:
+            owner_session = await self.client.owner(path)
+            if owner_session == self.client.session.session_id:
                 return
-            if holder is not None:
+            if owner_session is not None:
                 raise RegistrationRefusedError(f"{path} belongs to another session")
             code = (await self.client.call(create_request(path, data, EPHEMERAL))).error
         if code != Code.OK:
@@ -125,18 +126,18 @@ class GroupRegistry:
     # -- reads of a rebalance
 
     async def check_brokers(self) -> None:
-        """Read the cluster, as each try of a rebalance begins.
+        """Read all brokers, the first step of each attempt to rebalance.
 
         Raises:
-            NoNodeError: a broker that was listed is gone.
-            ZnodeError: a registration cannot be used.
+            NoNodeError: a listed broker is missing.
+            ZnodeError: a registration cannot be parsed.
         """
         for name in await self.client.children(paths.BROKER_IDS):
             path = f"{paths.BROKER_IDS}/{name}"
             broker_registration.decode(path, await self.client.read(path))
 
     async def live_brokers(self) -> list[int]:
-        """The brokers that are registered, those left out that vanish while they are read."""
+        """Return the registered brokers, without those that disappear while they are read."""
         found = []
         for name in sorted(await self.client.children(paths.BROKER_IDS)):
             path = f"{paths.BROKER_IDS}/{name}"
@@ -148,11 +149,11 @@ class GroupRegistry:
         return found
 
     async def threads_of(self, consumer_id: str) -> dict[str, list[ThreadId]]:
-        """A member's threads by topic, the topics in the order of the map they are kept in.
+        """Return a member's threads by topic, in the order of Kafka's map.
 
         Raises:
-            NoNodeError: the member is gone.
-            ZnodeError: its registration cannot be used.
+            NoNodeError: the member is missing.
+            ZnodeError: its registration cannot be parsed.
         """
         path = f"{ids(self.group)}/{consumer_id}"
         registration = schema.decode(path, await self.client.read(path))
@@ -160,7 +161,7 @@ class GroupRegistry:
         return await self.threads_by(subscription, consumer_id)
 
     async def threads_by(self, subscription: Subscription, consumer_id: str) -> dict[str, list[ThreadId]]:
-        """The threads that a subscription means now, by topic."""
+        """Return the threads of a subscription by topic, for the topics that exist now."""
         topics = await self.client.children(paths.TOPICS) if subscription.is_list else []
         counts = subscription.threads_by_topic(topics)
         return {
@@ -168,11 +169,11 @@ class GroupRegistry:
         }
 
     async def all_threads(self) -> dict[str, list[ThreadId]]:
-        """The threads of all members by topic, sorted by their text.
+        """Return the threads of all members by topic, sorted by their text.
 
         Raises:
-            NoNodeError: a member that was listed is gone.
-            ZnodeError: a registration cannot be used.
+            NoNodeError: a listed member is missing.
+            ZnodeError: a registration cannot be parsed.
         """
         found: dict[str, list[ThreadId]] = {}
         for consumer_id in await self.client.children(ids(self.group)):
@@ -181,7 +182,7 @@ class GroupRegistry:
         return {topic: sorted(found[topic], key=str) for topic in mutable_order(found)}
 
     async def partitions_of(self, topics: Iterable[str]) -> dict[str, list[int]]:
-        """The partitions of topics, sorted, none of one that is not there or cannot be used."""
+        """Return the sorted partitions of topics; none for a topic that is missing or cannot be parsed."""
         found: dict[str, list[int]] = {}
         for topic in topics:
             path = paths.topic(topic)
@@ -192,7 +193,7 @@ class GroupRegistry:
         return {topic: found[topic] for topic in mutable_order(mutable_order(found))}
 
     async def view(self) -> GroupView:
-        """What the assignor of 0.8.2 and later is given, read after all was released."""
+        """Read the input of the assignor of 0.8.2 and later, after all own partitions were released."""
         own = await self.threads_of(self.consumer_id)
         if self._version.reads_all_topics:
             threads = await self.all_threads()
@@ -206,11 +207,11 @@ class GroupRegistry:
     # -- owners
 
     async def claim(self, partition: TopicPartition, thread: ThreadId) -> bool:
-        """Create the owner of a partition; false where another thread is."""
+        """Create the owner of a partition, and return false if another thread owns it."""
         return await self._create_owned(owner(self.group, partition), str(thread).encode())
 
     async def release(self, partition: TopicPartition) -> None:
-        """Delete the owner of a partition, whoever that is."""
+        """Delete the owner of a partition, whichever thread it names."""
         await self.client.delete(owner(self.group, partition))
 
     async def _create_owned(self, path: str, data: bytes) -> bool:

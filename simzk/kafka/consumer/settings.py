@@ -1,15 +1,14 @@
-"""A consumer's configuration keys, by Kafka's own names, as far as they are simulated.
-
-Which release a consumer is of: what it writes, what it reads when, and which rules it assigns by.
+"""Settings of the old consumer, and the differences between its releases.
 
 Rules of the module (docs/reference/kafka.md §4; ZookeeperConsumerConnector and PartitionAssignor of each release):
-  - one row a line of releases; a difference between releases is a field of the row, never an `if` on a number.
+  - a difference between releases is a field of `ConsumerVersion`, declared once with the first release of each value,
+    never an `if` on a version number.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
+from functools import cache, partial
 from typing import TYPE_CHECKING, Final
 
 from simzk.errors import ConfigError
@@ -22,10 +21,17 @@ from simzk.kafka.consumer.assignors import (
     bracketed,
     dashed,
 )
+from simzk.kafka.releases.since import OLDEST, Release, at_release, before, by_release, since
 from simzk.kafka.schemas.consumer import encode_compact, encode_escaped_twice, encode_spaced
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+    from simzk.kafka.consumer.assignors import GroupView, ThreadId
+    from simzk.kafka.schemas.consumer import ConsumerRegistration
+    from simzk.kafka.topic_partition import TopicPartition
+
+    Assignor = Callable[[GroupView], dict[TopicPartition, ThreadId]]
 
 DEFAULTS: Final = {
     "zookeeper.session.timeout.ms": "6000",
@@ -38,7 +44,7 @@ DEFAULTS: Final = {
     "partition.assignment.strategy": "range",
     "refresh.leader.backoff.ms": "200",
 }
-"""What ConsumerConfig of 0.8 to 1.1 says; `rebalance.backoff.ms` is the sync time where it is not set."""
+"""Defaults of ConsumerConfig in 0.8 to 1.1; `rebalance.backoff.ms` defaults to `zookeeper.sync.time.ms`."""
 
 _BACKOFF: Final = "rebalance.backoff.ms"
 _TEXTS: Final = {
@@ -50,13 +56,13 @@ _TEXTS: Final = {
 
 
 class ConsumerConfig:
-    """The values of the keys.
+    """Values of a consumer's settings, by Kafka's own names.
 
     Args:
-        values: what differs from the defaults; numbers and truth values may be given as such.
+        values: values that differ from the defaults; numbers and booleans are accepted besides text.
 
     Raises:
-        ConfigError: a key that is not simulated, or a value of another kind than its default.
+        ConfigError: a setting is not simulated, or its value is not of the default's type.
 
     >>> config = ConsumerConfig({"zookeeper.sync.time.ms": 500})
     >>> config.integer("rebalance.backoff.ms"), config.text("auto.offset.reset")
@@ -78,129 +84,98 @@ class ConsumerConfig:
         self._values.setdefault(_BACKOFF, self._values["zookeeper.sync.time.ms"])
 
     def integer(self, key: str) -> int:
-        """The value of a key that is a number."""
+        """Return the value of a numeric setting."""
         return int(self._values[key])
 
-    def truth(self, key: str) -> bool:
-        """The value of a key that is true or false."""
+    def boolean(self, key: str) -> bool:
+        """Return the value of a boolean setting."""
         return self._values[key] == "true"
 
     def text(self, key: str) -> str:
-        """The value of a key that is a word."""
+        """Return the value of a text setting."""
         return self._values[key]
 
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from simzk.kafka.consumer.assignors import GroupView, ThreadId
-    from simzk.kafka.schemas.consumer import ConsumerRegistration
-    from simzk.kafka.topic_partition import TopicPartition
-
-    Assignor = Callable[[GroupView], dict[TopicPartition, ThreadId]]
+_OFFSETS: Final = frozenset({"__consumer_offsets"})
+LINES: Final = ("0.8.0", "0.8.1", "0.8.2", "0.9", "0.10.0", "0.10.1", "0.10.2", "0.11", "1.0.0", "1.0", "1.1")
+"""Release lines with an old consumer, oldest first; a line stands for its last release."""
 
 
 @dataclass(frozen=True)
 class ConsumerVersion:
-    """One line of releases of the old consumer.
+    """One release line of the old consumer."""
 
-    Args:
-        name: as users say it, such as `0.8.2`.
-        encode: writes `ids/C`.
-        assignors: by the value of `partition.assignment.strategy`; another value means range.
-        internal_topics: what `exclude.internal.topics` leaves out of a list.
-        before_assignors: of the time before PartitionAssignor: a rebalance reads members and partitions first and then
-            releases what it owns; offsets are read as partitions are dealt, owners made in an immutable map's order.
-        reads_all_topics: partitions are read of all topics of the group, and after its members.
-        checked_registration: `ids/C` is made with its parents at once and must belong to this session; else another
-            session's is waited for, for ever.
-        watches_in_own_session: topics are watched by a second client with a session of its own.
-        rebalances_on_event_thread: a change of a topic is answered on the spot; else it only sets the trigger.
-        commits_by_hash: offsets are written in the order of an immutable map; else topic by topic.
-        closes_under_lock: one that closes says so only when the rebalance that is under way has come to its end.
-        stops_between_tries: one that closes gives up a rebalance after the try that is under way.
-    """
-
-    name: str
-    encode: Callable[[ConsumerRegistration], bytes]
-    assignors: Mapping[Strategy, Assignor]
-    internal_topics: frozenset[str]
-    before_assignors: bool = False
-    reads_all_topics: bool = False
-    checked_registration: bool = True
-    watches_in_own_session: bool = False
-    rebalances_on_event_thread: bool = False
-    commits_by_hash: bool = True
-    closes_under_lock: bool = False
-    stops_between_tries: bool = True
-
-
-_OFFSETS: Final = frozenset({"__consumer_offsets"})
-_0_8_2: Final = ConsumerVersion(
-    name="0.8.2",
-    encode=encode_compact,
-    assignors={"range": assign_range, "roundrobin": partial(assign_roundrobin_alike, name_of=bracketed)},
-    internal_topics=_OFFSETS,
-    checked_registration=False,
-    stops_between_tries=False,
-)
-_0_8_1: Final = replace(
-    _0_8_2,
-    name="0.8.1",
-    assignors={"range": assign_range},
-    internal_topics=frozenset(),
-    before_assignors=True,
-    closes_under_lock=True,
-    commits_by_hash=False,
-)
-_0_8_0: Final = replace(
-    _0_8_1, name="0.8.0", encode=encode_spaced, watches_in_own_session=True, rebalances_on_event_thread=True
-)
-_0_9: Final = replace(_0_8_2, name="0.9", checked_registration=True, stops_between_tries=True)
-_0_10_2: Final = replace(
-    _0_9,
-    name="0.10.2",
-    assignors={"range": assign_range, "roundrobin": partial(assign_roundrobin, name_of=bracketed)},
-    reads_all_topics=True,
-)
-_0_11: Final = replace(_0_10_2, name="0.11", internal_topics=_OFFSETS | {"__transaction_state"})
-_1_0_0: Final = replace(
-    _0_11,
-    name="1.0.0",
-    assignors={"range": assign_range, "roundrobin": partial(assign_roundrobin, name_of=dashed)},
-)
-_1_0: Final = replace(_1_0_0, name="1.0", encode=encode_escaped_twice)
-
-VERSIONS: Final = {
-    version.name: version
-    for version in (
-        _0_8_0,
-        _0_8_1,
-        _0_8_2,
-        _0_9,
-        replace(_0_9, name="0.10.0"),
-        replace(_0_9, name="0.10.1"),
-        _0_10_2,
-        _0_11,
-        _1_0_0,
-        _1_0,
-        replace(_1_0, name="1.1"),
+    encode: Callable[[ConsumerRegistration], bytes] = by_release(
+        {OLDEST: encode_spaced, (0, 8, 1): encode_compact, (1, 0, 1): encode_escaped_twice}
     )
-}
+    """Encode `ids/C` (§4.1)."""
+    assignors: Mapping[Strategy, Assignor] = by_release(
+        {
+            OLDEST: {"range": assign_range},
+            (0, 8, 2): {"range": assign_range, "roundrobin": partial(assign_roundrobin_alike, name_of=bracketed)},
+            (0, 10, 2): {"range": assign_range, "roundrobin": partial(assign_roundrobin, name_of=bracketed)},
+            (1, 0): {"range": assign_range, "roundrobin": partial(assign_roundrobin, name_of=dashed)},
+        }
+    )
+    """Assignors by `partition.assignment.strategy`; any other value means range (§4.4)."""
+    internal_topics: frozenset[str] = by_release(
+        {OLDEST: frozenset(), (0, 8, 2): _OFFSETS, (0, 11): _OFFSETS | {"__transaction_state"}}
+    )
+    """Topics that `exclude.internal.topics` excludes from a regex."""
+    predates_assignors: bool = before((0, 8, 2))
+    """A rebalance reads members and partitions before it releases its own, and reads offsets in assignment order.
+
+    Owners are created in the order of an immutable map. Later releases have PartitionAssignor and release first.
+    """
+    reads_all_topics: bool = since((0, 10, 2))
+    """A rebalance reads the partitions of all topics of the group, after its members."""
+    verifies_registration: bool = since((0, 9))
+    """`ids/C` is created together with its parents and must belong to this session (ZKCheckedEphemeral).
+
+    Earlier releases wait, without limit, for an id that another session owns.
+    """
+    has_topic_session: bool = before((0, 8, 1))
+    """The list of topics is watched by a second client with its own session."""
+    rebalances_on_event_thread: bool = before((0, 8, 1))
+    """A changed topic is rebalanced on the event thread; later releases trigger the watcher thread."""
+    commits_in_hash_order: bool = since((0, 8, 2))
+    """Offsets are written in the order of an immutable map, before topic by topic."""
+    closes_under_lock: bool = before((0, 8, 2))
+    """Closing is announced only after the rebalance in progress has ended."""
+    stops_between_tries: bool = since((0, 9))
+    """A consumer that closes abandons a rebalance after the attempt in progress."""
 
 
 def consumer_version(name: str) -> ConsumerVersion:
-    """The row of a release, or of the line that it belongs to.
+    """Return the profile of a release, or of the last release of a line.
 
     Raises:
-        ConfigError: there was no old consumer in that release, or it is not simulated.
+        ConfigError: that release has no old consumer, or is not simulated.
 
-    >>> consumer_version("0.8.2.2").name, consumer_version("1.0.2").name
-    ('0.8.2', '1.0')
+    >>> consumer_version("0.8.2.2").internal_topics
+    frozenset({'__consumer_offsets'})
     """
-    lines = [line for line in VERSIONS if name == line or name.startswith(f"{line}.")]
-    if not lines:
+    line = line_of(name)
+    if line is None:
         raise ConfigError(
-            f"there is no old consumer of Kafka {name!r}", where="version", right=f"one of {', '.join(VERSIONS)}"
+            f"there is no old consumer of Kafka {name!r}", where="version", right=f"one of {', '.join(LINES)}"
         )
-    return VERSIONS[max(lines, key=len)]
+    return _version_of((*map(int, line.split(".")), 0 if line == "1.0.0" else _LAST_PATCH))
+
+
+def line_of(name: str) -> str | None:
+    """Return the line of a release that has an old consumer, otherwise None.
+
+    >>> line_of("0.8.2.2"), line_of("1.0.2"), line_of("2.0")
+    ('0.8.2', '1.0', None)
+    """
+    lines = [line for line in LINES if name == line or name.startswith(f"{line}.")]
+    return max(lines, key=len, default=None)
+
+
+_LAST_PATCH: Final = 99
+
+
+@cache
+def _version_of(release: Release) -> ConsumerVersion:
+    return at_release(ConsumerVersion, release)

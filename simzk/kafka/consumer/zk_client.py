@@ -1,13 +1,13 @@
-"""The client of ZooKeeper that old consumers use: I0Itec's zkclient, one thread for events, calls that never give up.
+"""ZooKeeper client of the old consumer: I0Itec's zkclient, with one event thread and calls that retry without limit.
 
 Rules of the module (source of zkclient 0.3 to 0.10; the requests recorded of real consumers; docs/reference/kafka.md
 §1.10):
-  - a call is made again after a lost connection, and also after an expired session, in the new one: what a consumer
-    began to write in its old session it goes on to write in its new one;
-  - a path is read with a watch where somebody listens to it, children or data alike;
-  - events queue up for one event thread: a listener that takes long keeps the others waiting; a listener of children
-    is called after `exists` and `getChildren` have set the watch again, one of data after `exists` and `getData`;
-  - an expired session tells first the listeners of new sessions, then all others, for anything may have changed.
+  - a call is retried after a lost connection, and after an expired session in the new session: a sequence of writes
+    begun in the old session continues in the new one;
+  - a read sets a watch if the path has a listener, for children or data alike;
+  - events are queued for one event thread: a slow listener delays the others; a child listener is called after `exists`
+    and `getChildren` have set the watch again, a data listener after `exists` and `getData`;
+  - an expired session queues the listeners of new sessions first, then all others, because anything may have changed.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ if TYPE_CHECKING:
     DataListener: TypeAlias = Callable[[bytes | None], Coroutine[Future[Any], None, None]]
 
 NEW_SESSION_CHECK_US = 1000
-"""So often a call that met the end of the session looks whether a new one has begun."""
+"""Interval at which a call that met an expired session checks for a new one."""
 
 
 class ZkClient:
-    """A session, its listeners and its event thread.
+    """Session, listeners and event thread of one zkclient.
 
     Args:
-        process: whose client it is.
-        host: the way to ZooKeeper.
-        timeout_ms: of the session.
-        on_error: told of what a listener could not do; the event thread goes on.
+        process: process of the consumer.
+        host: connects the session to ZooKeeper.
+        timeout_ms: session timeout.
+        on_error: called with the error of a listener; the event thread continues.
     """
 
     def __init__(
         self, process: Process, host: ZooKeeperHost, timeout_ms: int, on_error: Callable[[Exception], None]
     ) -> None:
         self.session = ZooKeeperSession(process, host, timeout_ms=timeout_ms)
-        self.session.before_new_session = self._tell_expiry
+        self.session.before_new_session = self._queue_all_listeners
         self.new_session_listeners: list[Work] = []
         self._process = process
         self._on_error = on_error
@@ -63,30 +63,30 @@ class ZkClient:
         self._events: Queue[Work] = Queue()
 
     async def start(self) -> None:
-        """Connect; returns once connected."""
+        """Connect, and return when connected."""
         self._process.spawn(self._run_events(), "event thread")
         await self.session.start()
 
     async def close(self) -> None:
-        """End the session by request."""
+        """Close the session."""
         await self.session.close()
 
     # -- reads
 
     async def exists(self, path: str) -> bool:
-        """Whether a znode is there."""
+        """Return whether a znode exists."""
         return (await self.call(Exists(path, self._is_watched(path)))).error == Code.OK
 
     async def children(self, path: str) -> list[str]:
-        """The names of a znode's children in the server's order, none where it is not there."""
+        """Return the names of a znode's children in the server's order; none if the znode is missing."""
         reply = await self.call(GetChildren(path, self._is_watched(path)))
         return [] if reply.error else _names(reply)
 
     async def read(self, path: str) -> bytes | None:
-        """A znode's data.
+        """Return a znode's data.
 
         Raises:
-            NoNodeError: it is not there.
+            NoNodeError: the znode is missing.
         """
         reply = await self.call(GetData(path, self._is_watched(path)))
         if reply.error:
@@ -94,14 +94,14 @@ class ZkClient:
         return data_of(reply)
 
     async def owner(self, path: str) -> int | None:
-        """The session that an ephemeral belongs to; None where the path is not there."""
+        """Return the session that owns an ephemeral; None if the znode is missing."""
         reply = await self.call(GetData(path, False))
         return None if reply.error else stat_of(reply).ephemeral_owner
 
     # -- writes
 
     async def create_ephemeral(self, path: str, data: bytes) -> Code:
-        """Create an ephemeral, and its parents where they are missing; OK or NODE_EXISTS."""
+        """Create an ephemeral and its missing parents; return OK or NODE_EXISTS."""
         code = await self._create(path, data, EPHEMERAL)
         if code == Code.NO_NODE:
             await self.create_persistent(paths.parent(path))
@@ -109,13 +109,13 @@ class ZkClient:
         return code
 
     async def create_persistent(self, path: str) -> None:
-        """Create a znode without data and the parents that are missing; one that is there is fine."""
+        """Create a znode without data and its missing parents, unless it exists."""
         if await self._create(path, None, PERSISTENT) == Code.NO_NODE:
             await self.create_persistent(paths.parent(path))
             await self.create_persistent(path)
 
     async def write(self, path: str, data: bytes) -> None:
-        """Set a znode whatever its version; create it, with its parents, where it is not there."""
+        """Set a znode at any version; create it and its parents if it is missing."""
         write = SetData(path, data, ANY_VERSION)
         if (await self.call(write)).error == Code.NO_NODE:
             await self.create_persistent(paths.parent(path))
@@ -123,11 +123,11 @@ class ZkClient:
                 await self.call(write)
 
     async def delete(self, path: str) -> bool:
-        """Delete a znode, whoever made it; false where it was not there."""
+        """Delete a znode, and return whether it existed."""
         return (await self.call(Delete(path, ANY_VERSION))).error == Code.OK
 
     async def call(self, request: Request) -> Reply:
-        """Send a request until it is answered, in whichever session that is."""
+        """Send a request until it is answered, also across sessions."""
         while True:
             reply = await self.session.submit(request)
             if reply.error == Code.SESSION_EXPIRED:
@@ -141,7 +141,7 @@ class ZkClient:
     # -- listeners
 
     async def subscribe_children(self, path: str, listener: ChildListener) -> list[str]:
-        """Call a listener whenever the children of a path change; they are returned as they are now."""
+        """Call a listener whenever the children of a path change, and return the present ones."""
         listeners = self._child_listeners.setdefault(path, [])
         if listener not in listeners:
             listeners.append(listener)
@@ -151,7 +151,7 @@ class ZkClient:
         return [] if reply.error else _names(reply)
 
     async def subscribe_data(self, path: str, listener: DataListener) -> None:
-        """Call a listener whenever the data of a path change, with None once it is deleted."""
+        """Call a listener whenever the data of a path change, with None after a deletion."""
         listeners = self._data_listeners.setdefault(path, [])
         if listener not in listeners:
             listeners.append(listener)
@@ -167,25 +167,25 @@ class ZkClient:
 
     def _on_event(self, path: str, kind: EventType) -> None:
         if kind != EventType.NODE_DATA_CHANGED:
-            self._tell_children(path)
+            self._queue_child_listeners(path)
         if kind != EventType.NODE_CHILDREN_CHANGED:
-            self._tell_data(path)
+            self._queue_data_listeners(path)
 
-    def _tell_children(self, path: str) -> None:
+    def _queue_child_listeners(self, path: str) -> None:
         for listener in self._child_listeners.get(path, ()):
             self._events.put(partial(self._call_child_listener, path, listener))
 
-    def _tell_data(self, path: str) -> None:
+    def _queue_data_listeners(self, path: str) -> None:
         for listener in self._data_listeners.get(path, ()):
             self._events.put(partial(self._call_data_listener, path, listener))
 
-    async def _tell_expiry(self) -> None:
+    async def _queue_all_listeners(self) -> None:
         for listener in self.new_session_listeners:
             self._events.put(listener)
         for path in concurrent_order(self._child_listeners):
-            self._tell_children(path)
+            self._queue_child_listeners(path)
         for path in concurrent_order(self._data_listeners):
-            self._tell_data(path)
+            self._queue_data_listeners(path)
 
     async def _call_child_listener(self, path: str, listener: ChildListener) -> None:
         await self.exists(path)
@@ -202,11 +202,11 @@ class ZkClient:
             work = await self._events.get()
             try:
                 await work()
-            except (ConsumerError, SimzkError) as error:  # the thread outlives it
+            except (ConsumerError, SimzkError) as error:  # zkclient logs it, and its thread continues (ZkEventThread)
                 self._on_error(error)
 
 
 def _names(reply: Reply) -> list[str]:
-    """The names in a reply to getChildren."""
+    """Return the names in a reply to getChildren."""
     assert isinstance(reply.body, list | tuple)
     return [str(name) for name in reply.body]

@@ -110,7 +110,7 @@ class KafkaController:
             partition_us=0 if cost_model is None else cost_model.order_us,
             transport=transport,
         )
-        unclean = config.truth(UNCLEAN_KEY)
+        unclean = config.boolean(UNCLEAN_KEY)
         self.replicas = replicas = ReplicaStateMachine(context, client, channels, unclean_by_default=unclean)
         self.partitions = partitions = PartitionStateMachine(context, client, channels, unclean_by_default=unclean)
         machines = partitions, replicas
@@ -285,7 +285,7 @@ class KafkaController:
         await self._deletion.resume()
         await self.elections.process_pending()
         self._log.record("ready", "", f"epoch {context.epoch}")
-        if self._config.truth("auto.leader.rebalance.enable"):
+        if self._config.boolean("auto.leader.rebalance.enable"):
             self._rebalance = self._process.call_later(FIRST_REBALANCE_US, self._put_rebalance)
         if self.expire_tokens is not None:
             self._token_check = self._process.call_later(0, self._check_tokens)

@@ -56,7 +56,7 @@ class TopicDeletion:
 
     @property
     def _is_enabled(self) -> bool:
-        return self._config.truth("delete.topic.enable")
+        return self._config.boolean("delete.topic.enable")
 
     async def init(self) -> None:
         """Read the topics to be deleted at a failover, and halt those with an offline replica or a reassignment."""

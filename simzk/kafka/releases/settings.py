@@ -107,7 +107,7 @@ class BrokerConfig:
 
     >>> from simzk.kafka.releases.versions import kafka_version
     >>> config = BrokerConfig(kafka_version("3.9"), {"replica.lag.time.max.ms": 10_000})
-    >>> config.integer("replica.lag.time.max.ms"), config.truth("delete.topic.enable")
+    >>> config.integer("replica.lag.time.max.ms"), config.boolean("delete.topic.enable")
     (10000, True)
     """
 
@@ -136,6 +136,6 @@ class BrokerConfig:
         """Return the value of a numeric setting."""
         return int(self._values[key])
 
-    def truth(self, key: str) -> bool:
+    def boolean(self, key: str) -> bool:
         """Return the value of a boolean setting."""
         return _BOOLEANS[self._values[key]]

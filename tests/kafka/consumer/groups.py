@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simzk.kafka.cluster.cluster import KafkaCluster
-from simzk.kafka.consumer.invariants import OneOwner, expected_owners, owners
 from simzk.simulation import Monitor
+from tests.kafka.consumer.invariants import OneOwner, expected_owners, owners
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

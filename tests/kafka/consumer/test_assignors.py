@@ -58,7 +58,7 @@ def test_threads_are_in_the_order_of_their_text() -> None:
 
 
 def test_range_of_a_topic_nobody_was_read_to_subscribe_is_refused() -> None:
-    with pytest.raises(AssignmentError, match="nobody was read to subscribe t"):
+    with pytest.raises(AssignmentError, match="no member subscribes to t"):
         assign_range(GroupView(("t",), {"t": [0]}, {}))
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from simzk.errors import ConfigError
 from simzk.kafka.consumer import Consumer, Subscription, static, white_list
-from simzk.kafka.consumer.invariants import expected_owners, owners
 from simzk.kafka.topic_partition import TopicPartition
 from tests.kafka.consumer.groups import GROUP, check_at_rest, cluster, rest, told, watch
+from tests.kafka.consumer.invariants import expected_owners, owners
 
 if TYPE_CHECKING:
     from simzk.kafka.cluster.cluster import KafkaCluster
@@ -200,7 +200,7 @@ def test_subscriptions_that_cannot_be() -> None:
 def test_a_consumer_that_does_not_hold_a_partition_cannot_read_it() -> None:
     c = cluster({"t": 1})
     consumer = c.consumer(GROUP, {"t": 1})
-    with pytest.raises(ConfigError, match="does not hold t-0"):
+    with pytest.raises(ConfigError, match="does not own t-0"):
         consumer.consume("t", 0, 1)
     c.run_for(2)
     assert consumer.owned().keys() == {TopicPartition("t", 0)}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simzk.errors import ZnodeError
-from simzk.kafka.consumer.settings import VERSIONS, consumer_version
+from simzk.kafka.consumer.settings import LINES, consumer_version
 from simzk.kafka.schemas.consumer import (
     BLACK_LIST,
     STATIC,
@@ -45,8 +45,8 @@ subscriptions = st.dictionaries(names, st.integers(1, 99), min_size=1, max_size=
 @given(subscriptions, st.integers(0, 2**41))
 def test_every_release_reads_what_any_release_wrote(counts: dict[str, int], timestamp_ms: int) -> None:
     registration = ConsumerRegistration(STATIC, counts, timestamp_ms)
-    for version in VERSIONS.values():
-        assert decode(PATH, version.encode(registration)) == registration
+    for line in LINES:
+        assert decode(PATH, consumer_version(line).encode(registration)) == registration
 
 
 @given(st.text(min_size=1))

@@ -1,10 +1,10 @@
-"""What must hold of a group of old consumers: at every event, and once the group has come to rest.
+"""Invariants of a group of old consumers: at every event, and after the last rebalance.
 
 Rules of the module (docs/reference/kafka.md §4.3, §4.6):
-  - among consumers whose sessions live and whose fetchers run, no two believe that they own one partition; one whose
-    session is gone and that does not know it yet may believe so for a while (§4.6, lost commit): that is no break;
-  - at rest, the owners in ZooKeeper are exactly what the assignor gives for the members, threads and partitions that
-    stand in ZooKeeper, and each live consumer believes what stands there.
+  - no two consumers with a live session and running fetchers own the same partition; a consumer that has not yet
+    noticed the end of its session may believe so for a while (§4.6, lost commit);
+  - at rest, the owners in ZooKeeper equal the assignor's result for the members, threads and partitions in ZooKeeper,
+    and each live consumer owns what ZooKeeper says.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class OneOwner:
     """No partition has two owners.
 
     Args:
-        server: knows which sessions live.
-        consumers: of one group; those that join later are seen too where the list is shared.
+        server: ZooKeeper server with the sessions.
+        consumers: members of one group; the list may grow later.
     """
 
     name = "a partition has at most one owner in a group"
@@ -44,8 +44,8 @@ class OneOwner:
         self._consumers = consumers
 
     def check(self, event: Event) -> str | None:
-        """Return which partition has two."""
-        if event.what != "rebalanced":  # nobody comes to own anything otherwise
+        """Return a message that names a partition with two owners."""
+        if event.what != "rebalanced":  # no other event gives a consumer partitions
             return None
         owners: dict[TopicPartition, str] = {}
         for consumer in self._consumers:
@@ -58,15 +58,15 @@ class OneOwner:
 
 
 def expected_owners(tree: DataTree, group: str, like: Consumer) -> dict[TopicPartition, str]:
-    """Who must own what in a group at rest: read off the tree, assigned as one of its members would.
+    """Return the owners of a group at rest, assigned from the tree.
 
     Args:
-        tree: of the server.
-        group: the group's name.
-        like: a member, whose release and configuration say how.
+        tree: tree of the server.
+        group: name of the group.
+        like: a member; its release and settings choose the assignor.
     """
     threads: dict[str, list[ThreadId]] = {}
-    internal = like.config.truth("exclude.internal.topics")
+    internal = like.config.boolean("exclude.internal.topics")
     excluded = like.version.internal_topics if internal else frozenset()
     topics = sorted(_names(tree, paths.TOPICS))
     parent = group_registry.ids(group)
@@ -83,7 +83,7 @@ def expected_owners(tree: DataTree, group: str, like: Consumer) -> dict[TopicPar
 
 
 def owners(tree: DataTree, group: str) -> dict[TopicPartition, str]:
-    """Who owns what in a group, as it stands in the tree."""
+    """Return the owners of a group in the tree."""
     parent = f"{paths.CONSUMERS}/{group}/owners"
     found = {}
     for topic in sorted(_names(tree, parent)):
