@@ -75,7 +75,7 @@ class ReassignmentCommand:
             right = "0 or more, of a plan that cancels nothing, and 0.10.1 or later"
             raise ConfigError(f"the tool of Kafka {self.tool.name} cannot throttle this", where="throttle", right=right)
         # The whole plan is validated before anything is written.
-        reassign_tool.refuse(reassign_tool.refusal(list(plan.items()), self.tool))
+        reassign_tool.require_accepted(reassign_tool.rejection(list(plan.items()), self.tool))
         present: dict[TopicPartition, ReplicaAssignment] = {}
         for name in dict.fromkeys(partition.topic for partition in plan):
             present |= self._assignments_of(name)
@@ -83,7 +83,7 @@ class ReassignmentCommand:
             raise ConfigError(
                 f"partition {unknown[0]} does not exist", where="reassignment", right="partitions that exist"
             )
-        reassign_tool.refuse(reassign_tool.dead_brokers(plan, list(self.live_brokers), self.tool))
+        reassign_tool.require_accepted(reassign_tool.dead_brokers(plan, list(self.live_brokers), self.tool))
         return reassign_tool.throttles(plan, present, rate, self.tool)
 
     def generate(

@@ -1,11 +1,12 @@
-"""Kafka's own command line tools as far as they work in ZooKeeper: each command in a session of its own.
+"""Kafka's command line tools that work in ZooKeeper (`--zookeeper`): each command in a session of its own.
 
 Rules of the module (TopicCommand, ConfigCommand, PreferredReplicaLeaderElectionCommand, ReassignPartitionsCommand with
 `--zookeeper`; docs/reference/kafka.md §1.3):
-  - topics and configuration are written by the code that brokers use too; whoever lives is read from ZooKeeper, and a
-    topic is made without an id;
-  - an election or a reassignment is asked of the controller by a znode; while one stands there, another is refused;
-  - a command is over once the znode is written: what the controller does about it comes later.
+  - topics and configuration are written by the same code as in brokers; alive brokers are read from ZooKeeper, and a
+    topic is created without an id;
+  - an election or a reassignment is requested from the controller by a znode; while the znode exists, another request
+    is rejected;
+  - a command ends when the znode is written: the controller acts on it later.
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ OK = AdminResponse(Error.NONE)
 
 
 def is_by_tool(request: object, version: KafkaVersion) -> bool:
-    """Whether the release's own tool carries it out in ZooKeeper.
+    """Return whether the release's tool carries the request out in ZooKeeper.
 
-    The configuration of brokers only up to 1.0; credentials of users up to 2.6, longer than other configuration.
+    Broker configurations only up to 1.0; credentials of users up to 2.6, longer than other configurations.
     """
     if isinstance(request, AlterConfigRequest):
         if request.entity_path.startswith("brokers/"):
@@ -68,12 +69,12 @@ async def run(
     """Carry out a request in a session that is opened and closed for it.
 
     Args:
-        request: one that operators make.
-        session: not yet started.
-        version: of the tool.
-        random: draws placements.
-        defaults: partitions and replicas of a topic that names none.
-        second: another session, of the tool that opens two.
+        request: request of an operator.
+        session: session that is not started.
+        version: release of the tool.
+        random: random numbers for the placement of replicas.
+        defaults: default number of partitions and of replicas.
+        second: creates another session, for the tool that opens two.
     """
     await session.start()
     client = KafkaZooKeeperClient(session, version)
@@ -98,14 +99,14 @@ async def run(
             case ElectLeadersRequest():
                 if not version.tools.leaves_election_session:
                     return await _elect(request, client)
-                left = second()
-                await left.start()
-                response = await _elect(request, KafkaZooKeeperClient(left, version))
-                left.drop_connection()
+                second_session = second()
+                await second_session.start()
+                response = await _elect(request, KafkaZooKeeperClient(second_session, version))
+                second_session.drop_connection()  # the process ends without closing it
                 return response
             case AlterReassignmentsRequest():
                 return await _reassign(request, client)
-        raise AssertionError(f"no tool carries out {request!r}")
+        raise AssertionError(f"no tool supports {request!r}")
     finally:
         if session.connected:
             await session.close()
@@ -127,21 +128,21 @@ async def _reassign(request: AlterReassignmentsRequest, client: KafkaZooKeeperCl
     targets = {partition: target for partition, target in request.targets.items() if target is not None}
     if len(targets) != len(request.targets):
         return AdminResponse(Error.UNSUPPORTED_VERSION, "a reassignment cannot be cancelled")
-    refused = await _look_before_reassigning(targets, client)
+    refused = await _check_reassignment(targets, client)
     if refused is not None:
         return refused
     collections = client.version.orders.collections
     ordered = list(partition_set(targets, collections))
-    if client.version.orders.reads_reassignments_into_mutable_map:  # a map that is read, then filtered
+    if client.version.orders.reads_reassignments_into_mutable_map:  # the tool reads a map, then filters it
         ordered = mutable_partitions(mutable_partitions(targets, collections), collections)
     if client.version.orders.groups_reassignments_by_topic:
-        ordered = _looked_at_by_topic(ordered, collections)
+        ordered = _grouped_by_topic(ordered, collections)
     listed = {partition: targets[partition] for partition in ordered}
     return await _ask(client, paths.REASSIGN_PARTITIONS, client.version.znodes.encode_reassignment(listed))
 
 
-def _looked_at_by_topic(partitions: list[TopicPartition], collections: Collections) -> list[TopicPartition]:
-    """A map of partitions, grouped by topic and put together again."""
+def _grouped_by_topic(partitions: list[TopicPartition], collections: Collections) -> list[TopicPartition]:
+    """Return partitions in the order of a map that is grouped by topic and merged again."""
     groups: dict[str, list[TopicPartition]] = {}
     for partition in partitions:
         groups.setdefault(partition.topic, []).append(partition)
@@ -151,36 +152,37 @@ def _looked_at_by_topic(partitions: list[TopicPartition], collections: Collectio
     )
 
 
-async def _look_before_reassigning(
+async def _check_reassignment(
     targets: dict[TopicPartition, tuple[int, ...]], client: KafkaZooKeeperClient
 ) -> AdminResponse | None:
-    """Why the tool asks for nothing, or None; up to 0.10.0 it leaves out what is not there, and asks for the rest.
+    """Return the tool's rejection; None: it requests the reassignment.
 
-    Up to 0.8.2 even for nothing: the list is written empty, and nobody takes it away.
+    Up to 0.10.0 the tool drops unknown partitions from `targets` and requests the rest; up to 0.8.2 even an empty list,
+    which no controller deletes.
     """
-    looks = client.version.tools.reassignment_checks
-    refused = reassign_tool.refusal(list(targets.items()), client.version)
+    checks = client.version.tools.reassignment_checks
+    refused = reassign_tool.rejection(list(targets.items()), client.version)
     if refused is not None:
         return AdminResponse(Error.INVALID_REQUEST, refused)
     found = await client.topics(list(dict.fromkeys(partition.topic for partition in targets)))
     known = {TopicPartition(name, number) for name, topic in found.items() for number in topic.partitions}
     unknown = [partition for partition in targets if partition not in known]
-    if unknown and "partitions" in looks:
+    if unknown and "partitions" in checks:
         return AdminResponse(Error.INVALID_REQUEST, reassign_tool.unknown_partitions(unknown, found, client.version))
     for partition in unknown:
         del targets[partition]
-    if not targets and "none left" in looks:
+    if not targets and "none left" in checks:
         return AdminResponse(Error.INVALID_REQUEST, "Failed to reassign partitions")
-    if "brokers" in looks:
+    if "brokers" in checks:
         refused = reassign_tool.dead_brokers(targets, await client.brokers(), client.version)
         if refused is not None:
             return AdminResponse(Error.INVALID_REQUEST, refused)
-    if "partitions" in looks and await client.exists(paths.REASSIGN_PARTITIONS):
+    if "partitions" in checks and await client.exists(paths.REASSIGN_PARTITIONS):
         return AdminResponse(Error.INVALID_REQUEST, "There is an existing assignment running.")
     return None
 
 
 async def _ask(client: KafkaZooKeeperClient, path: str, data: bytes) -> AdminResponse:
     if await client.create_recursive(path, data) == Code.NODE_EXISTS:
-        return AdminResponse(Error.INVALID_REQUEST, f"{path} is there already")
+        return AdminResponse(Error.INVALID_REQUEST, f"{path} already exists")
     return OK

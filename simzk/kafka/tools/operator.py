@@ -1,12 +1,11 @@
-"""The operator of a simulated cluster: requests to brokers, and znodes written by hand.
+"""Operator of a simulated cluster: requests to brokers, Kafka's tools, and znodes written directly.
 
 Rules of the module (Kafka's AdminClient; docs/reference/kafka.md §2.9 to §2.12):
-  - what the controller must do is sent to the broker that stands in `/controller`, and sent again while there is
-    none, for a minute; what any broker can do goes to the one that is named, or to the controller;
-  - what the tools of the release do in ZooKeeper goes there, in a session of its own (`simzk.kafka.tools.commands`);
-  - a request that was lost with its connection may have been served: a second try that finds its work done has
-    succeeded;
-  - what a broker refuses is an event of the history, and the result of the call.
+  - a request for the controller goes to the broker in `/controller`, and is retried for a minute while there is none;
+    a request that any broker serves goes to the given broker, or to the controller;
+  - requests that the release's tools carry out in ZooKeeper run in their own session (`simzk.kafka.tools.commands`);
+  - a request that was lost with its connection may have been served: a retry that finds the work done has succeeded;
+  - a rejection is an event of the history, and the result of the call.
 """
 
 from __future__ import annotations
@@ -41,17 +40,17 @@ NAME = "admin"
 RETRY_PAUSE_US = 100_000
 GIVE_UP_US = 60_000_000
 ZOOKEEPER = "zookeeper"
-_DONE_ALREADY = {Error.TOPIC_ALREADY_EXISTS, Error.NO_REASSIGNMENT_IN_PROGRESS}
+_ALREADY_SERVED = {Error.TOPIC_ALREADY_EXISTS, Error.NO_REASSIGNMENT_IN_PROGRESS}
 _TIMED_OUT = AdminResponse(Error.BROKER_NOT_AVAILABLE, "no broker could serve it within a minute")
 
 
 class Operator:
-    """Whoever runs the cluster: an admin client, the release's tools, and a ZooKeeper shell.
+    """Admin client, tools of the release, and ZooKeeper shell.
 
     Args:
         scheduler: virtual time.
-        world: the ways to brokers and ZooKeeper, the release, and the history, where refusals are told.
-        controller: who stands in `/controller` now.
+        world: connections to brokers and ZooKeeper, the release, and the history for rejections.
+        controller: returns the broker in `/controller`.
     """
 
     def __init__(
@@ -70,56 +69,59 @@ class Operator:
         self._placement = JavaRandom(scheduler.stream("placement/tool").bits(48))
         self._opening: Task[None] | None = None
         self._open_requests: dict[Task[Any], None] = {}
-        connections.register(self.process, _serve_nothing)
+        connections.register(self.process, _reject_request)
 
     def holds(self, session_id: int) -> bool:
-        """Whether a session is the ZooKeeper shell's, or that of the tool used last."""
+        """Return whether a session belongs to the ZooKeeper shell or to the last tool."""
         return any(own is not None and own.session_id == session_id for own in (self._session, self._tool))
 
     @property
     def busy(self) -> bool:
-        """Whether something that was asked for has no answer yet."""
+        """Whether a request has not been answered."""
         return bool(self._open_requests)
 
     def request(self, what: str, request: object, via: int | str | None = None) -> Task[AdminResponse]:
-        """Send a request to a broker until it is served, or let a tool of the release carry it out.
+        """Send a request to a broker until it is served, or carry it out with a tool of the release.
 
         Args:
-            what: for the history.
-            request: what is wanted.
-            via: the broker that is asked, or ZOOKEEPER for a tool; the release's own way where not given, and the
-                controller where that is a request.
+            what: description for the history.
+            request: request to serve.
+            via: broker to ask, or ZOOKEEPER for the tool [default: as the release's tools do, and if they ask a broker,
+                the controller].
+
+        Raises:
+            ConfigError: the release has no tool that works in ZooKeeper.
         """
         if via == ZOOKEEPER and not self._world.version.tools.accepts_zookeeper:
             raise ConfigError(
                 f"no tool of Kafka {self._world.version.name} does this in ZooKeeper", where="via", right="a broker"
             )
         if isinstance(request, DeleteTopicRequest) and self._world.version.controller.topic_deletion == "by znode":
-            return self._in_session(lambda: self._delete_by_hand(what, request.name), what)
+            return self._in_session(lambda: self._delete_by_znode(what, request.name), what)
         if via == ZOOKEEPER or (via is None and is_by_tool(request, self._world.version)):
-            return self._kept(self.process.spawn(self._by_tool(what, request), what))
-        return self._kept(self.process.spawn(self._request(what, request, via), what))
+            return self._track(self.process.spawn(self._by_tool(what, request), what))
+        return self._track(self.process.spawn(self._request(what, request, via), what))
 
     def in_turn(self, steps: Sequence[tuple[str, object]], via: int | str | None = None) -> Task[AdminResponse]:
-        """Send requests one after another, each when the one before is served; none after one that is refused.
+        """Send requests one after another until one is rejected.
 
-        The configuration of a broker is asked of that broker, where no tool writes it in ZooKeeper.
+        A broker's configuration is requested from that broker, unless a tool writes it to ZooKeeper.
         """
 
         async def work() -> AdminResponse:
             response = _TIMED_OUT
             for what, request in steps:
-                whom = _whom(request, via, self._world.version)
-                by_tool = whom == ZOOKEEPER or (whom is None and is_by_tool(request, self._world.version))
-                response = await (self._by_tool(what, request) if by_tool else self._request(what, request, whom))
+                target = _target(request, via, self._world.version)
+                by_tool = target == ZOOKEEPER or (target is None and is_by_tool(request, self._world.version))
+                response = await (self._by_tool(what, request) if by_tool else self._request(what, request, target))
                 if response.error != Error.NONE:
                     break
             return response
 
-        return self._kept(self.process.spawn(work(), steps[0][0]))
+        return self._track(self.process.spawn(work(), steps[0][0]))
 
     def write_znode(self, path: str, data: bytes | None) -> Task[None]:
-        """Set a znode, or create it where it is not there."""
+        """Set a znode, or create it if it is missing."""
 
         async def write() -> None:
             session = await self._open()
@@ -140,14 +142,14 @@ class Operator:
 
         return self._in_session(delete, "delete a znode")
 
-    async def _delete_by_hand(self, what: str, topic: str) -> AdminResponse:
-        """Ask the controller for a topic's deletion as a release without a tool for it wants it."""
+    async def _delete_by_znode(self, what: str, topic: str) -> AdminResponse:
+        """Request a topic deletion by creating the znode, in a release without a tool for it."""
         session = await self._open()
         data = self._world.version.znodes.deletion_request
         reply = await session.call(create_request(paths.delete_topic(topic), data))
         found = Code(reply.error)
         response = AdminResponse(Error.NONE if found == Code.OK else Error.INVALID_REQUEST, found.name)
-        self._tell(what, response)
+        self._record(what, response)
         return response
 
     def _in_session(self, work: Callable[[], Coroutine[Future[Any], None, T]], name: str) -> Task[T]:
@@ -158,10 +160,10 @@ class Operator:
                 except SessionExpiredError:
                     continue
 
-        return self._kept(self.process.spawn(guarded(), name))
+        return self._track(self.process.spawn(guarded(), name))
 
-    def _kept(self, task: Task[T]) -> Task[T]:
-        """Keep a book of what is under way."""
+    def _track(self, task: Task[T]) -> Task[T]:
+        """Add a task to the open requests until it is done."""
         self._open_requests[task] = None
         task.add_done_callback(lambda _: self._open_requests.pop(task, None))
         return task
@@ -196,13 +198,13 @@ class Operator:
             )
         except SessionExpiredError:
             response = AdminResponse(Error.UNKNOWN_SERVER_ERROR, "the tool's session expired")
-        except ZnodeError as problem:  # the tool ends with an exception
+        except ZnodeError as problem:  # the tool fails with an exception
             response = AdminResponse(Error.UNKNOWN_SERVER_ERROR, str(problem))
-        self._tell(what, response)
+        self._record(what, response)
         return response
 
     def alter_acls(self, what: str, *requests: AlterAclsRequest) -> Task[AdminResponse]:
-        """Let the release's tool for authorizations change those of a resource."""
+        """Change the ACLs of resources with the release's tool."""
 
         def open_session() -> ZooKeeperSession:
             version = self._world.version
@@ -217,14 +219,14 @@ class Operator:
                 response = AdminResponse(Error.UNKNOWN_SERVER_ERROR, "the tool's session expired")
             except ZnodeError as error:
                 response = AdminResponse(Error.UNKNOWN_SERVER_ERROR, str(error))
-            self._tell(what, response)
+            self._record(what, response)
             return response
 
-        return self._kept(self.process.spawn(alter(), what))
+        return self._track(self.process.spawn(alter(), what))
 
     async def _request(self, what: str, request: object, via: int | str | None) -> AdminResponse:
         deadline_us = self.process.scheduler.now_us + GIVE_UP_US
-        may_be_done = False
+        may_be_served = False
         response = _TIMED_OUT
         while self.process.scheduler.now_us < deadline_us:
             broker = self._controller() if via is None else via
@@ -232,18 +234,18 @@ class Operator:
                 try:
                     response = await self._connections.call(self.process, f"broker {broker}", request)
                 except Disconnected:
-                    may_be_done = True
+                    may_be_served = True
                 else:
-                    if may_be_done and response.error in _DONE_ALREADY:
+                    if may_be_served and response.error in _ALREADY_SERVED:
                         response = AdminResponse(Error.NONE)
                     if response.error != Error.NOT_CONTROLLER:
                         break
                     response = _TIMED_OUT
             await self.process.sleep(RETRY_PAUSE_US)
-        self._tell(what, response)
+        self._record(what, response)
         return response
 
-    def _tell(self, what: str, response: AdminResponse) -> None:
+    def _record(self, what: str, response: AdminResponse) -> None:
         if response.error != Error.NONE:
             self._history.record(NAME, "refused", what, "", f"{response.error.name} {response.message}".rstrip())
         for partition, error in response.partition_errors.items():
@@ -251,12 +253,12 @@ class Operator:
                 self._history.record(NAME, "refused", f"{what} {partition}", "", error.name)
 
 
-def _whom(request: object, via: int | str | None, version: KafkaVersion) -> int | str | None:
+def _target(request: object, via: int | str | None, version: KafkaVersion) -> int | str | None:
     if via is not None or not isinstance(request, AlterConfigRequest) or not request.entity_path.startswith("brokers/"):
         return via
     in_zookeeper = AlterReassignmentsRequest in version.tools.requests_in_zookeeper
     return ZOOKEEPER if in_zookeeper else int(request.entity_path.removeprefix("brokers/"))
 
 
-def _serve_nothing(request: object, _respond: object) -> None:
-    raise AssertionError(f"the operator was asked for {request!r}")
+def _reject_request(request: object, _respond: object) -> None:
+    raise AssertionError(f"the operator serves no requests: {request!r}")

@@ -1,11 +1,10 @@
-"""What Kafka's own reassignment documents would do to a layout, by release.
+"""Effects of Kafka's reassignment documents on a layout, by release.
 
 Rules of the module:
-
-1. A document is read and refused as the release's `kafka-reassign-partitions` reads and refuses it, the layout standing
-   for the cluster (`reassign_tool`); what that tool lets pass and no cluster can do is refused by `partitions.plans`.
-2. Nothing is left out of a plan: where a release would carry out a part of it, it is refused whole.
-3. What then happens is `partitions.plan_what_if`'s.
+  - a document is read and rejected as by the release's `kafka-reassign-partitions`, with the layout as the cluster
+    (`reassign_partitions`); `partitions.plans` rejects what the tool accepts and no cluster can do;
+  - a plan is never shortened: if a release would carry out a part of it, the whole document is rejected;
+  - `partitions.plans.what_if` computes the effects.
 """
 
 from __future__ import annotations
@@ -31,23 +30,23 @@ if TYPE_CHECKING:
 
 
 def steps_of(version: KafkaVersion) -> Steps:
-    """The steps that a release's controller takes."""
+    """Return the steps of a reassignment in a release's controller."""
     if version.controller.reassigns_in_topic_znode:
         return Steps.NAMED
     return Steps.WIDENED if version.controller.writes_union_assignment else Steps.BARE
 
 
 def read_plan(layout: Layout, text: str, version: KafkaVersion) -> Plan:
-    """The plan of a document, as far as a layout can take it.
+    """Return the plan of a document for a layout.
 
     Args:
-        layout: the cluster.
-        text: the document.
-        version: of the tool, and of the cluster.
+        layout: layout of the cluster.
+        text: document.
+        version: release of the tool and of the cluster.
 
     Raises:
-        ZnodeError: it is no JSON, or JSON of another shape.
-        ConfigError: the release's tool, or its controller, takes no such plan.
+        ZnodeError: the document is not JSON, or has another structure.
+        ConfigError: the release's tool or controller rejects the plan.
 
     >>> from simzk.kafka.releases.versions import VERSIONS
     >>> from simzk.partitions.layouts import brokers_in_racks, generate_layout
@@ -61,36 +60,36 @@ def read_plan(layout: Layout, text: str, version: KafkaVersion) -> Plan:
     """
     wanted = reassign_tool.read_plan(text, version)
     plan = Plan(named(list(wanted)), pack(list(wanted.values())))
-    _refuse_unknown(layout, list(wanted), plan, version)
+    _reject_unknown(layout, list(wanted), plan, version)
     live = set(layout.brokers.ids[layout.brokers.live].tolist())
-    said = reassign_tool.dead_brokers(wanted, live, version)
+    reason = reassign_tool.dead_brokers(wanted, live, version)
     if (
-        said is None
+        reason is None
         and not version.controller.reassigns_to_dead_brokers
         and any(not live.issuperset(brokers) for brokers in wanted.values())
     ):
-        said = f"a controller of Kafka {version.name} moves nothing to brokers that are down"
-    if said is not None:
+        reason = f"a controller of Kafka {version.name} drops reassignments to dead brokers"
+    if reason is not None:
         some = ", ".join(map(str, islice(sorted(live), NAMED_PROBLEMS)))
-        right = f"live brokers, such as {some}" if live else "a layout in which some broker lives"
-        raise ConfigError(said, where="reassignment", right=right)
+        right = f"live brokers, such as {some}" if live else "a layout with a live broker"
+        raise ConfigError(reason, where="reassignment", right=right)
     return plan
 
 
-def _refuse_unknown(layout: Layout, names: list[TopicPartition], plan: Plan, version: KafkaVersion) -> None:
+def _reject_unknown(layout: Layout, names: list[TopicPartition], plan: Plan, version: KafkaVersion) -> None:
     places = np.flatnonzero(find_rows(layout, plan.partitions) == NONE)
     if not len(places):
         return
     unknown = [names[place] for place in places[:NAMED_PROBLEMS].tolist()]
     more = len(places) - len(unknown)
-    said = reassign_tool.unknown_partitions(unknown, set(layout.topics), version)
+    reason = reassign_tool.unknown_partitions(unknown, set(layout.topics), version)
     raise ConfigError(
-        said + (f" and {more:,} more" if more else ""), where="reassignment", right="partitions of the layout"
+        reason + (f" and {more:,} more" if more else ""), where="reassignment", right="partitions of the layout"
     )
 
 
 def what_if(layout: Layout, text: str, version: KafkaVersion) -> PlanWhatIf:
-    """What a document would do to a layout; arguments and errors as of `read_plan`, and those of `plans.diff_of`."""
+    """Return the effects of a document on a layout; see `read_plan` for arguments and errors, and `plans.diff_of`."""
     return PlanWhatIf(
         layout,
         read_plan(layout, text, version),

@@ -1,20 +1,18 @@
-"""What `kafka-reassign-partitions` reads and prints, by release (§2.11 of the reference; ReassignPartitionsCommand).
+"""Input and output of `kafka-reassign-partitions` by release (ReassignPartitionsCommand; docs/reference/kafka.md §2.11).
 
 Rules of the module:
-  - text in, text out: the tree is read as the tool sees it, and nothing is written;
+  - functions map text to text: nothing is written;
   - the tool that asks brokers (2.6 and later) sorts partitions; the one that works in ZooKeeper prints them in the
     order of Scala's maps;
-  - bad input is refused before anything is done, in the tool's words.
+  - invalid input is rejected before anything is done, in the tool's words.
 
-What `kafka-reassign-partitions --throttle` writes (ReassignPartitionsCommand; KIP-73); `--verify` takes it away.
-
-Rules of the module:
-  - the rate stands in the configuration of every broker that takes part, the replicas that it holds for in that of the
-    topics: `partition:broker`, those that may lead while the data moves, and those that are moved to;
-  - the tool that works in ZooKeeper (0.10.1 to 2.5) writes topics before brokers (up to 0.10.2 brokers first), counts
+Rules of `--throttle` (KIP-73; `--verify` removes the throttles):
+  - the rate is a setting of every broker that takes part; the throttled replicas are settings of the topics:
+    `partition:broker` of the leaders during the move, and of the followers that are added;
+  - the tool that works in ZooKeeper (0.10.1 to 2.5) writes topics before brokers (up to 0.10.2 brokers first), includes
     every broker of a topic that moves, and lists replicas in the order of Scala's maps; the one that asks brokers (2.6
-    and later) counts the partitions that move, and sorts;
-  - it only says how fast data may move. Records have no size here: nothing moves slower for it.
+    and later) includes only the partitions that move, and sorts;
+  - throttles have no effect here: records have no size, so no move is slower.
 """
 
 from __future__ import annotations
@@ -35,12 +33,13 @@ if TYPE_CHECKING:
     from simzk.kafka.topic_partition import ReplicaAssignment, TopicPartition
 
     Plan = Mapping[TopicPartition, tuple[int, ...]]
+    Present = Mapping[TopicPartition, ReplicaAssignment]
 
 Item = TypeVar("Item")
 
 ANY_LOG_DIR = "any"
 COMPLETED_SINCE = (3, 3, 0)
-"""From here on a finished reassignment "is completed", before it "is complete"."""
+"""First release that prints "is completed" instead of "is complete"."""
 BROKER_THROTTLES = (
     "leader.replication.throttled.rate",
     "follower.replication.throttled.rate",
@@ -50,7 +49,7 @@ TOPIC_THROTTLES = ("leader.replication.throttled.replicas", "follower.replicatio
 
 
 class Proposal(NamedTuple):
-    """What `--generate` prints: two documents that `--execute` takes."""
+    """Output of `--generate`: two documents that `--execute` accepts."""
 
     current: str
     proposed: str
@@ -58,20 +57,20 @@ class Proposal(NamedTuple):
 
 
 def asks_brokers(version: KafkaVersion) -> bool:
-    """Whether the release's tool asks brokers (KIP-455, 2.6); before, it works in ZooKeeper."""
+    """Return whether the release's tool asks brokers (KIP-455, 2.6) rather than ZooKeeper."""
     return AlterReassignmentsRequest not in version.tools.requests_in_zookeeper
 
 
 def read_plan(text: str, version: KafkaVersion) -> dict[TopicPartition, tuple[int, ...]]:
-    """The partitions and replicas of a document, as `--execute` and `--verify` take it.
+    """Return the replicas by partition in a document, as `--execute` and `--verify` read it.
 
     Args:
-        text: the document.
-        version: of the tool.
+        text: document.
+        version: release of the tool.
 
     Raises:
-        ZnodeError: it is no JSON, or JSON of another shape.
-        ConfigError: what it asks for cannot be.
+        ZnodeError: the document is not JSON, or has another structure.
+        ConfigError: the tool rejects the plan.
 
     >>> from simzk.kafka.releases.versions import VERSIONS
     >>> plan = '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2],"log_dirs":["any","any"]}]}'
@@ -79,57 +78,58 @@ def read_plan(text: str, version: KafkaVersion) -> dict[TopicPartition, tuple[in
     {TopicPartition(topic='t', partition=0): (1, 2)}
     """
     pairs = admin.read_reassignment("reassignment", text.encode(errors="replace"))
-    refuse(refusal(pairs, version))
+    require_accepted(rejection(pairs, version))
     return dict(pairs)
 
 
-def refusal(pairs: Sequence[tuple[TopicPartition, tuple[int, ...]]], version: KafkaVersion) -> str | None:
-    """Why the tool takes no such plan, whatever the cluster is; None where it takes it.
+def rejection(pairs: Sequence[tuple[TopicPartition, tuple[int, ...]]], version: KafkaVersion) -> str | None:
+    """Return why the tool rejects a plan for any cluster; None: it accepts the plan.
 
     Args:
-        pairs: partitions and their replicas, as they are asked for.
-        version: of the tool.
+        pairs: partitions and their replicas, in the order of the document.
+        version: release of the tool.
     """
-    looks = version.tools.reassignment_checks
+    checks = version.tools.reassignment_checks
     if not pairs:
         return f"Partition reassignment {'list cannot be' if asks_brokers(version) else 'data file is'} empty"
-    if "empty lists" in looks and any(not replicas for _, replicas in pairs):
+    if "empty lists" in checks and any(not replicas for _, replicas in pairs):
         return "Partition replica list cannot be empty"
-    if "duplicates" not in looks:
+    if "duplicates" not in checks:
         return None
     if twice := _repeated([partition for partition, _ in pairs]):
         return f"Partition reassignment contains duplicate topic partitions: {','.join(map(str, twice))}"
-    told = [
+    repeated = [
         f"{partition} contains multiple entries for {','.join(map(str, again))}"
         for partition, replicas in pairs
         if (again := _repeated(replicas))
     ]
-    return f"Partition replica lists may not contain duplicate entries: {'. '.join(told)}" if told else None
+    return f"Partition replica lists may not contain duplicate entries: {'. '.join(repeated)}" if repeated else None
 
 
 def unknown_partitions(unknown: Collection[TopicPartition], topics: Collection[str], version: KafkaVersion) -> str:
-    """What the tool says where it does not carry out a plan whole, for it names partitions that are not there.
+    """Return the tool's message for a plan with unknown partitions.
 
     Args:
-        unknown: those, one or more.
-        topics: names of topics that are there.
-        version: of the tool; up to 0.10.0 it leaves them out without a word.
+        unknown: unknown partitions, at least one.
+        topics: names of existing topics.
+        version: release of the tool; up to 0.10.0 it drops them silently.
     """
+    assert unknown, "no unknown partitions"
     if asks_brokers(version):
-        if nowhere := next((partition.topic for partition in unknown if partition.topic not in topics), None):
-            return f"Topic {nowhere} not found."
+        if missing := next((partition.topic for partition in unknown if partition.topic not in topics), None):
+            return f"Topic {missing} not found."
         lines = [f"{partition}: The partition does not exist." for partition in unknown]
         return "\n".join(["Error reassigning partition(s):", *lines])
     return f"The proposed assignment contains non-existent partitions: {', '.join(map(str, unknown))}"
 
 
 def dead_brokers(plan: Plan, live: Collection[int], version: KafkaVersion) -> str | None:
-    """Why the tool moves nothing to brokers that are not registered; None where they are, or it does not look.
+    """Return the tool's message for targets that are not registered; None: there are none, or it does not check.
 
     Args:
         plan: replicas by partition.
-        live: the brokers that are registered.
-        version: of the tool.
+        live: registered brokers.
+        version: release of the tool.
     """
     dead = list(dict.fromkeys(broker for replicas in plan.values() for broker in replicas if broker not in live))
     if not dead or "brokers" not in version.tools.reassignment_checks:
@@ -139,10 +139,10 @@ def dead_brokers(plan: Plan, live: Collection[int], version: KafkaVersion) -> st
     return f"The proposed assignment contains non-existent brokerIDs: {','.join(map(str, dead))}"
 
 
-def refuse(what: str | None) -> None:
-    """Raise a ConfigError where the tool has a reason."""
-    if what is not None:
-        raise ConfigError(what, where="reassignment", right="one list of distinct brokers for each partition")
+def require_accepted(reason: str | None) -> None:
+    """Raise a ConfigError with the tool's reason, if there is one."""
+    if reason is not None:
+        raise ConfigError(reason, where="reassignment", right="one list of distinct brokers for each partition")
 
 
 def _repeated(items: Sequence[Item]) -> list[Item]:
@@ -152,12 +152,12 @@ def _repeated(items: Sequence[Item]) -> list[Item]:
 
 
 def document(plan: Plan, version: KafkaVersion, *, proposed: bool) -> str:
-    """The JSON that the tool prints for a plan.
+    """Return the JSON that the tool prints for a plan.
 
     Args:
         plan: replicas by partition.
-        version: of the tool.
-        proposed: whether it is what the tool proposes, and not what it found; that decides the order before 2.6.
+        version: release of the tool.
+        proposed: whether the tool proposes the plan, or found it; fixes the order before 2.6.
     """
     if asks_brokers(version):
         ordered: Iterable[TopicPartition] = sorted(plan)
@@ -184,13 +184,13 @@ def propose(
     version: KafkaVersion,
     new_partition: Callable[[str, int], TopicPartition],
 ) -> Proposal:
-    """What `--generate` prints.
+    """Return the output of `--generate`.
 
     Args:
-        current: the present assignment of the topics that are to move.
-        assign: draws a placement of so many partitions with so many replicas.
-        version: of the tool.
-        new_partition: makes the name of a partition.
+        current: present assignment of the topics to move.
+        assign: places a number of partitions with a number of replicas.
+        version: release of the tool.
+        new_partition: creates a TopicPartition.
     """
     by_topic: dict[str, list[TopicPartition]] = {}
     for partition in current:
@@ -209,13 +209,13 @@ def status(
     plan: Plan, present: Mapping[TopicPartition, ReplicaAssignment], in_znode: Iterable[TopicPartition],
     version: KafkaVersion,
 ) -> str:  # fmt: skip
-    """What `--verify` prints of partitions.
+    """Return the output of `--verify` for partitions.
 
     Args:
-        plan: the document's.
-        present: what stands in the topics' znodes.
-        in_znode: the partitions that `/admin/reassign_partitions` names; looked at by the tool before 2.6.
-        version: of the tool.
+        plan: replicas by partition in the document.
+        present: assignments in the topic znodes.
+        in_znode: partitions in `/admin/reassign_partitions`; used by the tool before 2.6.
+        version: release of the tool.
     """
     if asks_brokers(version):
         lines = [_line(p, plan[p], present.get(p), version) for p in sorted(plan)]
@@ -243,30 +243,23 @@ def _line(
     if replicas == target:
         done = "completed" if version.number >= COMPLETED_SINCE else "complete"
         return f"Reassignment of partition {partition} is {done}."
-    told, wanted = (",".join(map(str, ids)) for ids in (replicas, target))
-    return f"There is no active reassignment of partition {partition}, but replica set is {told} rather than {wanted}."
+    found, wanted = (",".join(map(str, ids)) for ids in (replicas, target))
+    return f"There is no active reassignment of partition {partition}, but replica set is {found} rather than {wanted}."
 
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from simzk.kafka.releases.profile import KafkaVersion
-    from simzk.kafka.topic_partition import ReplicaAssignment, TopicPartition
-
-    Present = Mapping[TopicPartition, ReplicaAssignment]
-
-KNOWN_SINCE = (0, 10, 1)
+THROTTLES_SINCE = (0, 10, 1)
+"""First release with `--throttle` (KIP-73)."""
 RATES = BROKER_THROTTLES[:2]
 
 
 def throttles(plan: Plan, present: Present, rate: int, version: KafkaVersion) -> list[AlterConfigRequest]:
-    """The changes of configuration, in the order in which the tool makes them.
+    """Return the configuration changes of `--throttle`, in the tool's order.
 
     Args:
-        plan: the replicas that are wanted.
-        present: what stands in the znodes of the plan's topics, of all their partitions.
-        rate: bytes a second.
-        version: of the tool.
+        plan: target replicas by partition.
+        present: assignments of all partitions of the plan's topics.
+        rate: bytes per second.
+        version: release of the tool.
 
     >>> from simzk.kafka.topic_partition import ReplicaAssignment, TopicPartition
     >>> from simzk.kafka.releases.versions import kafka_version
@@ -284,16 +277,14 @@ def throttles(plan: Plan, present: Present, rate: int, version: KafkaVersion) ->
         leads = {
             name: sorted(f"{p.partition}:{b}" for p in plan if p.topic == name for b in before[p]) for name in names
         }
-        taken = {p: [b for b in plan[p] if b not in before[p]] for p in plan}
+        added = {p: [b for b in plan[p] if b not in before[p]] for p in plan}
         follows = {
-            name: sorted(f"{p.partition}:{b}" for p in plan if p.topic == name for b in taken[p]) for name in names
+            name: sorted(f"{p.partition}:{b}" for p in plan if p.topic == name for b in added[p]) for name in names
         }
         brokers = sorted({broker for p in plan for broker in (*before[p], *plan[p])})
         return [*_of_topics(leads, follows), *_of_brokers(brokers, rate)]
-    existing, wanted = (
-        list(partition_set(present, version.orders.collections)),
-        list(partition_set(plan, version.orders.collections)),
-    )
+    keys = version.orders.collections
+    existing, wanted = list(partition_set(present, keys)), list(partition_set(plan, keys))
     names = list(dict.fromkeys(partition.topic for partition in wanted))
     moving = [p for p in existing if p in plan and not set(plan[p]) <= set(present[p].replicas)]
     leads = {
