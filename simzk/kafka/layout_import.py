@@ -31,7 +31,7 @@ from simzk.kafka import paths
 from simzk.kafka.observation.recording import load
 from simzk.kafka.schemas import admin, broker_registration, config, partition_state
 from simzk.kafka.schemas import topic as topic_schema
-from simzk.kafka.schemas.uuid import canonical_uuid
+from simzk.kafka.schemas.cluster import canonical_uuid
 from simzk.partitions.arrays import MAX_BROKER_ID, NONE, IntArray, pack_flat
 from simzk.partitions.layouts import Brokers, Layout
 from simzk.partitions.layouts.layout import LONGEST_LIST, NAMED_PROBLEMS, find_problems

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.errors import ZnodeError
+from simzk.kafka.consumer import registration as consumer
 from simzk.kafka.releases.versions import kafka_version
 from simzk.kafka.schemas import (
     acl,
@@ -23,21 +24,18 @@ from simzk.kafka.schemas import (
     broker_registration,
     cluster,
     config,
-    consumer,
     controller,
     delegation_token,
     feature,
-    log_dir_event,
-    migration,
     partition_state,
     topic,
 )
-from simzk.kafka.schemas.reading import NoJsonError
+from simzk.kafka.schemas.json_text import NoJsonError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simzk.kafka.schemas.reading import Reading
+    from simzk.kafka.schemas.json_text import Reading
 
     Decoder = Callable[[bytes | None, Reading], object]
 
@@ -108,12 +106,12 @@ DECODERS: dict[str, Decoder] = {
     "config": lambda data, reading: config.decode("/z", data, reading),
     "isr_change": lambda data, reading: sorted({str(p) for p in admin.decode_isr_change("/z", data, reading)}),
     "election": lambda data, reading: sorted({str(p) for p in admin.decode_preferred_election("/z", data, reading)}),
-    "log_dir_event": lambda data, reading: log_dir_event.decode("/z", data, reading),
+    "log_dir_event": lambda data, reading: broker_registration.decode_log_dir_failure("/z", data, reading),
     "offset": lambda data, _: None if data is None else consumer.decode_offset("/z", data),
     "cluster_id": lambda data, reading: cluster.decode_cluster_id("/z", data, reading),
     "producer_ids": _producer_ids,
     "feature": _reads(feature.decode),
-    "migration": _reads(migration.decode),
+    "migration": _reads(cluster.decode_migration),
     "acl": _reads(acl.decode),
     "acl_change": _reads(acl.decode_change),
     "token": _reads(delegation_token.decode),

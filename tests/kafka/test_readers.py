@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from simzk.errors import SimzkError, ZnodeError
 from simzk.kafka.releases.versions import VERSIONS
 from simzk.kafka.schemas import controller, scram
-from simzk.kafka.schemas.reading import LENIENT
+from simzk.kafka.schemas.json_text import LENIENT
 from simzk.kafka.tools.reassign_partitions import read_plan
 from tests.kafka.recorded_readers import DECODERS, KINDS, RELEASES, cases, read_by, why_not_compared
 from tests.kafka.znode_codecs import READERS

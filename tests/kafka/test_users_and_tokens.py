@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simzk.errors import ConfigError, ZnodeError
-from simzk.kafka.schemas import config, delegation_token, log_dir_event, migration, scram
+from simzk.kafka.schemas import config, delegation_token, scram
+from simzk.kafka.schemas.broker_registration import decode_log_dir_failure, encode_log_dir_failure
+from simzk.kafka.schemas.cluster import Migration, decode_migration, encode_migration
 from simzk.kafka.schemas.delegation_token import DelegationToken
 from tests.kafka.clusters import cluster, quiet
 
@@ -99,19 +101,19 @@ def test_a_token_comes_back_as_it_was_written(token: DelegationToken) -> None:
 
 
 def test_a_log_directory_event_names_its_broker() -> None:
-    assert log_dir_event.decode("/e", log_dir_event.encode(7)) == 7
+    assert decode_log_dir_failure("/e", encode_log_dir_failure(7)) == 7
     with pytest.raises(ZnodeError, match="/e: field broker is missing"):
-        log_dir_event.decode("/e", b'{"version":1,"event":1}')
+        decode_log_dir_failure("/e", b'{"version":1,"event":1}')
 
 
 def test_a_migration_comes_back_and_its_fields_stand_in_the_order_of_scalas_maps() -> None:
-    state = migration.Migration(3000, 5, 6, 2**40)
+    state = Migration(3000, 5, 6, 2**40)
     text = (
         '{"version":0,"kraft_metadata_offset":1099511627776,"kraft_controller_id":3000,'
         '"kraft_metadata_epoch":6,"kraft_controller_epoch":5}'
     )
-    assert migration.encode(state, "2.13").decode() == text
-    assert migration.encode(state, "2.12").decode().startswith('{"kraft_metadata_epoch":6,"kraft_controller_epoch":5,')
-    assert migration.decode("/migration", text.encode()) == state
+    assert encode_migration(state, "2.13").decode() == text
+    assert encode_migration(state, "2.12").decode().startswith('{"kraft_metadata_epoch":6,"kraft_controller_epoch":5,')
+    assert decode_migration("/migration", text.encode()) == state
     with pytest.raises(ZnodeError, match="/migration: field version is -1; expected 0"):
-        migration.decode("/migration", text.replace(":0,", ":-1,", 1).encode())
+        decode_migration("/migration", text.replace(":0,", ":-1,", 1).encode())

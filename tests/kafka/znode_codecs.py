@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from simzk.kafka.consumer import registration as consumer
 from simzk.kafka.consumer.settings import consumer_version
 from simzk.kafka.releases.versions import VERSIONS, kafka_version
 from simzk.kafka.schemas import (
@@ -14,12 +15,9 @@ from simzk.kafka.schemas import (
     broker_registration,
     cluster,
     config,
-    consumer,
     controller,
     delegation_token,
     feature,
-    log_dir_event,
-    migration,
     partition_state,
     topic,
 )
@@ -108,10 +106,10 @@ READERS: tuple[tuple[str, Reader], ...] = (
     (r"/admin/reassign_partitions", admin.decode_reassignment),
     (r"/admin/preferred_replica_election", admin.decode_preferred_election),
     (r"/isr_change_notification/[^/]+", admin.decode_isr_change),
-    (r"/log_dir_event_notification/[^/]+", log_dir_event.decode),
+    (r"/log_dir_event_notification/[^/]+", broker_registration.decode_log_dir_failure),
     (r"/cluster/id", cluster.decode_cluster_id),
     (r"/feature", feature.decode),
-    (r"/migration", migration.decode),
+    (r"/migration", cluster.decode_migration),
     (r"/latest_producer_id_block", cluster.decode_producer_ids),
     (r"/delegation_token/tokens/[^/]+", delegation_token.decode),
     (r"/kafka-acl/[^/]+/[^/]+|/kafka-acl-extended/prefixed/[^/]+/[^/]+", acl.decode),

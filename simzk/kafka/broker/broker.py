@@ -30,7 +30,7 @@ from simzk.kafka.controller.controller import KafkaController
 from simzk.kafka.releases.cluster_releases import local_registration
 from simzk.kafka.requests import ControlledShutdownRequest, ControlledShutdownResponse, Error
 from simzk.kafka.rpc import Disconnected
-from simzk.kafka.schemas import log_dir_event
+from simzk.kafka.schemas.broker_registration import encode_log_dir_failure
 from simzk.kafka.schemas.cluster import decode_cluster_id, encode_cluster_id
 from simzk.kafka.zookeeper_client.batches import ZooKeeperRefused
 from simzk.kafka.zookeeper_client.session import SessionExpiredError, ZooKeeperSession
@@ -161,7 +161,7 @@ class Broker:
 
     async def _tell_of_log_dir(self) -> None:
         try:
-            await self.client.create(paths.LOG_DIR_EVENT_PREFIX, log_dir_event.encode(self.id), PERSISTENT_SEQUENTIAL)
+            await self.client.create(paths.LOG_DIR_EVENT_PREFIX, encode_log_dir_failure(self.id), PERSISTENT_SEQUENTIAL)
         except SessionExpiredError:
             return
 

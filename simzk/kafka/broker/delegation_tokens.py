@@ -19,7 +19,7 @@ from simzk.kafka.broker.notifications import Notifications
 from simzk.kafka.requests import AdminResponse, CreateTokenRequest, Error, ExpireTokenRequest, RenewTokenRequest
 from simzk.kafka.schemas import delegation_token
 from simzk.kafka.schemas.delegation_token import DelegationToken
-from simzk.kafka.schemas.reading import NoJsonError
+from simzk.kafka.schemas.json_text import NoJsonError
 from simzk.kafka.zookeeper_client.zk_client import ANY_VERSION, PERSISTENT_SEQUENTIAL, KafkaZooKeeperClient
 from simzk.zookeeper.replies import Code
 from simzk.zookeeper.requests import Delete, SetData

@@ -21,7 +21,7 @@ from simzk.errors import ZnodeError
 from simzk.jvm.numbers import parse_long
 from simzk.kafka import paths
 from simzk.kafka.schemas import config
-from simzk.kafka.schemas.reading import NoJsonError
+from simzk.kafka.schemas.json_text import NoJsonError
 from simzk.kafka.zookeeper_client.session import SessionExpiredError, ZooKeeperSession
 from simzk.kafka.zookeeper_client.zk_client import ANY_VERSION, KafkaZooKeeperClient
 from simzk.simulation import Process, Queue

@@ -64,9 +64,9 @@ from simzk.kafka.schemas import controller as controller_schema
 from simzk.kafka.schemas import delegation_token, partition_state, scram
 from simzk.kafka.schemas import topic as topic_schema
 from simzk.kafka.schemas.acl import LITERAL, PREFIXED, AclEntry, AclResource
+from simzk.kafka.schemas.cluster import UUID_BITS, uuid_text
 from simzk.kafka.schemas.config import sanitize
-from simzk.kafka.schemas.reading import shown
-from simzk.kafka.schemas.uuid import UUID_BITS, uuid_text
+from simzk.kafka.schemas.json_text import shown
 from simzk.kafka.tools.acls import kind_of
 from simzk.kafka.tools.operator import Operator
 from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition

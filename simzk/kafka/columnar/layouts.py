@@ -22,7 +22,7 @@ from simzk.kafka.columnar.topic_columns import TOPIC_CODECS, BothForm, Directory
 from simzk.kafka.layout_import import MIN_INSYNC_REPLICAS
 from simzk.kafka.releases.cluster_releases import local_registration
 from simzk.kafka.schemas import config
-from simzk.kafka.schemas.uuid import uuid_text
+from simzk.kafka.schemas.cluster import uuid_text
 from simzk.partitions.arrays import NONE
 from simzk.partitions.reassignment import Assignment
 from simzk.partitions.states import States

@@ -35,13 +35,13 @@ from simzk.jvm.concurrent_hash_map import concurrent_order
 from simzk.jvm.scala_collections import immutable_order, mutable_order
 from simzk.kafka import paths
 from simzk.kafka.consumer import group_registry, subscriptions
+from simzk.kafka.consumer import registration as schema
 from simzk.kafka.consumer.assignors import GroupView, Strategy
 from simzk.kafka.consumer.errors import ConsumerError, NoNodeError, RebalanceFailedError, RegistrationRefusedError
 from simzk.kafka.consumer.group_registry import GroupRegistry
+from simzk.kafka.consumer.registration import ConsumerRegistration
 from simzk.kafka.consumer.settings import ConsumerConfig, consumer_version, line_of
 from simzk.kafka.consumer.zk_client import ZkClient
-from simzk.kafka.schemas import consumer as schema
-from simzk.kafka.schemas.consumer import ConsumerRegistration
 from simzk.kafka.topic_partition import TopicPartition, topic_and_partition_hash
 from simzk.simulation import Future, History, Process, Queue, Scheduler
 

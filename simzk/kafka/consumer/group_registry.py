@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 from simzk.errors import ZnodeError
 from simzk.jvm.scala_collections import mutable_order
 from simzk.kafka import paths
+from simzk.kafka.consumer import registration as schema
 from simzk.kafka.consumer import subscriptions
 from simzk.kafka.consumer.assignors import GroupView, ThreadId
 from simzk.kafka.consumer.errors import NoNodeError, RegistrationRefusedError
 from simzk.kafka.schemas import broker_registration
-from simzk.kafka.schemas import consumer as schema
 from simzk.kafka.schemas import topic as topic_schema
 from simzk.kafka.zookeeper_client.zk_client import EPHEMERAL, PERSISTENT, create_request
 from simzk.simulation import gather
@@ -28,10 +28,10 @@ from simzk.zookeeper.replies import Code
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from simzk.kafka.consumer.registration import ConsumerRegistration
     from simzk.kafka.consumer.settings import ConsumerVersion
     from simzk.kafka.consumer.subscriptions import Subscription
     from simzk.kafka.consumer.zk_client import ZkClient
-    from simzk.kafka.schemas.consumer import ConsumerRegistration
     from simzk.kafka.topic_partition import TopicPartition
     from simzk.simulation import Process
 

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.errors import ConfigError
-from simzk.kafka.schemas.consumer import BLACK_LIST, STATIC, WHITE_LIST, ConsumerRegistration
+from simzk.kafka.consumer.registration import BLACK_LIST, STATIC, WHITE_LIST, ConsumerRegistration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

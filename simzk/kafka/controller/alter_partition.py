@@ -25,7 +25,7 @@ from simzk.kafka.requests import (
     Proposals,
 )
 from simzk.kafka.schemas.admin import decode_isr_change
-from simzk.kafka.schemas.reading import NoJsonError
+from simzk.kafka.schemas.json_text import NoJsonError
 from simzk.kafka.zookeeper_client.batches import data_of
 from simzk.partitions.arrays import NONE, among, any_of, by_broker, sizes, widen
 from simzk.partitions.states import States, no_states

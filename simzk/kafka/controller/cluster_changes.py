@@ -23,8 +23,8 @@ from simzk.kafka.controller import assignment_warnings
 from simzk.kafka.controller.context import LiveBroker
 from simzk.kafka.controller.states import PartitionState, ReplicaState
 from simzk.kafka.requests import ControlResponse, Error
-from simzk.kafka.schemas import log_dir_event
-from simzk.kafka.schemas.reading import NoJsonError
+from simzk.kafka.schemas.broker_registration import decode_log_dir_failure
+from simzk.kafka.schemas.json_text import NoJsonError
 from simzk.kafka.schemas.topic import TopicZnode
 from simzk.kafka.topic_partition import (
     PartitionAndReplica,
@@ -248,7 +248,7 @@ class LogDirFailures:
         for path, reply in zip(wanted, await self._client.read_all(wanted), strict=True):
             if not reply.error:
                 try:
-                    found[log_dir_event.decode(path, data_of(reply), self._client.version.reading)] = None
+                    found[decode_log_dir_failure(path, data_of(reply), self._client.version.reading)] = None
                 except NoJsonError as problem:
                     self._client.unusable(problem)
         return found

@@ -21,7 +21,7 @@ from simzk.kafka.controller.state_machines import Strategy
 from simzk.kafka.controller.states import PartitionState, ReplicaState
 from simzk.kafka.requests import ControlledShutdownRequest, ControlledShutdownResponse, Error
 from simzk.kafka.schemas import admin
-from simzk.kafka.schemas.reading import NoJsonError
+from simzk.kafka.schemas.json_text import NoJsonError
 from simzk.kafka.topic_partition import PartitionAndReplica, TopicPartition, partition_set
 from simzk.kafka.zookeeper_client.zk_client import ANY_VERSION
 from simzk.partitions.arrays import any_of

@@ -41,12 +41,11 @@ from simzk.kafka.schemas import (
     controller,
     delegation_token,
     feature,
-    log_dir_event,
     partition_state,
 )
 from simzk.kafka.schemas import controller as controller_schema
 from simzk.kafka.schemas import topic as topic_schema
-from simzk.kafka.schemas.reading import read_value
+from simzk.kafka.schemas.json_text import read_value
 from simzk.kafka.schemas.topic import TopicZnode
 from simzk.kafka.topic_partition import ReplicaAssignment, TopicPartition
 from simzk.partitions.arrays import unpack
@@ -170,7 +169,7 @@ _READERS: Final[tuple[tuple[str, Callable[[str, bytes | None], object]], ...]] =
     (r"/admin/reassign_partitions", lambda path, data: admin.decode_reassignment(path, data, strict=False)),
     (r"/admin/preferred_replica_election", admin.decode_preferred_election),
     (r"/isr_change_notification/[^/]+", admin.decode_isr_change),
-    (r"/log_dir_event_notification/[^/]+", log_dir_event.decode),
+    (r"/log_dir_event_notification/[^/]+", broker_registration.decode_log_dir_failure),
     (r"/cluster/id", cluster.decode_cluster_id),
     (r"/feature", feature.decode),
     (r"/latest_producer_id_block", cluster.decode_producer_ids),

@@ -4,7 +4,7 @@ Rules of the module (docs/reference/kafka.md §0.1, §0.2):
   - a difference between releases is a field here, never an `if` on a version number elsewhere;
   - a field is declared once, with the first release of each value (`simzk.kafka.releases.since`);
   - rules for elections and ISR trimming stand in `simzk.partitions.rules`, readers of znodes in
-    `simzk.kafka.schemas.reading`, default settings and the keys of topics in `simzk.kafka.releases.settings`;
+    `simzk.kafka.schemas.json_text`, default settings and the keys of topics in `simzk.kafka.releases.settings`;
   - "recorded" means: taken from znodes and transactions that brokers of that release wrote.
 """
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from simzk.jvm.scala_collections import Scala
     from simzk.kafka.schemas.delegation_token import DelegationToken
-    from simzk.kafka.schemas.reading import Reading
+    from simzk.kafka.schemas.json_text import Reading
     from simzk.kafka.topic_partition import LeaderAndIsr
     from simzk.partitions.rules import ElectionRules
 

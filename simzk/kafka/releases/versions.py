@@ -19,7 +19,7 @@ from simzk.kafka.releases.profile import (
 )
 from simzk.kafka.releases.settings import broker_defaults
 from simzk.kafka.releases.since import Release, at_release
-from simzk.kafka.schemas.reading import Reading
+from simzk.kafka.schemas.json_text import Reading
 from simzk.partitions.rules import rules_of
 
 LINES: Final = (

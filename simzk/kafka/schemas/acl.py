@@ -13,8 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from simzk.errors import ZnodeError
-from simzk.kafka.schemas.json_text import JsonObject, read_object, write
-from simzk.kafka.schemas.reading import LENIENT, Reading, shown
+from simzk.kafka.schemas.json_text import LENIENT, JsonObject, Reading, read_object, shown, write
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

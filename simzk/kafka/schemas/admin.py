@@ -18,8 +18,19 @@ from typing import TYPE_CHECKING, Final
 
 from simzk.errors import ZnodeError
 from simzk.jvm.numbers import INT_MAX, INT_MIN, parse_int
-from simzk.kafka.schemas.json_text import JsonObject, is_int, read_object, write, write_spaced
-from simzk.kafka.schemas.reading import LENIENT, JsonValue, NoJsonError, Reading, read_value, shown
+from simzk.kafka.schemas.json_text import (
+    LENIENT,
+    JsonObject,
+    JsonValue,
+    NoJsonError,
+    Reading,
+    is_int,
+    read_object,
+    read_value,
+    shown,
+    write,
+    write_spaced,
+)
 from simzk.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:

@@ -1,4 +1,8 @@
-"""`/brokers/ids/N`: how to reach a broker, where it stands, what it can do (docs/reference/kafka.md §1.4)."""
+"""`/brokers/ids/N`: how to reach a broker, where it stands, what it can do (docs/reference/kafka.md §1.4).
+
+`/log_dir_event_notification/log_dir_event_N`: a broker says that a directory of its logs failed
+(docs/reference/kafka.md §1.3, §2.13).
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,7 @@ from typing import Final, NamedTuple
 
 from simzk.jvm.numbers import parse_int, parse_long
 from simzk.kafka.schemas.config import in_java_map_order
-from simzk.kafka.schemas.json_text import JsonObject, is_int, read_object, write, write_spaced
-from simzk.kafka.schemas.reading import LENIENT, Reading
+from simzk.kafka.schemas.json_text import LENIENT, JsonObject, Reading, is_int, read_object, write, write_spaced
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MAX_FEATURE_VERSION: Final = 2**15 - 1
@@ -245,3 +248,26 @@ def _features(fields: JsonObject) -> tuple[SupportedFeature, ...]:
             raise levels.wrong("max_version", "min_version or more")
         found.append(SupportedFeature(name, lowest, highest))
     return tuple(found)
+
+
+FAILURE = 1
+"""The only event there is."""
+
+
+def encode_log_dir_failure(broker: int) -> bytes:
+    """What 1.0 and later write.
+
+    >>> encode_log_dir_failure(3).decode()
+    '{"version":1,"broker":3,"event":1}'
+    """
+    return write({"version": 1, "broker": broker, "event": FAILURE})
+
+
+def decode_log_dir_failure(path: str, data: bytes | None, reading: Reading = LENIENT) -> int:
+    """The broker that says so; nobody looks at which event it is.
+
+    Raises:
+        NoJsonError: it is no JSON, and passed over.
+        ZnodeError: it cannot be used; path, field and why.
+    """
+    return read_object(path, data, reading).integer("broker")

@@ -1,12 +1,22 @@
-"""Znodes of the cluster as a whole: its id, its blocks of producer ids (docs/reference/kafka.md §1.3)."""
+"""Znodes of the cluster as a whole: its id, its blocks of producer ids (docs/reference/kafka.md §1.3).
+
+UUIDs as Kafka writes them.
+
+`/migration`: how far the metadata have gone over to KRaft (docs/reference/kafka.md §1.3).
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import base64
+import binascii
+from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.jvm.numbers import parse_long
-from simzk.kafka.schemas.json_text import read_object, write
-from simzk.kafka.schemas.reading import LENIENT, Reading
+from simzk.jvm.scala_collections import immutable_order
+from simzk.kafka.schemas.json_text import LENIENT, Reading, read_object, write
+
+if TYPE_CHECKING:
+    from simzk.jvm.scala_collections import Scala
 
 PRODUCER_ID_BLOCK_SIZE = 1000
 
@@ -62,3 +72,77 @@ def decode_producer_ids(path: str, data: bytes | None, reading: Reading = LENIEN
             raise fields.wrong(name, "a decimal number of 64 bits as text")
         bounds.append(bound)
     return ProducerIdBlock(fields.integer("broker"), bounds[0], bounds[1])
+
+
+UUID_BITS = 128
+TEXT_LENGTH = 22
+
+
+def uuid_text(bits: int) -> str:
+    """A random UUID (version 4) of the lower 128 bits given: 22 characters of URL-safe base64.
+
+    >>> uuid_text(0)
+    'AAAAAAAAQACAAAAAAAAAAA'
+    """
+    bits &= (1 << UUID_BITS) - 1
+    bits = bits & ~(0xF << 76) | 4 << 76
+    bits = bits & ~(0x3 << 62) | 2 << 62
+    return base64.urlsafe_b64encode(bits.to_bytes(UUID_BITS // 8, "big")).decode().rstrip("=")
+
+
+def canonical_uuid(text: str) -> str | None:
+    """A UUID's text as Kafka writes it again; None where it is none (Uuid.fromString).
+
+    >>> canonical_uuid("AAAAAAAAQACAAAAAAAAAAA=="), canonical_uuid("x")
+    ('AAAAAAAAQACAAAAAAAAAAA', None)
+    """
+    bare = text.removesuffix("==")
+    if len(text) > TEXT_LENGTH + 2 or len(bare) != TEXT_LENGTH or not bare.isascii() or set("+/") & set(bare):
+        return None
+    try:
+        bits = base64.b64decode(bare + "==", altchars=b"-_", validate=True)
+    except binascii.Error:
+        return None
+    return base64.urlsafe_b64encode(bits).decode().rstrip("=")
+
+
+class Migration(NamedTuple):
+    """The KRaft controller that migrates, its epochs, and the offset it has come to."""
+
+    controller_id: int
+    controller_epoch: int
+    metadata_epoch: int
+    metadata_offset: int
+
+
+def encode_migration(migration: Migration, scala: Scala) -> bytes:
+    """What the KRaft controller of 3.4 and later writes.
+
+    >>> encode_migration(Migration(1, 2, 3, 4), "2.13").decode()[:67]
+    '{"version":0,"kraft_metadata_offset":4,"kraft_controller_id":1,"kra'
+    """
+    fields: dict[str, object] = {
+        "version": 0,
+        "kraft_controller_id": migration.controller_id,
+        "kraft_controller_epoch": migration.controller_epoch,
+        "kraft_metadata_epoch": migration.metadata_epoch,
+        "kraft_metadata_offset": migration.metadata_offset,
+    }
+    return write({field: fields[field] for field in immutable_order(fields, scala)})
+
+
+def decode_migration(path: str, data: bytes | None, reading: Reading = LENIENT) -> Migration:
+    """Read how far it has come.
+
+    Raises:
+        ZnodeError: it cannot be used; path, field and why.
+    """
+    fields = read_object(path, data, reading)
+    if fields.integer("version") != 0:
+        raise fields.wrong("version", "0")
+    return Migration(
+        fields.integer("kraft_controller_id"),
+        fields.integer("kraft_controller_epoch"),
+        fields.integer("kraft_metadata_epoch"),
+        fields.long("kraft_metadata_offset"),
+    )

@@ -8,8 +8,7 @@ from urllib.parse import quote
 from simzk.errors import ZnodeError
 from simzk.jvm.concurrent_hash_map import concurrent_order
 from simzk.jvm.hash_map import hash_map_order
-from simzk.kafka.schemas.json_text import JsonObject, write
-from simzk.kafka.schemas.reading import LENIENT, NoJsonError, Reading, read_value, shown
+from simzk.kafka.schemas.json_text import LENIENT, JsonObject, NoJsonError, Reading, read_value, shown, write
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

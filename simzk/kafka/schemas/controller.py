@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 from simzk.errors import ZnodeError
 from simzk.jvm.numbers import parse_int
-from simzk.kafka.schemas.json_text import read_object, write, write_spaced
-from simzk.kafka.schemas.reading import LENIENT, Reading, shown
+from simzk.kafka.schemas.json_text import LENIENT, Reading, read_object, shown, write, write_spaced
 
 NO_KRAFT_EPOCH = -1
 """What a broker writes for the epoch of a KRaft controller, which it is not."""

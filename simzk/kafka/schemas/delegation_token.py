@@ -15,8 +15,7 @@ from urllib.parse import unquote
 from simzk.jvm.scala_collections import immutable_order
 from simzk.kafka.schemas.acl import is_principal
 from simzk.kafka.schemas.config import sanitize
-from simzk.kafka.schemas.json_text import read_object, write
-from simzk.kafka.schemas.reading import LENIENT, Reading
+from simzk.kafka.schemas.json_text import LENIENT, Reading, read_object, write
 
 if TYPE_CHECKING:
     from simzk.jvm.scala_collections import Scala

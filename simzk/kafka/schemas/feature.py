@@ -12,8 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from simzk.kafka.schemas.config import in_java_map_order
-from simzk.kafka.schemas.json_text import JsonObject, read_object, write
-from simzk.kafka.schemas.reading import LENIENT, Reading
+from simzk.kafka.schemas.json_text import LENIENT, JsonObject, Reading, read_object, write
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,4 +1,18 @@
-"""Reading and writing JSON as Kafka does: compact text in a given order; fields fetched with the path in every
+"""How the releases of Kafka read znodes: what each takes for JSON at all, and which fields it looks at
+(docs/reference/kafka.md §1.1).
+
+Rules of the module (kafka.utils.Json; recorded, text by text, in `tests/kafka/data/readers`):
+  - 0.8.0 to 0.11 parse with Scala's own parser: bytes that are no UTF-8 are replaced, control characters may stand in
+    strings, the whole must be an object or a list, and nothing may follow; over a number that is no Int the reader
+    fails;
+  - 1.0 and later parse with Jackson: UTF-16 and UTF-32 are told by their zeros, a byte order mark is passed over, and
+    what follows the value is not looked at; numbers of any size are read;
+  - no data is no JSON; from Jackson 2.10 on (2.2.2, 2.3.1 and later) it is a value that is missing, which no reader
+    can use;
+  - Jackson 2.15 and later (3.7 and later) refuse numbers of more than 1000 characters and nesting deeper than 1000;
+  - of a field that is named twice the last counts.
+
+Reading and writing JSON as Kafka does: compact text in a given order; fields fetched with the path in every
 complaint.
 
 Rules of the module (docs/reference/kafka.md §1.1):
@@ -9,11 +23,183 @@ Rules of the module (docs/reference/kafka.md §1.1):
 from __future__ import annotations
 
 import json
-from typing import TypeGuard
+import re
+from dataclasses import dataclass, replace
+from typing import Final, Literal, TypeGuard
 
 from simzk.errors import ZnodeError
-from simzk.jvm.numbers import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN
-from simzk.kafka.schemas.reading import LENIENT, JsonValue, Reading, read_value, shown
+from simzk.jvm.numbers import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, parse_int
+from simzk.kafka.releases.since import OLDEST, at_release, before, by_release, since
+
+JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]
+
+MAX_NUMBER_LENGTH: Final = 1000
+MAX_DEPTH: Final = 1000
+_SHOWN: Final = 60
+_BLANKS: Final = " \t\n\r"
+_CONTROLS: Final = "".join(map(chr, range(33)))
+_LONG_NUMBER: Final = re.compile(rb"[0-9.eE+-]{%d}" % (MAX_NUMBER_LENGTH + 1))
+_STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+
+
+class NoJsonError(ZnodeError):
+    """It is no JSON: the real reader says so, and what it was read for goes on as if nothing stood there.
+
+    Any other `ZnodeError` of a codec is an exception of the real reader, which ends what it was read for.
+    """
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Rules of a release for reading znodes: parser, limits, and the fields that are read."""
+
+    parser: Literal["scala", "jackson"] = by_release({OLDEST: "scala", (1, 0): "jackson"})
+    """JSON parser: Scala's own, or Jackson."""
+    empty_is_missing: bool = since((2, 2))
+    """No data is a missing value, which no reader accepts, rather than invalid JSON (Jackson 2.10)."""
+    limits_sizes: bool = since((3, 7))
+    """Long numbers and deep nesting are rejected (Jackson 2.15)."""
+    accepts_old_forms: bool = before((1, 1))
+    """`/controller` may be a bare number, and a registration may lack `jmx_port`."""
+    requires_config_version: bool = before((1, 1))
+    """A configuration must contain version 1."""
+    has_reassignments: bool = since((2, 4))
+    """Topic znodes contain `adding_replicas` and `removing_replicas` (KIP-455)."""
+    has_topic_ids: bool = since((2, 8))
+    """Topic znodes contain `topic_id` (KIP-516)."""
+    has_recovery_state: bool = since((3, 2))
+    """Partition states contain `leader_recovery_state` (KIP-704)."""
+    has_broker_features: bool = since((2, 7))
+    """Registrations contain `features` (KIP-584)."""
+    accepts_forms_of_3_3: bool = since((3, 3))
+    """`/feature` may be of version 2, which has no lowest level; a token may be of version 3."""
+    rejects_unknown_acls: bool = before((2, 5))
+    """Types, permissions and operations of ACLs must be known."""
+    has_endpoints: bool = since((0, 9))
+    """Registrations have a version and endpoints."""
+
+
+LENIENT: Final = replace(at_release(Reading, (3, 6)), accepts_old_forms=True, empty_is_missing=False)
+"""Accept what any release accepts: used to look at clusters of an unknown release."""
+
+
+class _NotAnIntError(ValueError):
+    """A number that Scala's parser is told to make an Int of, and that is none."""
+
+
+def _refuse_constant(name: str) -> object:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _int_or_fail(text: str) -> int:
+    number = parse_int(text)
+    if number is None:
+        raise _NotAnIntError(text)
+    return number
+
+
+def _int_or_huge(text: str) -> int | float:
+    """A number that no field is wide enough for need not be known exactly."""
+    return int(text) if len(text) <= MAX_NUMBER_LENGTH else float("inf")
+
+
+_EXACT: Final = json.JSONDecoder(parse_constant=_refuse_constant)
+"""One for all: `json.loads` with an option makes its own each time."""
+_HUGE: Final = json.JSONDecoder(parse_constant=_refuse_constant, parse_int=_int_or_huge)
+_SCALA: Final = json.JSONDecoder(
+    parse_constant=_refuse_constant, parse_int=_int_or_fail, parse_float=_int_or_fail, strict=False
+)
+
+
+def shown(value: object) -> str:
+    """A JSON value as it stands in a message: its beginning.
+
+    >>> shown({"a": [1]}), len(shown("x" * 100))
+    ('{"a": [1]}', 63)
+    """
+    try:
+        text = json.dumps(value)
+    except RecursionError:
+        return "something nested deeply"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def read_value(path: str, data: bytes | None, reading: Reading = LENIENT) -> JsonValue:
+    r"""The JSON value that a znode holds, of whatever kind.
+
+    Args:
+        path: of the znode; stands in every error.
+        data: what it holds.
+        reading: how it is parsed.
+
+    Raises:
+        NoJsonError: it is no JSON, or no data.
+        ZnodeError: the real parser throws here, which is more than saying that it is no JSON.
+
+    >>> read_value("/p", b'\xef\xbb\xbf{"a":1} and more')
+    {'a': 1}
+    """
+    if data is None or not data.strip(b" \t\n\r"):
+        what = "holds no data" if not data else "holds blanks"
+        fails = data is None or reading.empty_is_missing
+        raise (ZnodeError if fails else NoJsonError)(what, where=path, right="JSON")
+    try:
+        return _parse_as_scala(data) if reading.parser == "scala" else _parse_as_jackson(data, reading)
+    except _NotAnIntError as error:
+        raise ZnodeError(f"holds the number {shown(str(error))}", where=path, right="numbers of 32 bits") from None
+    except (ValueError, RecursionError) as error:
+        why = "too deep" if isinstance(error, RecursionError) else error
+        what = f"holds {data[:_SHOWN]!r}, which is no JSON ({why})"
+        raise NoJsonError(what, where=path, right="JSON") from None
+
+
+def _parse_as_scala(data: bytes) -> JsonValue:
+    text = data.decode(errors="replace").strip(_CONTROLS)
+    if text[:1] not in ("{", "["):
+        raise ValueError("neither an object nor a list")
+    value: JsonValue = _SCALA.decode(text)
+    return value
+
+
+def _parse_as_jackson(data: bytes, reading: Reading) -> JsonValue:
+    value: JsonValue
+    try:
+        value = _EXACT.decode(data.decode())
+    except (ValueError, RecursionError):
+        value = _parse_with_care(data)
+    if reading.limits_sizes and len(data) > MAX_DEPTH:
+        _refuse_excess(data, value)
+    return value
+
+
+def _parse_with_care(data: bytes) -> JsonValue:
+    """What is not plain: other encodings, something after the value, numbers too long for Python."""
+    text = data.decode(json.detect_encoding(data), errors="surrogateescape")
+    begin = len(text) - len(text.lstrip(_BLANKS))
+    value: JsonValue
+    value, end = _HUGE.raw_decode(text, begin)
+    if any("\udc80" <= character <= "\udcff" for character in text[begin:end]):
+        raise ValueError("invalid UTF-8")
+    is_scalar = not isinstance(value, dict | list | str)
+    if is_scalar and end < len(text) and text[end] not in _BLANKS and text[end] != "\0":
+        raise ValueError("something follows without a space")
+    return value
+
+
+def _refuse_excess(data: bytes, value: JsonValue) -> None:
+    """What Jackson 2.15 refuses of a document that is JSON."""
+    if _LONG_NUMBER.search(data) and _LONG_NUMBER.search(_STRING.sub(b"", data)):
+        raise ValueError(f"a number of more than {MAX_NUMBER_LENGTH} characters")
+    level, depth = [value] if data.count(b"[") + data.count(b"{") > MAX_DEPTH else [], 0
+    while level:
+        inside = [item for node in level for item in (node.values() if isinstance(node, dict) else _items(node))]
+        level, depth = [item for item in inside if isinstance(item, dict | list)], depth + 1
+        if depth > MAX_DEPTH:
+            raise ValueError(f"nested deeper than {MAX_DEPTH}")
+
+
+def _items(value: JsonValue) -> list[JsonValue]:
+    return value if isinstance(value, list) else []
 
 
 def write(value: object) -> bytes:

@@ -5,8 +5,7 @@ Unchanged from 0.8.1 to 3.9, but for `leader_recovery_state`, which 3.2 and late
 
 from __future__ import annotations
 
-from simzk.kafka.schemas.json_text import read_object, write_spaced
-from simzk.kafka.schemas.reading import LENIENT, Reading
+from simzk.kafka.schemas.json_text import LENIENT, Reading, read_object, write_spaced
 from simzk.kafka.topic_partition import LeaderAndIsr
 
 RECOVERED, RECOVERING = 0, 1

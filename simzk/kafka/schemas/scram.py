@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from simzk.errors import ConfigError, ZnodeError
 from simzk.jvm.numbers import parse_int
-from simzk.kafka.schemas.reading import shown
+from simzk.kafka.schemas.json_text import shown
 
 MECHANISMS: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 """The hash of each mechanism."""

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.jvm.numbers import parse_int
 from simzk.jvm.scala_collections import Scala, immutable_order, mutable_order
-from simzk.kafka.schemas.json_text import JsonObject, read_object, write, write_spaced
-from simzk.kafka.schemas.reading import LENIENT, JsonValue, Reading
-from simzk.kafka.schemas.uuid import canonical_uuid
+from simzk.kafka.schemas.cluster import canonical_uuid
+from simzk.kafka.schemas.json_text import LENIENT, JsonObject, JsonValue, Reading, read_object, write, write_spaced
 from simzk.kafka.topic_partition import ReplicaAssignment
 
 if TYPE_CHECKING:

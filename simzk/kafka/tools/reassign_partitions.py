@@ -1,4 +1,4 @@
-"""Input and output of `kafka-reassign-partitions` by release (ReassignPartitionsCommand; docs/reference/kafka.md §2.11).
+"""Input and output of `kafka-reassign-partitions` by release (ReassignPartitionsCommand; §2.11 of the reference).
 
 Rules of the module:
   - functions map text to text: nothing is written;

@@ -15,7 +15,7 @@ from simzk.kafka import paths
 from simzk.kafka.columnar.batches import Assigned, ReadStates, ReadTopics, StatesRead, TopicsRead, WriteStates
 from simzk.kafka.schemas import partition_state
 from simzk.kafka.schemas import topic as topic_schema
-from simzk.kafka.schemas.reading import NoJsonError
+from simzk.kafka.schemas.json_text import NoJsonError
 from simzk.kafka.schemas.topic import TopicZnode
 from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition, named
 from simzk.partitions.arrays import widen

@@ -34,7 +34,7 @@ from simzk.kafka.schemas.cluster import (
     decode_producer_ids,
     encode_producer_ids,
 )
-from simzk.kafka.schemas.reading import NoJsonError
+from simzk.kafka.schemas.json_text import NoJsonError
 from simzk.kafka.zookeeper_client.batches import (
     ControllerMovedError,
     ManyZnodes,
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
     from simzk.kafka.releases.profile import KafkaVersion
     from simzk.kafka.schemas.broker_registration import BrokerRegistration
-    from simzk.kafka.schemas.reading import Reading
+    from simzk.kafka.schemas.json_text import Reading
     from simzk.kafka.schemas.topic import TopicZnode
     from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
     from simzk.kafka.zookeeper_client.session import ZooKeeperSession

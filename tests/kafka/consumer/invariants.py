@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.consumer import group_registry, subscriptions
+from simzk.kafka.consumer import registration as schema
 from simzk.kafka.consumer.assignors import GroupView, ThreadId
 from simzk.kafka.consumer.consumer import assignor_of
-from simzk.kafka.schemas import consumer as schema
 from simzk.kafka.schemas import topic as topic_schema
 from simzk.kafka.topic_partition import TopicPartition
 

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simzk.errors import ZnodeError
-from simzk.kafka.consumer.settings import LINES, consumer_version
-from simzk.kafka.schemas.consumer import (
+from simzk.kafka.consumer.registration import (
     BLACK_LIST,
     STATIC,
     WHITE_LIST,
@@ -23,6 +22,7 @@ from simzk.kafka.schemas.consumer import (
     encode_offset,
     encode_spaced,
 )
+from simzk.kafka.consumer.settings import LINES, consumer_version
 
 DATA = Path(__file__).parent / "data"
 PATH = "/consumers/g/ids/c"

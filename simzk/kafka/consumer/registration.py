@@ -13,8 +13,7 @@ from typing import Final, NamedTuple
 
 from simzk.errors import ZnodeError
 from simzk.jvm.numbers import INT_MAX, parse_long
-from simzk.kafka.schemas.json_text import read_object, write
-from simzk.kafka.schemas.reading import shown
+from simzk.kafka.schemas.json_text import read_object, shown, write
 
 STATIC, WHITE_LIST, BLACK_LIST = "static", "white_list", "black_list"
 
