@@ -158,14 +158,14 @@ STATE = b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":0,"isr":[1
         ({TOPIC: LIST.replace("[1]", "[]")}, "row 0 (t-0): the list of replicas is empty", "and 4 more"),
         ({TOPIC: LIST.replace("[1]", "[1,1048576]")}, "replicas [1, 1048576] is out of range", "and 4 more"),
         ({"state": STATE.replace(b"[1]", b"[2]").decode()}, "row 0 (t-0): ISR [2] has a member that", "and 4 more"),
-        ({"state": STATE[:-9].decode()}, f"{TOPIC}/partitions/0/state: holds b'", "and 4 more"),
+        ({"state": STATE[:-9].decode()}, f"{TOPIC}/partitions/0/state: contains b'", "and 4 more"),
         ({"state": STATE.replace(b"[1]", b'"1"').decode()}, '/state: field isr is "1"; expected a list', "and 4 more"),
         (
             {"moving": ',"adding_replicas":{"0":[2]},"removing_replicas":{}'},
             "row 0 (t-0): adding [2] has a member that is not in replicas [1]",
             "replicas [1]",
         ),
-        ({TOPIC: LIST[:-4]}, f"{TOPIC}: holds b'", "expected JSON"),
+        ({TOPIC: LIST[:-4]}, f"{TOPIC}: contains b'", "expected JSON"),
     ],
 )
 def test_znodes_of_a_data_directory_are_refused_so_too(

@@ -160,7 +160,7 @@ def test_what_cannot_be_is_refused(simzk: Simzk, folder: Path, more: list[str], 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("no JSON", "reassignment: holds b'no JSON', which is no JSON"),
+        ("no JSON", "reassignment: contains b'no JSON', which is no JSON"),
         (entries({}), "Partition reassignment list cannot be empty"),
         (entries({("topic-9", 0): [1]}), "Topic topic-9 not found."),
         (entries({("topic-0", 0): [1, 17]}), "Unknown broker id 17"),

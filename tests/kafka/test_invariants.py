@@ -84,7 +84,7 @@ def rig() -> Rig:
             state(1, [1], controller_epoch=0),
             "only the controller of the present epoch writes states: t-0 bears epoch 0",
         ),
-        ("{", "a leader is in its ISR, or there is none: /brokers/topics/t/partitions/0/state: holds b'{'"),
+        ("{", "a leader is in its ISR, or there is none: /brokers/topics/t/partitions/0/state: contains b'{'"),
     ],
 )
 def test_a_state_that_breaks_an_invariant_is_told_by_the_event_that_wrote_it(rig: Rig, data: str, said: str) -> None:

@@ -139,7 +139,7 @@ def test_min_insync_replicas_is_the_topics_own() -> None:
             "/brokers/topics/t/partitions/0/state",
             b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":3,"isr":[1,-1]}',
             ZnodeError,
-            "partitions/0/state: field isr is [1, -1]; expected ids of brokers",
+            "partitions/0/state: field isr is [1, -1]; expected broker ids",
         ),
         (
             "/brokers/topics/t/partitions/0/state",
@@ -171,7 +171,7 @@ def test_all_znodes_that_cannot_be_read_are_counted_and_the_first_ten_named() ->
         layout_from_tree(TREE | topic | states | {"/brokers/ids/x": b""}, where="here")
     first, *named, last = str(caught.value).split("\n  ")
     assert first == "here: 13 znodes cannot be read:"
-    places = [f"/brokers/topics/t/partitions/{number}/state: holds b'{{', which is no JSON" for number in range(10)]
+    places = [f"/brokers/topics/t/partitions/{number}/state: contains b'{{', which is no JSON" for number in range(10)]
     assert len(named) == 10
     assert all(line.startswith(place) for line, place in zip(named, places, strict=True))
     assert last == "and 3 more"

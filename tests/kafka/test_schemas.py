@@ -86,10 +86,10 @@ def test_a_notice_of_0_8_names_a_topic_in_quotes(data: bytes | None) -> None:
 
 
 BAD: list[tuple[Callable[[str, bytes | None], object], bytes | None, str]] = [
-    (partition_state.decode, None, "/z: holds no data; expected JSON"),
-    (partition_state.decode, b"{", "/z: holds b'{', which is no JSON"),
-    (partition_state.decode, b"\xff", "/z: holds b'\\xff', which is no JSON"),
-    (partition_state.decode, b"[1]", "/z: holds [1]; expected a JSON object"),
+    (partition_state.decode, None, "/z: has no data; expected JSON"),
+    (partition_state.decode, b"{", "/z: contains b'{', which is no JSON"),
+    (partition_state.decode, b"\xff", "/z: contains b'\\xff', which is no JSON"),
+    (partition_state.decode, b"[1]", "/z: contains [1]; expected a JSON object"),
     (
         partition_state.decode,
         b'{"isr":[1],"leader":1}',
@@ -110,7 +110,7 @@ BAD: list[tuple[Callable[[str, bytes | None], object], bytes | None, str]] = [
     (broker_registration.decode, b'{"version":0}', "/z: field version is 0; expected 1 or more"),
     (broker_registration.decode, b'{"version":5}', "/z: field endpoints is missing; expected a list of strings"),
     (controller.decode, b'{"brokerid":null}', "/z: field brokerid is null; expected a whole number of 32 bits"),
-    (controller.decode_epoch, b"x", '/z: holds "x"; expected a decimal number of 32 bits'),
+    (controller.decode_epoch, b"x", '/z: contains "x"; expected a decimal number of 32 bits'),
     (admin.decode_reassignment, b'{"partitions":[7]}', "/z: field partitions[0] is 7; expected a JSON object"),
     (
         admin.decode_reassignment,

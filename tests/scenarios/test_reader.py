@@ -303,10 +303,10 @@ def test_error_names_mismatch_with_the_recording(tmp_path: Path, good: str, bad:
         (
             "/brokers/topics/t1/partitions/0/state",
             "{",
-            "/brokers/topics/t1/partitions/0/state: holds b'{', which is no JSON",
+            "/brokers/topics/t1/partitions/0/state: contains b'{', which is no JSON",
         ),
-        ("/brokers/topics/t1", None, "/brokers/topics/t1: holds no data; expected JSON"),
-        ("/brokers/ids/2", "[]", "/brokers/ids/2: holds []; expected a JSON object"),
+        ("/brokers/topics/t1", None, "/brokers/topics/t1: has no data; expected JSON"),
+        ("/brokers/ids/2", "[]", "/brokers/ids/2: contains []; expected a JSON object"),
         ("/brokers/topics/t2/partitions/0/state", '{"leader":1}', "partitions/0/state: field "),
     ],
 )

@@ -1150,7 +1150,7 @@ class KafkaCluster:
         password: str,
         *,
         mechanism: str = "SCRAM-SHA-256",
-        iterations: int = scram.LEAST_ITERATIONS,
+        iterations: int = scram.MIN_ITERATIONS,
         salt: bytes | None = None,
         via: int | str | None = None,
     ) -> Future[AdminResponse]:

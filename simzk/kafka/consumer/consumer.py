@@ -216,8 +216,6 @@ class OwnedPartitions:
                 self._written[partition] = offset
 
 
-
-
 class Lock:
     """First-in, first-out lock for coroutines."""
 

@@ -1,8 +1,8 @@
-r"""`/consumers/G`: the ids, owners and offsets of the old high-level consumer (docs/reference/kafka.md §4.1).
+r"""Registrations and offsets of the old consumer in `/consumers/G` (docs/reference/kafka.md §4.1).
 
-What is written, by release (TopicCount, Json of the release):
-  - 0.8.0: text put together by hand, spaced, the fields sorted by their text; a regex goes in as it is, so that one
-    with a backslash makes a znode which nobody can read;
+Forms by release (TopicCount, Json of the release):
+  - 0.8.0: concatenated text with spaces, the fields sorted by their text; a regex is not escaped, so a backslash makes
+    the znode unreadable;
   - 0.8.1 to 1.0.0: compact; a regex is escaped once;
   - 1.0.1 to 1.1: the same, but a regex is escaped twice, once before and once by Jackson: `\d` is read back as `\\d`.
 """
@@ -30,12 +30,12 @@ _ESCAPES: Final = {
 
 
 class ConsumerRegistration(NamedTuple):
-    """What a consumer says of itself.
+    """Content of a consumer's registration.
 
     Args:
         pattern: `static`, `white_list` or `black_list`.
-        subscription: threads by topic; for a list one key, the regex.
-        timestamp_ms: when it registered; no reader looks at it.
+        subscription: threads by topic; for a white or black list one key, the regex.
+        timestamp_ms: time of registration; no reader uses it.
     """
 
     pattern: str
@@ -44,7 +44,7 @@ class ConsumerRegistration(NamedTuple):
 
 
 def encode_spaced(registration: ConsumerRegistration) -> bytes:
-    """What Kafka 0.8.0 writes.
+    """Encode as Kafka 0.8.0 does.
 
     >>> encode_spaced(ConsumerRegistration("static", {"t1": 1, "t2": 2}, 7)).decode()
     '{ "pattern":"static", "subscription":{ "t1": 1,"t2": 2 }, "timestamp":"7", "version":1 }'
@@ -64,7 +64,7 @@ def encode_spaced(registration: ConsumerRegistration) -> bytes:
 
 
 def encode_compact(registration: ConsumerRegistration) -> bytes:
-    r"""What Kafka 0.8.1 to 1.0.0 writes: a regex is escaped, all else is put in as it is.
+    r"""Encode as Kafka 0.8.1 to 1.0.0 does: a regex is escaped, nothing else.
 
     >>> encode_compact(ConsumerRegistration("white_list", {r"t\d": 1}, 7)).decode()
     '{"version":1,"subscription":{"t\\\\d":1},"pattern":"white_list","timestamp":"7"}'
@@ -80,7 +80,7 @@ def encode_compact(registration: ConsumerRegistration) -> bytes:
 
 
 def encode_escaped_twice(registration: ConsumerRegistration) -> bytes:
-    r"""What Kafka 1.0.1 to 1.1 writes.
+    r"""Encode as Kafka 1.0.1 to 1.1 does.
 
     >>> decode("/c", encode_escaped_twice(ConsumerRegistration("white_list", {r"t\d": 1}))).subscription
     {'t\\\\d': 1}
@@ -98,12 +98,12 @@ def encode_escaped_twice(registration: ConsumerRegistration) -> bytes:
 
 
 def decode(path: str, data: bytes | None) -> ConsumerRegistration:
-    """Read a consumer's registration of any version; its `version` is not looked at.
+    """Decode a registration of any release; `version` is ignored.
 
-    An unknown pattern counts as `static`, and so does an empty subscription, whatever its pattern says (TopicCount).
+    An unknown pattern counts as `static`, and so does an empty subscription (TopicCount).
 
     Raises:
-        ZnodeError: it cannot be used; path, field and why.
+        ZnodeError: the data are invalid; names path, field and reason.
     """
     fields = read_object(path, data)
     pattern = fields.text("pattern")
@@ -121,15 +121,15 @@ def decode(path: str, data: bytes | None) -> ConsumerRegistration:
 
 
 def encode_offset(offset: int) -> bytes:
-    """`offsets/T/P`: the offset of the next record, as decimal text."""
+    """Encode the offset of the next record in `offsets/T/P`."""
     return str(offset).encode()
 
 
 def decode_offset(path: str, data: bytes | None) -> int:
-    """Read `offsets/T/P`.
+    """Decode the offset in `offsets/T/P`.
 
     Raises:
-        ZnodeError: it is no decimal number of 64 bits.
+        ZnodeError: the data are not a decimal number of 64 bits.
 
     >>> decode_offset("/consumers/g/offsets/t/0", b"17")
     17
@@ -137,10 +137,10 @@ def decode_offset(path: str, data: bytes | None) -> int:
     text = (data or b"").decode(errors="replace")
     offset = parse_long(text)
     if offset is None:
-        raise ZnodeError(f"holds {shown(text)}", where=path, right="an offset as decimal text")
+        raise ZnodeError(f"contains {shown(text)}", where=path, right="an offset as decimal text")
     return offset
 
 
 def _escaped(text: str) -> str:
-    """JSONEscapeString of Kafka's Utils: a slash too is escaped, and control characters in hexadecimal."""
+    """Escape like JSONEscapeString of Kafka's Utils: slashes too, and control characters in hexadecimal."""
     return "".join(_ESCAPES.get(c) or (f"\\u{ord(c):04x}" if c < " " or "\x7f" <= c <= "\x9f" else c) for c in text)

@@ -185,7 +185,7 @@ def problem_with(path: str, data: bytes | None) -> ZnodeError | None:
     """Why nobody can read what was written; None where somebody can, or where the znode is none of the table.
 
     >>> str(problem_with("/controller_epoch", b"x"))
-    '/controller_epoch: holds "x"; expected a decimal number of 32 bits'
+    '/controller_epoch: contains "x"; expected a decimal number of 32 bits'
     >>> problem_with("/config/topics/t", b'{"version":1,"config":{}}') is None
     True
     """

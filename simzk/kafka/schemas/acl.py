@@ -1,11 +1,11 @@
-"""`/kafka-acl/...` and `/kafka-acl-extended/...`: who may do what, and the notices that it changed
-(docs/reference/kafka.md §1.2, §1.3).
+"""ACLs in `/kafka-acl/...` and `/kafka-acl-extended/...`, and the notifications of changes (docs/reference/kafka.md
+§1.2, §1.3).
 
 Rules of the module:
-  - a literal resource stands under `/kafka-acl/Type/name`, a prefixed one under
+  - the path of a literal resource is `/kafka-acl/Type/name`, of a prefixed one
     `/kafka-acl-extended/prefixed/Type/name`;
-  - the notice of a literal one is the text `Type:name`, that of a prefixed one is JSON;
-  - a reader takes the fields in any order and ignores those it does not know.
+  - the notification for a literal resource is the text `Type:name`, for a prefixed one JSON;
+  - a reader accepts fields in any order and ignores unknown ones.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ VERSION = 1
 
 
 class AclEntry(NamedTuple):
-    """One rule: `principal` such as `User:alice`, `permission` Allow or Deny, `operation` such as Read."""
+    """ACL of a resource: `principal` such as `User:alice`, `permission` Allow or Deny, `operation` such as Read."""
 
     principal: str
     operation: str
@@ -41,7 +41,7 @@ class AclEntry(NamedTuple):
 
 
 class AclResource(NamedTuple):
-    """What rules are about: its type such as `Topic`, its name, and whether the name is one or begins one."""
+    """Resource of ACLs: its type such as `Topic`, its name or prefix, and which of the two it is."""
 
     kind: str
     name: str
@@ -49,7 +49,7 @@ class AclResource(NamedTuple):
 
 
 def encode(entries: Iterable[AclEntry]) -> bytes:
-    """What 0.9 to 3.7 write.
+    """Encode as Kafka 0.9 to 3.7 does.
 
     >>> encode([AclEntry("User:alice", "Read")]).decode()
     '{"version":1,"acls":[{"principal":"User:alice","permissionType":"Allow","operation":"Read","host":"*"}]}'
@@ -62,7 +62,7 @@ def encode(entries: Iterable[AclEntry]) -> bytes:
 
 
 def encode_in_java_order(entries: Iterable[AclEntry]) -> bytes:
-    """What 3.8 and later write: the fields as a Java HashMap lists them.
+    """Encode as Kafka 3.8 and later does: the fields in the order of a Java HashMap.
 
     >>> encode_in_java_order([AclEntry("User:alice", "Read")]).decode()
     '{"acls":[{"principal":"User:alice","permissionType":"Allow","host":"*","operation":"Read"}],"version":1}'
@@ -75,10 +75,10 @@ def encode_in_java_order(entries: Iterable[AclEntry]) -> bytes:
 
 
 def decode(path: str, data: bytes | None, reading: Reading = LENIENT) -> tuple[AclEntry, ...]:
-    """Read the rules of a resource; a znode without data holds none.
+    """Decode the ACLs of a resource; a znode without data has none.
 
     Raises:
-        ZnodeError: it cannot be used; path, field and why.
+        ZnodeError: the data are invalid; names path, field and reason.
     """
     if not data:
         return ()
@@ -97,12 +97,12 @@ def _entry(fields: JsonObject, reading: Reading) -> AclEntry:
     if reading.rejects_unknown_acls and entry.permission.lower() not in PERMISSIONS:
         raise fields.wrong("permissionType", "Allow or Deny")
     if reading.rejects_unknown_acls and entry.operation.lower() not in OPERATIONS:
-        raise fields.wrong("operation", "a known one such as Read")
+        raise fields.wrong("operation", "a known operation such as Read")
     return entry
 
 
 def is_principal(text: str) -> bool:
-    """Whether it names somebody: a type and a name.
+    """Return whether a text is a principal: a type and a name.
 
     >>> is_principal("User:alice"), is_principal("alice")
     (True, False)
@@ -112,7 +112,7 @@ def is_principal(text: str) -> bool:
 
 
 def encode_change(kind: str, name: str) -> bytes:
-    """The notice about a literal resource; from 2.7 on the type stands in capitals.
+    """Encode the notification for a literal resource; from 2.5 on its type is in capitals.
 
     >>> encode_change("Topic", "t1")
     b'Topic:t1'
@@ -121,10 +121,10 @@ def encode_change(kind: str, name: str) -> bytes:
 
 
 def decode_change(path: str, data: bytes | None, reading: Reading = LENIENT) -> AclResource:
-    """Which literal resource a notice speaks of.
+    """Decode the literal resource of a notification.
 
     Raises:
-        ZnodeError: it names none.
+        ZnodeError: it names no resource.
 
     >>> decode_change("/kafka-acl-changes/acl_changes_0", b"TOPIC:a:b")
     AclResource(kind='TOPIC', name='a:b', pattern='LITERAL')
@@ -132,12 +132,12 @@ def decode_change(path: str, data: bytes | None, reading: Reading = LENIENT) -> 
     text = (data or b"").decode(errors="replace")
     kind, colon, name = text.partition(":")
     if not colon or (reading.rejects_unknown_acls and kind.lower() not in KINDS):
-        raise ZnodeError(f"holds {shown(text)}", where=path, right="Type:name")
+        raise ZnodeError(f"contains {shown(text)}", where=path, right="Type:name")
     return AclResource(kind, name)
 
 
 def encode_extended_change(kind: str, name: str, pattern: str) -> bytes:
-    """The notice about a resource that is not literal, from 2.0 on.
+    """Encode the notification for a prefixed resource (2.0 and later).
 
     >>> encode_extended_change("Topic", "pre", PREFIXED).decode()
     '{"version":1,"resourceType":"Topic","name":"pre","patternType":"PREFIXED"}'
@@ -146,15 +146,15 @@ def encode_extended_change(kind: str, name: str, pattern: str) -> bytes:
 
 
 def decode_extended_change(path: str, data: bytes | None, reading: Reading = LENIENT) -> AclResource:
-    """Which resource such a notice speaks of.
+    """Decode the resource of such a notification.
 
     Raises:
-        ZnodeError: it cannot be used; path, field and why.
+        ZnodeError: the data are invalid; names path, field and reason.
     """
     fields = read_object(path, data, reading)
     for field in fields.fields:
         if field not in ("version", "resourceType", "name", "patternType"):
-            raise fields.wrong(field, "no other field than version, resourceType, name and patternType")
+            raise fields.wrong(field, "only version, resourceType, name and patternType")
     if fields.integer("version", 0) > VERSION:
         raise fields.wrong("version", f"{VERSION} or less")
     kind, name, pattern = fields.text("resourceType"), fields.text("name"), fields.text("patternType")

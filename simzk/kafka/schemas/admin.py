@@ -1,14 +1,15 @@
-"""`/admin/reassign_partitions` as Kafka 2.0 and later read it: Jackson fills a bean (docs/reference/kafka.md §1.1).
+"""Lists of partitions in znodes: reassignments, preferred elections and ISR changes.
 
-Rules of the module (ReassignPartitionsZNode.decode; recorded, text by text, in `tests/kafka/data/readers`):
-  - an unknown field, or a value that cannot be made to fit, makes all of it unusable, as if it were no JSON;
-  - numbers are made to fit: a fraction is cut off, text is read as a number, blanks around it taken off, nothing and
-    no text are 0; a topic may be a number or a truth value, which stands for its text;
-  - without `partitions`, or with nothing for an entry, the real one throws, and what the znode was read for is left
-    undone; so it does, later, over an entry without a topic or replicas, and over replicas that are no numbers.
+Operators write `/admin/reassign_partitions` and `/admin/preferred_replica_election`, leaders write
+`/isr_change_notification/isr_change_N`.
 
-Lists of partitions: `/admin/reassign_partitions` and `/admin/preferred_replica_election`, by which an operator asks;
-`/isr_change_notification/isr_change_N`, by which a leader tells.
+Rules of the strict reader of reassignments, used by the controller from 2.0 on, in which Jackson fills a bean
+(ReassignPartitionsZNode.decode; docs/reference/kafka.md §1.1; recorded, text by text, in `tests/kafka/data/readers`):
+  - an unknown field, or a value that cannot be converted, makes the whole znode unusable, as if it were no JSON;
+  - numbers are converted: a fraction is truncated, text is parsed without blanks around it, null and empty text are 0; a
+    topic may be a number or boolean, which is converted to text;
+  - without `partitions`, or with null as an entry, Kafka throws, and the operation is not carried out; it throws later
+    over an entry without topic or replicas, and over replicas that are no numbers.
 """
 
 from __future__ import annotations
@@ -42,26 +43,26 @@ Entry = tuple[TopicPartition, tuple[int, ...]]
 
 
 def read(path: str, data: bytes | None, reading: Reading) -> list[Entry]:
-    """The entries, in the order in which they stand.
+    """Return the entries of a reassignment, decoded as a bean.
 
     Raises:
-        NoJsonError: it is no JSON, or cannot be made to fit.
-        ZnodeError: the real one throws; path, field and why.
+        NoJsonError: the data are not JSON, or cannot be converted.
+        ZnodeError: Kafka throws an exception; names path, field and reason.
 
     >>> read("/r", b'{"partitions":[{"topic":"t","partition":"1","replicas":[2]}]}', LENIENT)
     [(TopicPartition(topic='t', partition=1), (2,))]
     """
     if data is not None and not data.strip():
-        raise NoJsonError("holds no data", where=path, right="JSON")
+        raise NoJsonError("has no data", where=path, right="JSON")
     value = read_value(path, data, reading)
     if value is None:
-        raise ZnodeError("holds null", where=path, right="a JSON object")
+        raise ZnodeError("contains null", where=path, right="a JSON object")
     fields = JsonObject(path, _object(path, value))
-    _refuse_unknown(fields, _FIELDS)
+    _reject_unknown(fields, _FIELDS)
     _number(fields, "version")
     partitions = fields.fields.get("partitions")
     if partitions is not None and not isinstance(partitions, list):
-        raise _unfit(fields, "partitions", "a list of objects")
+        raise _unusable(fields, "partitions", "a list of objects")
     beans = list(_beans(path, partitions or []))
     if partitions is None or None in beans:
         raise fields.wrong("partitions", "a list of objects")
@@ -69,27 +70,27 @@ def read(path: str, data: bytes | None, reading: Reading) -> list[Entry]:
 
 
 def broker_ids(entry: JsonObject) -> tuple[int, ...]:
-    """The replicas of an entry.
+    """Return the replicas of an entry.
 
     Raises:
-        ZnodeError: they are no list of numbers.
+        ZnodeError: they are not a list of numbers.
     """
     return entry.integers("replicas")
 
 
 def _beans(path: str, partitions: list[JsonValue]) -> Iterator[JsonObject | None]:
-    """Each entry, made to fit; None for null."""
+    """Yield each entry with converted values; None for null."""
     for index, value in enumerate(partitions):
         if value is None:
             yield None
             continue
         entry = JsonObject(path, _object(path, value, f"partitions[{index}]"), f"partitions[{index}].")
-        _refuse_unknown(entry, _ENTRY_FIELDS)
+        _reject_unknown(entry, _ENTRY_FIELDS)
         topic, replicas = entry.fields.get("topic"), entry.fields.get("replicas")
         if isinstance(topic, list | dict):
-            raise _unfit(entry, "topic", "a string")
+            raise _unusable(entry, "topic", "a string")
         if replicas is not None and not isinstance(replicas, list):
-            raise _unfit(entry, "replicas", "a list of whole numbers of 32 bits")
+            raise _unusable(entry, "replicas", "a list of whole numbers of 32 bits")
         fitting: dict[str, JsonValue] = {"partition": _number(entry, "partition")}
         if "replicas" in entry.fields:
             fitting["replicas"] = replicas
@@ -104,13 +105,13 @@ def _entry(bean: JsonObject) -> Entry:
 
 def _object(path: str, value: JsonValue, place: str = "") -> dict[str, JsonValue]:
     if not isinstance(value, dict):
-        what = f"field {place} is {shown(value)}" if place else f"holds {shown(value)}"
+        what = f"field {place} is {shown(value)}" if place else f"contains {shown(value)}"
         raise NoJsonError(what, where=path, right="a JSON object")
     return value
 
 
 def _number(fields: JsonObject, field: str) -> int:
-    """A number of 32 bits, or what can be taken for one."""
+    """Convert a field to a 32-bit integer."""
     value = fields.fields.get(field)
     if value is None:
         return 0
@@ -123,22 +124,22 @@ def _number(fields: JsonObject, field: str) -> int:
         return value
     elif isinstance(value, float) and INT_MIN <= value <= INT_MAX:
         return int(value)
-    raise _unfit(fields, field, "a whole number of 32 bits")
+    raise _unusable(fields, field, "a whole number of 32 bits")
 
 
-def _refuse_unknown(fields: JsonObject, known: frozenset[str]) -> None:
+def _reject_unknown(fields: JsonObject, known: frozenset[str]) -> None:
     for field in fields.fields:
         if field not in known:
-            raise _unfit(fields, field, f"only {', '.join(sorted(known))}")
+            raise _unusable(fields, field, f"only {', '.join(sorted(known))}")
 
 
-def _unfit(fields: JsonObject, field: str, right: str) -> NoJsonError:
+def _unusable(fields: JsonObject, field: str, right: str) -> NoJsonError:
     error = fields.wrong(field, right)
     return NoJsonError(error.what, where=error.where, right=error.right)
 
 
 def encode_reassignment(assignments: Mapping[TopicPartition, Iterable[int]]) -> bytes:
-    """What the tool and the controller write.
+    """Encode as the tool and the controller do from 0.8.1 on.
 
     >>> encode_reassignment({TopicPartition("t", 0): [2, 3]}).decode()
     '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[2,3]}]}'
@@ -147,7 +148,7 @@ def encode_reassignment(assignments: Mapping[TopicPartition, Iterable[int]]) -> 
 
 
 def encode_reassignment_spaced(assignments: Mapping[TopicPartition, Iterable[int]]) -> bytes:
-    """What Kafka 0.8.0 writes.
+    """Encode as Kafka 0.8.0 does.
 
     >>> encode_reassignment_spaced({TopicPartition("t", 0): [2, 3]}).decode()
     '{ "partitions":[ { "partition":0, "replicas":[ 2, 3 ], "topic":"t" } ], "version":1 }'
@@ -166,17 +167,17 @@ def _reassignment(assignments: Mapping[TopicPartition, Iterable[int]]) -> dict[s
 def decode_reassignment(
     path: str, data: bytes | None, reading: Reading = LENIENT, *, strict: bool = True
 ) -> dict[TopicPartition, tuple[int, ...]]:
-    """Read a reassignment as the controller does (§1.1): of a partition that is named twice the last counts.
+    """Decode a reassignment as the controller does (§1.1): of a repeated partition the last entry counts.
 
     Args:
-        path: of the znode.
-        data: what it holds.
-        reading: how a release parses it.
-        strict: as a bean (2.0 and later): see `schemas.reassignment_bean`; else an unknown field is passed over.
+        path: path of the znode.
+        data: data of the znode.
+        reading: rules of the release.
+        strict: decode as a bean (2.0 and later), see the rules of this module; otherwise ignore unknown fields.
 
     Raises:
-        NoJsonError: the real one takes it for no reassignment.
-        ZnodeError: the real one throws; path, field and why.
+        NoJsonError: Kafka treats the data as no reassignment.
+        ZnodeError: Kafka throws an exception; names path, field and reason.
     """
     return dict(read_reassignment(path, data, reading, strict=strict))
 
@@ -184,7 +185,7 @@ def decode_reassignment(
 def read_reassignment(
     path: str, data: bytes | None, reading: Reading = LENIENT, *, strict: bool = False
 ) -> list[tuple[TopicPartition, tuple[int, ...]]]:
-    """Read a reassignment entry by entry, as the tool does; for the rest as `decode_reassignment`."""
+    """Decode a reassignment entry by entry, as the tool does; see `decode_reassignment`."""
     if strict:
         return read(path, data, reading)
     fields = read_object(path, data, reading)
@@ -194,7 +195,7 @@ def read_reassignment(
 
 
 def encode_preferred_election(partitions: Iterable[TopicPartition]) -> bytes:
-    """What the tool writes.
+    """Encode as the tool does from 0.8.1 on.
 
     >>> encode_preferred_election([TopicPartition("t", 1)]).decode()
     '{"version":1,"partitions":[{"topic":"t","partition":1}]}'
@@ -203,7 +204,7 @@ def encode_preferred_election(partitions: Iterable[TopicPartition]) -> bytes:
 
 
 def encode_preferred_election_spaced(partitions: Iterable[TopicPartition]) -> bytes:
-    """What Kafka 0.8.0 writes.
+    """Encode as Kafka 0.8.0 does.
 
     >>> encode_preferred_election_spaced([TopicPartition("t", 1)]).decode()
     '{ "partitions":[ { "partition":1, "topic":"t" } ], "version":1 }'
@@ -217,22 +218,22 @@ def _preferred_election(partitions: Iterable[TopicPartition]) -> dict[str, objec
 
 
 def decode_preferred_election(path: str, data: bytes | None, reading: Reading = LENIENT) -> list[TopicPartition]:
-    """Read which partitions are to be led by their preferred replica.
+    """Decode the partitions of a preferred election.
 
     Raises:
-        NoJsonError: it is no JSON, and the real one takes it for no partition (1.1 and later).
-        ZnodeError: it cannot be used; path, field and why.
+        NoJsonError: the data are not JSON; Kafka 1.1 and later reads no partitions.
+        ZnodeError: the data are invalid; names path, field and reason.
     """
     return [_partition(entry) for entry in read_object(path, data, reading).objects("partitions")]
 
 
 def encode_isr_change(partitions: Iterable[TopicPartition]) -> bytes:
-    """What a leader of 0.9 to 2.6 writes after it changed ISRs: the same form."""
+    """Encode as a leader of 0.9 to 2.6 does after ISR changes, in the same form."""
     return encode_preferred_election(partitions)
 
 
 def decode_isr_change(path: str, data: bytes | None, reading: Reading = LENIENT) -> list[TopicPartition]:
-    """Read of which partitions the ISRs changed; raises as `decode_preferred_election` does."""
+    """Decode the partitions with ISR changes; see `decode_preferred_election` for errors."""
     return decode_preferred_election(path, data, reading)
 
 

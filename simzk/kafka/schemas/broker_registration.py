@@ -1,7 +1,5 @@
-"""`/brokers/ids/N`: how to reach a broker, where it stands, what it can do (docs/reference/kafka.md §1.4).
-
-`/log_dir_event_notification/log_dir_event_N`: a broker says that a directory of its logs failed
-(docs/reference/kafka.md §1.3, §2.13).
+"""Brokers in `/brokers/ids/N`, and their notifications of failed log directories in
+`/log_dir_event_notification/log_dir_event_N` (docs/reference/kafka.md §1.3, §1.4, §2.13).
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ _ENDPOINT: Final = re.compile(r"(.*)://\[?[0-9a-zA-Z\-%._:]*\]?:(-?[0-9]+)")
 
 
 class SupportedFeature(NamedTuple):
-    """A feature that a broker supports, and which versions of it (KIP-584)."""
+    """Feature that a broker supports, with its versions (KIP-584)."""
 
     name: str
     lowest: int
@@ -27,9 +25,9 @@ class SupportedFeature(NamedTuple):
 
 
 class BrokerRegistration(NamedTuple):
-    """What a broker says of itself.
+    """Content of a broker's registration.
 
-    `rack` is None without one; `host`, `port` are its first plaintext endpoint, empty and -1 without any.
+    `host` and `port` are its first plaintext endpoint, empty and -1 without one.
     """
 
     host: str
@@ -43,7 +41,7 @@ class BrokerRegistration(NamedTuple):
 
 
 def encode_v1_spaced(registration: BrokerRegistration) -> bytes:
-    """What Kafka 0.8.0 writes.
+    """Encode as Kafka 0.8.0 does.
 
     >>> encode_v1_spaced(BrokerRegistration("h", 1, timestamp_ms=7)).decode()
     '{ "host":"h", "jmx_port":-1, "port":1, "timestamp":"7", "version":1 }'
@@ -52,7 +50,7 @@ def encode_v1_spaced(registration: BrokerRegistration) -> bytes:
 
 
 def encode_v1(registration: BrokerRegistration) -> bytes:
-    """What Kafka 0.8.1 and 0.8.2 write.
+    """Encode as Kafka 0.8.1 and 0.8.2 does.
 
     >>> encode_v1(BrokerRegistration("h", 1, timestamp_ms=7)).decode()
     '{"jmx_port":-1,"timestamp":"7","host":"h","version":1,"port":1}'
@@ -61,7 +59,7 @@ def encode_v1(registration: BrokerRegistration) -> bytes:
 
 
 def encode_v2(registration: BrokerRegistration) -> bytes:
-    """What Kafka 0.9 writes.
+    """Encode as Kafka 0.9 does.
 
     >>> encode_v2(BrokerRegistration("h", 1, None, ("PLAINTEXT://h:1",), timestamp_ms=7)).decode()
     '{"jmx_port":-1,"timestamp":"7","endpoints":["PLAINTEXT://h:1"],"host":"h","version":2,"port":1}'
@@ -70,7 +68,7 @@ def encode_v2(registration: BrokerRegistration) -> bytes:
 
 
 def encode_v3(registration: BrokerRegistration) -> bytes:
-    """What Kafka 0.10.0 and 0.10.1 write.
+    """Encode as Kafka 0.10.0 and 0.10.1 does.
 
     >>> encode_v3(BrokerRegistration("h", 1, "r", ("PLAINTEXT://h:1",), timestamp_ms=7)).decode()[-44:]
     ',"host":"h","version":3,"port":1,"rack":"r"}'
@@ -103,7 +101,7 @@ def _of_0_9(registration: BrokerRegistration, version: int) -> dict[str, object]
 
 
 def encode_v4_of_2_12(registration: BrokerRegistration) -> bytes:
-    """What Kafka 0.10.2 to 2.5, built with Scala 2.12 or older, writes.
+    """Encode as Kafka 0.10.2 to 2.5, built with Scala 2.12 or older, does.
 
     >>> encode_v4_of_2_12(BrokerRegistration("h", 1, "r", ("PLAINTEXT://h:1",), timestamp_ms=7)).decode()[-73:]
     '"rack":"r","jmx_port":-1,"host":"h","timestamp":"7","port":1,"version":4}'
@@ -123,7 +121,7 @@ def encode_v4_of_2_12(registration: BrokerRegistration) -> bytes:
 
 
 def encode_v2_of_2_12(registration: BrokerRegistration) -> bytes:
-    """What Kafka 0.10.2 to 2.5 writes at an inter-broker protocol before 0.10.0-IV1, built with Scala 2.12 or older.
+    """Encode as Kafka 0.10.2 to 2.5, built with Scala 2.12 or older, does at a protocol before 0.10.0-IV1.
 
     >>> encode_v2_of_2_12(BrokerRegistration("h", 1, "r", ("PLAINTEXT://h:1",), timestamp_ms=7)).decode()
     '{"endpoints":["PLAINTEXT://h:1"],"jmx_port":-1,"host":"h","timestamp":"7","port":1,"version":2}'
@@ -132,7 +130,7 @@ def encode_v2_of_2_12(registration: BrokerRegistration) -> bytes:
 
 
 def encode_v2_of_2_13(registration: BrokerRegistration) -> bytes:
-    """The same of 2.6 and later, built with Scala 2.13.
+    """Encode like `encode_v2_of_2_12` in Kafka 2.6 and later, built with Scala 2.13.
 
     >>> encode_v2_of_2_13(BrokerRegistration("h", 1, "r", ("PLAINTEXT://h:1",), timestamp_ms=7)).decode()
     '{"endpoints":["PLAINTEXT://h:1"],"jmx_port":-1,"port":1,"host":"h","version":2,"timestamp":"7"}'
@@ -146,7 +144,7 @@ def _in_order(registration: BrokerRegistration, order: tuple[str, ...]) -> bytes
 
 
 def encode_v4(registration: BrokerRegistration) -> bytes:
-    """What Kafka 2.6, and later at an inter-broker protocol before 2.7, built with Scala 2.13, writes.
+    """Encode as Kafka 2.6, and later at an inter-broker protocol before 2.7, built with Scala 2.13, does.
 
     >>> encode_v4(BrokerRegistration("h", 1, None, ("PLAINTEXT://h:1",), timestamp_ms=7)).decode()[-62:]
     '"jmx_port":-1,"port":1,"host":"h","version":4,"timestamp":"7"}'
@@ -155,7 +153,7 @@ def encode_v4(registration: BrokerRegistration) -> bytes:
 
 
 def encode_v5(registration: BrokerRegistration) -> bytes:
-    """What Kafka 2.7 and later, built with Scala 2.13, writes.
+    """Encode as Kafka 2.7 and later, built with Scala 2.13, does.
 
     >>> encode_v5(BrokerRegistration("h", 1, None, ("PLAINTEXT://h:1",), timestamp_ms=7)).decode()[:60]
     '{"features":{},"listener_security_protocol_map":{"PLAINTEXT"'
@@ -179,10 +177,10 @@ def _encode_of_2_13(registration: BrokerRegistration, version: int) -> bytes:
 
 
 def decode(path: str, data: bytes | None, reading: Reading = LENIENT) -> BrokerRegistration:
-    """Read a registration of any version; nobody looks at its timestamp.
+    """Decode a registration of any version.
 
     Raises:
-        ZnodeError: it cannot be used; path, field and why.
+        ZnodeError: the data are invalid; names path, field and reason.
     """
     fields = read_object(path, data, reading)
     version = fields.integer("version") if reading.has_endpoints else 1
@@ -217,7 +215,7 @@ def _jmx_port(fields: JsonObject, reading: Reading) -> int:
 
 
 def _protocols(fields: JsonObject, endpoints: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """The protocol of each listener; without a map its name is its protocol."""
+    """Return the protocol of each listener; without a map the listener's name is its protocol."""
     names = []
     for endpoint in endpoints:
         match = _ENDPOINT.fullmatch(endpoint)
@@ -251,11 +249,11 @@ def _features(fields: JsonObject) -> tuple[SupportedFeature, ...]:
 
 
 FAILURE = 1
-"""The only event there is."""
+"""The only kind of event."""
 
 
 def encode_log_dir_failure(broker: int) -> bytes:
-    """What 1.0 and later write.
+    """Encode as Kafka 1.0 and later does.
 
     >>> encode_log_dir_failure(3).decode()
     '{"version":1,"broker":3,"event":1}'
@@ -264,10 +262,10 @@ def encode_log_dir_failure(broker: int) -> bytes:
 
 
 def decode_log_dir_failure(path: str, data: bytes | None, reading: Reading = LENIENT) -> int:
-    """The broker that says so; nobody looks at which event it is.
+    """Decode the broker of a failed log directory; the kind of event is ignored.
 
     Raises:
-        NoJsonError: it is no JSON, and passed over.
-        ZnodeError: it cannot be used; path, field and why.
+        NoJsonError: the data are not JSON; Kafka ignores them.
+        ZnodeError: the data are invalid; names path, field and reason.
     """
     return read_object(path, data, reading).integer("broker")

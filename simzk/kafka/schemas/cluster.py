@@ -1,9 +1,4 @@
-"""Znodes of the cluster as a whole: its id, its blocks of producer ids (docs/reference/kafka.md §1.3).
-
-UUIDs as Kafka writes them.
-
-`/migration`: how far the metadata have gone over to KRaft (docs/reference/kafka.md §1.3).
-"""
+"""Cluster-wide znodes and UUIDs: cluster id, producer id blocks, KRaft migration (docs/reference/kafka.md §1.3)."""
 
 from __future__ import annotations
 
@@ -22,7 +17,7 @@ PRODUCER_ID_BLOCK_SIZE = 1000
 
 
 class ProducerIdBlock(NamedTuple):
-    """The last block of producer ids that was given out: to whom, from where to where (both included)."""
+    """Last allocated block of producer ids: its broker, first id and last id."""
 
     broker: int
     start: int
@@ -30,7 +25,7 @@ class ProducerIdBlock(NamedTuple):
 
 
 def encode_cluster_id(cluster_id: str) -> bytes:
-    """What 0.10.1 and later write; the version is a string.
+    """Encode as Kafka 0.10.1 and later does: the version is a string.
 
     >>> encode_cluster_id("abc").decode()
     '{"version":"1","id":"abc"}'
@@ -39,16 +34,16 @@ def encode_cluster_id(cluster_id: str) -> bytes:
 
 
 def decode_cluster_id(path: str, data: bytes | None, reading: Reading = LENIENT) -> str:
-    """Read the cluster's id.
+    """Decode the cluster id.
 
     Raises:
-        ZnodeError: it cannot be used; path, field and why.
+        ZnodeError: the data are invalid; names path, field and reason.
     """
     return read_object(path, data, reading).text("id")
 
 
 def encode_producer_ids(block: ProducerIdBlock) -> bytes:
-    """What 0.11 and later write; the numbers of the block are strings.
+    """Encode as Kafka 0.11 and later does: the numbers of the block are strings.
 
     >>> encode_producer_ids(ProducerIdBlock(3, 0, 999)).decode()
     '{"version":1,"broker":3,"block_start":"0","block_end":"999"}'
@@ -57,10 +52,10 @@ def encode_producer_ids(block: ProducerIdBlock) -> bytes:
 
 
 def decode_producer_ids(path: str, data: bytes | None, reading: Reading = LENIENT) -> ProducerIdBlock | None:
-    """Read the last block; None where the znode has no data, which says that none was given out.
+    """Decode the last block; None: the znode has no data, and no block was allocated.
 
     Raises:
-        ZnodeError: it cannot be used; path, field and why.
+        ZnodeError: the data are invalid; names path, field and reason.
     """
     if data is None:
         return None
@@ -79,7 +74,7 @@ TEXT_LENGTH = 22
 
 
 def uuid_text(bits: int) -> str:
-    """A random UUID (version 4) of the lower 128 bits given: 22 characters of URL-safe base64.
+    """Return a random UUID (version 4) from 128 random bits: 22 characters of URL-safe base64.
 
     >>> uuid_text(0)
     'AAAAAAAAQACAAAAAAAAAAA'
@@ -91,7 +86,7 @@ def uuid_text(bits: int) -> str:
 
 
 def canonical_uuid(text: str) -> str | None:
-    """A UUID's text as Kafka writes it again; None where it is none (Uuid.fromString).
+    """Return a UUID's text in Kafka's form; None: it is no UUID (Uuid.fromString).
 
     >>> canonical_uuid("AAAAAAAAQACAAAAAAAAAAA=="), canonical_uuid("x")
     ('AAAAAAAAQACAAAAAAAAAAA', None)
@@ -107,7 +102,7 @@ def canonical_uuid(text: str) -> str | None:
 
 
 class Migration(NamedTuple):
-    """The KRaft controller that migrates, its epochs, and the offset it has come to."""
+    """Progress of a migration: the KRaft controller, its epochs, and the last migrated offset."""
 
     controller_id: int
     controller_epoch: int
@@ -116,7 +111,7 @@ class Migration(NamedTuple):
 
 
 def encode_migration(migration: Migration, scala: Scala) -> bytes:
-    """What the KRaft controller of 3.4 and later writes.
+    """Encode as the KRaft controller of 3.4 and later does.
 
     >>> encode_migration(Migration(1, 2, 3, 4), "2.13").decode()[:67]
     '{"version":0,"kraft_metadata_offset":4,"kraft_controller_id":1,"kra'
@@ -132,10 +127,10 @@ def encode_migration(migration: Migration, scala: Scala) -> bytes:
 
 
 def decode_migration(path: str, data: bytes | None, reading: Reading = LENIENT) -> Migration:
-    """Read how far it has come.
+    """Decode the progress of the migration.
 
     Raises:
-        ZnodeError: it cannot be used; path, field and why.
+        ZnodeError: the data are invalid; names path, field and reason.
     """
     fields = read_object(path, data, reading)
     if fields.integer("version") != 0:

@@ -1,4 +1,4 @@
-"""`/config/...`: an entity's configuration, and the notice that it changed (docs/reference/kafka.md §1.3, §1.8)."""
+"""Configurations of entities in `/config/...`, and notifications of changes (docs/reference/kafka.md §1.3, §1.8)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Value = TypeVar("Value")
 
 
 def encode(values: Mapping[str, str]) -> bytes:
-    """What every version writes; the keys in the order of the map.
+    """Encode as every release does, with the keys in the order of the map.
 
     >>> encode({"retention.ms": "1"}).decode()
     '{"version":1,"config":{"retention.ms":"1"}}'
@@ -26,12 +26,12 @@ def encode(values: Mapping[str, str]) -> bytes:
 
 
 def decode(path: str, data: bytes | None, reading: Reading = LENIENT) -> dict[str, str]:
-    """Read an entity's configuration; a znode without data, or that is no JSON, holds none.
+    """Decode an entity's configuration; a znode without data or JSON has none.
 
-    From 1.1 on the version is not looked at, and what holds no `config` holds none.
+    From 1.1 on the version is ignored, and a znode without `config` has no configuration.
 
     Raises:
-        ZnodeError: it cannot be used; path, field and why.
+        ZnodeError: the data are invalid; names path, field and reason.
 
     >>> decode("/config/topics/t", b"{no json"), decode("/config/topics/t", b'{"config":{"retention.ms":"1"}}')
     ({}, {'retention.ms': '1'})
@@ -45,7 +45,7 @@ def decode(path: str, data: bytes | None, reading: Reading = LENIENT) -> dict[st
     fields = JsonObject(path, value if isinstance(value, dict) else {})
     if reading.requires_config_version:
         if not isinstance(value, dict):
-            raise ZnodeError(f"holds {shown(value)}", where=path, right="a JSON object")
+            raise ZnodeError(f"contains {shown(value)}", where=path, right="a JSON object")
         if fields.integer("version") != 1:
             raise fields.wrong("version", "1")
     elif not isinstance(fields.fields.get("config"), dict):
@@ -73,7 +73,7 @@ def in_java_map_order(values: Mapping[str, Value]) -> dict[str, Value]:
 
 
 def sanitize(name: str) -> str:
-    """An entity's name as it stands in a path: URL encoding with `%20` for a space and `%2A` for a star.
+    """Return an entity's name as in paths: URL-encoded, with `%20` for a space and `%2A` for a star.
 
     >>> sanitize("c 1"), sanitize("u@1")
     ('c%201', 'u%401')
@@ -82,7 +82,7 @@ def sanitize(name: str) -> str:
 
 
 def encode_change(entity_path: str) -> bytes:
-    """The notification that an entity's configuration changed, as 0.10.1 and later write it.
+    """Encode the notification of a changed configuration as Kafka 0.10.1 and later does.
 
     >>> encode_change("topics/t1").decode()
     '{"version":2,"entity_path":"topics/t1"}'
@@ -91,7 +91,7 @@ def encode_change(entity_path: str) -> bytes:
 
 
 def encode_change_v1(entity_path: str) -> bytes:
-    """The notification as 0.9 and 0.10.0 write it.
+    """Encode the notification as Kafka 0.9 and 0.10.0 does.
 
     >>> encode_change_v1("clients/c").decode()
     '{"version":1,"entity_type":"clients","entity_name":"c"}'
@@ -101,7 +101,7 @@ def encode_change_v1(entity_path: str) -> bytes:
 
 
 def encode_change_of_topic(entity_path: str) -> bytes:
-    """The notification as 0.8.1 and 0.8.2 write it: there are topics alone.
+    """Encode the notification as Kafka 0.8.1 and 0.8.2 does: only topics have configurations.
 
     >>> encode_change_of_topic("topics/t1").decode()
     '"t1"'
@@ -110,29 +110,29 @@ def encode_change_of_topic(entity_path: str) -> bytes:
 
 
 def decode_change(path: str, data: bytes | None, reading: Reading = LENIENT) -> str:
-    """Which entity a notification of any version speaks of, as a path below `/config`.
+    """Decode the entity of a notification of any version, as a path below `/config`.
 
     Raises:
-        NoJsonError: it is no JSON, and passed over.
-        ZnodeError: it cannot be used; path, field and why.
+        NoJsonError: the data are not JSON; Kafka ignores them.
+        ZnodeError: the data are invalid; names path, field and reason.
     """
-    if not reading.has_endpoints:  # 0.8 takes the quotes off without a look (TopicConfigManager)
+    if not reading.has_endpoints:  # 0.8 removes the quotes unchecked (TopicConfigManager)
         text = (data or b"").decode(errors="replace")
         name = text[1:-1]
         if not name or "/" in name or "\x00" in name:
-            raise NoJsonError(f"holds {shown(text)}", where=path, right="the name of a topic in quotes")
+            raise NoJsonError(f"contains {shown(text)}", where=path, right="the name of a topic in quotes")
         return f"topics/{name}"
     value = read_value(path, data, reading)
     if isinstance(value, str):
         return f"topics/{value}"
     if not isinstance(value, dict):
-        raise ZnodeError(f"holds {shown(value)}", where=path, right="a JSON object or the name of a topic")
+        raise ZnodeError(f"contains {shown(value)}", where=path, right="a JSON object or the name of a topic")
     fields = JsonObject(path, value)
     match fields.integer("version"):
         case 1:
             return f"{fields.text('entity_type')}/{fields.text('entity_name')}"
         case 2:
             if "/" not in (entity_path := fields.text("entity_path")):
-                raise fields.wrong("entity_path", "a type of entities and a name, with a slash between them")
+                raise fields.wrong("entity_path", "an entity type and a name, separated by a slash")
             return entity_path
     raise fields.wrong("version", "1 or 2")

@@ -1,4 +1,4 @@
-"""`/controller` and `/controller_epoch`: who the controller is, and of which epoch (docs/reference/kafka.md §1.7)."""
+"""Controller and its epoch in `/controller` and `/controller_epoch` (docs/reference/kafka.md §1.7)."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from simzk.jvm.numbers import parse_int
 from simzk.kafka.schemas.json_text import LENIENT, Reading, read_object, shown, write, write_spaced
 
 NO_KRAFT_EPOCH = -1
-"""What a broker writes for the epoch of a KRaft controller, which it is not."""
+"""Epoch in the registration of a broker, which is no KRaft controller."""
 
 
 class ControllerRegistration(NamedTuple):
-    """Who the controller is.
+    """Content of `/controller`.
 
     Args:
-        broker: its id.
-        kraft_epoch: the epoch of a KRaft controller that has taken over, `NO_KRAFT_EPOCH` of a broker; None where the
-            release that wrote it knew nothing of KRaft (before 3.4).
+        broker: id of the controller.
+        kraft_epoch: epoch of a KRaft controller during the migration; `NO_KRAFT_EPOCH` for a broker; None: written by a
+            release before 3.4.
     """
 
     broker: int
@@ -26,7 +26,7 @@ class ControllerRegistration(NamedTuple):
 
 
 def encode_v1(broker_id: int, timestamp_ms: int) -> bytes:
-    """What Kafka 0.8.1 to 3.3 writes.
+    """Encode as Kafka 0.8.1 to 3.3 does.
 
     >>> encode_v1(1, 5).decode()
     '{"version":1,"brokerid":1,"timestamp":"5"}'
@@ -35,7 +35,7 @@ def encode_v1(broker_id: int, timestamp_ms: int) -> bytes:
 
 
 def encode_v2(broker_id: int, timestamp_ms: int, kraft_epoch: int = NO_KRAFT_EPOCH) -> bytes:
-    """What Kafka 3.4 and later writes: brokers, and KRaft controllers with their epochs.
+    """Encode as Kafka 3.4 and later does, for brokers and for KRaft controllers with their epoch.
 
     >>> encode_v2(1, 5).decode()
     '{"version":2,"brokerid":1,"timestamp":"5","kraftControllerEpoch":-1}'
@@ -45,7 +45,7 @@ def encode_v2(broker_id: int, timestamp_ms: int, kraft_epoch: int = NO_KRAFT_EPO
 
 
 def encode_v1_spaced(broker_id: int, timestamp_ms: int) -> bytes:
-    """What Kafka 0.8.0 writes.
+    """Encode as Kafka 0.8.0 does.
 
     >>> encode_v1_spaced(1, 5).decode()
     '{ "brokerid":1, "timestamp":"5", "version":1 }'
@@ -54,11 +54,11 @@ def encode_v1_spaced(broker_id: int, timestamp_ms: int) -> bytes:
 
 
 def decode(path: str, data: bytes | None, reading: Reading = LENIENT) -> int:
-    """The id of the broker that is controller; up to 1.0 a bare number, as in 0.8.0-beta, is one too.
+    """Decode the controller's id; up to 1.0 a bare number is accepted too, as 0.8.0-beta wrote it.
 
     Raises:
-        NoJsonError: it is no JSON, of which the real one takes no notice (1.1 and later).
-        ZnodeError: it cannot be used; path, field and why.
+        NoJsonError: the data are not JSON; Kafka 1.1 and later ignores them.
+        ZnodeError: the data are invalid; names path, field and reason.
 
     >>> decode("/controller", b"3")
     3
@@ -75,10 +75,10 @@ def decode(path: str, data: bytes | None, reading: Reading = LENIENT) -> int:
 
 
 def decode_registration(path: str, data: bytes | None, reading: Reading = LENIENT) -> ControllerRegistration:
-    """Who the controller is, and whether it is one of KRaft: what 3.4 and later read.
+    """Decode the registration as Kafka 3.4 and later does.
 
     Raises:
-        ZnodeError: it cannot be used; path, field and why.
+        ZnodeError: the data are invalid; names path, field and reason.
 
     >>> decode_registration("/controller", encode_v2(3000, 5, 7))
     ControllerRegistration(broker=3000, kraft_epoch=7)
@@ -89,15 +89,15 @@ def decode_registration(path: str, data: bytes | None, reading: Reading = LENIEN
 
 
 def encode_epoch(epoch: int) -> bytes:
-    """The epoch, as every version writes it."""
+    """Encode the epoch as every release does."""
     return str(epoch).encode()
 
 
 def decode_epoch(path: str, data: bytes | None) -> int:
-    """The epoch, a number of 32 bits as Java reads it.
+    """Decode the epoch, a 32-bit integer in Java's decimal form.
 
     Raises:
-        ZnodeError: no such number.
+        ZnodeError: the data are no such number.
 
     >>> decode_epoch("/controller_epoch", b"2147483647")
     2147483647
@@ -105,5 +105,5 @@ def decode_epoch(path: str, data: bytes | None) -> int:
     text = (data or b"").decode(errors="replace")
     epoch = parse_int(text)
     if epoch is None:
-        raise ZnodeError(f"holds {shown(text)}", where=path, right="a decimal number of 32 bits")
+        raise ZnodeError(f"contains {shown(text)}", where=path, right="a decimal number of 32 bits")
     return epoch

@@ -1,10 +1,10 @@
-"""`/delegation_token/tokens/ID`: a token that a client may log in with instead of its credentials
+"""Delegation tokens in `/delegation_token/tokens/ID`, with which clients log in instead of their credentials
 (docs/reference/kafka.md §1.2, §1.3; DelegationTokenManager).
 
 Rules of the module:
-  - the fields stand in the order in which an immutable Scala map of them iterates;
-  - principals stand sanitized as names in paths do; times are numbers, not text;
-  - a token of before 3.3 was requested by its owner.
+  - the fields have the order of an immutable Scala map;
+  - principals are sanitized like names in paths; times are numbers, not text;
+  - a token from before 3.3 was requested by its owner.
 """
 
 from __future__ import annotations
@@ -21,18 +21,20 @@ if TYPE_CHECKING:
     from simzk.jvm.scala_collections import Scala
 
 REQUESTERS_FROM = 3
-"""The first version of the schema that tells who asked for the token."""
+"""First version of the schema with `tokenRequester`."""
 
 
 class DelegationToken(NamedTuple):
-    """What is kept of a token; its secret follows from its id and the brokers' key.
+    """Stored part of a token; its secret is derived from its id and the brokers' key.
 
     Args:
         token_id: 22 characters of base64.
-        owner: who acts with it, such as `User:alice`.
-        requester: who asked for it.
-        renewers: who may renew it, besides the owner.
-        issued_ms, expires_ms, ends_ms: when it was made, when it expires, up to when it can be renewed.
+        owner: principal of the token, such as `User:alice`.
+        requester: principal that requested it.
+        renewers: principals that may renew it besides the owner.
+        issued_ms: time of issue.
+        expires_ms: time of expiry.
+        ends_ms: latest time to which it can be renewed.
     """
 
     token_id: str
@@ -45,7 +47,7 @@ class DelegationToken(NamedTuple):
 
 
 def encode_v1(token: DelegationToken, scala: Scala) -> bytes:
-    """What 1.1 to 3.2 write.
+    """Encode as Kafka 1.1 to 3.2 does.
 
     >>> encode_v1(DelegationToken("i", "User:a", "User:a", ("User:b",), 1, 2, 3), "2.13").decode()[:62]
     '{"issueTimestamp":1,"renewers":["User%3Ab"],"tokenId":"i","own'
@@ -54,7 +56,7 @@ def encode_v1(token: DelegationToken, scala: Scala) -> bytes:
 
 
 def encode_v3(token: DelegationToken, scala: Scala) -> bytes:
-    """What 3.3 and later write.
+    """Encode as Kafka 3.3 and later does.
 
     >>> encode_v3(DelegationToken("i", "User:a", "User:c", (), 1, 2, 3), "2.13").decode()[:62]
     '{"issueTimestamp":1,"renewers":[],"tokenRequester":"User%3Ac",'
@@ -63,10 +65,10 @@ def encode_v3(token: DelegationToken, scala: Scala) -> bytes:
 
 
 def decode(path: str, data: bytes | None, reading: Reading = LENIENT) -> DelegationToken | None:
-    """Read a token of any version; None where the znode holds no data.
+    """Decode a token of any version; None: the znode has no data.
 
     Raises:
-        ZnodeError: it cannot be used; path, field and why.
+        ZnodeError: the data are invalid; names path, field and reason.
     """
     if not data:
         return None
@@ -79,7 +81,7 @@ def decode(path: str, data: bytes | None, reading: Reading = LENIENT) -> Delegat
     requester = fields.text("tokenRequester") if version >= REQUESTERS_FROM else owner
     for principal in (owner, requester, *fields.texts("renewers")):
         if not is_principal(unquote(principal)):
-            raise fields.wrong("owner", "type:name, for requester and renewers as well")
+            raise fields.wrong("owner", "type:name, also for requester and renewers")
     return DelegationToken(
         token_id=fields.text("tokenId"),
         owner=unquote(owner),

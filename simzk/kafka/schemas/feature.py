@@ -1,10 +1,10 @@
-"""`/feature`: which features are finalised for the whole cluster (docs/reference/kafka.md §1.3; KIP-584, FeatureZNode).
+"""Finalized features of the cluster in `/feature` (docs/reference/kafka.md §1.3; KIP-584, FeatureZNode).
 
 Rules of the module:
-  - 2.7 to 3.2 write version 1, with the lowest and the highest level of each feature; 3.3 and later write version 2,
-    with the highest alone, and still version 1 at an inter-broker protocol before 3.3, the highest for the lowest;
-  - a reader of 2.7 to 3.2 takes any version from 1 on, one of 3.3 and later 1 and 2 alone;
-  - no release has a feature of its own in ZooKeeper mode: what stands there somebody else has put there.
+  - 2.7 to 3.2 write version 1, with the lowest and the highest level of each feature; 3.3 and later write version 2
+    with the highest level only, and at an inter-broker protocol before 3.3 version 1 with the highest level twice;
+  - a reader of 2.7 to 3.2 accepts any version from 1 on, a reader of 3.3 and later only 1 and 2;
+  - no release has features in ZooKeeper mode: features in the znode were written by others.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ MAX_LEVEL: Final = 2**15 - 1
 
 
 class Levels(NamedTuple):
-    """The levels of a feature that the cluster uses; `lowest` is None where the znode does not tell."""
+    """Finalized levels of a feature; `lowest` is None if the znode does not contain it."""
 
     highest: int
     lowest: int | None = None
 
 
 class FeatureZnode(NamedTuple):
-    """What `/feature` holds.
+    """Content of `/feature`.
 
     Args:
         status: `DISABLED` or `ENABLED`.
-        features: the levels of each.
-        version: of the schema.
+        features: levels by feature.
+        version: version of the schema.
     """
 
     status: int
@@ -43,7 +43,7 @@ class FeatureZnode(NamedTuple):
 
 
 def encode_v1(status: int = ENABLED, features: Mapping[str, Levels] | None = None) -> bytes:
-    """What 2.7 to 3.2 write.
+    """Encode as Kafka 2.7 to 3.2 does.
 
     >>> encode_v1().decode()
     '{"features":{},"version":1,"status":1}'
@@ -56,7 +56,7 @@ def encode_v1(status: int = ENABLED, features: Mapping[str, Levels] | None = Non
 
 
 def encode_v1_of_3_3(status: int = ENABLED, features: Mapping[str, Levels] | None = None) -> bytes:
-    """What 3.3 and later write at an inter-broker protocol before 3.3.
+    """Encode as Kafka 3.3 and later does at an inter-broker protocol before 3.3.
 
     >>> encode_v1_of_3_3(ENABLED, {"f": Levels(3)}).decode()
     '{"features":{"f":{"max_version_level":3,"min_version_level":3}},"version":1,"status":1}'
@@ -69,7 +69,7 @@ def encode_v1_of_3_3(status: int = ENABLED, features: Mapping[str, Levels] | Non
 
 
 def encode_v2(status: int = ENABLED, features: Mapping[str, Levels] | None = None) -> bytes:
-    """What 3.3 and later write.
+    """Encode as Kafka 3.3 and later does.
 
     >>> encode_v2(ENABLED, {"f": Levels(3)}).decode()
     '{"features":{"f":{"max_version_level":3}},"version":2,"status":1}'
@@ -79,10 +79,10 @@ def encode_v2(status: int = ENABLED, features: Mapping[str, Levels] | None = Non
 
 
 def decode(path: str, data: bytes | None, reading: Reading = LENIENT) -> FeatureZnode:
-    """Read `/feature`.
+    """Decode `/feature`.
 
     Raises:
-        ZnodeError: it cannot be used; path, field and why.
+        ZnodeError: the data are invalid; names path, field and reason.
 
     >>> decode("/feature", encode_v2(DISABLED))
     FeatureZnode(status=0, features={}, version=2)

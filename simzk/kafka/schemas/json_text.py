@@ -1,23 +1,17 @@
-"""How the releases of Kafka read znodes: what each takes for JSON at all, and which fields it looks at
-(docs/reference/kafka.md §1.1).
+r"""JSON of znodes: parsed as each Kafka release parses it, accessed by field and type, and written in Kafka's form.
 
-Rules of the module (kafka.utils.Json; recorded, text by text, in `tests/kafka/data/readers`):
-  - 0.8.0 to 0.11 parse with Scala's own parser: bytes that are no UTF-8 are replaced, control characters may stand in
-    strings, the whole must be an object or a list, and nothing may follow; over a number that is no Int the reader
-    fails;
-  - 1.0 and later parse with Jackson: UTF-16 and UTF-32 are told by their zeros, a byte order mark is passed over, and
-    what follows the value is not looked at; numbers of any size are read;
-  - no data is no JSON; from Jackson 2.10 on (2.2.2, 2.3.1 and later) it is a value that is missing, which no reader
-    can use;
-  - Jackson 2.15 and later (3.7 and later) refuse numbers of more than 1000 characters and nesting deeper than 1000;
-  - of a field that is named twice the last counts.
+Rules of parsing (docs/reference/kafka.md §1.1; kafka.utils.Json; recorded text by text in `tests/kafka/data/readers`):
+  - 0.8.0 to 0.11 parse with Scala's own parser: invalid UTF-8 is replaced, control characters are allowed in strings,
+    the whole text must be an object or a list with nothing behind it; a number that is no Int makes the reader fail;
+  - 1.0 and later parse with Jackson: UTF-16 and UTF-32 are detected by their zeros, a byte order mark is skipped, text
+    behind the value is ignored; numbers of any size are read;
+  - no data is no JSON; from Jackson 2.10 on (2.2.2, 2.3.1 and later) it is a missing value, and every reader fails;
+  - Jackson 2.15 and later (3.7 and later) reject numbers of more than 1000 characters and nesting deeper than 1000;
+  - of a repeated field the last one counts.
 
-Reading and writing JSON as Kafka does: compact text in a given order; fields fetched with the path in every
-complaint.
-
-Rules of the module (docs/reference/kafka.md §1.1):
-  - compact, no spaces, order of the fields as given: from 0.8.1 on every version writes so; 0.8.0 spaces and sorts;
-  - a reader never guesses: a missing field, or one of another kind, is a `ZnodeError` with path, field and why.
+Rules of fields and of writing:
+  - the output is compact and keeps the given order of fields, as from 0.8.1 on; 0.8.0 adds spaces and sorts;
+  - a missing field, or a field of another type, is a `ZnodeError` that names path, field and reason.
 """
 
 from __future__ import annotations
@@ -43,9 +37,9 @@ _STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 
 class NoJsonError(ZnodeError):
-    """It is no JSON: the real reader says so, and what it was read for goes on as if nothing stood there.
+    """The data are not JSON: Kafka logs it and continues as if the znode were missing.
 
-    Any other `ZnodeError` of a codec is an exception of the real reader, which ends what it was read for.
+    Any other `ZnodeError` of a codec is an exception in Kafka, which ends the operation that reads the znode.
     """
 
 
@@ -80,11 +74,11 @@ class Reading:
 
 
 LENIENT: Final = replace(at_release(Reading, (3, 6)), accepts_old_forms=True, empty_is_missing=False)
-"""Accept what any release accepts: used to look at clusters of an unknown release."""
+"""Accept everything that any release accepts: used for clusters of an unknown release."""
 
 
 class _NotAnIntError(ValueError):
-    """A number that Scala's parser is told to make an Int of, and that is none."""
+    """Number that is not a 32-bit integer, in text for Scala's parser."""
 
 
 def _refuse_constant(name: str) -> object:
@@ -99,12 +93,12 @@ def _int_or_fail(text: str) -> int:
 
 
 def _int_or_huge(text: str) -> int | float:
-    """A number that no field is wide enough for need not be known exactly."""
+    """Parse a number; one that is too long for any field becomes infinite."""
     return int(text) if len(text) <= MAX_NUMBER_LENGTH else float("inf")
 
 
 _EXACT: Final = json.JSONDecoder(parse_constant=_refuse_constant)
-"""One for all: `json.loads` with an option makes its own each time."""
+"""Shared decoder: `json.loads` with an option creates one for each call."""
 _HUGE: Final = json.JSONDecoder(parse_constant=_refuse_constant, parse_int=_int_or_huge)
 _SCALA: Final = json.JSONDecoder(
     parse_constant=_refuse_constant, parse_int=_int_or_fail, parse_float=_int_or_fail, strict=False
@@ -112,7 +106,7 @@ _SCALA: Final = json.JSONDecoder(
 
 
 def shown(value: object) -> str:
-    """A JSON value as it stands in a message: its beginning.
+    """Return the beginning of a JSON value for a message.
 
     >>> shown({"a": [1]}), len(shown("x" * 100))
     ('{"a": [1]}', 63)
@@ -120,36 +114,36 @@ def shown(value: object) -> str:
     try:
         text = json.dumps(value)
     except RecursionError:
-        return "something nested deeply"
+        return "a deeply nested value"
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def read_value(path: str, data: bytes | None, reading: Reading = LENIENT) -> JsonValue:
-    r"""The JSON value that a znode holds, of whatever kind.
+    r"""Parse the JSON value of a znode.
 
     Args:
-        path: of the znode; stands in every error.
-        data: what it holds.
-        reading: how it is parsed.
+        path: path of the znode; named in errors.
+        data: data of the znode.
+        reading: rules of the release.
 
     Raises:
-        NoJsonError: it is no JSON, or no data.
-        ZnodeError: the real parser throws here, which is more than saying that it is no JSON.
+        NoJsonError: the data are not JSON, or there are none.
+        ZnodeError: Kafka's parser throws an exception.
 
     >>> read_value("/p", b'\xef\xbb\xbf{"a":1} and more')
     {'a': 1}
     """
     if data is None or not data.strip(b" \t\n\r"):
-        what = "holds no data" if not data else "holds blanks"
+        what = "has no data" if not data else "has blank data"
         fails = data is None or reading.empty_is_missing
         raise (ZnodeError if fails else NoJsonError)(what, where=path, right="JSON")
     try:
         return _parse_as_scala(data) if reading.parser == "scala" else _parse_as_jackson(data, reading)
     except _NotAnIntError as error:
-        raise ZnodeError(f"holds the number {shown(str(error))}", where=path, right="numbers of 32 bits") from None
+        raise ZnodeError(f"contains the number {shown(str(error))}", where=path, right="numbers of 32 bits") from None
     except (ValueError, RecursionError) as error:
         why = "too deep" if isinstance(error, RecursionError) else error
-        what = f"holds {data[:_SHOWN]!r}, which is no JSON ({why})"
+        what = f"contains {data[:_SHOWN]!r}, which is no JSON ({why})"
         raise NoJsonError(what, where=path, right="JSON") from None
 
 
@@ -166,14 +160,14 @@ def _parse_as_jackson(data: bytes, reading: Reading) -> JsonValue:
     try:
         value = _EXACT.decode(data.decode())
     except (ValueError, RecursionError):
-        value = _parse_with_care(data)
+        value = _parse_leniently(data)
     if reading.limits_sizes and len(data) > MAX_DEPTH:
-        _refuse_excess(data, value)
+        _reject_excess(data, value)
     return value
 
 
-def _parse_with_care(data: bytes) -> JsonValue:
-    """What is not plain: other encodings, something after the value, numbers too long for Python."""
+def _parse_leniently(data: bytes) -> JsonValue:
+    """Parse text in other encodings, with text behind the value, or with numbers too long for Python."""
     text = data.decode(json.detect_encoding(data), errors="surrogateescape")
     begin = len(text) - len(text.lstrip(_BLANKS))
     value: JsonValue
@@ -182,12 +176,12 @@ def _parse_with_care(data: bytes) -> JsonValue:
         raise ValueError("invalid UTF-8")
     is_scalar = not isinstance(value, dict | list | str)
     if is_scalar and end < len(text) and text[end] not in _BLANKS and text[end] != "\0":
-        raise ValueError("something follows without a space")
+        raise ValueError("text follows without a space")
     return value
 
 
-def _refuse_excess(data: bytes, value: JsonValue) -> None:
-    """What Jackson 2.15 refuses of a document that is JSON."""
+def _reject_excess(data: bytes, value: JsonValue) -> None:
+    """Raise ValueError for JSON that exceeds the limits of Jackson 2.15 (StreamReadConstraints)."""
     if _LONG_NUMBER.search(data) and _LONG_NUMBER.search(_STRING.sub(b"", data)):
         raise ValueError(f"a number of more than {MAX_NUMBER_LENGTH} characters")
     level, depth = [value] if data.count(b"[") + data.count(b"{") > MAX_DEPTH else [], 0
@@ -203,7 +197,7 @@ def _items(value: JsonValue) -> list[JsonValue]:
 
 
 def write(value: object) -> bytes:
-    """Compact JSON, the keys in the order of the dictionaries; half a surrogate pair becomes a question mark.
+    """Encode compact JSON in the order of the dictionaries; a lone surrogate becomes a question mark.
 
     >>> write({"version": 1, "isr": [1, 2]})
     b'{"version":1,"isr":[1,2]}'
@@ -212,7 +206,7 @@ def write(value: object) -> bytes:
 
 
 def write_spaced(value: object) -> bytes:
-    """JSON as Kafka 0.8.0 puts it together: spaced, the fields of an object sorted by their text, nothing escaped.
+    """Encode JSON as Kafka 0.8.0 does: with spaces, fields sorted by their text, nothing escaped.
 
     >>> write_spaced({"version": 1, "isr": [1, 2]})
     b'{ "isr":[ 1, 2 ], "version":1 }'
@@ -233,12 +227,12 @@ def _spaced(value: object) -> str:
 
 
 class JsonObject:
-    """A JSON object read from a znode, whose fields are fetched by kind.
+    """JSON object of a znode, with access to fields by type.
 
     Args:
-        path: of the znode; stands in every error.
+        path: path of the znode; named in errors.
         fields: the object.
-        prefix: where in the document the object stands, such as `partitions[2].`.
+        prefix: place of the object in the document, such as `partitions[2].`.
     """
 
     def __init__(self, path: str, fields: dict[str, JsonValue], prefix: str = "") -> None:
@@ -247,7 +241,7 @@ class JsonObject:
         self._prefix = prefix
 
     def integer(self, field: str, default: int | None = None) -> int:
-        """A whole number; `default` where the field is absent and a default is given."""
+        """Return a 32-bit integer; `default` if it is given and the field is missing."""
         value = self.fields.get(field)
         if value is None and default is not None and field not in self.fields:
             return default
@@ -256,14 +250,14 @@ class JsonObject:
         return value
 
     def long(self, field: str) -> int:
-        """A whole number of 64 bits."""
+        """Return a 64-bit integer."""
         value = self.fields.get(field)
         if not isinstance(value, int) or isinstance(value, bool) or not LONG_MIN <= value <= LONG_MAX:
             raise self.wrong(field, "a whole number of 64 bits")
         return value
 
     def text(self, field: str, default: str | None = None) -> str:
-        """A string; `default` where the field is absent or null and a default is given."""
+        """Return a string; `default` if it is given and the field is missing or null."""
         value = self.fields.get(field)
         if value is None and default is not None:
             return default
@@ -272,18 +266,18 @@ class JsonObject:
         return value
 
     def integers(self, field: str) -> tuple[int, ...]:
-        """A list of whole numbers."""
+        """Return a list of 32-bit integers."""
         return self.integer_list(field, self.fields.get(field))
 
     def texts(self, field: str) -> tuple[str, ...]:
-        """A list of strings."""
+        """Return a list of strings."""
         value = self.fields.get(field)
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             raise self.wrong(field, "a list of strings")
         return tuple(str(item) for item in value)
 
     def objects(self, field: str) -> list[JsonObject]:
-        """A list of objects."""
+        """Return a list of objects."""
         value = self.fields.get(field)
         if not isinstance(value, list):
             raise self.wrong(field, "a list of objects")
@@ -295,27 +289,27 @@ class JsonObject:
         return found
 
     def text_map(self, field: str) -> dict[str, str]:
-        """An object of strings."""
+        """Return an object of strings."""
         value = self.fields.get(field)
         if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
             raise self.wrong(field, "an object of strings")
         return {key: str(item) for key, item in value.items()}
 
     def object(self, field: str) -> dict[str, JsonValue]:
-        """An object; an absent one is empty."""
+        """Return an object; empty if the field is missing."""
         value = self.fields.get(field, {})
         if not isinstance(value, dict):
             raise self.wrong(field, "an object")
         return value
 
     def wrong(self, field: str, right: str) -> ZnodeError:
-        """The error for a field that is absent or not what it should be."""
+        """Return the error for a missing or invalid field."""
         head = field if field in self.fields else field.partition(".")[0].partition("[")[0]
         what = f"is {shown(self.fields[head])}" if head in self.fields else "is missing"
         return ZnodeError(f"field {self._prefix}{field} {what}", where=self.path, right=right)
 
     def integer_list(self, field: str, value: JsonValue) -> tuple[int, ...]:
-        """A value found under `field` as a list of whole numbers."""
+        """Return a value of `field` as a list of 32-bit integers."""
         if not isinstance(value, list):
             raise self.wrong(field, "a list of whole numbers of 32 bits")
         ids = []
@@ -327,18 +321,18 @@ class JsonObject:
 
 
 def read_object(path: str, data: bytes | None, reading: Reading = LENIENT) -> JsonObject:
-    """The JSON object that a znode holds.
+    """Parse the JSON object of a znode.
 
     Raises:
-        NoJsonError: no data, or no JSON.
-        ZnodeError: JSON of another kind.
+        NoJsonError: the data are not JSON, or there are none.
+        ZnodeError: the data are another JSON value.
     """
     value = read_value(path, data, reading)
     if not isinstance(value, dict):
-        raise ZnodeError(f"holds {shown(value)}", where=path, right="a JSON object")
+        raise ZnodeError(f"contains {shown(value)}", where=path, right="a JSON object")
     return JsonObject(path, value)
 
 
 def is_int(value: JsonValue) -> TypeGuard[int]:
-    """Whether it is a number that Kafka takes for an Int: whole, of 32 bits."""
+    """Return whether a value is a 32-bit integer, as Kafka's Int."""
     return isinstance(value, int) and not isinstance(value, bool) and INT_MIN <= value <= INT_MAX

@@ -1,6 +1,6 @@
-"""`/brokers/topics/T/partitions/P/state`: leader, ISR and epochs (docs/reference/kafka.md §1.6).
+"""Partition state in `/brokers/topics/T/partitions/P/state`: leader, ISR and epochs (docs/reference/kafka.md §1.6).
 
-Unchanged from 0.8.1 to 3.9, but for `leader_recovery_state`, which 3.2 and later write where it is RECOVERING.
+The form is the same from 0.8.1 to 3.9, except `leader_recovery_state`: 3.2 and later write it if it is RECOVERING.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ RECOVERED, RECOVERING = 0, 1
 
 
 def encode(state: LeaderAndIsr) -> bytes:
-    """What Kafka 0.8.1 and later writes; the znode's version is not part of it.
+    """Encode as Kafka 0.8.1 and later does.
 
     >>> encode(LeaderAndIsr(1, 0, (1, 2), controller_epoch=3)).decode()
     '{"controller_epoch":3,"leader":1,"version":1,"leader_epoch":0,"isr":[1,2]}'
     """
     recovery = f'"leader_recovery_state":{RECOVERING},' if state.recovering else ""
-    # Put together by hand, for it is what a controller does most; the form is fixed, and numbers need no escapes.
+    # Formatted without json.dumps: a controller writes this most often, and numbers need no escapes.
     return (
         f'{{"controller_epoch":{state.controller_epoch},"leader":{state.leader},"version":1,{recovery}'
         f'"leader_epoch":{state.leader_epoch},"isr":[{",".join(map(str, state.isr))}]}}'
@@ -26,7 +26,7 @@ def encode(state: LeaderAndIsr) -> bytes:
 
 
 def encode_spaced(state: LeaderAndIsr) -> bytes:
-    """What Kafka 0.8.0 writes.
+    """Encode as Kafka 0.8.0 does.
 
     >>> encode_spaced(LeaderAndIsr(1, 0, (1, 2), controller_epoch=3)).decode()
     '{ "controller_epoch":3, "isr":[ 1, 2 ], "leader":1, "leader_epoch":0, "version":1 }'
@@ -36,11 +36,11 @@ def encode_spaced(state: LeaderAndIsr) -> bytes:
 
 
 def decode(path: str, data: bytes | None, version: int = 0, reading: Reading = LENIENT) -> LeaderAndIsr:
-    """Read a partition's state; `version` is the znode's dataVersion.
+    """Decode a partition's state; `version` is the znode's dataVersion.
 
     Raises:
-        NoJsonError: it is no JSON: the real one takes it for a state that is not there.
-        ZnodeError: it cannot be used; path, field and why.
+        NoJsonError: the data are not JSON; Kafka treats the state as missing.
+        ZnodeError: the data are invalid; names path, field and reason.
     """
     fields = read_object(path, data, reading)
     recovery = fields.integer("leader_recovery_state", RECOVERED) if reading.has_recovery_state else RECOVERED
@@ -55,5 +55,5 @@ def decode(path: str, data: bytes | None, version: int = 0, reading: Reading = L
     if recovery not in (RECOVERED, RECOVERING):
         raise fields.wrong("leader_recovery_state", f"{RECOVERED} or {RECOVERING}")
     if any(member < 0 for member in state.isr):
-        raise fields.wrong("isr", "ids of brokers")
+        raise fields.wrong("isr", "broker ids")
     return state

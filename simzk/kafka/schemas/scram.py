@@ -1,10 +1,10 @@
-"""SCRAM credentials, as they stand as values in `/config/users/U` (docs/reference/kafka.md §1.3; RFC 5802, §3).
+"""SCRAM credentials: values in `/config/users/U` (docs/reference/kafka.md §1.3; RFC 5802, §3).
 
 Rules of the module (ScramFormatter, ScramCredentialUtils):
   - `salted = PBKDF2(password, salt, iterations)`, `stored key = H(HMAC(salted, "Client Key"))`,
-    `server key = HMAC(salted, "Server Key")`; the three byte strings stand as base64;
-  - a password is taken as UTF-8 as it is; the salt that Kafka draws is a number of 130 bits written to base 36;
-  - fewer iterations than the mechanism's least are refused.
+    `server key = HMAC(salted, "Server Key")`; the three byte strings are written as base64;
+  - a password is encoded as UTF-8 without normalization; Kafka's salt is a random number of 130 bits in base 36;
+  - fewer iterations than the mechanism's minimum are rejected.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from simzk.jvm.numbers import parse_int
 from simzk.kafka.schemas.json_text import shown
 
 MECHANISMS: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-"""The hash of each mechanism."""
+"""Hash algorithm of each mechanism."""
 
-LEAST_ITERATIONS: Final = 4096
+MIN_ITERATIONS: Final = 4096
 SALT_BITS: Final = 130
 _FIELDS: Final = ("salt", "stored_key", "server_key", "iterations")
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 class ScramCredential(NamedTuple):
-    """What is kept of a user's password."""
+    """Stored form of a user's password."""
 
     salt: bytes
     stored_key: bytes
@@ -36,23 +36,23 @@ class ScramCredential(NamedTuple):
     iterations: int
 
 
-def credential(mechanism: str, password: str, salt: bytes, iterations: int = LEAST_ITERATIONS) -> ScramCredential:
+def credential(mechanism: str, password: str, salt: bytes, iterations: int = MIN_ITERATIONS) -> ScramCredential:
     """Compute a credential.
 
     Args:
         mechanism: one of `MECHANISMS`.
-        password: the user's.
+        password: password of the user.
         salt: random bytes.
         iterations: rounds of hashing.
 
     Raises:
-        ConfigError: there is no such mechanism, or the rounds are too few.
+        ConfigError: the mechanism is unknown, or there are too few iterations.
     """
     digest = MECHANISMS.get(mechanism)
     if digest is None:
-        raise ConfigError(f"there is no {mechanism!r}", where="mechanism", right=" or ".join(MECHANISMS))
-    if iterations < LEAST_ITERATIONS:
-        raise ConfigError(f"iterations are {iterations}", where="iterations", right=f"{LEAST_ITERATIONS} or more")
+        raise ConfigError(f"{mechanism!r} is not a SCRAM mechanism", where="mechanism", right=" or ".join(MECHANISMS))
+    if iterations < MIN_ITERATIONS:
+        raise ConfigError(f"iterations are {iterations}", where="iterations", right=f"{MIN_ITERATIONS} or more")
     salted = hashlib.pbkdf2_hmac(digest, password.encode(), salt, iterations)
     client_key = hmac.digest(salted, b"Client Key", digest)
     stored_key = hashlib.new(digest, client_key).digest()
@@ -60,12 +60,12 @@ def credential(mechanism: str, password: str, salt: bytes, iterations: int = LEA
 
 
 def salt_of(number: int) -> bytes:
-    """The salt that Kafka makes of a random number of `SALT_BITS` bits.
+    """Return Kafka's salt for a random number of `SALT_BITS` bits.
 
     >>> salt_of(36 * 36 + 10)
     b'10a'
     """
-    assert 0 <= number < 1 << SALT_BITS
+    assert 0 <= number < 1 << SALT_BITS, f"not a number of {SALT_BITS} bits: {number}"
     digits = ""
     while number or not digits:
         number, digit = divmod(number, len(_DIGITS))
@@ -73,26 +73,26 @@ def salt_of(number: int) -> bytes:
     return digits.encode()
 
 
-def encode(kept: ScramCredential) -> str:
-    """The value as it stands in the user's configuration.
+def encode(stored: ScramCredential) -> str:
+    """Encode a credential as a value of the user's configuration.
 
     >>> encode(ScramCredential(b"s", b"a", b"b", 4096))
     'salt=cw==,stored_key=YQ==,server_key=Yg==,iterations=4096'
     """
-    salt, stored_key, server_key = (base64.b64encode(part).decode() for part in kept[:3])
-    return f"salt={salt},stored_key={stored_key},server_key={server_key},iterations={kept.iterations}"
+    salt, stored_key, server_key = (base64.b64encode(part).decode() for part in stored[:3])
+    return f"salt={salt},stored_key={stored_key},server_key={server_key},iterations={stored.iterations}"
 
 
 def decode(path: str, mechanism: str, value: str) -> ScramCredential:
-    """Read a value.
+    """Decode a credential.
 
     Args:
-        path: of the user's znode, for messages.
-        mechanism: under which the value stands, for messages.
-        value: the text.
+        path: path of the user's znode, for messages.
+        mechanism: key of the value, for messages.
+        value: text of the value.
 
     Raises:
-        ZnodeError: it cannot be used; path, field and why.
+        ZnodeError: the data are invalid; names path, field and reason.
 
     >>> decode("/config/users/a", "SCRAM-SHA-256", "salt=cw==,stored_key=YQ==,server_key=Yg==,iterations=4096").salt
     b's'
@@ -111,7 +111,7 @@ def decode(path: str, mechanism: str, value: str) -> ScramCredential:
     for field in _FIELDS[:3]:
         try:
             keys.append(base64.b64decode(parts[field], validate=True))
-        except ValueError:  # binascii.Error is one; so is what is not ASCII
+        except ValueError:  # binascii.Error is a ValueError; so is the error for text that is not ASCII
             raise ZnodeError(
                 f"field {mechanism}.{field} is {shown(parts[field])}", where=path, right="base64"
             ) from None

@@ -1,7 +1,7 @@
-"""`/brokers/topics/T`: who holds each partition, and which reassignments are under way (docs/reference/kafka.md §1.5).
+"""Topics in `/brokers/topics/T`: replica assignments and reassignments in progress (docs/reference/kafka.md §1.5).
 
-Order of the partition keys (§1.2): each version copies the map that it was given into one keyed by the number as text:
-an immutable one up to 2.3, a mutable one from 2.4 on. The map that is given is in the order in which Kafka's iterates.
+Order of the partition keys (§1.2): each release copies the given map into one keyed by the number as text, up to 2.3 an
+immutable map, from 2.4 on a mutable one. The given map must have the order of Kafka's map.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class TopicZnode(NamedTuple):
-    """A topic: its partitions, and its id where the version that wrote it gives topics ids (2.8 and later)."""
+    """Content of a topic znode: assignments by partition, and the topic id (2.8 and later)."""
 
     partitions: dict[int, ReplicaAssignment]
     topic_id: str | None = None
 
 
 def encode_v1_spaced(topic: TopicZnode) -> bytes:
-    """What Kafka 0.8.0 writes.
+    """Encode as Kafka 0.8.0 does.
 
     >>> encode_v1_spaced(TopicZnode({1: ReplicaAssignment((2, 1)), 0: ReplicaAssignment((1, 2))})).decode()
     '{ "partitions":{ "0":[ 1, 2 ], "1":[ 2, 1 ] }, "version":1 }'
@@ -36,7 +36,7 @@ def encode_v1_spaced(topic: TopicZnode) -> bytes:
 
 
 def encode_v1(topic: TopicZnode) -> bytes:
-    """What Kafka 0.8.1 to 2.3 writes; it knows of no reassignments in this znode.
+    """Encode as Kafka 0.8.1 to 2.3 does, without reassignments.
 
     >>> encode_v1(TopicZnode({1: ReplicaAssignment((2, 1)), 0: ReplicaAssignment((1, 2))})).decode()
     '{"version":1,"partitions":{"1":[2,1],"0":[1,2]}}'
@@ -46,7 +46,7 @@ def encode_v1(topic: TopicZnode) -> bytes:
 
 
 def encode_v2_of_2_12(topic: TopicZnode) -> bytes:
-    """What Kafka 2.4 and 2.5, built with Scala 2.12, writes.
+    """Encode as Kafka 2.4 and 2.5, built with Scala 2.12, does.
 
     >>> encode_v2_of_2_12(TopicZnode({0: ReplicaAssignment((1, 2))})).decode()
     '{"version":2,"partitions":{"0":[1,2]},"adding_replicas":{},"removing_replicas":{}}'
@@ -55,7 +55,7 @@ def encode_v2_of_2_12(topic: TopicZnode) -> bytes:
 
 
 def encode_v2(topic: TopicZnode) -> bytes:
-    """What Kafka 2.6 and 2.7, built with Scala 2.13, writes."""
+    """Encode as Kafka 2.6 and 2.7, built with Scala 2.13, does."""
     return _encode_v2(topic, "2.13")
 
 
@@ -70,7 +70,7 @@ def _encode_v2(topic: TopicZnode, scala: Scala) -> bytes:
 
 
 def encode_v3(topic: TopicZnode) -> bytes:
-    """What Kafka 2.8 and later, built with Scala 2.13, writes.
+    """Encode as Kafka 2.8 and later, built with Scala 2.13, does.
 
     >>> encode_v3(TopicZnode({0: ReplicaAssignment((1, 2))}, "abc")).decode()
     '{"partitions":{"0":[1,2]},"topic_id":"abc","adding_replicas":{},"removing_replicas":{},"version":3}'
@@ -85,14 +85,13 @@ def encode_v3(topic: TopicZnode) -> bytes:
 
 
 def decode(path: str, data: bytes | None, reading: Reading = LENIENT) -> TopicZnode:
-    """Read a topic of any version.
+    """Decode a topic of any version.
 
-    The reader takes the maps as they come: a missing one is empty, and `version` is not looked at. Of what moves only
-    partitions that are assigned are looked at.
+    A missing map is empty, `version` is ignored, and so are reassignments of partitions without an assignment.
 
     Raises:
-        NoJsonError: it is no JSON: the real one takes it for a topic without partitions.
-        ZnodeError: it cannot be used; path, field and why.
+        NoJsonError: the data are not JSON; Kafka treats the topic as one without partitions.
+        ZnodeError: the data are invalid; names path, field and reason.
     """
     fields = read_object(path, data, reading)
     adding = fields.object("adding_replicas") if reading.has_reassignments else {}
@@ -101,7 +100,7 @@ def decode(path: str, data: bytes | None, reading: Reading = LENIENT) -> TopicZn
     for key, ids in fields.object("partitions").items():
         number = parse_int(key)
         if number is None or number < 0:
-            raise fields.wrong(f"partitions.{key}", "the number of a partition")
+            raise fields.wrong(f"partitions.{key}", "a partition number")
         partitions[number] = ReplicaAssignment(
             _brokers(fields, f"partitions.{key}", ids),
             _brokers(fields, f"adding_replicas.{key}", adding.get(key, [])),
@@ -113,7 +112,7 @@ def decode(path: str, data: bytes | None, reading: Reading = LENIENT) -> TopicZn
 def _brokers(fields: JsonObject, field: str, ids: JsonValue) -> tuple[int, ...]:
     brokers = fields.integer_list(field, ids)
     if any(broker < 0 for broker in brokers):
-        raise fields.wrong(field, "ids of brokers")
+        raise fields.wrong(field, "broker ids")
     return brokers
 
 
@@ -127,7 +126,7 @@ def _topic_id(fields: JsonObject) -> str | None:
 
 
 def _by_partition(partitions: Mapping[int, ReplicaAssignment], part: str, scala: Scala) -> dict[str, list[int]]:
-    """The lists that are not empty (replicas: all of them), keyed and ordered as written."""
+    """Return the lists by partition in the order of the znode; empty lists only for replicas."""
     lists = {str(number): list(getattr(assignment, part)) for number, assignment in partitions.items()}
     kept = {number: ids for number, ids in lists.items() if ids or part == "replicas"}
     return {number: kept[number] for number in mutable_order(kept, scala)}

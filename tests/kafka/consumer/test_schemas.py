@@ -93,5 +93,5 @@ def test_offsets(offset: int) -> None:
 
 @pytest.mark.parametrize("data", [None, b"", b"x", b"1.5", b"9223372036854775808", "²".encode()])
 def test_what_is_no_offset(data: bytes | None) -> None:
-    with pytest.raises(ZnodeError, match="holds"):
+    with pytest.raises(ZnodeError, match="/o: contains"):
         decode_offset("/o", data)
