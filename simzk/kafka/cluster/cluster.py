@@ -12,7 +12,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import wraps
-from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, Protocol, Self, TypeVar
 
 from simzk.errors import ConfigError, ZnodeError
 from simzk.kafka import paths
@@ -109,7 +109,12 @@ _FIRST_WITH_LAYOUTS = (2, 7, 0)
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
-_Cluster = TypeVar("_Cluster", bound="KafkaCluster")
+_Cluster = TypeVar("_Cluster", bound="_HasLock")
+
+
+class _HasLock(Protocol):
+    @property
+    def lock(self) -> AbstractContextManager[object]: ...
 
 
 def synchronized(

@@ -71,7 +71,7 @@ class ReassignmentCommand:
 
     def _throttles(self, request: AlterReassignmentsRequest, rate: int) -> list[AlterConfigRequest]:
         plan = {p: target for p, target in request.targets.items() if target is not None}
-        if self.tool.number < reassign_tool.KNOWN_SINCE or rate < 0 or len(plan) != len(request.targets):
+        if self.tool.number < reassign_tool.THROTTLES_SINCE or rate < 0 or len(plan) != len(request.targets):
             right = "0 or more, of a plan that cancels nothing, and 0.10.1 or later"
             raise ConfigError(f"the tool of Kafka {self.tool.name} cannot throttle this", where="throttle", right=right)
         # The whole plan is validated before anything is written.

@@ -47,6 +47,7 @@ from simzk.simulation import Future, History, Process, Queue, Scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping
+    from contextlib import AbstractContextManager
 
     from simzk.kafka.cluster.zookeeper_host import ZooKeeperHost
     from simzk.kafka.consumer.assignors import ThreadId
@@ -753,6 +754,10 @@ class Consumer:
 
 class ConsumerHost(Protocol):
     """Parts of a simulated cluster that a consumer uses."""
+
+    @property
+    def lock(self) -> AbstractContextManager[object]:
+        """Lock of the cluster, acquired before `join`."""
 
     @property
     def version(self) -> str:

@@ -6,8 +6,8 @@ Operators write `/admin/reassign_partitions` and `/admin/preferred_replica_elect
 Rules of the strict reader of reassignments, used by the controller from 2.0 on, in which Jackson fills a bean
 (ReassignPartitionsZNode.decode; docs/reference/kafka.md §1.1; recorded, text by text, in `tests/kafka/data/readers`):
   - an unknown field, or a value that cannot be converted, makes the whole znode unusable, as if it were no JSON;
-  - numbers are converted: a fraction is truncated, text is parsed without blanks around it, null and empty text are 0; a
-    topic may be a number or boolean, which is converted to text;
+  - numbers are converted: a fraction is truncated, text is parsed without blanks around it, null and empty text are 0;
+    a topic may be a number or boolean, which is converted to text;
   - without `partitions`, or with null as an entry, Kafka throws, and the operation is not carried out; it throws later
     over an entry without topic or replicas, and over replicas that are no numbers.
 """
