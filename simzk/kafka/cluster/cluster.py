@@ -448,6 +448,7 @@ class KafkaCluster:
             replication=ReplicationOfLogs(),
         )
 
+    @synchronized
     def high_watermark(self, partition: TopicPartition) -> int | None:
         """Return the high watermark at a partition's leader; None: no running, registered broker leads it."""
         for broker in self.brokers.values():
