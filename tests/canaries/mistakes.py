@@ -448,14 +448,14 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "a batch's writes share one zxid": Mistake(
         "kafka/columnar/batches.py",
-        "        zxids = server.zxid + 1 + turns\n",
+        "        zxids = server.zxid + 1 + np.arange(len(rows), dtype=np.int64)\n",
         "        zxids = np.full(len(rows), server.zxid + 1, dtype=np.int64)\n",
         _COLUMNS + "test_batches.py::test_a_broker_fails_the_same_by_batch_and_one_by_one",
     ),
-    "a batch's writes are made as they lie, not in their turns": Mistake(
+    "a batch's writes get zxids in the order of rows": Mistake(
         "kafka/columnar/batches.py",
-        "        turns = np.arange(len(rows), dtype=np.int64) if self._turns is None else self._turns\n",
-        "        turns = np.arange(len(rows), dtype=np.int64)\n",
+        "        zxids = server.zxid + 1 + np.arange(len(rows), dtype=np.int64)\n",
+        "        zxids = server.zxid + 1 + np.argsort(np.argsort(rows))\n",
         _COLUMNS + "test_batches.py::test_a_broker_fails_the_same_by_batch_and_one_by_one",
     ),
     "a crowded bucket is listed by arrival": Mistake(

@@ -8,8 +8,7 @@ Rules of this module:
     columns, or that the columns cannot take, and all rows while transactions are listened to one by one (a log), go
     the way of single requests, in their place among the others;
   - who listens to transactions and can take a batch as a whole (`zookeeper.observers`) is told of the columns at once;
-  - reads mean as many `GetData`;
-  - who asks may name partitions as they lie in memory, which is twice as fast, and say in whose turn each comes.
+  - reads mean as many `GetData`.
 
 Both ways are held equal by tests/kafka/columnar/test_batches.py.
 
@@ -28,13 +27,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from simzk.jvm.scala_columns import places_in_order
 from simzk.kafka import paths
 from simzk.kafka.columnar.backing import ColumnarTopics
 from simzk.kafka.schemas import partition_state
 from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
 from simzk.partitions.arrays import NONE, any_of, contained, widen
-from simzk.partitions.row_order import in_turn
 from simzk.partitions.states import States, no_states
 from simzk.partitions.table import Partitions
 from simzk.zookeeper import requests as req
@@ -51,7 +48,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from simzk.partitions.arrays import BoolArray, IntArray
-    from simzk.partitions.row_order import Turns
     from simzk.zookeeper.connection import Connection
     from simzk.zookeeper.server import Server
 
@@ -88,23 +84,20 @@ class ReadStates(Batch):
 
     Args:
         partitions: k of them.
-        turns: int[k], the place of each among the requests; that in which it stands where None.
     """
 
-    def __init__(self, partitions: Partitions, turns: Turns | None = None) -> None:
+    def __init__(self, partitions: Partitions) -> None:
         self._partitions = partitions
-        self._turns = turns
 
     def __len__(self) -> int:
         return self._partitions.size
 
     def requests(self) -> Iterator[req.Request]:
-        for place in in_turn(self._turns, len(self)):
+        for place in range(len(self)):
             yield req.GetData(_path(self._partitions, place), False)
 
     def assemble(self, replies: Sequence[Reply]) -> StatesRead:
-        places = in_turn(self._turns, len(self))
-        there = {place: reply for place, reply in zip(places, replies, strict=True) if not reply.error}
+        there = {place: reply for place, reply in enumerate(replies) if not reply.error}
         return StatesRead(no_states(len(replies), 1), there)
 
     def serve(self, server: Server, connection: Connection, xid: int, now_ms: int) -> StatesRead:
@@ -118,10 +111,9 @@ class ReadStates(Batch):
         apart = np.flatnonzero(~topics.are_plain(rows))
         states.version[apart] = -1
         replies = {}
-        turns = apart if self._turns is None else self._turns[apart]
-        for turn, place in sorted(zip(turns.tolist(), apart.tolist(), strict=True)):
+        for place in apart.tolist():
             request = req.GetData(_path(self._partitions, place), False)
-            reply = ask(server, connection, xid + turn, request, now_ms)
+            reply = ask(server, connection, xid + place, request, now_ms)
             if not reply.error:
                 replies[place] = reply
         return StatesRead(states, replies)
@@ -136,7 +128,7 @@ class Written(NamedTuple):
         before: k states.
         after: k states.
         topics: the columns.
-        zxids: int64[k], in whose order they came.
+        zxids: int64[k], ascending.
     """
 
     session_id: int
@@ -155,7 +147,6 @@ class WriteStates(Batch):
         states: k states to write; their `version` is the one that the znode must have now.
         epoch_version: the version that `/controller_epoch` must have; None where it is not asked (before Kafka 2.1).
         encode: writes a state's text.
-        turns: int[k], the place of each among the writes; that in which it stands where None.
     """
 
     def __init__(
@@ -164,20 +155,18 @@ class WriteStates(Batch):
         states: States,
         epoch_version: int | None,
         encode: Callable[[LeaderAndIsr], bytes] = partition_state.encode,
-        turns: Turns | None = None,
     ) -> None:
         assert all(len(column) == partitions.size for column in states)
         self._partitions = partitions
         self._states = states
         self._epoch_version = epoch_version
         self._encode = encode
-        self._turns = turns
 
     def __len__(self) -> int:
         return self._partitions.size
 
     def requests(self) -> Iterator[req.Request]:
-        return map(self._request, in_turn(self._turns, len(self)))
+        return map(self._request, range(len(self)))
 
     def _request(self, place: int) -> req.Request:
         state = self._states.one(place)
@@ -187,10 +176,8 @@ class WriteStates(Batch):
         return req.Multi((req.Check(paths.CONTROLLER_EPOCH, self._epoch_version), change))
 
     def assemble(self, replies: Sequence[Reply]) -> IntArray:
-        errors = np.zeros((len(self), 2), dtype=np.int32)
-        for place, reply in zip(in_turn(self._turns, len(self)), replies, strict=True):
-            errors[place] = self._errors(reply)
-        return errors
+        errors = [self._errors(reply) for reply in replies]
+        return np.array(errors, dtype=np.int32).reshape(len(self), 2)
 
     def _errors(self, reply: Reply) -> tuple[int, int]:
         if self._epoch_version is None:
@@ -208,10 +195,6 @@ class WriteStates(Batch):
         else:
             singly = np.ones(len(self), dtype=np.bool_)
         errors = np.zeros((len(self), 2), dtype=np.int32)
-        if self._turns is not None and singly.any():
-            order = places_in_order(self._turns)
-            errors[order] = self._at(order).serve(server, connection, xid, now_ms)
-            return errors
         begin = 0
         for place in (*np.flatnonzero(singly).tolist(), len(self)):
             if begin < place:
@@ -223,11 +206,6 @@ class WriteStates(Batch):
                 errors[place] = self._errors(reply)
             begin = place + 1
         return errors
-
-    def _at(self, order: NDArray[np.intp]) -> WriteStates:
-        """The same writes, standing in their turns."""
-        partitions, states = self._partitions.at(order), self._states.at(order)
-        return WriteStates(partitions, states, self._epoch_version, self._encode)
 
     def _may_be_columns(self, server: Server, connection: Connection) -> bool:
         epoch = server.tree.find(paths.CONTROLLER_EPOCH)
@@ -276,8 +254,7 @@ class WriteStates(Batch):
     ) -> None:
         """The writes of rows that nobody looks at, told from one another by nothing but their zxids."""
         table, states = topics.table, self._states.map(lambda column: column[places])
-        turns = np.arange(len(rows), dtype=np.int64) if self._turns is None else self._turns
-        zxids = server.zxid + 1 + turns
+        zxids = server.zxid + 1 + np.arange(len(rows), dtype=np.int64)
         server.zxid += len(rows)
         epoch = server.tree.find(paths.CONTROLLER_EPOCH)
         assert epoch is not None

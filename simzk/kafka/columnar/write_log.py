@@ -37,11 +37,9 @@ class KeptWrites:
     def keep(self, written: Written) -> KeptBatch:
         """The writes of a batch, copied."""
         before, after = written.before, written.after
-        turns = written.zxids - written.zxids.min(initial=0)
         ids, epochs = (before.isr, after.isr), (before.leader_epoch, after.leader_epoch)
         return KeptBatch(
             written.topics.table.partitions(self._kept([written.rows], np.int32)[0]),
-            self._kept([turns], _least(len(turns)))[0],
             self._kept([before.recovering, after.recovering], np.bool_),
             # A leader is in its ISR, or nobody leads.
             self._kept([before.leader, after.leader, *before.isr.T, *after.isr.T], _least(*map(_greatest, ids))),
@@ -76,7 +74,6 @@ class KeptBatch:
 
     Args:
         partitions: k of them.
-        turns: [k], in whose turn each was written.
         recovering: bool[2, k], whether the leader was recovering before, and is since.
         ids: [2 + w + v, k], leaders before and since, ISRs before and since.
         epochs: [2, k], leader epochs before and since.
@@ -86,14 +83,12 @@ class KeptBatch:
     def __init__(
         self,
         partitions: Partitions,
-        turns: NDArray[Any],
         recovering: BoolArray,
         ids: NDArray[Any],
         epochs: NDArray[Any],
         width: int,
     ) -> None:
         self._partitions = partitions
-        self._turns = turns
         self._states = (
             (ids[0], epochs[0], ids[2 : 2 + width], recovering[0]),
             (ids[1], epochs[1], ids[2 + width :], recovering[1]),
@@ -101,9 +96,8 @@ class KeptBatch:
 
     def __iter__(self) -> Iterator[tuple[TopicPartition, LeaderAndIsr, LeaderAndIsr]]:
         """Each with its state before and since, as far as it is told, in the order in which they were written."""
-        order = np.argsort(self._turns)
-        names = [TopicPartition(*name) for name in self._partitions.at(order).names()]
-        before, after = (_told(*(column[..., order] for column in columns)) for columns in self._states)
+        names = [TopicPartition(*name) for name in self._partitions.names()]
+        before, after = (_told(*columns) for columns in self._states)
         return zip(names, before, after, strict=True)
 
 

@@ -19,7 +19,6 @@ from simzk.kafka.schemas.json_text import NoJsonError
 from simzk.kafka.schemas.topic import TopicZnode
 from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition, named
 from simzk.partitions.arrays import widen
-from simzk.partitions.row_order import in_turn
 from simzk.zookeeper.replies import Code, Reply, Stat
 from simzk.zookeeper.requests import GetData
 
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from simzk.kafka.releases.profile import KafkaVersion
     from simzk.kafka.zookeeper_client.session import ZooKeeperSession
     from simzk.partitions.arrays import IntArray
-    from simzk.partitions.row_order import Turns
     from simzk.partitions.states import States
     from simzk.partitions.table import Partitions
 
@@ -109,22 +107,20 @@ class ManyZnodes:
                 found[name] = TopicZnode({}, None)
         return found
 
-    async def states(self, partitions: Partitions, turns: Turns | None = None) -> States:
+    async def states(self, partitions: Partitions) -> States:
         """The states of partitions, `version` -1 where there is no znode, or none that is JSON.
 
         Args:
             partitions: k of them.
-            turns: int[k], the place of each among the requests; that in which it stands where None.
 
         Raises:
             ZnodeError: JSON that cannot be used.
         """
-        batch = ReadStates(partitions, turns)
+        batch = ReadStates(partitions)
         if self.version.broker.uses_alter_isr:
             read: StatesRead = await self.session.call_batch(batch)
         else:  # reading sets the watches of reassignments (§2.11)
-            names = partitions.names()
-            wanted = [paths.state(TopicPartition(*names[place])) for place in in_turn(turns, len(names))]
+            wanted = [paths.state(TopicPartition(*name)) for name in partitions.names()]
             read = batch.assemble(await self.read_all(wanted))
         states = read.states
         for place, reply in read.replies.items():
@@ -147,16 +143,13 @@ class ManyZnodes:
         states = await self.states(named([partition]))
         return states.one(0) if states.version[0] >= 0 else None
 
-    async def write_states(
-        self, partitions: Partitions, states: States, epoch_version: int, turns: Turns | None = None
-    ) -> IntArray:
+    async def write_states(self, partitions: Partitions, states: States, epoch_version: int) -> IntArray:
         """Write states on condition that the znodes have the versions one below.
 
         Args:
             partitions: k distinct ones.
             states: k states.
             epoch_version: the version of the controller's epoch, where writes are fenced by it.
-            turns: int[k], the place of each among the writes; that in which it stands where None.
 
         Returns:
             int32[k], the error of each write.
@@ -167,7 +160,7 @@ class ManyZnodes:
         fence = epoch_version if self.version.client.fences_writes else None
         before = states._replace(version=states.version - np.int32(1))
         errors: IntArray = await self.session.call_batch(
-            WriteStates(partitions, before, fence, self.version.znodes.encode_state, turns)
+            WriteStates(partitions, before, fence, self.version.znodes.encode_state)
         )
         for checked in errors[:, 0].tolist() if errors[:, 0].any() else ():
             check_fence(checked)

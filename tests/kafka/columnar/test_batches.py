@@ -17,7 +17,6 @@ from simzk.kafka.schemas import partition_state
 from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
 from simzk.partitions.arrays import broker_mask
 from simzk.partitions.layouts import brokers_in_racks, generate_layout
-from simzk.partitions.row_order import as_they_lie
 from simzk.partitions.states import states_of
 from simzk.simulation import History, Scheduler
 from simzk.zookeeper import requests as req
@@ -74,20 +73,18 @@ class Arm:
         self.server.handle(self.controller, xid, request, now_ms)
         return self.controller.outgoing.pop()
 
-    def write(self, writes: Writes, xid: int, now_ms: int, form: str = "as they come") -> IntArray:
-        """By a batch, which may name rows ascending and say in whose turn each is written."""
-        rows, turns = as_they_lie(writes.rows) if form != "as they come" else (writes.rows, None)
-        states = writes.states if turns is None else writes.states.at(turns)
-        batch = WriteStates(self.topics.table.partitions(rows), states, writes.epoch_version, turns=turns)
+    def write(self, writes: Writes, xid: int, now_ms: int, *, as_requests: bool = False) -> IntArray:
+        """Write by a batch, or by the requests that it means."""
+        batch = WriteStates(self.topics.table.partitions(writes.rows), writes.states, writes.epoch_version)
         errors: IntArray
-        if form == "as requests":
-            asked = [self.ask(request, now_ms, xid + turn) for turn, request in enumerate(batch.requests())]
+        if as_requests:
+            asked = [self.ask(request, now_ms, xid + place) for place, request in enumerate(batch.requests())]
             errors = batch.assemble(asked)
         else:
             reply = self.ask(batch, now_ms, xid)
-            assert (reply.xid, reply.zxid) == (xid + max(len(rows), 1) - 1, self.server.zxid)
+            assert (reply.xid, reply.zxid) == (xid + max(len(writes.rows), 1) - 1, self.server.zxid)
             errors = reply.body
-        return errors if turns is None else errors[np.argsort(turns)]
+        return errors
 
     def said(self) -> list[tuple[int, object]]:
         return [(c.session_id, message) for c, messages in self.server.take_output() for message in messages]
@@ -213,7 +210,7 @@ def assert_equal(ours: Arm, theirs: Arm) -> None:
     epoch_version=st.sampled_from([0, 0, 0, 0, -1, 1]),
     listened=st.sampled_from([False, False, False, True]),
     passed_ms=st.sampled_from([1, 2**33]),
-    form=st.sampled_from(["as they come", "as they lie", "as they lie", "as requests"]),
+    as_requests=st.booleans(),
 )
 def test_a_batch_does_what_its_requests_do(
     disturbances: list[Disturbance],
@@ -221,7 +218,7 @@ def test_a_batch_does_what_its_requests_do(
     epoch_version: int,
     listened: bool,
     passed_ms: int,
-    form: str,
+    as_requests: bool,
 ) -> None:
     batched, single = Arm(listened=listened), Arm(listened=listened)
     for disturbance in disturbances:
@@ -231,13 +228,12 @@ def test_a_batch_does_what_its_requests_do(
     for chosen in batches:
         now_ms += passed_ms
         writes = writes_of(chosen, epoch_version)
-        errors = batched.write(writes, 10, now_ms, form)
+        errors = batched.write(writes, 10, now_ms, as_requests=as_requests)
         assert errors.tolist() == one_by_one(single, writes, 10, now_ms)
         assert_equal(batched, single)
     rows = np.arange(PARTITIONS, dtype=np.int32)
-    turns = None if form == "as they come" else rows[::-1].astype(np.intp)
-    batch = ReadStates(batched.topics.table.partitions(rows), turns)
-    if form == "as requests":
+    batch = ReadStates(batched.topics.table.partitions(rows))
+    if as_requests:
         read: Any = batch.assemble([batched.ask(request, now_ms) for request in batch.requests()])
     else:
         read = batched.ask(batch, now_ms, 50).body
@@ -255,7 +251,7 @@ def test_a_broker_fails_the_same_by_batch_and_one_by_one() -> None:
             assert len(failure.rows) > 4
             writes = Writes(failure.rows, failure.after._replace(version=failure.before.version), 0)
             backwards = Writes(writes.rows[::-1], writes.states.at(np.arange(len(writes.rows))[::-1]), 0)
-            errors = batched.write(backwards, 5, START_MS + failed, "as they lie")
+            errors = batched.write(backwards, 5, START_MS + failed)
             assert not errors.any()
             assert not any(map(any, one_by_one(single, backwards, 5, START_MS + failed)))
             assert_equal(batched, single)
