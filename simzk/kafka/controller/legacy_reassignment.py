@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simzk.jvm.scala_collections import immutable_order
 from simzk.kafka import paths
 from simzk.kafka.controller.reassignment import Reassignments, replicas_of
 from simzk.kafka.controller.states import ReplicaState
@@ -27,6 +26,8 @@ from simzk.kafka.topic_partition import (
     mutable_partitions,
     partition_set,
 )
+from simzk.partitions.arrays import pack, unpack
+from simzk.partitions.reassignment import widened_for_legacy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -117,7 +118,8 @@ class LegacyReassignments(Reassignments):
         present = context.assignment(partition).replicas
         if not await self._are_in_sync(partition, target):
             if self._version.controller.writes_union_assignment:
-                both = tuple(immutable_order((*target, *present), context.scala))
+                columns = pack([tuple(dict.fromkeys(target))]), pack([present])
+                (both,) = unpack(widened_for_legacy(*columns, context.scala))
                 context.set_assignment(partition, ReplicaAssignment(both))
                 await self._write_topic(partition, ReplicaAssignment(both))
                 await self._raise_leader_epoch(partition, both)
@@ -129,8 +131,8 @@ class LegacyReassignments(Reassignments):
         done = ReplicaAssignment(target)
         if target:  # otherwise there is nobody to elect
             context.set_assignment(partition, done)
-            if self._version.controller.writes_union_assignment or not self._is_led_by_one_of(partition, target):
-                await self._move_leader(partition, done)
+            if self._version.controller.writes_union_assignment or not self._leads_target(partition, target):
+                await self._move_leader(partition, target)
         await self._stop_removed(partition, [broker for broker in present if broker not in target])
         await self._write_topic(partition, done)
         await self._finish({partition: None})
@@ -138,11 +140,6 @@ class LegacyReassignments(Reassignments):
             context.set_assignment(partition, done)
         self._channels.send_metadata([partition])
         await self._deletion.resume_topics([partition.topic])
-
-    def _is_led_by_one_of(self, partition: TopicPartition, replicas: Sequence[int]) -> bool:
-        context = self._context
-        state = context.leadership(partition)
-        return state is not None and state.leader in replicas and context.is_live(state.leader)
 
     async def _finish(self, partitions: Mapping[TopicPartition, None]) -> None:
         """Remove partitions from the list, in memory and in the znode, which is deleted with the last.

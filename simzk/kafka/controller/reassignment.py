@@ -32,7 +32,7 @@ from simzk.kafka.zookeeper_client.zk_client import ANY_VERSION
 from simzk.partitions import reassignment as algebra
 from simzk.partitions.arrays import pack, unpack
 from simzk.partitions.states import states_of
-from simzk.partitions.transitions import raise_leader_epoch
+from simzk.partitions.transitions import leads_target, raise_leader_epoch
 from simzk.zookeeper.replies import Code, EventType
 from simzk.zookeeper.requests import Delete, SetData
 
@@ -217,7 +217,7 @@ class Reassignments:
         done = ReplicaAssignment(assignment.target)
         if done.replicas:  # otherwise there is nobody to elect
             context.set_assignment(partition, done)
-            await self._move_leader(partition, done)
+            await self._move_leader(partition, done.replicas)
         await self._stop_removed(partition, assignment.removing)
         await self._write_topic(partition, done)
         if partition in context.being_reassigned:
@@ -284,14 +284,18 @@ class Reassignments:
             self._channels.add_leaders(context.rows_of([partition]), pack([recipients]))
             self._channels.send()
 
-    async def _move_leader(self, partition: TopicPartition, done: ReplicaAssignment) -> None:
-        context = self._context
-        state = context.leadership(partition)
-        assert state is not None
-        if state.leader in done.replicas and context.is_online(state.leader, partition):
-            await self._raise_leader_epoch(partition, done.replicas)
+    async def _move_leader(self, partition: TopicPartition, target: Sequence[int]) -> None:
+        """Elect a target replica, or raise the leader epoch if one leads already."""
+        if self._leads_target(partition, target):
+            await self._raise_leader_epoch(partition, target)
         else:
             await self._partitions.handle([partition], PartitionState.ONLINE, Strategy.REASSIGNMENT)
+
+    def _leads_target(self, partition: TopicPartition, target: Sequence[int]) -> bool:
+        context, rows = self._context, self._context.rows_of([partition])
+        assert len(rows) == 1, f"{partition} has no assignment"
+        offline = context.replicas_on_failed_dirs(rows)
+        return bool(leads_target(context.table.leader[rows], pack([target]), context.live_mask(), offline)[0])
 
     async def _stop_removed(self, partition: TopicPartition, removed: Sequence[int]) -> None:
         """Remove replicas from the ISR, then from their brokers."""
