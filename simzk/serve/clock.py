@@ -27,7 +27,7 @@ class StillClock:
     """
 
     def __init__(self) -> None:
-        self.at_ms = 0
+        self.at_ms: int = 0
 
     def now_ms(self) -> int:
         return self.at_ms

@@ -56,10 +56,10 @@ class WireLink(Link):
 
     def __init__(self, driver: WireDriver, transport: Transport, address: str) -> None:
         super().__init__(driver, address)
-        self.transport = transport
-        self.wire = ServerConnection(driver.server.config.longest_request_bytes)
-        self.sent = 0
-        self.last_zxid = -1
+        self.transport: Transport = transport
+        self.wire: ServerConnection = ServerConnection(driver.server.config.longest_request_bytes)
+        self.sent: int = 0
+        self.last_zxid: int = -1
 
     def receive(self, data: bytes) -> None:
         """Process bytes from the client, in its thread; send what comes of it. A closed link ignores them."""
@@ -157,7 +157,7 @@ class WireDriver(Driver):
             group=group,
         )
         is_alone = send is None and persist is None
-        self.still_clock = clock if is_alone and isinstance(clock, StillClock) else None
+        self.still_clock: StillClock | None = clock if is_alone and isinstance(clock, StillClock) else None
 
     def open(self, transport: Transport, *, address: str = "127.0.0.1") -> WireLink | None:
         """Return the link of a new connection; None once the driver is closed."""

@@ -30,7 +30,7 @@ class Future(Generic[T]):
     __slots__ = ("_callbacks", "_exception", "_result", "done")
 
     def __init__(self) -> None:
-        self.done = False
+        self.done: bool = False
         self._result: T | None = None
         self._exception: Exception | None = None
         self._callbacks: list[Callable[[Future[T]], None]] = []

@@ -71,7 +71,7 @@ class Monitor:
     """
 
     def __init__(self, history: History, invariants: Sequence[Invariant], *, seed: int) -> None:
-        self.invariants = tuple(invariants)
+        self.invariants: tuple[Invariant, ...] = tuple(invariants)
         self.violations: list[Violation] = []
         self._seed = seed
         history.observers.append(self._check)

@@ -33,8 +33,8 @@ class Task(Future[T]):
 
     def __init__(self, process: Process, coroutine: Coroutine[Future[Any], None, T], name: str) -> None:
         super().__init__()
-        self.process = process
-        self.name = name
+        self.process: Process = process
+        self.name: str = name
         self._coroutine = coroutine
         self._running = False
         self._waits_for: Future[Any] | None = None
@@ -113,9 +113,9 @@ class Process:
     def __init__(self, scheduler: Scheduler, name: str) -> None:
         self.scheduler = scheduler
         self.name = name
-        self.alive = True
-        self.paused = False
-        self.incarnation = 1
+        self.alive: bool = True
+        self.paused: bool = False
+        self.incarnation: int = 1
         self._mailbox: deque[Callable[[], None]] = deque()
         self._armed = False
         self._tasks: dict[Task[Any], None] = {}

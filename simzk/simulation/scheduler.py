@@ -38,8 +38,8 @@ class Timer:
     __slots__ = ("at_us", "callback", "component")
 
     def __init__(self, at_us: int, component: str, callback: Callable[[], None] | None) -> None:
-        self.at_us = at_us
-        self.component = component
+        self.at_us: int = at_us
+        self.component: str = component
         self.callback = callback
 
     @property
@@ -90,8 +90,8 @@ class Scheduler:
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
-        self.now_us = 0
-        self.events_run = 0
+        self.now_us: int = 0
+        self.events_run: int = 0
         self.paused: dict[str, None] = {}
         # (time, order among equals, component, its counter): the last two decide only where two hashes collide.
         self._heap: list[tuple[int, int, str, int, Timer]] = []

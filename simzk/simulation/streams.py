@@ -47,8 +47,8 @@ class RandomStream:
     __slots__ = ("_bits", "name", "seed")
 
     def __init__(self, seed: int, name: str) -> None:
-        self.seed = seed
-        self.name = name
+        self.seed: int = seed
+        self.name: str = name
         self._bits = random.Random(keyed_hash(seed, f"stream/{name}")).getrandbits
 
     def below(self, limit: int) -> int:

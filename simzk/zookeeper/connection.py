@@ -51,17 +51,17 @@ class Connection:
 
     def __init__(self, address: str, owner: object, config: ServerConfig, quotas: Quotas) -> None:
         self.session: Session | None = None
-        self.session_id = 0
-        self.timeout_ms = 0
-        self.closed = False
-        self.heard_ms = -1
-        self.address = address
+        self.session_id: int = 0
+        self.timeout_ms: int = 0
+        self.closed: bool = False
+        self.heard_ms: int = -1
+        self.address: str = address
         self.outgoing: list[Outgoing] = []
-        self.owner = owner
+        self.owner: object = owner
         self.read_only: bool | None = None
         self.sasl: DigestMd5 | None = None
-        self.attended = False
-        self.asker = Asker((Id("ip", address),), config, config.rules, quotas)
+        self.attended: bool = False
+        self.asker: Asker = Asker((Id("ip", address),), config, config.rules, quotas)
         self._shown = self.asker.identities
 
     def __repr__(self) -> str:

@@ -114,14 +114,14 @@ class Link(ABC):
     )
 
     def __init__(self, driver: Driver, address: str) -> None:
-        self.driver = driver
-        self.address = address
+        self.driver: Driver = driver
+        self.address: str = address
         self.connection: Connection | None = None
-        self.session_id = 0
-        self.subject = ""
-        self.paused = False
-        self.hung_up = False
-        self.closed = False
+        self.session_id: int = 0
+        self.subject: str = ""
+        self.paused: bool = False
+        self.hung_up: bool = False
+        self.closed: bool = False
         self.unread: list[Callable[[], None]] = []
         self.unsent: list[Outgoing] = []
 
@@ -183,13 +183,13 @@ class Driver:
         self.server = server
         self.now_ms = now_ms
         self.rules = rules
-        self.faults = new_filter(self)
-        self.send_output = send or self.deliver_output
-        self.lock = nullcontext() if lock is None else lock
-        self.group = self if group is None else group
+        self.faults: FaultFilter = new_filter(self)
+        self.send_output: Callable[[], None] = send or self.deliver_output
+        self.lock: AbstractContextManager[object] = nullcontext() if lock is None else lock
+        self.group: Driver = self if group is None else group
         self.moving: dict[int, Driver] = {} if group is None else group.moving
         self.servers: tuple[int, ...] = ()
-        self.accepts_links = True
+        self.accepts_links: bool = True
         self.failure: OSError | None = None
         self.on_deadline: Callable[[int], None] = lambda at_ms: None
         self.on_resume: Callable[[], None] = lambda: None

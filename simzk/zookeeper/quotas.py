@@ -96,7 +96,7 @@ class Quotas:
     __slots__ = ("armed", "find")
 
     def __init__(self, find: Find) -> None:
-        self.find = find
+        self.find: Find = find
         self.armed: dict[str, None] = {}
 
     def prefix_of(self, path: str) -> str | None:

@@ -91,16 +91,18 @@ class Server:
         sessions: Iterable[tuple[int, int]] = (),
         zxid: int = 0,
     ) -> None:
-        self.config = config or ServerConfig()
+        self.config: ServerConfig = config or ServerConfig()
         rules = self._rules = self.config.rules
-        self.tree = DataTree(rules) if tree is None else tree
-        self.sessions = SessionTracker(self.config.tick_time_ms, first_session_id(self.config.server_id, now_ms))
+        self.tree: DataTree = DataTree(rules) if tree is None else tree
+        self.sessions: SessionTracker = SessionTracker(
+            self.config.tick_time_ms, first_session_id(self.config.server_id, now_ms)
+        )
         for session_id, timeout_ms in sessions:
             self.sessions.add(session_id, timeout_ms, now_ms)
         self.watches: WatchManager[Connection] = WatchManager() if rules.watches_have_modes else OldWatchManager()
-        self.zxid = zxid
-        self.expired = 0
-        self.on_transaction = Observers()
+        self.zxid: int = zxid
+        self.expired: int = 0
+        self.on_transaction: Observers = Observers()
         self._reader = Reader(self.tree, self.watches)
         self._reads = {kind: read for kind, read in READS.items() if kind not in rules.unknown}
         self._checks = {kind: check for kind, check in _WRITES.items() if kind not in rules.unknown}
@@ -412,6 +414,9 @@ class Server:
         """When `tick` next looks for containers and TTL nodes to remove, or None; a request may bring it."""
         return self._sweeper.next_ms
 
+    def _count_expiry(self) -> None:
+        self.expired += 1
+
     def expire(self, session_id: int, now_ms: int) -> bool:
         """End a session now, as if its client had been silent for too long.
 
@@ -423,7 +428,7 @@ class Server:
         if session_id not in self.sessions:
             return False
         connection = self._connections.get(session_id)
-        self.expired += 1
+        self._count_expiry()
         self._end_session(session_id, 0, now_ms)
         if connection is not None:
             self._close(connection)

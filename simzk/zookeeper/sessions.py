@@ -40,9 +40,9 @@ class Session:
     __slots__ = ("expiry_ms", "session_id", "timeout_ms")
 
     def __init__(self, session_id: int, timeout_ms: int) -> None:
-        self.session_id = session_id
-        self.timeout_ms = timeout_ms
-        self.expiry_ms = -1
+        self.session_id: int = session_id
+        self.timeout_ms: int = timeout_ms
+        self.expiry_ms: int = -1
 
     def __repr__(self) -> str:
         return f"Session(0x{self.session_id:x}, timeout_ms={self.timeout_ms}, expiry_ms={self.expiry_ms})"

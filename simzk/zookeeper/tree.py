@@ -102,8 +102,8 @@ class DataTree:
         self._nodes: dict[str, Znode] = {} if nodes is None else nodes
         self.find: Callable[[str], Znode | None] = self._nodes.get
         self._backed: BackedNodes | None = None
-        self.acls = ACLCache()
-        self.quotas = Quotas(self.find)
+        self.acls: ACLCache = ACLCache()
+        self.quotas: Quotas = Quotas(self.find)
         self.ephemerals: dict[int, HashOrderedSet] = {}
         self.containers: dict[str, None] = {}
         self.ttls: dict[str, None] = {}

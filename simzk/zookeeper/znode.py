@@ -77,11 +77,19 @@ class Znode:
         "pzxid",
         "version",
     )
+    czxid: int
+    mzxid: int
+    pzxid: int
+    ctime_ms: int
+    mtime_ms: int
+    version: int
+    cversion: int
+    aversion: int
 
     def __init__(self, data: bytes | None, acl: tuple[ACL, ...], ephemeral_owner: int, zxid: int, time_ms: int) -> None:
-        self.data = data
-        self.acl = acl
-        self.ephemeral_owner = ephemeral_owner
+        self.data: bytes | None = data
+        self.acl: tuple[ACL, ...] = acl
+        self.ephemeral_owner: int = ephemeral_owner
         self.czxid = self.mzxid = self.pzxid = zxid
         self.ctime_ms = self.mtime_ms = time_ms
         self.version = self.cversion = self.aversion = 0

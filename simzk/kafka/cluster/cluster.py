@@ -85,6 +85,8 @@ if TYPE_CHECKING:
 
     from simzk.kafka.broker.metadata_cache import BrokerMetadata
     from simzk.kafka.cluster.cost_model import CostModel
+    from simzk.kafka.consumer.consumer import Consumer
+    from simzk.kafka.consumer.subscriptions import Subscription
     from simzk.kafka.observation.recording import RecordedZnode
     from simzk.kafka.releases.profile import KafkaVersion
     from simzk.kafka.requests import ProduceResponse
@@ -374,11 +376,11 @@ class KafkaCluster:
         oldest = releases.oldest
         timeout_ms = oldest.config.integer("zookeeper.session.timeout.ms")
         self.seed = seed
-        self.version = oldest.version.name
-        self.scheduler = Scheduler(seed)
-        self.network = Network(self.scheduler, latency_us=LATENCY_US)
-        self.history = History(self.scheduler)
-        self.server = Server(
+        self.version: str = oldest.version.name
+        self.scheduler: Scheduler = Scheduler(seed)
+        self.network: Network = Network(self.scheduler, latency_us=LATENCY_US)
+        self.history: History = History(self.scheduler)
+        self.server: Server = Server(
             timeouts._replace(sasl_users={USER: PASSWORD} if access.secure else None),
             now_ms=start_ms,
             tree=initial.tree,
@@ -387,11 +389,13 @@ class KafkaCluster:
         )
         topics = None if layout is None else load_layout(self.server, layout, oldest.version, start_ms)
         self._watched: Watched = Below(self.server, access) if access.chroot else self.server
-        self.zookeeper_host = ZooKeeperHost(
+        self.zookeeper_host: ZooKeeperHost = ZooKeeperHost(
             self.scheduler, self.network, self.server, start_ms=start_ms, access=access, cost_model=cost_model
         )
         self.zookeeper_host.rules.lock = self.lock
-        self.zookeeper_faults = BrokerFaults(self.zookeeper_host, self.history, lambda: list(self.brokers))
+        self.zookeeper_faults: BrokerFaults = BrokerFaults(
+            self.zookeeper_host, self.history, lambda: list(self.brokers)
+        )
         self.participants: list[Participant] = []
         self._preferred_controller: int | None = None
         self._invariants: tuple[Invariant, ...] | None = None
@@ -412,7 +416,7 @@ class KafkaCluster:
             process = Process(self.scheduler, f"broker {broker}")
             self.brokers[broker] = Broker(broker, registration, process, environment)
         self._operator = Operator(self.scheduler, environment, lambda: self.controller)
-        self.producer = Producer(self.scheduler, environment.connections, self.history)
+        self.producer: Producer = Producer(self.scheduler, environment.connections, self.history)
         writers = Writers(self.brokers, self.participants, self._operator, self.zookeeper_host.client_of)
         observer = Observer(self.history, self.tree, writers.who_is, writers.on_its_own, topics)
         self._watched.on_transaction.add(observer.observe, observer.observe_batch)
@@ -883,7 +887,56 @@ class KafkaCluster:
         via = None if running.client.version.controller.allocates_producer_ids else broker
         return self._operator.request("producer ids", AllocateProducerIdsRequest(broker, running.epoch), via)
 
-    consumer = synchronized(join)
+    @synchronized
+    def consumer(
+        self,
+        group: str,
+        topics: Mapping[str, int] | Subscription,
+        *,
+        name: str | None = None,
+        consumer_id: str | None = None,
+        version: str | None = None,
+        config: Mapping[str, str | int | bool] | None = None,
+        machine: str = "localhost",
+        watch_brokers: bool = False,
+        reads: bool = True,
+    ) -> Consumer:
+        """Start an old consumer, which uses ZooKeeper; it joins its group as time passes.
+
+        Args:
+            group: name of the consumer group.
+            topics: number of threads by topic, or a subscription of `white_list` or `black_list`.
+            name: name of its process in the history; `consumer N` by default.
+            consumer_id: `consumer.id`; by default made of the machine's name, the time and a random number.
+            version: release of the consumer; by default the cluster's, or 1.1 if that is later.
+            config: Kafka configuration that differs from the defaults.
+            machine: its host name.
+            watch_brokers: set a watch on `/brokers/ids` at the start.
+            reads: the application reads all records; if False, only `Consumer.consume` moves an offset.
+
+        Raises:
+            ConfigError: the group or the id cannot be part of a path, or an option is invalid.
+
+        >>> cluster = KafkaCluster(brokers=1, seed=1)
+        >>> _ = cluster.create_topic("orders", partitions=2, replication_factor=1)
+        >>> cluster.advance(2)
+        >>> consumer = cluster.consumer("billing", {"orders": 2}, consumer_id="c1", version="0.8.2")
+        >>> cluster.advance(2)
+        >>> {str(partition): thread for partition, thread in consumer.owned().items()}
+        {'orders-0': 'billing_c1-0', 'orders-1': 'billing_c1-1'}
+        """
+        return join(
+            self,
+            group,
+            topics,
+            name=name,
+            consumer_id=consumer_id,
+            version=version,
+            config=config,
+            machine=machine,
+            watch_brokers=watch_brokers,
+            reads=reads,
+        )
 
     # -- Topics and configuration. Each of these requests starts at the present instant; its future is done, with the
     # broker's response, once time has passed.

@@ -41,7 +41,7 @@ class Producer:
     """
 
     def __init__(self, scheduler: Scheduler, connections: Connections, history: History) -> None:
-        self.process = Process(scheduler, NAME)
+        self.process: Process = Process(scheduler, NAME)
         self.acknowledged: dict[TopicPartition, int] = {}
         self.last: dict[TopicPartition, Error] = {}
         self._connections = connections

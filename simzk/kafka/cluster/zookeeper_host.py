@@ -55,10 +55,10 @@ class NetworkLink(Link):
         self, driver: ZooKeeperHost, client: str, receive: Callable[[Sequence[Outgoing] | None], None]
     ) -> None:
         super().__init__(driver, client)
-        self.receive = receive
-        self.open = True
-        self.sent = 0
-        self.received_by_server = 0
+        self.receive: Callable[[Sequence[Outgoing] | None], None] = receive
+        self.open: bool = True
+        self.sent: int = 0
+        self.received_by_server: int = 0
         self._transmitted = 0
         self._received = 0
         self._is_told_of_end = False

@@ -25,6 +25,8 @@ from simzk.zookeeper.server import Server
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from kazoo.handlers.threading import SequentialThreadingHandler
+
     from simzk.serve.memory.kazoo_handler import MemorySocket
     from simzk.simulation.faults.request_faults import FaultRules
 
@@ -73,8 +75,8 @@ class ZooKeeper(Facade):
         served = server or Server(ServerConfig(version=version, sasl_users=sasl_users), now_ms=chosen.now_ms())
         super().__init__(WireDriver(served, chosen, send=pump, rules=rules), chosen, version)
         # What a handler asks before each wait (kazoo_handler.Listener), without a detour.
-        self.seconds_to_deadline = self._driver.seconds_to_deadline
-        self.tick = self._driver.tick
+        self.seconds_to_deadline: Callable[[], float | None] = self._driver.seconds_to_deadline
+        self.tick: Callable[[], None] = self._driver.tick
 
     def client(self, **options: object) -> KazooClient:
         """kazoo's own client, not yet started, on a connection in memory; `close` stops it.
@@ -96,7 +98,7 @@ class ZooKeeper(Facade):
         self._clients.append(client)
         return client
 
-    def handler(self) -> MemoryHandler:
+    def handler(self) -> SequentialThreadingHandler:
         """A handler for one client that other code makes: `KazooClient(handler=zookeeper.handler())`.
 
         Such a client is stopped by whoever made it, and its `hosts` are looked up by kazoo: leave the default.

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from simzk.serve.storage.directory_reader import Loss
     from simzk.zookeeper.config import ServerConfig
     from simzk.zookeeper.persistence import Restoration
     from simzk.zookeeper.transactions import Transaction
@@ -230,9 +231,14 @@ class DataDirectory:
         self._reader = DirectoryReader(
             path, log_path, trusts_empty=self._storage.trusts_empty, compares_digests=self._storage.digests
         )
-        self.folder, self.log_folder = self._reader.folder, self._reader.log_folder
+        self.folder: Path = self._reader.folder
+        self.log_folder: Path = self._reader.log_folder
         self._locks = FolderLocks()
-        self.measured = {"fsynctime": Summary(), "snapshottime": Summary(), "sync_processor_batch_size": Summary()}
+        self.measured: dict[str, Summary] = {
+            "fsynctime": Summary(),
+            "snapshottime": Summary(),
+            "sync_processor_batch_size": Summary(),
+        }
         self._log = LogFile(self.log_folder, self._storage, self.measured["fsynctime"])
         self._unwritten: list[bytes] = []
         self._failure: OSError | None = None
@@ -245,7 +251,7 @@ class DataDirectory:
         self._purged_s = time.monotonic()
         self._server: Server | None = None
         self._digest: TreeDigest | None = None
-        self.losses = self._reader.losses
+        self.losses: list[Loss] = self._reader.losses
         self.digests: deque[tuple[int, int]] = deque(maxlen=_DIGESTS_KEPT)
 
     # Booting

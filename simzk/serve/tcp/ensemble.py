@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError
 from simzk.serve.clock import WallClock
-from simzk.serve.tcp.event_loop import EventLoopServer
+from simzk.serve.tcp.event_loop import EventLoopServer, Storage
 from simzk.serve.tcp.server import TcpServer
 from simzk.serve.wire_driver import WireDriver
 from simzk.zookeeper.ensemble import Ensemble, EnsembleConfig
@@ -56,7 +56,7 @@ class EnsembleDriver(WireDriver):
     def __init__(self, ensemble: Ensemble, clock: Clock, persist: Callable[[], None]) -> None:
         super().__init__(next(iter(ensemble.members.values())), clock, persist=persist)
         self.ensemble = ensemble
-        self.servers = tuple(ensemble.members)
+        self.servers: tuple[int, ...] = tuple(ensemble.members)
         self.members: dict[int, WireDriver] = {}
         self.on_sent: Callable[[], None] = lambda: None
 
@@ -191,13 +191,13 @@ class TcpEnsemble(EventLoopServer):
 
     def __init__(self, plan: EnsemblePlan, clock: Clock) -> None:
         super().__init__(clock)
-        self.settings = plan.common
+        self.settings: Settings = plan.common
         self._plan = plan
         self._settings = dict(plan.settings)
         of_files = (notice for settings in plan.settings.values() for notice in settings.notices)
-        self.notices = [*plan.notices, *of_files]
+        self.notices: list[str] = [*plan.notices, *of_files]
         self.directory: EnsembleDirectory | None = None
-        self.ensemble = self._load(self._config())
+        self.ensemble: Ensemble = self._load(self._config())
         self.use_driver(EnsembleDriver(self.ensemble, clock, self._persist))
         self.driver.on_sent = self._arm_anywhere
         self._tcp: dict[int, TcpMember] = {}
@@ -215,9 +215,11 @@ class TcpEnsemble(EventLoopServer):
                 tcp.stop()
             self.close_storage()
             raise
-        self.names = {server_id: tcp.hosts for server_id, tcp in self._tcp.items()}
-        self.secure_names = {server_id: tcp.secure_hosts for server_id, tcp in self._tcp.items() if tcp.secure_hosts}
-        self.ports = {server_id: tcp.port for server_id, tcp in self._tcp.items()}
+        self.names: dict[int, str] = {server_id: tcp.hosts for server_id, tcp in self._tcp.items()}
+        self.secure_names: dict[int, str] = {
+            server_id: tcp.secure_hosts for server_id, tcp in self._tcp.items() if tcp.secure_hosts
+        }
+        self.ports: dict[int, int] = {server_id: tcp.port for server_id, tcp in self._tcp.items()}
         if plan.membership is None:
             self._name_members()
         self._dynamic = self._dynamic_configs()
@@ -276,13 +278,14 @@ class TcpEnsemble(EventLoopServer):
 
         if self._plan.folder is not None:
             make_folder(self._plan.folder, config.ids)
-        self.directory = self.storage = EnsembleDirectory(
+        self.directory = EnsembleDirectory(
             {
                 server_id: DataPlace(path, self._settings[server_id].log_directory, self._settings[server_id].storage)
                 for server_id, path in places.items()
                 if path is not None
             }
         )
+        self.storage: Storage | None = self.directory
         return self.directory.load(config, now_ms)
 
     def _persist(self) -> None:

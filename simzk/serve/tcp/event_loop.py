@@ -93,7 +93,7 @@ class EventLoopServer(ABC):
         self.storage: Storage | None = None
         self.failure: Exception | None = None
         self.on_failure: Callable[[], None] = lambda: None
-        self.thread_id = 0
+        self.thread_id: int = 0
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def use_driver(self, driver: WireDriver) -> None:

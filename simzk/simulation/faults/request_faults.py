@@ -333,14 +333,14 @@ class FaultRule:
         times: int | None,
     ) -> None:
         self._table = table
-        self.number = number
-        self.fault = fault
-        self.operation = operation
-        self.session = session
-        self.path = path
-        self.below = below
-        self.times = times
-        self.fired = 0
+        self.number: int = number
+        self.fault: RequestFault = fault
+        self.operation: str | None = operation
+        self.session: Hashable | None = session
+        self.path: str | None = path
+        self.below: bool = below
+        self.times: int | None = times
+        self.fired: int = 0
 
     @property
     def action(self) -> str:
@@ -428,7 +428,7 @@ class FaultRules:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
-        self.active = False
+        self.active: bool = False
         self.lock: AbstractContextManager[Any] = nullcontext()
         self.points: list[FaultPoint[Any, Any]] = []
         self.on_fired: Callable[[FaultRule, tuple[Hashable, ...], str, tuple[str, ...]], None] | None = None
@@ -629,7 +629,7 @@ class FaultPoint(Generic[LinkT, RequestT]):
 
     def __init__(self, rules: FaultRules, driver: Driver[LinkT, RequestT]) -> None:
         self.rules = rules
-        self.active = rules.active
+        self.active: bool = rules.active
         self.driver = driver
         self._held: dict[LinkT, deque[HeldRequest[RequestT]]] = {}
         # By connection and xid: the error that replaces a reply, None if the reply is lost.

@@ -30,7 +30,12 @@ if TYPE_CHECKING:
 
     from simzk.testing.linearizability.checker import HistoryRecorder
 
-OUTCOME_UNKNOWN = (ConnectionLoss, OperationTimeoutError, ConnectionClosedError, SessionExpiredError)
+OUTCOME_UNKNOWN: tuple[type[Exception], ...] = (
+    ConnectionLoss,
+    OperationTimeoutError,
+    ConnectionClosedError,
+    SessionExpiredError,
+)
 """What a call raises after which nobody knows whether it was done."""
 
 Write = req.Create | req.Delete | req.SetData | req.Check

@@ -127,14 +127,14 @@ class Ensemble:
         past: Mapping[int, Restoration] | None = None,
         epoch: int = 0,
     ) -> None:
-        self.config = config or EnsembleConfig()
-        self.history = History()
-        self.epoch = epoch
-        self.membership = self.config.membership or _numbered(self.config)
+        self.config: EnsembleConfig = config or EnsembleConfig()
+        self.history: History = History()
+        self.epoch: int = epoch
+        self.membership: Membership = self.config.membership or _numbered(self.config)
         self._lines = {line.server_id: line for line in self.membership.lines}
         self.leading: Member | None = None
         self.owners: dict[int, int] = {}
-        self.members = {
+        self.members: dict[int, Member] = {
             server_id: Member(self, server_id, now_ms, None if past is None else past[server_id])
             for server_id in self.config.ids
         }

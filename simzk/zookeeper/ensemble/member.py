@@ -137,7 +137,7 @@ class MemberConnection(Connection):
     def __init__(self, address: str, owner: object, config: ServerConfig, quotas: Quotas) -> None:
         super().__init__(address, owner, config, quotas)
         self.waiting: deque[Held | Awaited] = deque()
-        self.leaving = False
+        self.leaving: bool = False
 
 
 NEW = -1
@@ -287,12 +287,13 @@ class Replica(Server):
         for session_id, timeout_ms in () if past is None else past.sessions.items():
             self.sessions.add(session_id, timeout_ms, now_ms)
         self.server_id = server_id
-        self.role = Role.LOOKING
-        self.since_ms = now_ms
-        self.epoch = 0
-        self.tally = Tally()
+        self.role: Role = Role.LOOKING
+        self.since_ms: int = now_ms
+        self.epoch: int = 0
+        self.tally: Tally = Tally()
         self.tally.looked = 1
-        self.position = self.logged = 0
+        self.position: int = 0
+        self.logged: int = 0
         self.lag_ms = self.lag_transactions = 0
         self._ensemble = ensemble
         self._demanded = 0
@@ -334,7 +335,7 @@ class Replica(Server):
     def lead(self, zxid: int, now_ms: int) -> None:
         """Lead from now on: sessions have their whole timeouts again, and the next transaction follows `zxid`."""
         self.take(Role.LEADING, now_ms)
-        self.zxid = zxid
+        self.zxid: int = zxid
         self.epoch = zxid >> 32
         self.tally.reset_sizes()
         for session_id, timeout_ms in self.sessions.timeouts_ms():
@@ -762,7 +763,7 @@ class Member(Replica):
 
     def expire_locally(self, session_id: int) -> None:
         """End one of this server's own sessions."""
-        self.expired += 1
+        self._count_expiry()
         self._end_locally(session_id)
 
     def leader_deadline_ms(self) -> int | None:

@@ -56,6 +56,13 @@ class Tally:
     """
 
     __slots__ = ("forwarded", "greatest_bytes", "last_bytes", "learned", "least_bytes", "looked", "proposed")
+    looked: int
+    proposed: int
+    learned: int
+    forwarded: int
+    last_bytes: int
+    least_bytes: int
+    greatest_bytes: int
 
     def __init__(self) -> None:
         self.reset()

@@ -79,7 +79,7 @@ class TreeDigest:
         self._parts = {} if nodes is None else dict(nodes.digests)
         awake = tree.in_any_order() if nodes is None else nodes.awake()
         self._parts.update((path, node_digest(path, node)) for path, node in awake)
-        self.value = sum(self._parts.values()) & _MASK
+        self.value: int = sum(self._parts.values()) & _MASK
 
     def refresh(self, paths: Iterable[str]) -> int:
         """Take in what changed.

@@ -42,7 +42,7 @@ class SleepingNodes(dict[str, Znode]):
         self._records: dict[str, Record] = {}
         self._names: dict[str, str | list[str]] = {}  # the children of those asleep: one, or a list of them
         self.digests: dict[str, int] = {}
-        self.tree = DataTree.bare(self)
+        self.tree: DataTree = DataTree.bare(self)
 
     def add(self, batch: NodeBatch) -> int | None:
         """Take in nodes of a snapshot, parents first.

@@ -65,11 +65,11 @@ class Restoration:
     """
 
     def __init__(self, *, sleeping: bool = False) -> None:
-        self.tree = DataTree()
+        self.tree: DataTree = DataTree()
         self._sleeping = sleeping
         self._nodes: SleepingNodes | None = None
         self.sessions: dict[int, int] = {}
-        self.zxid = 0
+        self.zxid: int = 0
         self.mismatch_zxid: int | None = None
         self._digest: TreeDigest | None = TreeDigest(self.tree)
         self._is_patched = False
