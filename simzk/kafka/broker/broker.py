@@ -32,9 +32,14 @@ from simzk.kafka.requests import ControlledShutdownRequest, ControlledShutdownRe
 from simzk.kafka.rpc import Disconnected
 from simzk.kafka.schemas.broker_registration import encode_log_dir_failure
 from simzk.kafka.schemas.cluster import decode_cluster_id, encode_cluster_id
-from simzk.kafka.zookeeper_client.batches import ZooKeeperRefused
 from simzk.kafka.zookeeper_client.session import SessionExpiredError, ZooKeeperSession
-from simzk.kafka.zookeeper_client.zk_client import NO_EPOCH, PERSISTENT_SEQUENTIAL, UNCLEAN_KEY, KafkaZooKeeperClient
+from simzk.kafka.zookeeper_client.zk_client import (
+    NO_EPOCH,
+    PERSISTENT_SEQUENTIAL,
+    UNCLEAN_KEY,
+    KafkaZooKeeperClient,
+    ZooKeeperRefused,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -366,7 +371,7 @@ class Broker:
     async def _take_producer_ids(self) -> None:
         """Up to 2.8 each broker takes a block of producer ids as it starts (ProducerIdManager)."""
         try:
-            await self.client.take_producer_ids(self.id)
+            await self.client.allocate_producer_ids(self.id)
         except (SessionExpiredError, ZooKeeperRefused, ZnodeError) as problem:
             self._world.history.record(self._name, "no producer ids", "", "", str(problem))
 

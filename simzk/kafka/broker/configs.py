@@ -26,8 +26,7 @@ from simzk.kafka import paths
 from simzk.kafka.releases.settings import topic_keys
 from simzk.kafka.requests import AdminResponse, AlterConfigRequest, Error
 from simzk.kafka.schemas import config
-from simzk.kafka.zookeeper_client.batches import stat_of
-from simzk.kafka.zookeeper_client.session import SessionExpiredError
+from simzk.kafka.zookeeper_client.session import SessionExpiredError, stat_of
 from simzk.kafka.zookeeper_client.zk_client import ANY_VERSION, PERSISTENT_SEQUENTIAL, KafkaZooKeeperClient
 from simzk.zookeeper.replies import Code, OperationResult
 from simzk.zookeeper.requests import Check, Delete, GetData, Multi, SetData

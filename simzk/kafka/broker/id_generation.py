@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from simzk.errors import ConfigError, ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.releases.settings import RESERVED
-from simzk.kafka.zookeeper_client.batches import stat_of
+from simzk.kafka.zookeeper_client.session import stat_of
 from simzk.kafka.zookeeper_client.zk_client import ANY_VERSION
 from simzk.zookeeper.requests import SetData
 

@@ -39,8 +39,8 @@ from simzk.kafka.requests import (
     StopReplicaRequest,
     UpdateMetadataRequest,
 )
-from simzk.kafka.zookeeper_client.batches import ZooKeeperRefused
 from simzk.kafka.zookeeper_client.session import SessionExpiredError
+from simzk.kafka.zookeeper_client.zk_client import ZooKeeperRefused
 from simzk.partitions.states import no_states
 
 if TYPE_CHECKING:
@@ -175,11 +175,11 @@ class Services:
             return AdminResponse(Error.BROKER_ID_NOT_REGISTERED)
         if live.epoch != request.broker_epoch:
             return AdminResponse(Error.STALE_BROKER_EPOCH)
-        return AdminResponse(Error.NONE, str(await controller.client.take_producer_ids(request.broker_id)))
+        return AdminResponse(Error.NONE, str(await controller.client.allocate_producer_ids(request.broker_id)))
 
     async def _take_producer_ids(self) -> AdminResponse:
         """Up to 2.8 a broker takes its next block itself."""
-        return AdminResponse(Error.NONE, str(await self._broker.client.take_producer_ids(self._broker.id)))
+        return AdminResponse(Error.NONE, str(await self._broker.client.allocate_producer_ids(self._broker.id)))
 
     async def _reassign(self, request: AlterReassignmentsRequest) -> AdminResponse:
         errors = await self._broker.controller.reassignments.process_api(request.targets)

@@ -19,8 +19,7 @@ from simzk.errors import SimzkError
 from simzk.jvm.concurrent_hash_map import concurrent_order
 from simzk.kafka import paths
 from simzk.kafka.consumer.errors import ConsumerError, NoNodeError
-from simzk.kafka.zookeeper_client.batches import data_of, stat_of
-from simzk.kafka.zookeeper_client.session import ZooKeeperSession
+from simzk.kafka.zookeeper_client.session import ZooKeeperSession, data_of, stat_of
 from simzk.kafka.zookeeper_client.zk_client import ANY_VERSION, EPHEMERAL, PERSISTENT, create_request
 from simzk.simulation import Future, Queue
 from simzk.zookeeper.replies import Code, EventType, Reply

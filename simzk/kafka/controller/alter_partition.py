@@ -26,7 +26,7 @@ from simzk.kafka.requests import (
 )
 from simzk.kafka.schemas.admin import decode_isr_change
 from simzk.kafka.schemas.json_text import NoJsonError
-from simzk.kafka.zookeeper_client.batches import data_of
+from simzk.kafka.zookeeper_client.session import data_of
 from simzk.partitions.arrays import NONE, among, any_of, by_broker, sizes, widen
 from simzk.partitions.states import States, no_states
 from simzk.zookeeper.replies import Code

@@ -33,7 +33,7 @@ from simzk.kafka.topic_partition import (
     mutable_partitions,
     partition_set,
 )
-from simzk.kafka.zookeeper_client.batches import data_of
+from simzk.kafka.zookeeper_client.session import data_of
 from simzk.zookeeper.replies import EventType
 
 if TYPE_CHECKING:

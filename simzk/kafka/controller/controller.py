@@ -25,9 +25,14 @@ from simzk.kafka.controller.reassignment import Reassignments
 from simzk.kafka.controller.state_machines import PartitionStateMachine, ReplicaStateMachine
 from simzk.kafka.controller.topic_deletion import TopicDeletion
 from simzk.kafka.schemas import feature
-from simzk.kafka.zookeeper_client.batches import ControllerMovedError, ZooKeeperRefused
 from simzk.kafka.zookeeper_client.session import SessionExpiredError, ZooKeeperSession
-from simzk.kafka.zookeeper_client.zk_client import ANY_VERSION, UNCLEAN_KEY, KafkaZooKeeperClient
+from simzk.kafka.zookeeper_client.zk_client import (
+    ANY_VERSION,
+    UNCLEAN_KEY,
+    ControllerMovedError,
+    KafkaZooKeeperClient,
+    ZooKeeperRefused,
+)
 from simzk.simulation import Future, History, Process, Timer
 from simzk.zookeeper.replies import EventType
 from simzk.zookeeper.requests import Delete, SetData

@@ -1,15 +1,15 @@
-"""A broker's session with ZooKeeper, as Kafka's own asynchronous client of 1.1 and later keeps it, in virtual time.
+"""ZooKeeper session of a process in virtual time, like Kafka's asynchronous ZooKeeperClient (1.1 and later).
 
 Rules of the module (docs/reference/kafka.md §1.10, §2.15; the ZooKeeper client's timers):
-  - requests are sent in the order given, at most so many in flight; replies come in that order;
-  - `submit` reports a lost connection as CONNECTION_LOSS: the request may have been applied, or not; `call` and
-    `call_all` send again what was lost, once connected, and raise `SessionExpiredError` where the session is gone;
-  - a watch is set only where a handler is registered for the path; handlers stay, watches are one-shot;
-  - an idle client pings; one that hears nothing for two thirds of the timeout gives the connection up, and tries again
-    after a pause of up to a second, with the session it has; it sets its watches again;
-  - a batch is one message; where it cannot go as one (`ZooKeeperHost.takes_batches`) its requests go pipelined;
-  - an expired session is replaced at once: first `before_new_session` runs, then the new session is opened, then
-    `after_new_session` runs.
+  - requests are sent in the given order with a limit on requests in flight; replies arrive in that order;
+  - `submit` reports a lost connection as CONNECTION_LOSS: the request may have been applied or not; `call` and
+    `call_all` retry lost requests after a reconnection, and raise `SessionExpiredError` if the session expired;
+  - a watch is set only if a handler is registered for the path; handlers are permanent, watches are one-shot;
+  - an idle client pings; after two thirds of the timeout without a message it drops the connection, reconnects with the
+    same session after a pause of up to a second, and sets its watches again;
+  - a batch is one message; if it cannot be sent as one (`ZooKeeperHost.takes_batches`) its requests are pipelined;
+  - an expired session is replaced at once: `before_new_session` runs, the new session is opened, `after_new_session`
+    runs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from simzk.kafka.cluster.zookeeper_host import NetworkLink, ZooKeeperHost
 from simzk.simulation import Future, Process, gather
 from simzk.zookeeper.batches import Batch, Requests
-from simzk.zookeeper.replies import Closed, Code, ConnectResponse, EventType, Outgoing, Reply, WatchedEvent
+from simzk.zookeeper.replies import Closed, Code, ConnectResponse, EventType, Outgoing, Reply, Stat, WatchedEvent
 from simzk.zookeeper.requests import (
     CloseSession,
     ConnectRequest,
@@ -46,13 +46,13 @@ PING_XID = -2
 SET_WATCHES_XID = -8
 RECONNECT_PAUSE_MAX_MS = 1000
 CONNECT_RETRY_MS = 1000
-"""An attempt to connect that is not answered is made again after a second, as TCP sends its SYN again."""
+"""Interval between attempts to connect without an answer, as TCP retransmits its SYN."""
 PING_INTERVAL_MAX_MS = 10_000
 _PASSWORD_LENGTH = 16
 
 
 class SessionExpiredError(Exception):
-    """The session that a request was made in is gone."""
+    """The session of a request has expired."""
 
 
 class _Sent(NamedTuple):
@@ -62,24 +62,24 @@ class _Sent(NamedTuple):
 
     @property
     def answered_by(self) -> int:
-        """The xid of the reply: of a batch that of its last request."""
+        """Return the xid of the reply; for a batch the xid of its last request."""
         return self.xid + len(self.request) - 1 if isinstance(self.request, Batch) else self.xid
 
 
-def _nothing_to_say(_token: bytes) -> None:
-    raise AssertionError("a login that was never begun went on")
+def _reject_token(_token: bytes) -> None:
+    raise AssertionError("a SASL token without a login")
 
 
 class ZooKeeperSession:
-    """One client of ZooKeeper, in a process.
+    """ZooKeeper session of a process.
 
     Args:
-        process: whose client it is; what arrives runs in it.
-        host: the server's end.
-        timeout_ms: session timeout to ask for.
-        max_in_flight: most requests that wait for their replies at a time.
-        access: the chroot that all paths are below, and how to log in; the host's where not given.
-        sends_batches: whether many requests may go as one (a form of our own, for clusters of millions).
+        process: process of the client; messages are handled in it.
+        host: simulated network and server.
+        timeout_ms: requested session timeout.
+        max_in_flight: limit on requests without a reply.
+        access: chroot of all paths, and login [default: that of the host].
+        sends_batches: whether many requests may be sent as one, for clusters of millions of partitions.
     """
 
     def __init__(
@@ -120,25 +120,27 @@ class ZooKeeperSession:
         self._first_connection: Future[None] = Future()
         self._between_sessions = False
         self._logging_in = False
-        self._on_token: Callable[[bytes], None] = _nothing_to_say
+        self._on_token: Callable[[bytes], None] = _reject_token
         self._pauses = process.scheduler.stream(f"reconnect/{process.name}")
 
     async def start(self) -> None:
-        """Open the session; returns once connected."""
+        """Open the session, and return when connected."""
         self._connect()
         await self._first_connection
 
     def adopt(self, session_id: int) -> None:
-        """Continue a session that another process, of before the simulation, had opened."""
+        """Continue a session that was opened before the simulation."""
         self.session_id = session_id
         self._password = password_of(session_id)
 
     def submit(self, request: Request | Batch) -> Future[Reply]:
-        """Send a request in its turn; the reply may be the error CONNECTION_LOSS or SESSION_EXPIRED."""
+        """Queue a request; its reply may be the error CONNECTION_LOSS or SESSION_EXPIRED."""
         reply: Future[Reply] = Future()
         xid = self._xid + 1
         self._xid += len(request) if isinstance(request, Batch) else 1
-        if self._between_sessions:  # what must end before the new session begins must not wait for it
+        if (
+            self._between_sessions
+        ):  # `before_new_session` may wait for this request, and must not wait for the new session
             reply.set_result(Reply(xid, 0, Code.SESSION_EXPIRED, None))
             return reply
         self._waiting.append(_Sent(xid, request, reply))
@@ -150,7 +152,7 @@ class ZooKeeperSession:
         """Send a request until it is answered.
 
         Raises:
-            SessionExpiredError: the session ended first.
+            SessionExpiredError: the session expired first.
         """
         while True:
             reply = await self.submit(request)
@@ -160,14 +162,14 @@ class ZooKeeperSession:
                 return reply
 
     async def call_all(self, requests: Sequence[Request]) -> list[Reply]:
-        """Send requests pipelined, again those that were lost; the replies in the order of the requests.
+        """Send requests pipelined, retry lost ones, and return the replies in the order of the requests.
 
         Raises:
-            SessionExpiredError: the session ended before all were answered.
+            SessionExpiredError: the session expired before all were answered.
         """
         if len(requests) > 1 and self.sends_batches and self.host.takes_batches:
-            done: list[Reply] = await self.call_batch(Requests(requests))
-            return done
+            replies: list[Reply] = await self.call_batch(Requests(requests))
+            return replies
         return await self._call_each(requests)
 
     async def _call_each(self, requests: Sequence[Request]) -> list[Reply]:
@@ -185,10 +187,10 @@ class ZooKeeperSession:
         return [reply for reply in replies if reply is not None]
 
     async def call_batch(self, batch: Batch) -> Any:
-        """Send many requests, as one where nothing stands in the way of that, else pipelined; the body of the reply.
+        """Send a batch as one message if possible, otherwise pipelined, and return the body of its reply.
 
         Raises:
-            SessionExpiredError: the session ended before all were answered.
+            SessionExpiredError: the session expired before all were answered.
         """
         while len(batch) and self.sends_batches and self.host.takes_batches:
             reply = await self.submit(batch)
@@ -199,25 +201,25 @@ class ZooKeeperSession:
         return batch.assemble(await self._call_each(list(batch.requests())))
 
     async def exists(self, path: str) -> Reply:
-        """Ask for a znode's Stat, with a watch where a handler of its data is registered."""
+        """Request a znode's Stat, with a watch if a data handler is registered."""
         return await self.call(Exists(path, path in self.data_handlers))
 
     async def get_data(self, path: str) -> Reply:
-        """Read a znode, with a watch where a handler of its data is registered."""
+        """Read a znode, with a watch if a data handler is registered."""
         return await self.call(GetData(path, path in self.data_handlers))
 
     async def get_children(self, path: str) -> Reply:
-        """List a znode's children, with a watch where a handler of its children is registered."""
+        """List a znode's children, with a watch if a child handler is registered."""
         return await self.call(GetChildren2(path, path in self.child_handlers))
 
     async def close(self) -> None:
-        """End the session by request, as a clean shutdown does: its ephemerals go at once."""
+        """Close the session, as a clean shutdown does: its ephemerals are deleted at once."""
         await self.submit(CloseSession())
         self.closed = True
         self.drop_connection()
 
     def drop_connection(self) -> None:
-        """Close the connection and do not come back, as the death of the process does; the session stays."""
+        """Close the connection without reconnecting, as the death of the process does; the session remains."""
         self.closed = True
         self.connected = False
         if self._link is not None:
@@ -225,12 +227,12 @@ class ZooKeeperSession:
             self._link = None
 
     def break_connection(self) -> None:
-        """Lose the connection, as if the network had closed it; the client comes back with its session."""
+        """Lose the connection, as if the network had closed it; the client reconnects with its session."""
         if self._link is not None:
             self.host.break_link(self._link)
-            self._lost()
+            self._on_connection_lost()
 
-    # -- the connection
+    # -- connection
 
     def _connect(self) -> None:
         if self.closed or self._link is not None:
@@ -255,23 +257,23 @@ class ZooKeeperSession:
             return
         self._last_heard_us = self.process.scheduler.now_us
         if messages is None:
-            self._lost()
+            self._on_connection_lost()
             return
         for message in messages:
             if isinstance(message, Reply):
-                self._take_reply(message)
+                self._on_reply(message)
             elif isinstance(message, WatchedEvent):
-                self._take_event(message)
+                self._on_event(message)
             elif isinstance(message, ConnectResponse):
-                self._take_connect_response(message)
+                self._on_connect_response(message)
             else:
                 assert isinstance(message, Closed)
                 link.open = False
                 if self._link is link:
-                    self._lost()
+                    self._on_connection_lost()
                 return
 
-    def _take_connect_response(self, response: ConnectResponse) -> None:
+    def _on_connect_response(self, response: ConnectResponse) -> None:
         if response.session_id == 0:
             self._expire()
             return
@@ -280,17 +282,17 @@ class ZooKeeperSession:
         self._password = response.password
         self.timeout_ms = response.timeout_ms
         if self.access.login is None:
-            self._go_on(reconnected)
+            self._on_connected(reconnected)
         else:
             self._logging_in = True
             self._log_in(b"", reconnected)
 
     def _log_in(self, token: bytes, reconnected: bool) -> None:
-        """Say the next thing of the login, or nothing after the server's proof; all else waits until it is done."""
+        """Send the next token of the SASL login; after the server's proof start to send queued requests."""
         assert self.access.login is not None
         if token.startswith(b"rspauth="):
             self._logging_in = False
-            self._go_on(reconnected)
+            self._on_connected(reconnected)
             return
         answer = b""
         if token:
@@ -300,7 +302,7 @@ class ZooKeeperSession:
         self._on_token = lambda reply: self._log_in(reply, reconnected)
         self._send(self._xid, Sasl(answer))
 
-    def _go_on(self, reconnected: bool) -> None:
+    def _on_connected(self, reconnected: bool) -> None:
         self.connected = True
         self._last_sent_us = self._last_heard_us
         if reconnected:
@@ -310,8 +312,8 @@ class ZooKeeperSession:
         if not self._first_connection.done:
             self._first_connection.set_result(None)
 
-    def _lost(self) -> None:
-        """The connection is gone: what was in flight has an unknown outcome."""
+    def _on_connection_lost(self) -> None:
+        """Fail the requests in flight, whose outcome is unknown, and reconnect after a pause."""
         self._link = None
         self.connected = self._logging_in = False
         in_flight, self._in_flight = self._in_flight, deque()
@@ -321,7 +323,7 @@ class ZooKeeperSession:
             self.process.call_later(self._pauses.below(RECONNECT_PAUSE_MAX_MS) * 1000, self._connect)
 
     def _expire(self) -> None:
-        """The server knows the session no more: all that waits fails, and a new session begins."""
+        """Fail all requests, and open a new session: the server has expired the old one."""
         if self._link is not None:
             self.host.break_link(self._link)
         self._link = None
@@ -338,9 +340,9 @@ class ZooKeeperSession:
         self._between_sessions = True
         for sent in waiting:
             sent.reply.set_result(Reply(sent.xid, 0, Code.SESSION_EXPIRED, None))
-        self.process.spawn(self._begin_anew(), "new session")
+        self.process.spawn(self._open_new_session(), "new session")
 
-    async def _begin_anew(self) -> None:
+    async def _open_new_session(self) -> None:
         if self.before_new_session is not None:
             await self.before_new_session()
         self._between_sessions = False
@@ -364,7 +366,7 @@ class ZooKeeperSession:
         self.host.send(self._link, xid, request if isinstance(request, Batch) else self.access.send(request))
 
     def _arm_timer(self) -> None:
-        """One timer for both: the next ping, and the moment at which silence has lasted too long."""
+        """Start the timer for the next ping and for the limit of silence."""
         link = self._link
         ping_us = min(self.timeout_ms // 3, PING_INTERVAL_MAX_MS) * 1000
         silence_us = self.timeout_ms * 2000 // 3
@@ -376,7 +378,7 @@ class ZooKeeperSession:
             now_us = self.process.scheduler.now_us
             if now_us - self._last_heard_us >= silence_us:
                 self.host.break_link(link)
-                self._lost()
+                self._on_connection_lost()
                 return
             if now_us - self._last_sent_us >= ping_us:
                 self._send(PING_XID, Ping())
@@ -394,7 +396,7 @@ class ZooKeeperSession:
 
     # -- receiving
 
-    def _take_reply(self, reply: Reply) -> None:
+    def _on_reply(self, reply: Reply) -> None:
         if reply.zxid > 0:
             self._last_zxid = reply.zxid
         if reply.xid in (PING_XID, SET_WATCHES_XID):
@@ -417,7 +419,7 @@ class ZooKeeperSession:
             self._send_waiting()
 
     def _note_watch(self, request: Request, error: int) -> None:
-        """Keep a book of the watches that the server holds for us, to set them again after a reconnection."""
+        """Record a watch that the server has set, to set it again after a reconnection."""
         if not getattr(request, "watch", False):
             return
         match request:
@@ -428,7 +430,7 @@ class ZooKeeperSession:
             case GetChildren(path=str(path), watch=True) | GetChildren2(path=str(path), watch=True) if error == Code.OK:
                 self._child_watches[path] = None
 
-    def _take_event(self, event: WatchedEvent) -> None:
+    def _on_event(self, event: WatchedEvent) -> None:
         kind = EventType(event.type)
         event = event._replace(path=self.access.above(event.path))
         if kind == EventType.NODE_CHILDREN_CHANGED:
@@ -447,3 +449,27 @@ class ZooKeeperSession:
         on_children = self.child_handlers.get(event.path)
         if on_children is not None and kind == EventType.NODE_CREATED:
             on_children()
+
+
+def stat_of(reply: Reply) -> Stat:
+    """Return the Stat in a reply to exists, getData or setData."""
+    body = reply.body
+    stat = body if isinstance(body, Stat) else body[1]  # type: ignore[index]
+    assert isinstance(stat, Stat)
+    return stat
+
+
+def data_of(reply: Reply) -> bytes | None:
+    """Return the data in a reply to getData."""
+    assert isinstance(reply.body, tuple)
+    data = reply.body[0]
+    assert data is None or isinstance(data, bytes)
+    return data
+
+
+def children_of(reply: Reply) -> list[str]:
+    """Return the names in a reply to getChildren2; none if the parent does not exist."""
+    if reply.error == Code.NO_NODE:
+        return []
+    assert isinstance(reply.body, tuple)
+    return list(reply.body[0])

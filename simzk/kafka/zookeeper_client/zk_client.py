@@ -1,33 +1,27 @@
-"""The registrations of many brokers read in one request, as a controller reads them whenever one comes or goes.
-
-Rules of this module:
-  - a batch of k reads is k requests `GetData`, with a watch where one is asked for;
-  - where one of the znodes is not there, or not open to all, they are asked for one by one;
-  - the book of a session's watches is told of those that are new: the others stand in it;
-  - a text is decoded once: hundreds of brokers say what they said before.
-
-Both ways are held equal by tests/kafka/test_registrations.py.
-
-What a broker does in ZooKeeper, made of requests as Kafka 1.1 and later makes them.
+"""ZooKeeper client of a broker: the requests of Kafka's KafkaZkClient, and of ZkUtils up to 1.0.
 
 Rules of the module (docs/reference/kafka.md §1.10, §2.2; KafkaZkClient):
-  - parents are made by trying the child, making what is missing, and trying again;
-  - each write of a controller is a multi of a check of `/controller_epoch` and the write; a check that fails says that
-    another broker is controller, and raises `ControllerMovedError`;
-  - many reads or writes go pipelined, and in the order given.
+  - a create tries the child first, creates missing parents, and tries again;
+  - from 2.1 on each write of a controller is a multi of a check of `/controller_epoch` and the write; a failed check
+    means that another broker is controller, and raises `ControllerMovedError`;
+  - many reads or writes are pipelined in the given order; reads and writes of many partition states are batches
+    (`simzk.kafka.columnar.batches`), which mean as many single requests;
+  - a state or topic that is no JSON counts as missing; JSON that is invalid fails the request.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
-from itertools import compress
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from simzk.errors import ZnodeError
 from simzk.jvm.numbers import LONG_MAX, next_int
 from simzk.kafka import paths
-from simzk.kafka.schemas import admin, broker_registration, config
+from simzk.kafka.columnar.batches import Assigned, ReadStates, ReadTopics, StatesRead, TopicsRead, WriteStates
+from simzk.kafka.schemas import admin, broker_registration, config, partition_state
 from simzk.kafka.schemas import controller as controller_schema
+from simzk.kafka.schemas import topic as topic_schema
 from simzk.kafka.schemas.cluster import (
     PRODUCER_ID_BLOCK_SIZE,
     ProducerIdBlock,
@@ -35,173 +29,65 @@ from simzk.kafka.schemas.cluster import (
     encode_producer_ids,
 )
 from simzk.kafka.schemas.json_text import NoJsonError
-from simzk.kafka.zookeeper_client.batches import (
-    ControllerMovedError,
-    ManyZnodes,
-    ZooKeeperRefused,
-    check_fence,
-    data_of,
-    stat_of,
-)
-from simzk.zookeeper.batches import Batch
+from simzk.kafka.schemas.topic import TopicZnode
+from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition, named
+from simzk.kafka.zookeeper_client.registrations import ReadRegistrations, RegistrationsRead, id_of
+from simzk.kafka.zookeeper_client.session import children_of, data_of, stat_of
+from simzk.partitions.arrays import widen
 from simzk.zookeeper.replies import Code, OperationResult, Reply, Stat
 from simzk.zookeeper.requests import OPEN_ACL, Check, Create, Delete, Exists, GetChildren2, GetData, Multi, SetData
-from simzk.zookeeper.watches import Mode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from simzk.kafka.releases.profile import KafkaVersion
     from simzk.kafka.schemas.broker_registration import BrokerRegistration
-    from simzk.kafka.schemas.json_text import Reading
-    from simzk.kafka.schemas.topic import TopicZnode
-    from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
+    from simzk.kafka.topic_partition import LeaderAndIsr
     from simzk.kafka.zookeeper_client.session import ZooKeeperSession
-    from simzk.zookeeper.connection import Connection
-    from simzk.zookeeper.replies import Reply
-    from simzk.zookeeper.requests import Request
-    from simzk.zookeeper.server import Server
-
-Key = TypeVar("Key")
-Value = TypeVar("Value")
-
-KEPT = 4096
-"""So many ids and paths are kept made of each other."""
-TEXTS_KEPT = 4096
-"""So many texts are kept decoded, of each way to read them; of more brokers, twice as many as there are."""
-
-
-class _Made(dict[Key, Value]):
-    """What was made of keys lately, and is made of others when they are asked for."""
-
-    def __init__(self, make: Callable[[Key], Value]) -> None:
-        super().__init__()
-        self._make = make
-
-    def __missing__(self, key: Key) -> Value:
-        if len(self) >= KEPT:
-            self.clear()
-        self[key] = value = self._make(key)
-        return value
-
-
-_path_of = _Made(paths.broker).__getitem__
-"""The path of a broker's znode."""
-id_of = _Made(paths.broker_id).__getitem__
-"""The id that a child of `/brokers/ids` stands for; raises ZnodeError where it is none."""
-
-
-class RegistrationsRead(NamedTuple):
-    """What was read of brokers, in the order asked for, those left out that are not there.
-
-    Args:
-        brokers: their ids.
-        data: what stands in the znode of each.
-        czxids: the zxids that made them.
-        watched: the paths on which a watch was set that was not there, and maybe others that are watched.
-    """
-
-    brokers: list[int]
-    data: list[bytes | None]
-    czxids: list[int]
-    watched: list[str]
-
-    def decoded(self, reading: Reading) -> list[BrokerRegistration]:
-        """What each broker says of itself, as `reading` reads it.
-
-        Raises:
-            ZnodeError: the first that cannot be used.
-        """
-        texts = _texts(reading)
-        try:
-            return list(map(texts.__getitem__, self.data))
-        except KeyError:
-            if len(texts) >= max(TEXTS_KEPT, 2 * len(self.data)):
-                texts.clear()
-            for broker, data in zip(self.brokers, self.data, strict=True):
-                if data not in texts:
-                    texts[data] = broker_registration.decode(_path_of(broker), data, reading)
-            return [texts[data] for data in self.data]
-
-
-@lru_cache(maxsize=32)
-def _texts(reading: Reading) -> dict[bytes | None, BrokerRegistration]:
-    """What texts say that were decoded lately."""
-    return {}
-
-
-class ReadRegistrations(Batch):
-    """The znodes of brokers; the reply is `RegistrationsRead`.
-
-    Args:
-        brokers: distinct ids.
-        watched: holds the paths of those on whose znodes a watch is set.
-    """
-
-    def __init__(self, brokers: Sequence[int], watched: Collection[str] = ()) -> None:
-        self._brokers = brokers
-        self._at = list(map(_path_of, brokers))
-        self._watched = [path for path in self._at if path in watched]
-
-    def __len__(self) -> int:
-        return len(self._brokers)
-
-    def requests(self) -> Iterator[Request]:
-        watched = dict.fromkeys(self._watched)
-        return (GetData(path, path in watched) for path in self._at)
-
-    def assemble(self, replies: Sequence[Reply]) -> RegistrationsRead:
-        there = [not reply.error for reply in replies]
-        told, found = list(compress(replies, there)), dict.fromkeys(compress(self._at, there))
-        return RegistrationsRead(
-            list(compress(self._brokers, there)),
-            [data_of(reply) for reply in told],
-            [stat_of(reply).czxid for reply in told],
-            [path for path in self._watched if path in found],
-        )
-
-    def watches(self, body: object) -> Iterable[tuple[Request, int]]:
-        assert isinstance(body, RegistrationsRead)
-        return [(GetData(path, True), Code.OK) for path in body.watched]
-
-    def serve(self, server: Server, connection: Connection, xid: int, now_ms: int) -> object:
-        nodes = [node for node in map(server.tree.find, self._at) if node is not None and node.acl is OPEN_ACL]
-        if len(nodes) < len(self._at):
-            return super().serve(server, connection, xid, now_ms)
-        table = server.watches.data
-        new = table.lacking(self._watched, connection, Mode.STANDARD)
-        for path in new:
-            table.add(path, connection, Mode.STANDARD)
-        return RegistrationsRead([*self._brokers], [node.data for node in nodes], [node.czxid for node in nodes], new)
-
+    from simzk.partitions.arrays import IntArray
+    from simzk.partitions.states import States
+    from simzk.partitions.table import Partitions
 
 PERSISTENT, EPHEMERAL, PERSISTENT_SEQUENTIAL = 0, 1, 2
 ANY_VERSION = -1
 UNCLEAN_KEY = "unclean.leader.election.enable"
 NO_EPOCH = -1
-"""The broker epoch of releases that have none: such a request is never stale."""
-
-
-def children_of(reply: Reply) -> list[str]:
-    """The names in a reply to getChildren2, none where the parent does not exist."""
-    if reply.error == Code.NO_NODE:
-        return []
-    assert isinstance(reply.body, tuple)
-    return list(reply.body[0])
+"""Broker epoch of releases without broker epochs: their requests are never stale."""
 
 
 def create_request(path: str, data: bytes | None, mode: int = PERSISTENT) -> Create:
-    """A create open to all, as operators make it by hand."""
+    """Return a create request with an open ACL, as operators send it."""
     return Create(path, data, OPEN_ACL, mode)
 
 
-class KafkaZooKeeperClient(ManyZnodes):
-    """A broker's use of its session.
+class ControllerMovedError(Exception):
+    """Another broker is controller: `/controller_epoch` has changed since this broker was elected."""
+
+
+class ZooKeeperRefused(Exception):  # noqa: N818 - the server's word, not a mistake of ours
+    """ZooKeeper answered a request with an unexpected error."""
+
+    def __init__(self, code: int, path: str) -> None:
+        self.code = Code(code)
+        self.path = path
+        super().__init__(f"{self.code.name} for {path}")
+
+
+def check_fence(error: int) -> None:
+    """Raise the error of a failed check of the controller epoch."""
+    if error == Code.BAD_VERSION:
+        raise ControllerMovedError
+    if error not in (Code.OK, Code.RUNTIME_INCONSISTENCY):
+        raise ZooKeeperRefused(error, paths.CONTROLLER_EPOCH)
+
+
+class KafkaZooKeeperClient:
+    """ZooKeeper client of a broker or tool.
 
     Args:
-        session: the session.
-        version: decides the form of what is written, and how is read.
-        unusable: is told of a znode that cannot be used, where that ends nothing.
+        session: ZooKeeper session.
+        version: release of the broker, with its znode formats.
+        unusable: called with the error of an invalid znode that is otherwise ignored.
     """
 
     def __init__(
@@ -211,18 +97,18 @@ class KafkaZooKeeperClient(ManyZnodes):
         self.version = version
         self.unusable = unusable
 
-    # -- anybody's
+    # -- single znodes
 
     async def create(self, path: str, data: bytes | None, mode: int = PERSISTENT) -> Code:
-        """Create a znode whose parent should exist; the server's code."""
+        """Create a znode with an existing parent, and return the server's code."""
         return Code((await self.session.call(self.creation(path, data, mode))).error)
 
     def creation(self, path: str, data: bytes | None, mode: int = PERSISTENT) -> Create:
-        """A create, with the ACL that the release gives to such a znode."""
+        """Return a create request with the ACL that the release uses for the path."""
         return Create(path, data, self.session.access.acl(path, self.version), mode)
 
     async def create_recursive(self, path: str, data: bytes | None = None) -> Code:
-        """Create a znode and the parents that are missing; OK or NODE_EXISTS."""
+        """Create a znode and its missing parents; return OK or NODE_EXISTS."""
         code = await self.create(path, data)
         if code == Code.NO_NODE:
             await self.create_recursive(paths.parent(path))
@@ -230,34 +116,34 @@ class KafkaZooKeeperClient(ManyZnodes):
         return code
 
     async def ensure(self, path: str) -> None:
-        """Make a znode without data, and its parents, where it is not there."""
+        """Create a znode without data and its missing parents, unless it exists."""
         if not self.version.client.exists_before_create or not await self.exists(path):
             await self.create_recursive(path)
 
     async def create_below(self, path: str, data: bytes | None) -> Code:
-        """Create a znode whose parent may be missing; up to 1.0 the parent is made first (ZkUtils)."""
+        """Create a znode whose parent may be missing; up to 1.0 the parent is created first (ZkUtils)."""
         if self.version.client.exists_before_create:
             await self.create_recursive(paths.parent(path))
             return await self.create(path, data)
         return await self.create_recursive(path, data)
 
     async def children(self, path: str) -> list[str]:
-        """The names of a znode's children, in the order in which the server lists them."""
+        """Return the names of a znode's children in the server's order."""
         reply = await self.session.get_children(path)
         if reply.error == Code.NO_NODE and path in self.session.child_handlers:
-            await self.session.call(Exists(path, True))  # its creation is waited for
+            await self.session.call(Exists(path, True))  # a watch for its creation
         return children_of(reply)
 
     async def read(self, path: str) -> tuple[bytes | None, Stat] | None:
-        """A znode's data and Stat; None where there is none."""
+        """Return a znode's data and Stat; None: the znode is missing."""
         reply = await self.session.get_data(path)
         return None if reply.error else (data_of(reply), stat_of(reply))
 
     async def brokers(self) -> dict[int, tuple[BrokerRegistration, int]]:
-        """The live brokers by id: registration, and broker epoch, the czxid of the znode (before 2.2 there is none).
+        """Return the registration and broker epoch of each registered broker; NO_EPOCH before 2.2.
 
         Raises:
-            ZnodeError: a registration, or the name of one, cannot be used.
+            ZnodeError: a registration, or its name, is invalid.
         """
         ids = sorted(map(id_of, await self.children(paths.BROKER_IDS)))
         read: RegistrationsRead = await self.session.call_batch(ReadRegistrations(ids, self.session.data_handlers))
@@ -265,26 +151,26 @@ class KafkaZooKeeperClient(ManyZnodes):
         return dict(zip(read.brokers, zip(read.decoded(self.version.reading), epochs, strict=True), strict=True))
 
     async def topics(self, names: Sequence[str]) -> dict[str, TopicZnode]:
-        """The assignments of topics, those left out whose znode is gone; what is no JSON has no partitions.
+        """Return the assignments of existing topics; a topic that is no JSON has no partitions.
 
         Raises:
-            ZnodeError: JSON that cannot be used.
+            ZnodeError: a topic is invalid JSON for its schema.
         """
         replies = await self.read_all([paths.topic(name) for name in names])
         return self._topics({name: reply for name, reply in zip(names, replies, strict=True) if not reply.error})
 
     async def entity_config(self, entity_path: str) -> dict[str, str]:
-        """An entity's configuration, empty where it has none.
+        """Return an entity's configuration; empty if it has none.
 
         Raises:
-            ZnodeError: it cannot be used.
+            ZnodeError: the configuration is invalid.
         """
         path = paths.config(entity_path)
         found = await self.read(path)
         return {} if found is None else config.decode(path, found[0], self.version.reading)
 
     async def unclean_allowed(self, topics: Iterable[str], by_default: bool) -> dict[str, bool]:
-        """By topic, whether a leader from outside the ISR may be elected; not where that cannot be read."""
+        """Return by topic whether unclean election is allowed; false if the configuration is invalid."""
         allowed = {}
         for topic in topics:
             try:
@@ -296,10 +182,10 @@ class KafkaZooKeeperClient(ManyZnodes):
         return allowed
 
     async def controller_id(self) -> int | None:
-        """The broker in `/controller`; nobody where that is no JSON (1.1 and later).
+        """Return the broker in `/controller`; None: there is none, or it is no JSON (1.1 and later).
 
         Raises:
-            ZnodeError: it cannot be used.
+            ZnodeError: the znode is invalid.
         """
         found = await self.read(paths.CONTROLLER)
         if found is None:
@@ -310,16 +196,101 @@ class KafkaZooKeeperClient(ManyZnodes):
             self.unusable(problem)
             return None
 
+    # -- many znodes at once
+
+    async def read_all(self, wanted: Sequence[str]) -> list[Reply]:
+        """Read znodes pipelined, and return the replies."""
+        handlers = self.session.data_handlers
+        return await self.session.call_all([GetData(path, path in handlers) for path in wanted])
+
+    async def all_topics(self, names: Sequence[str]) -> tuple[dict[str, TopicZnode], Assigned | None]:
+        """Read many topics with a watch on each, and return those read as text and those read as columns.
+
+        Raises:
+            ZnodeError: a topic is invalid JSON for its schema.
+        """
+        read: TopicsRead = await self.session.call_batch(ReadTopics(names, watch=True))
+        return self._topics(read.replies), read.columns
+
+    def _topics(self, replies: Mapping[str, Reply]) -> dict[str, TopicZnode]:
+        found = {}
+        for name, reply in replies.items():
+            try:
+                found[name] = topic_schema.decode(paths.topic(name), data_of(reply), self.version.reading)
+            except NoJsonError as problem:
+                self.unusable(problem)
+                found[name] = TopicZnode({}, None)
+        return found
+
+    async def states(self, partitions: Partitions) -> States:
+        """Return the states of partitions, with `version` -1 for a missing znode or one that is no JSON.
+
+        Args:
+            partitions: k partitions.
+
+        Raises:
+            ZnodeError: a state is invalid JSON for its schema.
+        """
+        batch = ReadStates(partitions)
+        if self.version.broker.uses_alter_isr:
+            read: StatesRead = await self.session.call_batch(batch)
+        else:  # these releases watch the states of partitions being reassigned (§2.11), which batches do not
+            wanted = [paths.state(TopicPartition(*name)) for name in partitions.names()]
+            read = batch.assemble(await self.read_all(wanted))
+        states = read.states
+        for place, reply in read.replies.items():
+            path, version = paths.state(TopicPartition(*partitions.name(place))), stat_of(reply).version
+            try:
+                state = partition_state.decode(path, data_of(reply), version, self.version.reading)
+            except NoJsonError as problem:
+                self.unusable(problem)
+                continue
+            states = states._replace(isr=widen(states.isr, len(state.isr)))
+            states.put_one(place, state)
+        return states
+
+    async def state(self, partition: TopicPartition) -> LeaderAndIsr | None:
+        """Return the state of one partition; None: the znode is missing, or is no JSON.
+
+        Raises:
+            ZnodeError: the state is invalid JSON for its schema.
+        """
+        states = await self.states(named([partition]))
+        return states.one(0) if states.version[0] >= 0 else None
+
+    async def write_states(self, partitions: Partitions, states: States, epoch_version: int) -> IntArray:
+        """Write states, each on condition that the znode's version is one less.
+
+        Args:
+            partitions: k distinct partitions.
+            states: k states.
+            epoch_version: version of the controller epoch, checked by releases that fence writes.
+
+        Returns:
+            int32[k], the error of each write.
+
+        Raises:
+            ControllerMovedError: another broker is controller.
+        """
+        fence = epoch_version if self.version.client.fences_writes else None
+        before = states._replace(version=states.version - np.int32(1))
+        errors: IntArray = await self.session.call_batch(
+            WriteStates(partitions, before, fence, self.version.znodes.encode_state)
+        )
+        for checked in errors[:, 0].tolist() if errors[:, 0].any() else ():
+            check_fence(checked)
+        return errors[:, 1]
+
     # -- a broker's registration and the election of a controller
 
     async def register_broker(self, broker_id: int, registration: BrokerRegistration, previous_session: int) -> int:
-        """Register a broker; its broker epoch, which is the czxid of its znode, or NO_EPOCH before 2.2 (§1.4).
+        """Register a broker, and return its broker epoch, the czxid of its znode; NO_EPOCH before 2.2 (§1.4).
 
-        A znode of the present session is taken over; up to 0.8.2 one of the same host and port is waited for; from 2.2
-        on one of this client's previous session is deleted, and the create tried again (KAFKA-7165).
+        A znode of the present session counts as success. Up to 0.8.2 a znode with the same host and port is waited for;
+        from 2.2 on a znode of this client's previous session is deleted and created again (KAFKA-7165).
 
         Raises:
-            ZooKeeperRefused: another session holds the znode.
+            ZooKeeperRefused: another session owns the znode.
         """
         path = paths.broker(broker_id)
         data = self.version.znodes.encode_broker(registration)
@@ -345,7 +316,7 @@ class KafkaZooKeeperClient(ManyZnodes):
             await self.session.call(Delete(path, ANY_VERSION))
 
     async def _create_registration(self, path: str, data: bytes) -> tuple[int, int]:
-        """Create the znode; from 2.2 on in a multi whose last reply holds the Stat, and so the epoch."""
+        """Create the znode, and return code and epoch; from 2.2 on a multi, its last result contains the Stat."""
         if not self.version.client.has_broker_epochs:
             if self.version.client.creates_registration_parents:
                 await self.create(paths.parent(paths.BROKER_IDS), b"")
@@ -366,10 +337,10 @@ class KafkaZooKeeperClient(ManyZnodes):
         return stat.czxid if self.version.client.has_broker_epochs else NO_EPOCH
 
     async def become_controller(self, broker_id: int, timestamp_ms: int) -> tuple[int, int]:
-        """Try to become controller (§2.2); the new epoch and the version of its znode.
+        """Try to become controller (§2.2), and return the new epoch and its version.
 
         Raises:
-            ControllerMovedError: another broker was first.
+            ControllerMovedError: another broker was elected.
         """
         if not self.version.client.fences_writes:
             return await self._become_controller_in_steps(broker_id, timestamp_ms)
@@ -385,12 +356,12 @@ class KafkaZooKeeperClient(ManyZnodes):
         if codes[0] == Code.NODE_EXISTS or codes[1] == Code.BAD_VERSION:
             now, now_version = await self.controller_epoch()
             if await self.controller_id() == broker_id and now == next_int(epoch):
-                return now, now_version  # the reply to our own success was lost
+                return now, now_version  # the reply to this broker's own success was lost
             raise ControllerMovedError
         raise ZooKeeperRefused(codes[0] or codes[1], paths.CONTROLLER)
 
     async def _become_controller_in_steps(self, broker_id: int, timestamp_ms: int) -> tuple[int, int]:
-        """Before 2.1: the znode first, then the epoch, on condition that nobody raised it since it was read."""
+        """Create the znode, then raise the epoch if its version has not changed since it was read (before 2.1)."""
         data = self.version.znodes.encode_controller(broker_id, timestamp_ms)
         code = await self.create(paths.CONTROLLER, data, EPHEMERAL)
         while code == Code.NODE_EXISTS:
@@ -398,7 +369,7 @@ class KafkaZooKeeperClient(ManyZnodes):
             if not present.error and stat_of(present).ephemeral_owner == self.session.session_id:
                 code = Code.OK
             elif not self.version.client.reads_controller_before_election and await self.controller_id() == broker_id:
-                # Of its session of before: waited for, whoever may become controller meanwhile (up to 0.8.1).
+                # The znode of its earlier session: wait for its expiry, even if another is elected then (KAFKA-1451).
                 await self.session.process.sleep(self.session.timeout_ms * 1000)
                 code = await self.create(paths.CONTROLLER, data, EPHEMERAL)
             else:
@@ -419,7 +390,7 @@ class KafkaZooKeeperClient(ManyZnodes):
         raise ControllerMovedError
 
     async def controller_epoch(self) -> tuple[int, int]:
-        """The controller's epoch and its version, made as 0 where it never was."""
+        """Return the controller epoch and its version; create it as 0 if it is missing."""
         while True:
             found = await self.read(paths.CONTROLLER_EPOCH)
             if found is not None:
@@ -427,16 +398,16 @@ class KafkaZooKeeperClient(ManyZnodes):
             if await self.create(paths.CONTROLLER_EPOCH, controller_schema.encode_epoch(0)) == Code.OK:
                 return 0, 0
 
-    # -- a controller's writes, from 2.1 on each fenced by the version of its epoch
+    # -- writes of a controller, from 2.1 on fenced by the version of its epoch
 
     async def fenced(self, writes: Sequence[Create | Delete | SetData], epoch_version: int) -> list[OperationResult]:
-        """Do writes pipelined, each in a multi with a check of the controller's epoch; before 2.1 as they are.
+        """Send writes pipelined, each in a multi with a check of the controller epoch; before 2.1 without it.
 
         Returns:
             the result of each write.
 
         Raises:
-            ControllerMovedError: the epoch is no longer ours.
+            ControllerMovedError: another broker is controller.
         """
         if not self.version.client.fences_writes:
             return [OperationResult(reply.error, reply.body) for reply in await self.session.call_all(writes)]
@@ -452,9 +423,9 @@ class KafkaZooKeeperClient(ManyZnodes):
     async def create_states(
         self, states: Mapping[TopicPartition, LeaderAndIsr], epoch_version: int
     ) -> dict[TopicPartition, Code]:
-        """Create the znodes of new partitions: of each topic `partitions`, then the partitions, then their states.
+        """Create the znodes of new partitions: `partitions` of each topic, then the partitions, then their states.
 
-        Up to 1.0 one partition after another: its state is tried first, what is missing above it made then.
+        Up to 1.0 one partition after another: the state is tried first, then its missing parents are created.
         """
         if self.version.controller.processes_one_by_one:
             return {
@@ -472,10 +443,10 @@ class KafkaZooKeeperClient(ManyZnodes):
         return {partition: Code(result.error) for partition, result in zip(states, results, strict=True)}
 
     async def write_topic(self, name: str, topic: TopicZnode, epoch_version: int) -> None:
-        """Write a topic's assignment whatever its version.
+        """Write a topic's assignment at any version.
 
         Raises:
-            ZooKeeperRefused: the znode is gone.
+            ZooKeeperRefused: the znode is missing.
         """
         write = SetData(paths.topic(name), self.version.znodes.encode_topic(topic), ANY_VERSION)
         (result,) = await self.fenced([write], epoch_version)
@@ -483,7 +454,7 @@ class KafkaZooKeeperClient(ManyZnodes):
             raise ZooKeeperRefused(result.error, paths.topic(name))
 
     async def delete_recursive(self, path: str, epoch_version: int) -> None:
-        """Delete a znode with all below it, children first, one write at a time."""
+        """Delete a znode and its descendants, children first, one write at a time."""
         for name in children_of(await self.session.call(GetChildren2(path, False))):
             child = f"{path}/{name}"
             await self.delete_recursive(child, epoch_version)
@@ -495,12 +466,12 @@ class KafkaZooKeeperClient(ManyZnodes):
         if deletes:
             await self.fenced(deletes, epoch_version)
 
-    async def take_producer_ids(self, broker_id: int) -> int:
-        """Give a broker the next block of producer ids; the first of them.
+    async def allocate_producer_ids(self, broker_id: int) -> int:
+        """Allocate the next block of producer ids for a broker, and return its first id.
 
         Raises:
-            ZooKeeperRefused: the znode is not there.
-            ZnodeError: it cannot be used, or there are no more ids.
+            ZooKeeperRefused: the znode is missing.
+            ZnodeError: the znode is invalid, or no ids are left.
         """
         while True:
             found = await self.read(paths.PRODUCER_IDS)
@@ -508,7 +479,9 @@ class KafkaZooKeeperClient(ManyZnodes):
                 raise ZooKeeperRefused(Code.NO_NODE, paths.PRODUCER_IDS)
             last = decode_producer_ids(paths.PRODUCER_IDS, found[0], self.version.reading)
             if last is not None and last.end > LONG_MAX - PRODUCER_ID_BLOCK_SIZE:
-                raise ZnodeError(f"gave out ids up to {last.end}", where=paths.PRODUCER_IDS, right="room for a block")
+                raise ZnodeError(
+                    f"has allocated ids up to {last.end}", where=paths.PRODUCER_IDS, right="room for a block"
+                )
             start = 0 if last is None else last.end + 1
             block = ProducerIdBlock(broker_id, start, start + PRODUCER_ID_BLOCK_SIZE - 1)
             write = SetData(paths.PRODUCER_IDS, encode_producer_ids(block), found[1].version)
@@ -516,10 +489,10 @@ class KafkaZooKeeperClient(ManyZnodes):
                 return start
 
     async def requested_reassignment(self) -> dict[TopicPartition, tuple[int, ...]]:
-        """What stands in `/admin/reassign_partitions`; nothing where it is not there or is no JSON (§1.1).
+        """Return the reassignment in `/admin/reassign_partitions`; empty if it is missing or no JSON (§1.1).
 
         Raises:
-            ZnodeError: it cannot be used, and the real reader does not say so but fails.
+            ZnodeError: the znode is invalid in a way that makes Kafka throw an exception.
         """
         found = await self.read(paths.REASSIGN_PARTITIONS)
         if found is None:
@@ -534,12 +507,12 @@ class KafkaZooKeeperClient(ManyZnodes):
             return {}
 
     async def exists(self, path: str) -> bool:
-        """Whether a znode is there; sets a watch where a handler is registered."""
+        """Return whether a znode exists; set a watch if a handler is registered."""
         return (await self.session.call(Exists(path, path in self.session.data_handlers))).error == Code.OK
 
 
 def _results(reply: Reply) -> list[OperationResult]:
-    """The results in a reply to a multi, also to one that failed."""
+    """Return the results in a reply to a multi, also to a failed one."""
     body = reply.body
-    assert isinstance(body, (list, tuple)), f"a multi came back as {reply}"
+    assert isinstance(body, (list, tuple)), f"not a reply to a multi: {reply}"
     return list(body)
