@@ -343,7 +343,7 @@ MISTAKES: dict[str, Mistake] = {
         "kafka/test_fencing.py::test_other_replicas_keep_their_leader_epoch_in_a_reassignment",
     ),
     "an ISR proposal is dropped after an unexpected error": Mistake(
-        "kafka/broker/isr_proposals.py",
+        "kafka/broker/isr_changes.py",
         "return _OUTCOMES.get(error, Outcome.RETRY)\n",
         "return _OUTCOMES.get(error, Outcome.PENDING)\n",
         "kafka/test_fencing.py::test_a_leader_retries_its_proposal_after_every_error_without_a_rule_of_its_own",

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simzk.kafka import paths
-from simzk.kafka.broker import fetching, isr_writes
-from simzk.kafka.broker.isr_writes import IsrWrites
+from simzk.kafka.broker import fetching, isr_changes
+from simzk.kafka.broker.isr_changes import IsrWrites
 from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.observation import recording
 from simzk.kafka.releases.versions import kafka_version
@@ -148,8 +148,8 @@ class LabStory:
         )
         self._base_port = port - int(self.names[0][-1])
         with cluster as c, contextlib.ExitStack() as stack:
-            stack.callback(setattr, isr_writes, "PERIOD_US", isr_writes.PERIOD_US)
-            isr_writes.PERIOD_US = NEVER_US
+            stack.callback(setattr, isr_changes, "PERIOD_US", isr_changes.PERIOD_US)
+            isr_changes.PERIOD_US = NEVER_US
             c.delete_znode("/nothing")  # by whoever recorded the story, in a session open from the start
             c.run_for(1)
             self._zero_ms = c.scheduler.now_us // 1000
@@ -238,7 +238,7 @@ class LabStory:
         writes = c.brokers[leader].proposals
         assert isinstance(writes, IsrWrites)
         if writes.has_unannounced_changes and tries:
-            c.brokers[leader].process.spawn(writes.announce_what_is_due(), "announce ISRs")
+            c.brokers[leader].process.spawn(writes.announce_if_due(), "announce ISRs")
             c.scheduler.call_later(LOOK_US, "announcements", lambda: self._let_announce(c, leader, tries - 1))
 
     @cached_property

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from simzk.kafka.broker.isr_proposals import Outcome, outcome_of
+from simzk.kafka.broker.isr_changes import Outcome, outcome_of
 from simzk.kafka.requests import (
     CODE_OF,
     ControlResponse,

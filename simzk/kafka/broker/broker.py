@@ -19,8 +19,7 @@ from simzk.kafka.broker.admin_handlers import AdminHandlers
 from simzk.kafka.broker.configs import TopicConfigs
 from simzk.kafka.broker.delegation_tokens import DelegationTokens
 from simzk.kafka.broker.fetching import Fetchers, FetchSessions
-from simzk.kafka.broker.isr_proposals import IsrProposals
-from simzk.kafka.broker.isr_writes import IsrWrites
+from simzk.kafka.broker.isr_changes import IsrProposals, IsrWrites
 from simzk.kafka.broker.log_dirs import LogDirs
 from simzk.kafka.broker.notifications import ConfigChanges
 from simzk.kafka.broker.producing import Producing
@@ -234,7 +233,19 @@ class Broker:
             new_topic_id=world.new_topic_id if version.znodes.has_topic_ids else None,
             defaults=(config.integer("num.partitions"), config.integer("default.replication.factor")),
         )
-        self._services = Services(self, admin, world.manager.epochs)
+        self._services = Services(
+            self.id,
+            process,
+            self.client,
+            epochs=world.manager.epochs,
+            replicas=self.replica_requests,
+            metadata=self.metadata,
+            fetch_sessions=self.fetch_sessions,
+            producing=self.producing,
+            tokens=self.tokens,
+            admin=admin,
+            controller=self.controller,
+        )
 
     def _replica_logs(self) -> ReplicaLogs:
         version, config = self.version, self.config
@@ -258,7 +269,14 @@ class Broker:
     def _isr_proposals(self) -> IsrProposals | IsrWrites:
         world = self._world
         if not self.version.broker.uses_alter_isr:
-            return IsrWrites(self.process, self.client, self.id, world.history, self.replicas)
+            return IsrWrites(
+                self.process,
+                self.client,
+                self.id,
+                history=world.history,
+                state_of=self.replicas.state_of,
+                on_result=self.replicas.handle_result,
+            )
         return IsrProposals(
             self.process,
             world.connections,

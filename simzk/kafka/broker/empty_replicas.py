@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from simzk.kafka.broker.isr_proposals import RETRY_PAUSE_US, Outcome, outcome_of
+from simzk.kafka.broker.isr_changes import RETRY_PAUSE_US, Outcome, outcome_of
 from simzk.kafka.broker.metadata_cache import MetadataCache
 from simzk.kafka.requests import (
     ERRORS,

@@ -25,7 +25,7 @@ import numpy as np
 
 from simzk.jvm.scala_collections import mutable_order
 from simzk.kafka.broker.fetch_order import order_checked
-from simzk.kafka.broker.isr_proposals import Outcome, outcome_of
+from simzk.kafka.broker.isr_changes import Outcome, outcome_of
 from simzk.kafka.requests import (
     ControlResponse,
     Error,
@@ -155,6 +155,11 @@ class ReplicaLogs:
         """Return whether this broker takes itself for the leader of a partition."""
         replica = self.replicas.get(partition)
         return replica is not None and replica.state.leader == self.broker_id
+
+    def state_of(self, partition: TopicPartition) -> LeaderAndIsr | None:
+        """Return the present state of a replica; None if the broker has none."""
+        replica = self.replicas.get(partition)
+        return None if replica is None else replica.state
 
     def start_timers(self) -> None:
         """Start to check for lagging followers and to save high watermarks, both now and periodically."""

@@ -1,8 +1,8 @@
-"""The requests that a broker serves: by the controller, by followers, by other brokers, by operators.
+"""Requests that a broker serves (KafkaApis): of the controller, of followers, of other brokers, of operators.
 
-Rules of the module:
-  - what a controller sends is refused where it is meant for an earlier life of this broker (KIP-380);
-  - what only the controller can do goes into its queue; a broker that is not controller says so.
+Rules of this module:
+  - a control request is fenced by broker epoch (KIP-380) and controller epoch before a replica sees it;
+  - a request to the controller waits in its event queue; a broker that is not controller responds NOT_CONTROLLER.
 """
 
 from __future__ import annotations
@@ -47,34 +47,76 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from simzk.kafka.broker.admin_handlers import AdminHandlers
-    from simzk.kafka.broker.broker import Broker
     from simzk.kafka.broker.broker_epochs import BrokerEpochs
+    from simzk.kafka.broker.delegation_tokens import DelegationTokens
+    from simzk.kafka.broker.environment import ReplicaRequests
+    from simzk.kafka.broker.fetching import FetchSessions
+    from simzk.kafka.broker.metadata_cache import MetadataCache
+    from simzk.kafka.broker.producing import Producing
+    from simzk.kafka.controller.controller import KafkaController
     from simzk.kafka.rpc import Respond
-    from simzk.simulation import Future
+    from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
+    from simzk.simulation import Future, Process
 
 NOT_CONTROLLER = AdminResponse(Error.NOT_CONTROLLER)
 _STRATEGIES = {"preferred": Strategy.PREFERRED, "unclean": Strategy.UNCLEAN}
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
-"""Topics that a broker makes by itself when a client first needs one, whoever is controller."""
+"""Topics that the asked broker creates itself when a client first needs one, even if it is not controller."""
 
 
 class Services:
-    """Serves requests on one broker."""
+    """Request handlers of one broker.
 
-    def __init__(self, broker: Broker, admin: AdminHandlers, epochs: BrokerEpochs) -> None:
+    Args:
+        broker_id: the broker's id.
+        process: the broker's process, which runs handlers that wait.
+        client: its ZooKeeper client.
+        epochs: fence control requests.
+        replicas: handles control requests to replicas.
+        metadata: its metadata cache.
+        fetch_sessions: serves fetches of followers.
+        producing: serves producers.
+        tokens: serves requests about delegation tokens.
+        admin: serves requests of operators.
+        controller: the controller that the broker is or may become.
+    """
+
+    def __init__(
+        self,
+        broker_id: int,
+        process: Process,
+        client: KafkaZooKeeperClient,
+        *,
+        epochs: BrokerEpochs,
+        replicas: ReplicaRequests,
+        metadata: MetadataCache,
+        fetch_sessions: FetchSessions,
+        producing: Producing,
+        tokens: DelegationTokens,
+        admin: AdminHandlers,
+        controller: KafkaController,
+    ) -> None:
+        self._broker_id = broker_id
+        self._process = process
+        self._client = client
         self._epochs = epochs
-        self._broker = broker
+        self._replicas = replicas
+        self._metadata = metadata
+        self._fetch_sessions = fetch_sessions
+        self._producing = producing
+        self._tokens = tokens
         self._admin = admin
-        self._version = broker.client.version
+        self._controller = controller
+        self._version = client.version
 
     def serve(self, request: Any, respond: Respond) -> None:
-        """Serve a request; `respond` is called with the answer, now or later."""
+        """Serve a request; `respond` is called with the response, now or later."""
         match request:
             case FetchRequest():
-                self._broker.fetch_sessions.serve(request, respond)
+                self._fetch_sessions.serve(request, respond)
             case ProduceRequest():
-                self._broker.producing.serve(request, respond)
+                self._producing.serve(request, respond)
             case LeaderAndIsrRequest() | UpdateMetadataRequest() | StopReplicaRequest():
                 respond(self._serve_controller(request))
             case AlterPartitions():
@@ -88,11 +130,11 @@ class Services:
             case AllocateProducerIdsRequest() if not self._version.controller.allocates_producer_ids:
                 self._spawn(respond, self._take_producer_ids)
             case AllocateProducerIdsRequest():
-                self._in_queue("producer ids", respond, lambda: self._allocate_producer_ids(request))
+                self._enqueue("producer ids", respond, lambda: self._allocate_producer_ids(request))
             case AlterReassignmentsRequest():
-                self._in_queue("reassignment", respond, lambda: self._reassign(request))
+                self._enqueue("reassignment", respond, lambda: self._reassign(request))
             case ElectLeadersRequest():
-                self._in_queue("leader election", respond, lambda: self._elect(request))
+                self._enqueue("leader election", respond, lambda: self._elect(request))
             case CreateTopicRequest() if request.name in INTERNAL_TOPICS:  # by the broker that is asked (recorded)
                 self._spawn(respond, lambda: self._admin.create_topic(request))
             case CreateTopicRequest():
@@ -102,38 +144,37 @@ class Services:
             case DeleteTopicRequest():
                 self._as_controller(respond, lambda: self._admin.delete_topic(request))
             case CreateTokenRequest():
-                self._spawn(respond, lambda: self._broker.tokens.create(request))
+                self._spawn(respond, lambda: self._tokens.create(request))
             case RenewTokenRequest():
-                self._spawn(respond, lambda: self._broker.tokens.renew(request))
+                self._spawn(respond, lambda: self._tokens.renew(request))
             case ExpireTokenRequest():
-                self._spawn(respond, lambda: self._broker.tokens.expire(request))
+                self._spawn(respond, lambda: self._tokens.expire(request))
             case AlterConfigRequest():
                 self._spawn(respond, lambda: self._admin.alter_config(request))
             case _:
-                raise AssertionError(f"nobody serves {request!r}")
+                raise AssertionError(f"a broker has no handler for {request!r}")
 
-    # -- the controller's requests
+    # -- control requests
 
     def _serve_controller(
         self, request: LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
     ) -> ControlResponse:
-        broker = self._broker
-        error = self._epochs.fence(broker.id, request.broker_epoch, request.controller_epoch)
+        error = self._epochs.fence(self._broker_id, request.broker_epoch, request.controller_epoch)
         if error != Error.NONE:
             return ControlResponse(error, {})
         match request:
             case LeaderAndIsrRequest():
-                return broker.replica_requests.lead_and_follow(request)
+                return self._replicas.lead_and_follow(request)
             case StopReplicaRequest():
-                return broker.replica_requests.stop(request)
+                return self._replicas.stop(request)
             case UpdateMetadataRequest():
-                broker.metadata.update(request)
+                self._metadata.update(request)
                 return ControlResponse(Error.NONE, {})
 
-    # -- what the controller does for others
+    # -- requests to the controller
 
     def _serve_alter_partition(self, request: AlterPartitionRequest, respond: Respond) -> None:
-        controller = self._broker.controller
+        controller = self._controller
 
         async def work() -> None:
             response = await controller.isr_changes.process(request)
@@ -146,7 +187,7 @@ class Services:
         controller.put_event("ISR change", work, preempt=lambda: respond(refusal))
 
     def _serve_alter_partitions(self, request: AlterPartitions, respond: Respond) -> None:
-        controller, proposals = self._broker.controller, request.proposals
+        controller, proposals = self._controller, request.proposals
 
         async def work() -> None:
             altered = await controller.isr_changes.process_many(proposals)
@@ -159,7 +200,7 @@ class Services:
         controller.put_event("ISR change", work, preempt=lambda: respond(refusal))
 
     def _serve_controlled_shutdown(self, request: ControlledShutdownRequest, respond: Respond) -> None:
-        controller = self._broker.controller
+        controller = self._controller
 
         async def work() -> None:
             respond(await controller.shutdowns.process(request))
@@ -168,8 +209,8 @@ class Services:
         controller.put_event("controlled shutdown", work, preempt=lambda: respond(refusal))
 
     async def _allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> AdminResponse:
-        """Give a broker the next block of ids (KIP-730)."""
-        controller = self._broker.controller
+        """Allocate the next block of producer ids to a broker (KIP-730)."""
+        controller = self._controller
         live = controller.context.brokers.get(request.broker_id)
         if live is None:
             return AdminResponse(Error.BROKER_ID_NOT_REGISTERED)
@@ -178,11 +219,11 @@ class Services:
         return AdminResponse(Error.NONE, str(await controller.client.allocate_producer_ids(request.broker_id)))
 
     async def _take_producer_ids(self) -> AdminResponse:
-        """Up to 2.8 a broker takes its next block itself."""
-        return AdminResponse(Error.NONE, str(await self._broker.client.allocate_producer_ids(self._broker.id)))
+        """Allocate the next block of producer ids in ZooKeeper, as each broker does up to 2.8."""
+        return AdminResponse(Error.NONE, str(await self._client.allocate_producer_ids(self._broker_id)))
 
     async def _reassign(self, request: AlterReassignmentsRequest) -> AdminResponse:
-        errors = await self._broker.controller.reassignments.process_api(request.targets)
+        errors = await self._controller.reassignments.process_api(request.targets)
         return AdminResponse(Error.NONE, "", errors)
 
     async def _elect(self, request: ElectLeadersRequest) -> AdminResponse:
@@ -190,21 +231,21 @@ class Services:
             return AdminResponse(
                 Error.UNSUPPORTED_VERSION, f"Kafka {self._version.name} has no unclean election by request"
             )
-        errors = await self._broker.controller.elections.elect(request.partitions, _STRATEGIES[request.kind])
+        errors = await self._controller.elections.elect(request.partitions, _STRATEGIES[request.kind])
         return AdminResponse(Error.NONE, "", errors)
 
-    # -- where it is done
+    # -- execution
 
-    def _in_queue(
+    def _enqueue(
         self, name: str, respond: Respond, work: Callable[[], Coroutine[Future[Any], None, AdminResponse]]
     ) -> None:
         async def event() -> None:
-            respond(await _answered(work))
+            respond(await _response_of(work))
 
-        self._broker.controller.put_event(name, event, preempt=lambda: respond(NOT_CONTROLLER))
+        self._controller.put_event(name, event, preempt=lambda: respond(NOT_CONTROLLER))
 
     def _as_controller(self, respond: Respond, work: Callable[[], Coroutine[Future[Any], None, AdminResponse]]) -> None:
-        if self._broker.controller.is_active:
+        if self._controller.is_active:
             self._spawn(respond, work)
         else:
             respond(NOT_CONTROLLER)
@@ -212,15 +253,15 @@ class Services:
     def _spawn(self, respond: Respond, work: Callable[[], Coroutine[Future[Any], None, AdminResponse]]) -> None:
         async def task() -> None:
             try:
-                respond(await _answered(work))
+                respond(await _response_of(work))
             except SessionExpiredError:
                 respond(NOT_CONTROLLER)
 
-        self._broker.process.spawn(task(), "request of an operator")
+        self._process.spawn(task(), "request of an operator")
 
 
-async def _answered(work: Callable[[], Coroutine[Future[Any], None, AdminResponse]]) -> AdminResponse:
-    """The answer; a znode that cannot be read, or a write that ZooKeeper refuses, is an error of the server."""
+async def _response_of(work: Callable[[], Coroutine[Future[Any], None, AdminResponse]]) -> AdminResponse:
+    """Return the response; an invalid znode, or a write that ZooKeeper rejects, is UNKNOWN_SERVER_ERROR."""
     try:
         return await work()
     except (ZnodeError, ZooKeeperRefused) as problem:
