@@ -415,7 +415,7 @@ class ReplicaStops(_PartitionColumns[ReplicaStop]):
         return [ReplicaStop(TopicPartition(*name), delete, epoch) for name, delete, epoch in columns]
 
 
-class Orders(NamedTuple):
+class ControlBatch(NamedTuple):
     """LeaderAndIsr, UpdateMetadata and StopReplica for many brokers, as one message.
 
     Args:

@@ -40,11 +40,11 @@ def test_a_count_that_somebody_else_raised_stops_the_broker() -> None:
         c.run_for(5)
         assert c.live_brokers == [1001]
         told = [event for event in c.history if event.what == "cannot start"]
-        assert "gave the id 1003; expected 1002, which is next" in told[0].after
+        assert "generated the id 1003; expected 1002, the next one" in told[0].after
 
 
 def test_ids_are_not_both_given_and_generated() -> None:
     with pytest.raises(ConfigError, match="the brokers have ids"):
         KafkaCluster(brokers=[1, 2], generated_ids=True, boot=False)
-    with pytest.raises(ConfigError, match=r"Kafka 0\.8\.2 generates no ids"):
+    with pytest.raises(ConfigError, match=r"Kafka 0\.8\.2 cannot generate broker ids"):
         KafkaCluster("0.8.2", brokers=2, generated_ids=True, boot=False)

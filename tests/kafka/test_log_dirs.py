@@ -88,7 +88,7 @@ def test_real_brokers_wrote_the_same(release: str) -> None:
 def test_what_was_there_is_offline_until_the_broker_restarts(version: str) -> None:
     c = cluster(version)
     topic(c, "t", {0: [1, 2], 1: [1, 2]})
-    assert {c.brokers[1].log_dirs.where(TopicPartition("t", p)) for p in (0, 1)} == {0, 1}
+    assert {c.brokers[1].log_dirs.directory_of(TopicPartition("t", p)) for p in (0, 1)} == {0, 1}
     c.fail_log_dir(1, ("t", 0))
     quiet(c)
     assert told(c, "t", 0)[:3] == (2, (2,), 1)
@@ -126,7 +126,7 @@ def test_new_logs_go_to_the_directories_that_are_left() -> None:
     c.fail_log_dir(1, 0)
     quiet(c)
     topic(c, "t", {0: [1, 2], 1: [2, 1]})
-    assert [c.brokers[1].log_dirs.where(TopicPartition("t", p)) for p in (0, 1)] == [1, 1]
+    assert [c.brokers[1].log_dirs.directory_of(TopicPartition("t", p)) for p in (0, 1)] == [1, 1]
     assert told(c, "t", 0)[:2] == (1, (1, 2))
 
 
@@ -181,7 +181,7 @@ def test_log_dirs_alone() -> None:
     dirs = LogDirs(3)
     one, two, three, four = (TopicPartition("t", number) for number in range(4))
     assert all(dirs.open(partition, is_new=True) for partition in (one, two, three, four))
-    assert [dirs.where(partition) for partition in (one, two, three, four)] == [0, 1, 2, 0]
+    assert [dirs.directory_of(partition) for partition in (one, two, three, four)] == [0, 1, 2, 0]
     dirs.delete(two)
     assert dirs.fail(0) == [one, four]
     dirs.check()

@@ -1,11 +1,10 @@
-"""What operators ask of a broker, and what it writes for it (docs/reference/kafka.md §2.9; ZkAdminManager,
-AdminZkClient).
+"""Topics and configuration changed for operators (ZkAdminManager, AdminZkClient).
 
-Rules of the module:
-  - a topic is its configuration first, then its assignment; neither write is fenced by the controller's epoch;
-  - nothing is written before all is found valid;
-  - topics are created, grown and deleted by the controller's broker alone; the tools of older releases do all of this
-    themselves, in ZooKeeper, by the same code.
+Rules of this module (docs/reference/kafka.md §2.9):
+  - a topic's configuration is written before its assignment; the controller epoch fences neither;
+  - nothing is written unless the whole request is valid;
+  - only the controller's broker creates, grows and deletes topics. The tools of older releases do it themselves in
+    ZooKeeper, with the same code.
 """
 
 from __future__ import annotations
@@ -44,14 +43,14 @@ if TYPE_CHECKING:
 
 LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 LONGEST_NAME, LONGEST_NAME_OF_0_9 = 249, 255
-"""249 leaves room for what the name of a log's directory holds besides (KAFKA-2338, 0.10.0)."""
+"""249 leaves room for the suffixes of a log's directory name (KAFKA-2338, 0.10.0)."""
 OK = AdminResponse(Error.NONE)
 BY_DEFAULT = -1
-"""As many partitions, or replicas, as the broker makes by default (KIP-464)."""
+"""The number of partitions, or replicas, that the broker's configuration sets (KIP-464)."""
 
 
 def is_topic_name(name: str, version: KafkaVersion) -> bool:
-    """Whether a release takes it as the name of a topic.
+    """Return whether a topic name is legal in a release.
 
     >>> from simzk.kafka.releases.versions import kafka_version
     >>> [is_topic_name(name, kafka_version("3.9")) for name in ("orders", "..", "a/b", "x" * 255)]
@@ -64,13 +63,13 @@ def is_topic_name(name: str, version: KafkaVersion) -> bool:
 
 
 class AdminHandlers:
-    """Serves operators, on one broker or in a tool.
+    """Requests of operators, served by a broker or executed by a tool.
 
     Args:
-        client: the broker's, or the tool's, use of ZooKeeper.
-        racks: tells who is believed to live, with their racks; without racks the order decides placements.
-        random: draws placements.
-        new_topic_id: draws ids; None where topics are made without one.
+        client: ZooKeeper client of the broker or tool.
+        racks: returns the live brokers with their racks; without racks their order decides placements.
+        random: for placements.
+        new_topic_id: returns a random topic id; None if topics have no ids.
         defaults: partitions and replicas of a topic that names none.
     """
 
@@ -94,20 +93,20 @@ class AdminHandlers:
         """Create a topic."""
         name = request.name
         if not is_topic_name(name, self._client.version):
-            return AdminResponse(Error.INVALID_TOPIC_EXCEPTION, f"{name!r} is no name for a topic")
+            return AdminResponse(Error.INVALID_TOPIC_EXCEPTION, f"{name!r} is not a legal topic name")
         if await self._client.exists(paths.delete_topic(name)):
             return AdminResponse(Error.TOPIC_ALREADY_EXISTS, f"topic {name} is being deleted")
         if await self._client.exists(paths.topic(name)):
-            return AdminResponse(Error.TOPIC_ALREADY_EXISTS, f"topic {name} is there already")
+            return AdminResponse(Error.TOPIC_ALREADY_EXISTS, f"topic {name} already exists")
         if self._client.version.broker.rejects_colliding_topics and ("." in name or "_" in name):
             others = await self._client.children(paths.TOPICS)
-            alike = [other for other in others if other.replace(".", "_") == name.replace(".", "_")]
-            if alike:
-                return AdminResponse(Error.INVALID_TOPIC_EXCEPTION, f"topic {name} collides with {alike[0]}")
+            colliding = [other for other in others if other.replace(".", "_") == name.replace(".", "_")]
+            if colliding:
+                return AdminResponse(Error.INVALID_TOPIC_EXCEPTION, f"topic {name} collides with {colliding[0]}")
         assignment = await self._assignment(request)
         if isinstance(assignment, AdminResponse):
             return assignment
-        if (refused := self._configs.refused_keys(f"topics/{name}", request.config)) is not None:
+        if (refused := self._configs.invalid_keys(f"topics/{name}", request.config)) is not None:
             return refused
         if "topics" in self._client.version.configs.entity_types:
             await self._configs.write(f"topics/{name}", config.in_properties_order(request.config))
@@ -116,7 +115,7 @@ class AdminHandlers:
         topic = TopicZnode(partitions, self._topic_id(request))
         code = await self._client.create_recursive(paths.topic(name), self._client.version.znodes.encode_topic(topic))
         if code == Code.NODE_EXISTS:
-            return AdminResponse(Error.TOPIC_ALREADY_EXISTS, f"topic {name} is there already")
+            return AdminResponse(Error.TOPIC_ALREADY_EXISTS, f"topic {name} already exists")
         return OK
 
     def _topic_id(self, request: CreateTopicRequest) -> str | None:
@@ -131,20 +130,20 @@ class AdminHandlers:
         partitions = self._defaults[0] if request.partitions == BY_DEFAULT else request.partitions
         factor = self._defaults[1] if request.replication_factor == BY_DEFAULT else request.replication_factor
         if partitions <= 0:
-            return AdminResponse(Error.INVALID_PARTITIONS, f"{partitions} partitions, where 1 or more are expected")
+            return AdminResponse(Error.INVALID_PARTITIONS, f"{partitions} partitions; expected 1 or more")
         if factor <= 0:
-            return AdminResponse(Error.INVALID_REPLICATION_FACTOR, f"{factor} replicas, where 1 or more are expected")
+            return AdminResponse(Error.INVALID_REPLICATION_FACTOR, f"{factor} replicas; expected 1 or more")
         try:
             return assign_replicas(list(racks), _known_racks(racks), partitions, factor, random=self._random)
         except LayoutError as error:
             return AdminResponse(Error.INVALID_REPLICATION_FACTOR, str(error))
 
     async def create_partitions(self, request: CreatePartitionsRequest) -> AdminResponse:
-        """Give a topic more partitions."""
+        """Add partitions to a topic."""
         live = await self._client.brokers()
         found = await self._client.read(paths.topic(request.name))
         if found is None:
-            return AdminResponse(Error.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {request.name}")
+            return AdminResponse(Error.UNKNOWN_TOPIC_OR_PARTITION, f"topic {request.name} does not exist")
         topic = topic_schema.decode(paths.topic(request.name), found[0], self._client.version.reading)
         present = len(topic.partitions)
         if any(assignment.being_reassigned for assignment in topic.partitions.values()):
@@ -152,7 +151,7 @@ class AdminHandlers:
         if request.total <= present:
             return AdminResponse(Error.INVALID_PARTITIONS, f"topic {request.name} has {present} partitions")
         if 0 not in topic.partitions or not topic.partitions[0].replicas:
-            return AdminResponse(Error.UNKNOWN_SERVER_ERROR, f"nobody holds partition 0 of {request.name}")
+            return AdminResponse(Error.UNKNOWN_SERVER_ERROR, f"partition 0 of {request.name} has no replicas")
         added: Mapping[int, Sequence[int]] | AdminResponse
         first = topic.partitions[0].replicas
         if request.assignment is not None:
@@ -180,21 +179,21 @@ class AdminHandlers:
         return OK
 
     async def delete_topic(self, request: DeleteTopicRequest) -> AdminResponse:
-        """Ask for the deletion of a topic."""
+        """Request the deletion of a topic."""
         if not await self._client.exists(paths.topic(request.name)):
-            return AdminResponse(Error.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {request.name}")
+            return AdminResponse(Error.UNKNOWN_TOPIC_OR_PARTITION, f"topic {request.name} does not exist")
         code = await self._client.create(paths.delete_topic(request.name), self._client.version.znodes.deletion_request)
         if code == Code.NODE_EXISTS:
-            return AdminResponse(Error.INVALID_REQUEST, f"topic {request.name} is being deleted already")
+            return AdminResponse(Error.INVALID_REQUEST, f"topic {request.name} is already being deleted")
         return OK
 
     async def alter_config(self, request: AlterConfigRequest) -> AdminResponse:
-        """Set and remove keys of an entity's configuration, and announce it."""
+        """Set and remove configuration keys of an entity, and write the notification."""
         return await self._configs.alter(request)
 
 
 def _known_racks(racks: Mapping[int, str | None]) -> dict[int, str] | None:
-    """The racks, where any broker has one; brokers without one make the placement fail."""
+    """Return the racks, None if no broker has one; a placement fails if only some brokers have one."""
     known = {broker: rack for broker, rack in racks.items() if rack is not None}
     return known or None
 
@@ -202,14 +201,12 @@ def _known_racks(racks: Mapping[int, str | None]) -> dict[int, str] | None:
 def _validated(
     assignment: Mapping[int, Sequence[int]], first: int, factor: int | None
 ) -> Mapping[int, Sequence[int]] | AdminResponse:
-    """An assignment as an operator hands it in: numbers in a row, lists of one length, no broker twice."""
+    """Return a given assignment, or an error: consecutive numbers, lists of one length, no broker twice."""
     factor = factor if factor is not None else len(next(iter(assignment.values()), ()))
     if sorted(assignment) != list(range(first, first + len(assignment))) or not assignment:
-        return AdminResponse(Error.INVALID_REPLICA_ASSIGNMENT, f"partitions should be numbered from {first} in a row")
+        return AdminResponse(Error.INVALID_REPLICA_ASSIGNMENT, f"partition ids are not consecutive from {first} on")
     for number, ids in assignment.items():
         if len(ids) != factor or factor == 0 or len(dict.fromkeys(ids)) != len(ids):
-            message = (
-                f"partition {number} has replicas {list(ids)}, where {max(factor, 1)} distinct brokers are expected"
-            )
+            message = f"partition {number} has replicas {list(ids)}; expected {max(factor, 1)} distinct brokers"
             return AdminResponse(Error.INVALID_REPLICA_ASSIGNMENT, message)
     return assignment

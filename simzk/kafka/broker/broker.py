@@ -1,10 +1,11 @@
-"""One broker: its start, its session, the requests it serves, its end.
+"""One broker: its process, ZooKeeper session, registration, and clean shutdown (KafkaServer).
 
-Rules of the module (KafkaServer; docs/reference/kafka.md §1.3, §1.4, §2.14, §2.15):
-  - a start makes the persistent paths, reads what it needs, registers, and then stands for election;
-  - a broker whose id another session still holds cannot start: it exits, and is started again by whoever supervises it;
-  - killed, it loses all but its logs; paused, it does nothing and believes what it believed;
-  - a clean shutdown first moves its leaders, then ends the session.
+Rules of this module (docs/reference/kafka.md §1.3, §1.4, §2.14, §2.15):
+  - a starting broker creates the persistent paths, reads its configuration, registers, and then takes part in the
+    election of the controller;
+  - a broker whose id is still registered by another session cannot start: it exits, and its supervisor restarts it;
+  - a killed broker loses all but its logs; a paused one handles nothing and keeps its state;
+  - a clean shutdown first moves the leaders, then closes the session.
 """
 
 from __future__ import annotations
@@ -16,12 +17,11 @@ from simzk.jvm.java_random import JavaRandom
 from simzk.jvm.scala_collections import long_map_order, mutable_order
 from simzk.kafka import paths
 from simzk.kafka.broker.admin_handlers import AdminHandlers
-from simzk.kafka.broker.configs import TopicConfigs
+from simzk.kafka.broker.configs import ConfigChanges, TopicConfigs
 from simzk.kafka.broker.delegation_tokens import DelegationTokens
 from simzk.kafka.broker.fetching import Fetchers, FetchSessions
 from simzk.kafka.broker.isr_changes import IsrProposals, IsrWrites
 from simzk.kafka.broker.log_dirs import LogDirs
-from simzk.kafka.broker.notifications import ConfigChanges
 from simzk.kafka.broker.producing import Producing
 from simzk.kafka.broker.replica_logs import LogOnDisk, ReplicaLogs
 from simzk.kafka.broker.services import Services
@@ -50,26 +50,28 @@ if TYPE_CHECKING:
     from simzk.simulation import Process
 
 LAG_MESSAGES_KEY = "replica.lag.max.messages"
-"""A setting of 0.8 alone (KIP-16)."""
+"""A setting of 0.8 only (KIP-16)."""
 BOOT_US = 500_000
-"""From the start of the process to its first word to ZooKeeper."""
+"""From the start of the process to its first request to ZooKeeper."""
 LATE_REGISTRATION_US = 300_000
-"""Between the election and the registration, up to 1.0: the other parts of the broker start (0.1 to 0.4 s)."""
+"""Between election and registration, up to 1.0: other parts of a real broker start meanwhile (0.1 to 0.4 s)."""
 RESTART_PAUSE_US = 1_000_000
-"""How long a supervisor waits before it starts a broker again that has exited."""
+"""How long a supervisor waits before it restarts a broker that has exited."""
 
 
 class Broker:
     """A broker of a simulated cluster.
 
     Args:
-        broker_id: its id.
-        registration: what it says of itself; the time is set when it registers.
-        process: where it runs.
-        world: what it shares with the others.
+        broker_id: the broker's id.
+        registration: its registration znode; the timestamp is set when it registers.
+        process: its process, not running yet.
+        environment: what all brokers of the cluster share.
     """
 
-    def __init__(self, broker_id: int, registration: BrokerRegistration, process: Process, world: Environment) -> None:
+    def __init__(
+        self, broker_id: int, registration: BrokerRegistration, process: Process, environment: Environment
+    ) -> None:
         self.id = broker_id
         self.rack = registration.rack
         self.process = process
@@ -77,49 +79,49 @@ class Broker:
         self.registered = False
         self.stopping = False
         self.logs: dict[TopicPartition, LogOnDisk] = {}
-        self.log_dirs = LogDirs(world.log_dirs)
+        self.log_dirs = LogDirs(environment.log_dirs)
         self._registration = registration
-        self._world = world
+        self._environment = environment
         self._name = f"broker {broker_id}"
         self._session_before = 0
-        self.version, self.config = world.release_of(broker_id)
+        self.version, self.config = environment.release_of(broker_id)
         process.kill()
-        world.connections.register(process, self.serve)
+        environment.connections.register(process, self.serve)
 
     @property
     def alive(self) -> bool:
-        """Whether its process runs (paused or not)."""
+        """Whether its process runs, paused or not."""
         return self.process.alive
 
     @property
     def paused(self) -> bool:
-        """Whether its process is stopped for a while."""
+        """Whether its process is paused."""
         return self.process.paused
 
     @property
     def has_unannounced_isr_changes(self) -> bool:
-        """Whether it changed ISRs that it has not yet announced."""
+        """Whether it has written ISRs that it has not announced yet (0.9 to 2.6)."""
         return self.proposals.has_unannounced_changes
 
     def holds(self, session_id: int) -> bool:
-        """Whether it lives in that ZooKeeper session, or did in its session before."""
+        """Return whether a ZooKeeper session is its present or previous one."""
         return self.process.alive and session_id in (self.session.session_id, self.session.last_session_id)
 
     @property
     def replica_manager(self) -> ReplicaManager:
-        """The replicas of all brokers of the cluster."""
-        return self._world.manager
+        """Replicas of all brokers of the cluster."""
+        return self._environment.manager
 
-    # -- from outside
+    # -- verbs of the cluster
 
     def start(self) -> None:
-        """Start the process, which then registers."""
-        self._world.history.record(self._name, "started")
-        self._begin()
+        """Start the process, which registers later."""
+        self._environment.history.record(self._name, "started")
+        self._start_process()
         self.process.spawn(self._boot(), "boot")
 
-    def move(self, port: int | None, rack: str | None) -> None:
-        """Listen on another port and stand in another rack from the next start on; where None, as before."""
+    def set_endpoint(self, port: int | None, rack: str | None) -> None:
+        """Set port and rack from the next start on; None changes nothing."""
         if port is not None:
             self._registration = local_registration(port, self.rack)
         if rack is not None:
@@ -127,117 +129,120 @@ class Broker:
             self.rack = rack
 
     def attach(self, session_id: int, epoch: int) -> None:
-        """Take up a life that began before the simulation did: a registered broker with its session."""
-        self._begin()
+        """Continue a broker that registered before the simulation began, in its session."""
+        self._start_process()
         self.session.adopt(session_id)
-        self._live(epoch if self.version.client.has_broker_epochs else NO_EPOCH)
+        self._set_epoch(epoch if self.version.client.has_broker_epochs else NO_EPOCH)
         self.process.spawn(self._attach(), "attach")
 
     def kill(self) -> None:
-        """End the process at once; the session lives on until it expires."""
-        self._world.history.record(self._name, "killed")
-        self._end()
+        """End the process at once; the session remains until it expires."""
+        self._environment.history.record(self._name, "killed")
+        self._end_process()
 
     def shut_down(self) -> None:
-        """Ask it to stop cleanly."""
-        self._world.history.record(self._name, "shutting down")
+        """Start a clean shutdown."""
+        self._environment.history.record(self._name, "shutting down")
         if not self.stopping:
             self.stopping = True
             self.process.spawn(self._shut_down(), "shutdown")
 
     def fail_log_dir(self, directory: int) -> None:
-        """A log directory fails; the broker notices when it runs. Without any left, or up to 0.11, it halts."""
+        """Let a log directory fail; a paused broker notices when it is resumed.
+
+        Without another live directory, or up to 0.11, the broker halts.
+        """
 
         def notice() -> None:
-            if directory not in self.log_dirs.live:  # it failed twice before the broker looked
+            if directory not in self.log_dirs.live:  # it failed twice while the broker was paused
                 return
             lost = self.log_dirs.fail(directory)
-            told = ", ".join(str(partition) for partition in lost)
-            self._world.history.record(self._name, "log directory failed", str(directory), told)
+            names = ", ".join(str(partition) for partition in lost)
+            self._environment.history.record(self._name, "log directory failed", str(directory), names)
             self.replicas.lose(lost)
             if self.version.broker.survives_log_dir_failure and self.log_dirs.live:
-                self.process.spawn(self._tell_of_log_dir(), "log dir event")
+                self.process.spawn(self._announce_log_dir_failure(), "log dir event")
             else:
-                self._world.history.record(self._name, "halted", "", "", "a log directory failed")
-                self._end()
+                self._environment.history.record(self._name, "halted", "", "", "a log directory failed")
+                self._end_process()
 
         self.process.deliver(notice)
 
-    async def _tell_of_log_dir(self) -> None:
+    async def _announce_log_dir_failure(self) -> None:
         try:
             await self.client.create(paths.LOG_DIR_EVENT_PREFIX, encode_log_dir_failure(self.id), PERSISTENT_SEQUENTIAL)
         except SessionExpiredError:
             return
 
-    # -- its life
+    # -- start and end of the process
 
-    def _begin(self) -> None:
-        """A new process: everything but the logs is made anew."""
-        world, process = self._world, self.process
-        self.version, self.config = version, config = world.release_of(self.id)
+    def _start_process(self) -> None:
+        """Start a process with new state; only the logs remain."""
+        environment, process = self._environment, self.process
+        self.version, self.config = version, config = environment.release_of(self.id)
         process.restart()
-        self._live(self.epoch)
+        self._set_epoch(self.epoch)
         self.log_dirs.restart()
         self.registered = False
         self.stopping = False
         self.session = ZooKeeperSession(
             process,
-            world.host,
+            environment.host,
             timeout_ms=config.integer("zookeeper.session.timeout.ms"),
             max_in_flight=config.integer("zookeeper.max.in.flight.requests"),
-            sends_batches=world.sends_batches,
+            sends_batches=environment.sends_batches,
         )
         self.client = KafkaZooKeeperClient(self.session, version, self._note_unusable)
-        self.metadata = world.replication.metadata_cache(version)
+        self.metadata = environment.replication.metadata_cache(version)
         self.topic_configs = TopicConfigs(
             process, self.client, config, lambda topic: self.replicas.on_topic_config(topic)
         )
         self.replicas = self._replica_logs()
-        self.replica_requests = world.replication.requests_of(self.id, self.replicas)
-        self.fetchers = Fetchers(process, world.connections, self.replicas, version, lambda: self.stopping)
+        self.replica_requests = environment.replication.requests_of(self.id, self.replicas)
+        self.fetchers = Fetchers(process, environment.connections, self.replicas, version, lambda: self.stopping)
         self.proposals = self._isr_proposals()
         wait_us = config.integer("replica.fetch.wait.max.ms") * 1000
         self.fetch_sessions = FetchSessions(process, self.replicas, wait_us)
-        self.producing = Producing(process, version, self.replicas, lambda p: self.fetch_sessions.rouse([p]))
+        self.producing = Producing(process, version, self.replicas, lambda p: self.fetch_sessions.complete_fetches([p]))
         self.replicas.on_watermark = self._on_watermark
-        self.replicas.on_leadership = self.producing.look_again
-        self.replicas.on_logs_changed = self.fetch_sessions.rouse
+        self.replicas.on_leadership = self.producing.complete_waiting
+        self.replicas.on_logs_changed = self.fetch_sessions.complete_fetches
         self.controller = KafkaController(
             self.id,
             process,
             self.session,
             self.client,
-            world.connections,
+            environment.connections,
             config,
-            world.history,
-            now_ms=world.now_ms,
-            new_topic_id=world.new_topic_id,
-            election_delay_us=lambda: world.election_delay_us(self.id),
-            cost_model=world.cost_model,
-            transport=world.batch_transport,
+            environment.history,
+            now_ms=environment.now_ms,
+            new_topic_id=environment.new_topic_id,
+            election_delay_us=lambda: environment.election_delay_us(self.id),
+            cost_model=environment.cost_model,
+            transport=environment.batch_transport,
         )
         self.controller.on_registered = self._register
         self.session.before_new_session = self._before_new_session
         self.session.after_new_session = self._after_new_session
         self.config_changes = ConfigChanges(
-            process, self.session, self.client, now_ms=world.now_ms, on_change=self._on_config
+            process, self.session, self.client, now_ms=environment.now_ms, on_change=self._on_config
         )
         self.tokens = DelegationTokens(
-            process, self.session, self.client, config, now_ms=world.now_ms, new_id=world.new_token_id
+            process, self.session, self.client, config, now_ms=environment.now_ms, new_id=environment.new_token_id
         )
         self.controller.expire_tokens = self.tokens.remove_expired if self.tokens.enabled else None
         admin = AdminHandlers(
             self.client,
             self._racks,
             random=JavaRandom(process.scheduler.stream(f"placement/{self._name}").bits(48)),
-            new_topic_id=world.new_topic_id if version.znodes.has_topic_ids else None,
+            new_topic_id=environment.new_topic_id if version.znodes.has_topic_ids else None,
             defaults=(config.integer("num.partitions"), config.integer("default.replication.factor")),
         )
         self._services = Services(
             self.id,
             process,
             self.client,
-            epochs=world.manager.epochs,
+            epochs=environment.manager.epochs,
             replicas=self.replica_requests,
             metadata=self.metadata,
             fetch_sessions=self.fetch_sessions,
@@ -253,7 +258,7 @@ class Broker:
             self.id,
             version,
             self.process,
-            self._world.manager,
+            self._environment.manager,
             logs_on_disk=self.logs,
             propose=lambda proposal: self.proposals.propose(proposal),
             follow=lambda changed: self.fetchers.update(changed),
@@ -267,30 +272,30 @@ class Broker:
         )
 
     def _isr_proposals(self) -> IsrProposals | IsrWrites:
-        world = self._world
+        environment = self._environment
         if not self.version.broker.uses_alter_isr:
             return IsrWrites(
                 self.process,
                 self.client,
                 self.id,
-                history=world.history,
+                history=environment.history,
                 state_of=self.replicas.state_of,
                 on_result=self.replicas.handle_result,
             )
         return IsrProposals(
             self.process,
-            world.connections,
+            environment.connections,
             self.id,
             broker_epoch=lambda: self.epoch,
             metadata=self.metadata,
-            history=world.history,
+            history=environment.history,
             on_result=self.replicas.handle_result,
         )
 
     async def _boot(self) -> None:
-        """Start; what goes wrong before the broker is registered ends the process, which is then started again."""
+        """Start and register; after an error before the registration the process ends, and is restarted later."""
         try:
-            await self._prepare()
+            await self._connect()
             if self.version.client.registers_before_election:
                 await self._register()
             self._manage_replicas()
@@ -300,12 +305,12 @@ class Broker:
                 await self.process.sleep(LATE_REGISTRATION_US)
                 await self._register()
         except (ZooKeeperRefused, SessionExpiredError, ZnodeError) as problem:
-            why = str(problem) or "its session expired"
-            self._world.history.record(self._name, "cannot start", "", "", why)
+            reason = str(problem) or "its session expired"
+            self._environment.history.record(self._name, "cannot start", "", "", reason)
             self.process.scheduler.call_later(RESTART_PAUSE_US, self.process.name, self._supervise)
-            self._end()
+            self._end_process()
             return
-        self._serve_on()
+        self._start_serving()
 
     def _manage_replicas(self) -> None:
         self.proposals.start()
@@ -315,7 +320,7 @@ class Broker:
         if self.version.broker.reserves_producer_ids and not self.version.controller.allocates_producer_ids:
             self.process.spawn(self._take_producer_ids(), "producer ids")
 
-    async def _prepare(self) -> None:
+    async def _connect(self) -> None:
         await self.process.sleep(BOOT_US)
         await self._make_chroot()
         await self.session.start()
@@ -324,10 +329,10 @@ class Broker:
         if self.version.znodes.has_cluster_id:
             found = await self.client.read(paths.CLUSTER_ID)
             if found is None:
-                await self.client.create_recursive(paths.CLUSTER_ID, encode_cluster_id(self._world.cluster_id))
+                await self.client.create_recursive(paths.CLUSTER_ID, encode_cluster_id(self._environment.cluster_id))
             else:
                 decode_cluster_id(paths.CLUSTER_ID, found[0], self.version.reading)
-        await self._world.ids.draw(self.id, self.process, self.session)
+        await self._environment.ids.draw(self.id, self.process, self.session)
         await self.client.entity_config(f"brokers/{paths.DEFAULT_ENTITY}")
         await self.client.entity_config(f"brokers/{self.id}")
         await self.client.children(paths.TOPICS)
@@ -335,12 +340,12 @@ class Broker:
         await self.client.brokers()
 
     async def _make_chroot(self) -> None:
-        """What the cluster's znodes are below is made in a session that sees the whole tree."""
-        access = self._world.host.access
+        """Create the chroot in a session of its own without one."""
+        access = self._environment.host.access
         if access.chroot:
             timeout_ms = self.config.integer("zookeeper.session.timeout.ms")
             session = ZooKeeperSession(
-                self.process, self._world.host, timeout_ms=timeout_ms, access=access._replace(chroot="")
+                self.process, self._environment.host, timeout_ms=timeout_ms, access=access._replace(chroot="")
             )
             await session.start()
             await KafkaZooKeeperClient(session, self.version).ensure(access.chroot)
@@ -349,52 +354,52 @@ class Broker:
     async def _attach(self) -> None:
         await self.session.start()
         self.registered = True
-        self._reread_features()
+        self._read_features_again()
         self._manage_replicas()
         self.controller.start(adopt=True)
-        self._serve_on()
+        self._start_serving()
 
-    def _serve_on(self) -> None:
+    def _start_serving(self) -> None:
         self.config_changes.start()
         self.replica_requests.start_timers()
 
-    def _live(self, epoch: int) -> None:
-        """The process lives, in the life of that epoch."""
+    def _set_epoch(self, epoch: int) -> None:
+        """Set the broker epoch; the process runs."""
         self.epoch = epoch
-        self._world.manager.epochs.set(self.id, alive=True, epoch=epoch)
+        self._environment.manager.epochs.set(self.id, alive=True, epoch=epoch)
 
     def _supervise(self) -> None:
         if not self.alive:
             self.start()
 
-    def _end(self) -> None:
+    def _end_process(self) -> None:
         self.registered = False
         self.logs = self.replicas.on_disk()
         self.session.drop_connection()
         self.process.kill()
-        self._world.manager.epochs.set(self.id, alive=False, epoch=self.epoch)
-        self._world.manager.forget(self.id)
-        self._world.connections.break_all(self._name)
+        self._environment.manager.epochs.set(self.id, alive=False, epoch=self.epoch)
+        self._environment.manager.forget(self.id)
+        self._environment.connections.break_all(self._name)
 
     def _note_unusable(self, problem: ZnodeError) -> None:
-        """Tell the history of a znode that somebody wrote wrong, and that the broker passes over."""
-        who = f"controller {self.id}" if self.controller.is_active else self._name
-        self._world.history.record(who, "znode unusable", problem.where, "", str(problem))
+        """Record an invalid znode that the broker ignores."""
+        actor = f"controller {self.id}" if self.controller.is_active else self._name
+        self._environment.history.record(actor, "znode unusable", problem.where, "", str(problem))
 
     async def _register(self) -> None:
-        registration = self._registration._replace(timestamp_ms=self._world.now_ms())
-        self._live(await self.client.register_broker(self.id, registration, self._session_before))
+        registration = self._registration._replace(timestamp_ms=self._environment.now_ms())
+        self._set_epoch(await self.client.register_broker(self.id, registration, self._session_before))
         self.registered = True
 
     async def _take_producer_ids(self) -> None:
-        """Up to 2.8 each broker takes a block of producer ids as it starts (ProducerIdManager)."""
+        """Allocate a block of producer ids at the start, as brokers do up to 2.8 (ProducerIdManager)."""
         try:
             await self.client.allocate_producer_ids(self.id)
         except (SessionExpiredError, ZooKeeperRefused, ZnodeError) as problem:
-            self._world.history.record(self._name, "no producer ids", "", "", str(problem))
+            self._environment.history.record(self._name, "no producer ids", "", "", str(problem))
 
     async def _racks(self) -> dict[int, str | None]:
-        """Who lives, in the order of the cache's map, which decides where new topics are placed (CreateTopics)."""
+        """Return live brokers in the order of the cache's map, which decides the placement of new topics."""
         live = self.metadata.live_brokers
         ids = sorted(live)
         ordered = (
@@ -407,11 +412,11 @@ class Broker:
     async def _watch_features(self) -> None:
         if not self.version.znodes.has_features:
             return
-        self.session.data_handlers[paths.FEATURE] = lambda _kind: self._reread_features()
+        self.session.data_handlers[paths.FEATURE] = lambda _kind: self._read_features_again()
         await self.client.exists(paths.FEATURE)
         await self.client.read(paths.FEATURE)
 
-    def _reread_features(self) -> None:
+    def _read_features_again(self) -> None:
         async def work() -> None:
             try:
                 await self._watch_features()
@@ -421,16 +426,16 @@ class Broker:
         self.process.spawn(work(), "features")
 
     async def _before_new_session(self) -> None:
-        self._world.history.record(self._name, "learned that its session has expired")
+        self._environment.history.record(self._name, "learned that its session has expired")
         self.registered = False
         self._session_before = self.session.last_session_id
         await self.controller.expire()
 
     def _after_new_session(self) -> None:
         self.controller.register_and_reelect()
-        self.config_changes.look_again()
-        self.tokens.look_again()
-        self._reread_features()
+        self.config_changes.handle_new()
+        self.tokens.handle_new()
+        self._read_features_again()
 
     async def _shut_down(self) -> None:
         if self.config.boolean("controlled.shutdown.enable"):
@@ -438,11 +443,11 @@ class Broker:
         self.controller.shut_down()
         await self.session.close()
         self.replicas.save_watermarks()
-        self._world.history.record(self._name, "stopped")
-        self._end()
+        self._environment.history.record(self._name, "stopped")
+        self._end_process()
 
     async def _controlled_shutdown(self) -> None:
-        """Ask the controller to move what this broker leads; tried again where that fails (§2.14)."""
+        """Ask the controller to move the leaders of this broker; retry after failures (§2.14)."""
         config = self.config
         for attempt in range(config.integer("controlled.shutdown.max.retries")):
             if attempt:
@@ -458,7 +463,7 @@ class Broker:
                 continue
             request = ControlledShutdownRequest(self.id, self.epoch)
             try:
-                response: ControlledShutdownResponse = await self._world.connections.call(
+                response: ControlledShutdownResponse = await self._environment.connections.call(
                     self.process, f"broker {controller}", request
                 )
             except Disconnected:
@@ -466,14 +471,14 @@ class Broker:
             if response.error == Error.NONE and not response.remaining:
                 return
 
-    # -- its work
+    # -- replication and configuration
 
     def _on_watermark(self, partition: TopicPartition) -> None:
-        self.fetch_sessions.note_rise(partition)
-        self.producing.look_again(partition)
+        self.fetch_sessions.on_watermark(partition)
+        self.producing.complete_waiting(partition)
 
     def _on_config(self, entity_path: str, values: dict[str, str]) -> None:
-        """Unclean election that is turned on for a topic is tried at once, where the release does so."""
+        """Apply a topic's configuration; elect uncleanly at once if that was enabled, in releases that do so."""
         kind, _, name = entity_path.partition("/")
         if kind == "topics":
             self.topic_configs.update(name, values)

@@ -1,18 +1,11 @@
-"""What a broker knows of its topics' configuration (LogConfig, TopicConfigHandler; docs/reference/kafka.md §1.8).
+"""Configuration of topics, clients, users, addresses and brokers below `/config`, read and written by brokers.
 
-Rules of the module:
-  - a topic's configuration is read once its first log on the broker is opened; until the answer is there, and where
-    the topic says nothing, the broker's own defaults hold;
-  - from then on it is what the last notification of a change found.
-
-Configuration of topics, clients, users, addresses and brokers, as it is written below `/config`
-(docs/reference/kafka.md §1.3, §1.8; AdminZkClient.changeEntityConfig, KafkaZkClient.setOrCreateEntityConfigs).
-
-Rules of the module:
-  - nothing is written before all is found valid: the release knows the type, and the name may stand in a path;
-  - configuration is written in a multi with a check that `/controller` is still the one that was read (KAFKA-16539),
-    created where it is not there yet, and announced;
-  - a quota without keys goes from 3.5 on, with its parents where they hold nothing else (KAFKA-14285).
+Rules of this module (LogConfig, TopicConfigHandler, AdminZkClient; docs/reference/kafka.md §1.3, §1.8):
+  - a broker reads a topic's configuration when it opens the first log of the topic. Until then, and for keys that the
+    topic does not set, the broker's own configuration applies. Later, notifications change it;
+  - nothing is written unless the whole request is valid: the release has the entity type, and the name is legal;
+  - since 3.7.1 configuration is written in a multi with a check that `/controller` has not changed (KAFKA-16539);
+  - since 3.5 a quota without keys is deleted, and so are parents that become empty (KAFKA-14285).
 """
 
 from __future__ import annotations
@@ -23,9 +16,11 @@ from typing import TYPE_CHECKING
 from simzk.errors import ZnodeError
 from simzk.jvm.numbers import parse_int
 from simzk.kafka import paths
+from simzk.kafka.broker.notifications import Notifications
 from simzk.kafka.releases.settings import topic_keys
 from simzk.kafka.requests import AdminResponse, AlterConfigRequest, Error
 from simzk.kafka.schemas import config
+from simzk.kafka.schemas.json_text import NoJsonError
 from simzk.kafka.zookeeper_client.session import SessionExpiredError, stat_of
 from simzk.kafka.zookeeper_client.zk_client import ANY_VERSION, PERSISTENT_SEQUENTIAL, KafkaZooKeeperClient
 from simzk.zookeeper.replies import Code, OperationResult
@@ -35,20 +30,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from simzk.kafka.releases.settings import BrokerConfig
-    from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
+    from simzk.kafka.zookeeper_client.session import ZooKeeperSession
     from simzk.simulation import Process
 
 MIN_ISR_KEY = "min.insync.replicas"
 
 
 class TopicConfigs:
-    """The configuration of topics, as one broker knows it.
+    """Configuration of topics, cached by one broker.
 
     Args:
-        process: the broker's.
-        client: its use of ZooKeeper.
-        config: its own configuration, where a topic has none.
-        on_change: told of the topic whose configuration was read.
+        process: the broker's process.
+        client: its ZooKeeper client.
+        config: the broker's configuration, the default of all topics.
+        on_change: called with each topic whose configuration was read.
     """
 
     def __init__(
@@ -61,18 +56,18 @@ class TopicConfigs:
         self._values: dict[str, dict[str, str]] = {}
 
     def open(self, topic: str) -> None:
-        """The first log of a topic is opened here."""
+        """Read the configuration of a topic if this is its first open log."""
         if self._client.version.broker.has_min_insync_replicas and topic not in self._values:
             self._values[topic] = {}
             self._process.spawn(self._read(topic), f"configuration of {topic}")
 
     def update(self, topic: str, values: dict[str, str]) -> None:
-        """A notification: the topic's configuration is another now."""
+        """Set the configuration of a topic."""
         self._values[topic] = dict(values)
         self._on_change(topic)
 
     def min_isr(self, topic: str) -> int:
-        """How many replicas must be in sync for a write that all of them must have; 1 before there was such a thing."""
+        """Return `min.insync.replicas` of a topic; 1 in releases without it."""
         if not self._client.version.broker.has_min_insync_replicas:
             return 1
         own = parse_int(self._values.get(topic, {}).get(MIN_ISR_KEY, ""))
@@ -90,27 +85,63 @@ class TopicConfigs:
         self.update(topic, values)
 
 
+class ConfigChanges(Notifications):
+    """Notifications of configuration changes, below `/config/changes`.
+
+    Args:
+        process: the broker's process.
+        session: its ZooKeeper session.
+        client: its ZooKeeper client.
+        now_ms: the clock, in milliseconds.
+        on_change: called with the entity's path below `/config` and its configuration.
+    """
+
+    def __init__(
+        self,
+        process: Process,
+        session: ZooKeeperSession,
+        client: KafkaZooKeeperClient,
+        *,
+        now_ms: Callable[[], int],
+        on_change: Callable[[str, dict[str, str]], None],
+    ) -> None:
+        super().__init__(process, session, client, paths.CONFIG_CHANGES, now_ms=now_ms)
+        self._on_change = on_change
+
+    async def handle(self, path: str, data: bytes | None) -> None:
+        """Read the configuration of an entity that changed; skip a notification of another release that is not JSON."""
+        try:
+            entity_path = config.decode_change(path, data, self._client.version.reading)
+        except NoJsonError as problem:
+            self._client.unusable(problem)
+            return
+        known = self._client.version.configs.entity_types
+        if entity_path.partition("/")[0] not in known:
+            raise ZnodeError(f"names the entity {entity_path}", where=path, right=f"one of {', '.join(sorted(known))}")
+        self._on_change(entity_path, await self._client.entity_config(entity_path))
+
+
 OK = AdminResponse(Error.NONE)
 QUOTAS = frozenset({"clients", "users", "ips"})
-"""Types whose znodes may go."""
+"""Entity types whose empty znodes are deleted."""
 
 
 class EntityConfigs:
-    """Writes configuration, in a broker's session or a tool's."""
+    """Configuration of entities, written in the session of a broker or a tool."""
 
     def __init__(self, client: KafkaZooKeeperClient) -> None:
         self._client = client
 
     async def alter(self, request: AlterConfigRequest) -> AdminResponse:
-        """Set and remove keys of an entity's configuration, and announce it."""
+        """Set and remove configuration keys of an entity, and write the notification."""
         path = request.entity_path
-        if (refused := self._refusal(path)) is not None:
+        if (refused := self._problem(path)) is not None:
             return AdminResponse(Error.INVALID_REQUEST, refused)
         kind, _, name = path.partition("/")
         if kind == "topics" and not await self._client.exists(paths.topic(name)):
-            return AdminResponse(Error.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
-        wanted = {key: value for key, value in request.changes.items() if value is not None}
-        if (unknown := self.refused_keys(path, wanted)) is not None:
+            return AdminResponse(Error.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name} does not exist")
+        set_keys = {key: value for key, value in request.changes.items() if value is not None}
+        if (unknown := self.invalid_keys(path, set_keys)) is not None:
             return unknown
         values = await self._client.entity_config(path)
         for key, value in request.changes.items():
@@ -118,32 +149,32 @@ class EntityConfigs:
                 values.pop(key, None)
             else:
                 values[key] = value
-        if values or kind not in QUOTAS or not await self._clean(path):
+        if values or kind not in QUOTAS or not await self._delete_empty(path):
             await self.write(path, config.in_properties_order(values))
         await self._client.ensure(paths.CONFIG_CHANGES)
         change = self._client.version.znodes.encode_config_change(path)
         await self._client.create(paths.CONFIG_CHANGE_PREFIX, change, PERSISTENT_SEQUENTIAL)
         return OK
 
-    def refused_keys(self, path: str, values: Mapping[str, str]) -> AdminResponse | None:
-        """The answer where a topic is to have a key that the release does not know (LogConfig.validateNames)."""
+    def invalid_keys(self, path: str, values: Mapping[str, str]) -> AdminResponse | None:
+        """Return an error if the release has no such key for topics (LogConfig.validateNames)."""
         if not path.startswith("topics/") or "topics" not in self._client.version.configs.entity_types:
-            return None  # 0.8.0 has nothing to configure: what is asked for is passed over
+            return None  # 0.8.0 has no topic configuration, and ignores the request
         known = topic_keys(self._client.version.number)
         unknown = [key for key in values if key not in known]
         return AdminResponse(Error.INVALID_CONFIG, f"Unknown topic config name: {unknown[0]}") if unknown else None
 
-    def _refusal(self, path: str) -> str | None:
-        """Why the release takes no configuration of such an entity."""
+    def _problem(self, path: str) -> str | None:
+        """Return why the entity cannot be configured in this release; None if it can."""
         version = self._client.version
         kind, _, name = path.partition("/")
         if kind not in version.configs.entity_types:
-            return f"Kafka {version.name} configures {', '.join(sorted(version.configs.entity_types))}, and no {kind}"
+            return f"Kafka {version.name} configures {', '.join(sorted(version.configs.entity_types))}, not {kind}"
         parts = name.split("/")
         if not all(parts) or (len(parts) > 1 and (kind != "users" or len(parts) != 3 or parts[1] != "clients")):
-            return f"{path} names no entity"
+            return f"{path} is not an entity path"
         if version.configs.restricts_client_ids and (kind == "clients" or len(parts) == 3) and "%" in parts[-1]:
-            return f"client id {parts[-1]} contains more than plain characters"
+            return f"client id {parts[-1]} has characters that are not allowed"
         if paths.DEFAULT_ENTITY in parts and not version.configs.has_default_entities:
             return f"Kafka {version.name} has no defaults of {kind}"
         if kind == "ips" and not _is_address(name):
@@ -151,7 +182,7 @@ class EntityConfigs:
         return None
 
     async def write(self, entity_path: str, values: Mapping[str, str]) -> None:
-        """Set, or create where it is not there; from 3.7.1 on while the controller is the one that was seen."""
+        """Set the configuration of an entity, or create its znode; since 3.7.1 while the controller is the same."""
         path, data = paths.config(entity_path), config.encode(values)
         write = SetData(path, data, ANY_VERSION)
         if not self._client.version.configs.checks_controller:
@@ -176,28 +207,28 @@ class EntityConfigs:
         if code != Code.OK:
             await self._client.create_recursive(path, data)
 
-    async def _clean(self, entity_path: str) -> bool:
-        """Delete a quota's znode if nothing stands below it, and what is then empty above; whether that was done."""
+    async def _delete_empty(self, entity_path: str) -> bool:
+        """Delete a quota's znode if it has no children, and parents that become empty; return whether that was done."""
         client = self._client
         if not client.version.configs.deletes_empty_quotas or await client.children(paths.config(entity_path)):
             return False
-        doomed = [paths.config(entity_path)]
+        deleted = [paths.config(entity_path)]
         kind, user, *below = entity_path.split("/")
         if below:
             clients = paths.config(f"{kind}/{user}/clients")
             if await client.children(clients) == [below[-1]]:
-                doomed.append(clients)
+                deleted.append(clients)
                 own = paths.config(f"{kind}/{user}")
                 values = await client.entity_config(f"{kind}/{user}")
                 if not values and await client.children(own) == ["clients"]:
-                    doomed.append(own)
-        for path in doomed:
+                    deleted.append(own)
+        for path in deleted:
             await client.session.call(Delete(path, ANY_VERSION))
         return True
 
 
 def _is_address(name: str) -> bool:
-    """Whether it is an address; of names that resolve only this machine's is known here."""
+    """Return whether a name is an IP address; of host names only `localhost` resolves here."""
     if name in (paths.DEFAULT_ENTITY, "localhost"):
         return True
     try:

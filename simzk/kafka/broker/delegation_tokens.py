@@ -1,13 +1,12 @@
-"""Delegation tokens, as a broker makes, renews and expires them (KIP-48; docs/reference/kafka.md §1.3;
-DelegationTokenManager, DelegationTokenManagerZk).
+"""Delegation tokens of a broker: create, renew, expire (KIP-48; DelegationTokenManager, DelegationTokenManagerZk).
 
-Rules of the module:
-  - there are tokens where `delegation.token.master.key` is set; then the paths are made at a start, after the
+Rules of this module (docs/reference/kafka.md §1.3):
+  - tokens are enabled by `delegation.token.master.key`. Then the broker creates the paths at its start, after its
     registration;
-  - what is asked of a broker it answers from its cache, which it fills at its start and by notifications; each change
-    is the token's znode first, then a notification with the token's id;
-  - who renews or expires a token must be its owner or one of its renewers;
-  - the controller's broker looks once an hour for tokens that have expired.
+  - requests are answered from a cache, which is filled at the start and by notifications. A change writes the token's
+    znode first, then a notification with the token's id;
+  - only the owner of a token, or one of its renewers, may renew or expire it;
+  - the broker of the controller removes expired tokens once an hour.
 """
 
 from __future__ import annotations
@@ -39,15 +38,15 @@ _DISABLED = AdminResponse(Error.DELEGATION_TOKEN_AUTH_DISABLED)
 
 
 class DelegationTokens(Notifications):
-    """The tokens that a broker knows.
+    """Delegation tokens, cached by one broker.
 
     Args:
-        process: the broker's.
-        session: the broker's.
-        client: the broker's use of it.
-        config: the broker's.
-        now_ms: the clock.
-        new_id: draws a token's id.
+        process: the broker's process.
+        session: its ZooKeeper session.
+        client: its ZooKeeper client.
+        config: its configuration.
+        now_ms: the clock, in milliseconds.
+        new_id: returns a random token id.
     """
 
     def __init__(
@@ -63,15 +62,15 @@ class DelegationTokens(Notifications):
         super().__init__(process, session, client, paths.TOKEN_CHANGES, now_ms=now_ms)
         self._config = config
         self._new_id = new_id
-        self._known: dict[str, DelegationToken] = {}
+        self._tokens: dict[str, DelegationToken] = {}
 
     @property
     def enabled(self) -> bool:
-        """Whether the broker has a key for tokens, and its release knows them."""
+        """Whether the broker has a key for tokens, and its release supports them."""
         return self._client.version.znodes.encode_token is not None and bool(self._config.text(MASTER_KEY))
 
     async def load(self) -> None:
-        """Make the paths, and read what there is."""
+        """Create the paths, and read the tokens."""
         if not self.enabled:
             return
         for path in (paths.TOKEN_CHANGES, paths.TOKENS):
@@ -81,7 +80,7 @@ class DelegationTokens(Notifications):
         self.start()
 
     async def handle(self, path: str, data: bytes | None) -> None:
-        """A token has changed, or is gone."""
+        """Read a token that changed or was deleted."""
         await self._read((data or b"").decode(errors="replace"))
 
     async def _read(self, token_id: str) -> None:
@@ -94,16 +93,16 @@ class DelegationTokens(Notifications):
         except NoJsonError as problem:
             self._client.unusable(problem)
         if token is None:
-            self._known.pop(token_id, None)
+            self._tokens.pop(token_id, None)
         else:
-            self._known[token_id] = token
+            self._tokens[token_id] = token
 
     async def create(self, request: CreateTokenRequest) -> AdminResponse:
-        """Make a token; its id is the answer's message."""
+        """Create a token; the message of the response is its id."""
         if not self.enabled:
             return _DISABLED
         if any(not renewer.startswith("User:") for renewer in (request.owner, *request.renewers)):
-            return AdminResponse(Error.INVALID_PRINCIPAL_TYPE, "tokens are for users")
+            return AdminResponse(Error.INVALID_PRINCIPAL_TYPE, "owner and renewers must be users (User:name)")
         now_ms, longest_ms = self._now_ms(), self._config.integer(_MAX_LIFETIME)
         life_ms = longest_ms if request.max_lifetime_ms <= 0 else min(request.max_lifetime_ms, longest_ms)
         ends_ms = now_ms + life_ms
@@ -115,7 +114,7 @@ class DelegationTokens(Notifications):
         return await self._update(token)
 
     async def renew(self, request: RenewTokenRequest) -> AdminResponse:
-        """Let a token live longer, from now on, up to its end."""
+        """Renew a token from now on, at most until its maximum lifetime."""
         token = self._allowed(request.token_id, request.principal)
         if isinstance(token, AdminResponse):
             return token
@@ -126,7 +125,7 @@ class DelegationTokens(Notifications):
         return await self._update(token._replace(expires_ms=min(token.ends_ms, now_ms + life_ms)))
 
     async def expire(self, request: ExpireTokenRequest) -> AdminResponse:
-        """Let a token live only so long from now on; with a negative time it goes at once."""
+        """Set when a token expires, from now on; a negative lifetime deletes it at once."""
         token = self._allowed(request.token_id, request.principal)
         if isinstance(token, AdminResponse):
             return token
@@ -137,19 +136,19 @@ class DelegationTokens(Notifications):
         return await self._update(token._replace(expires_ms=min(token.ends_ms, self._now_ms() + request.lifetime_ms)))
 
     async def remove_expired(self) -> None:
-        """Take away what has expired."""
-        for token in list(self._known.values()):
+        """Delete expired tokens."""
+        for token in list(self._tokens.values()):
             if self._is_expired(token):
                 await self._remove(token.token_id)
 
     def _allowed(self, token_id: str, principal: str) -> DelegationToken | AdminResponse:
         if not self.enabled:
             return _DISABLED
-        token = self._known.get(token_id)
+        token = self._tokens.get(token_id)
         if token is None:
-            return AdminResponse(Error.DELEGATION_TOKEN_NOT_FOUND, f"there is no token {token_id}")
+            return AdminResponse(Error.DELEGATION_TOKEN_NOT_FOUND, f"token {token_id} does not exist")
         if principal != token.owner and principal not in token.renewers:
-            return AdminResponse(Error.DELEGATION_TOKEN_OWNER_MISMATCH, f"{principal} does not renew it")
+            return AdminResponse(Error.DELEGATION_TOKEN_OWNER_MISMATCH, f"{principal} is neither owner nor renewer")
         return token
 
     def _is_expired(self, token: DelegationToken) -> bool:
@@ -163,14 +162,14 @@ class DelegationTokens(Notifications):
         reply = await self._session.call(SetData(path, data, ANY_VERSION))
         if reply.error == Code.NO_NODE:
             await self._client.create(path, data)
-        self._known[token.token_id] = token
+        self._tokens[token.token_id] = token
         await self._announce(token.token_id)
         return AdminResponse(Error.NONE, token.token_id)
 
     async def _remove(self, token_id: str) -> AdminResponse:
         await self._client.children(paths.token(token_id))  # deleteRecursive asks first
         await self._session.call(Delete(paths.token(token_id), ANY_VERSION))
-        self._known.pop(token_id, None)
+        self._tokens.pop(token_id, None)
         await self._announce(token_id)
         return AdminResponse(Error.NONE, token_id)
 

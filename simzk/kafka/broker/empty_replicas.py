@@ -4,7 +4,7 @@ Rules of this module (those of `replica_logs` and `fetching` where all logs are 
   - a follower in the ISR has the whole log and stays; any other fetches once, and its leader proposes to add it to the
     ISR. If the leader cannot serve it yet, the follower fetches again after `replica.fetch.backoff.ms`;
   - a broker that is shutting down follows no new leader;
-  - a controller sends its requests to all brokers as one message (`Orders`), and leaders send their proposals as
+  - a controller sends its requests to all brokers as one message (`ControlBatch`), and leaders send their proposals as
     one message. A paused broker handles its part when it is resumed, a dead one never;
   - all these brokers share one metadata cache.
 """
@@ -22,10 +22,10 @@ from simzk.kafka.requests import (
     ERRORS,
     AlteredPartitions,
     AlterPartitions,
+    ControlBatch,
     ControlResponse,
     Error,
     LeaderAndIsrRequest,
-    Orders,
     PartitionUpdates,
     Proposals,
     ReplicaStops,
@@ -57,7 +57,7 @@ _OUTCOMES = np.array([outcome_of(error) for error in ERRORS], dtype=np.int8)
 
 
 class HostedBroker(Protocol):
-    """What a replica without records needs to know of its broker."""
+    """The broker of replicas without records, as far as they depend on it."""
 
     process: Process
     version: KafkaVersion
@@ -115,11 +115,11 @@ class EmptyReplicas:
             return set()
         return {broker for broker in brokers if not self._network.is_clear(source, f"broker {broker}")}
 
-    def send(self, source: str, batch: Orders) -> None:
+    def send(self, source: str, batch: ControlBatch) -> None:
         """Send control requests to many brokers as one message."""
         self._network.send(source, ADDRESS, lambda: self._deliver(batch))
 
-    def _deliver(self, batch: Orders) -> None:
+    def _deliver(self, batch: ControlBatch) -> None:
         if batch.controller_epoch >= self._epochs.controller_epoch:
             self._metadata.update(
                 UpdateMetadataRequest(batch.controller_id, batch.controller_epoch, 0, (), batch.live_brokers)
@@ -132,7 +132,7 @@ class EmptyReplicas:
                     found.process.deliver(partial(self._handle_batch, np.array([place]), batch))
         self._handle_batch(np.flatnonzero(running), batch)
 
-    def _handle_batch(self, places: NDArray[np.intp], batch: Orders) -> None:
+    def _handle_batch(self, places: NDArray[np.intp], batch: ControlBatch) -> None:
         """Handle a batch at some of its target brokers."""
         accepting = self._epochs.accepting(batch.brokers[places], batch.broker_epochs[places], batch.controller_epoch)
         for updates, named in batch.parts:

@@ -10,11 +10,11 @@ from simzk.kafka.broker.metadata_cache import MetadataCache
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simzk.kafka.broker.empty_replicas import EmptyReplicas
     from simzk.kafka.broker.id_generation import IdGeneration
     from simzk.kafka.broker.replica_manager import ReplicaManager
     from simzk.kafka.cluster.cost_model import CostModel
     from simzk.kafka.cluster.zookeeper_host import ZooKeeperHost
+    from simzk.kafka.controller.channels import BatchTransport
     from simzk.kafka.releases.cluster_releases import Release
     from simzk.kafka.releases.profile import KafkaVersion
     from simzk.kafka.releases.settings import BrokerConfig
@@ -89,5 +89,5 @@ class Environment:
     cost_model: CostModel | None
     manager: ReplicaManager
     replication: Replication
-    batch_transport: EmptyReplicas | None = None
+    batch_transport: BatchTransport | None = None
     sends_batches: bool = False

@@ -1,18 +1,20 @@
-"""Followers fetch from leaders: one session for each pair of brokers, as a fetcher thread keeps it (KIP-227).
+"""Fetches of followers from leaders, one fetch session for each pair of brokers (AbstractFetcherThread; KIP-227).
 
-Rules of the module:
-  - a request names only what changed since the last one: partitions newly followed, log ends that grew, partitions
-    let go; in the order of the release (`fetch_order`);
-  - the leader answers at once where it has something new for the follower, else after `replica.fetch.wait.max.ms`;
-  - each answer tells the high watermarks that rose since the last one; they alone do not wake a request that waits;
-  - a connection that breaks, or a leader that started anew, ends the session: all is named again.
+Rules of this module:
+  - a request names only what changed since the last one: new partitions, log end offsets, removed partitions; in the
+    order of the release (`fetch_order`);
+  - the leader responds at once if it has records or errors for the follower, else after `replica.fetch.wait.max.ms`;
+  - a response has the high watermarks that rose since the last one. They alone do not complete a waiting request;
+  - a broken connection, or a restart of the leader, ends the session: the next request names all partitions;
+  - a broker that is shutting down follows no new leader epoch (ReplicaManager.makeFollowers, all releases); it goes on
+    to fetch what it followed before.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simzk.kafka.broker.fetch_order import order_named, order_told
+from simzk.kafka.broker.fetch_order import order_added, order_fetched
 from simzk.kafka.requests import Error, FetchedPartition, FetchRequest, FetchResponse
 from simzk.kafka.rpc import Connections, Disconnected, Respond
 from simzk.simulation import Future, Process, Task, Timer
@@ -27,12 +29,12 @@ if TYPE_CHECKING:
 BACKOFF_US = 1_000_000
 """`replica.fetch.backoff.ms`: 1 s by default."""
 STARTS_US = 100_000
-"""How long a fetcher's thread takes to start and connect: from a broker's registration to what its first fetch does it
-took real ones of all releases 0.11 s or longer (recorded), and what controllers write at its start comes before."""
+"""How long a fetcher thread takes to start and connect. Of real brokers of all releases, the effects of the first fetch
+come 0.11 s or more after the registration (recorded), after the controller's writes for the new broker."""
 
 
 class Fetcher:
-    """Fetches from one leader, as long as there is something to follow there."""
+    """Fetcher thread of a follower for one leader; it waits while there is nothing to fetch."""
 
     def __init__(
         self,
@@ -57,20 +59,20 @@ class Fetcher:
         self._task: Task[None] = process.spawn(self._run(), f"fetcher from broker {leader}")
 
     def follow(self, partition: TopicPartition, leader_epoch: int) -> None:
-        """Fetch a partition in a leader epoch."""
+        """Add a partition, or set its leader epoch."""
         self.following[partition] = leader_epoch
         self._changed[partition] = None
         self._forgotten.pop(partition, None)
-        self._rouse()
+        self._wake_up()
 
     def forget(self, partition: TopicPartition) -> None:
-        """Fetch a partition no more."""
+        """Remove a partition."""
         if self.following.pop(partition, None) is not None:
             self._changed.pop(partition, None)
             self._forgotten[partition] = None
-            self._rouse()
+            self._wake_up()
 
-    def _rouse(self) -> None:
+    def _wake_up(self) -> None:
         if self._wake is not None and not self._wake.done:
             self._wake.set_result(None)
 
@@ -88,7 +90,7 @@ class Fetcher:
                 continue
             if response.session_lost:
                 self._begin_session()
-            elif self._take(response):
+            elif self._apply(response):
                 await self._process.sleep(BACKOFF_US)
 
     def _begin_session(self) -> None:
@@ -97,7 +99,7 @@ class Fetcher:
         self._forgotten = {}
 
     async def _fetch(self) -> FetchResponse:
-        """One request at a time: what is to be followed anew waits until the leader has answered."""
+        """Send one request and wait for its response; partitions added meanwhile go with the next one."""
         request = self._request()
         answer: Future[FetchResponse] = self._connections.call(self._process, f"broker {self._leader}", request)
         return await answer
@@ -117,8 +119,8 @@ class Fetcher:
         self._forgotten = {}
         return request
 
-    def _take(self, response: FetchResponse) -> bool:
-        """Take over what is new; whether to pause, because something may not be fetched yet."""
+    def _apply(self, response: FetchResponse) -> bool:
+        """Apply a response; return whether to back off because of errors."""
         for partition, log_end in response.log_ends.items():
             epoch = self.following.get(partition)
             if epoch is not None:
@@ -135,9 +137,9 @@ class Fetcher:
 
 
 class _Session:
-    """What a leader keeps of a follower's session: what it fetches, what grew since, its request that waits.
+    """Fetch session of one follower at its leader, with its waiting request.
 
-    `risen` are the partitions whose high watermark it has not been told.
+    `grown` are partitions whose log grew since the last response, `risen` those whose high watermark did.
     """
 
     __slots__ = ("grown", "partitions", "respond", "risen", "timer")
@@ -151,7 +153,7 @@ class _Session:
 
 
 class FetchSessions:
-    """The leader's side: sessions by follower."""
+    """Fetch sessions of a leader, by follower."""
 
     def __init__(self, process: Process, replicas: ReplicaLogs, wait_us: int) -> None:
         self._process = process
@@ -160,7 +162,7 @@ class FetchSessions:
         self._sessions: dict[int, _Session] = {}
 
     def serve(self, request: FetchRequest, respond: Respond) -> None:
-        """Serve a follower's request, now or when there is something for it."""
+        """Serve a fetch, now or when there is something to return."""
         session = self._sessions.get(request.replica_id)
         if request.full:
             if session is not None and session.timer is not None:
@@ -184,22 +186,22 @@ class FetchSessions:
             if partition in session.partitions:
                 self._note(request.replica_id, session.partitions[partition], log_ends, errors)
         if log_ends or errors:
-            self._answer(session, respond, log_ends, errors)
+            self._respond(session, respond, log_ends, errors)
             return
         session.respond = respond
-        session.timer = self._process.call_later(self._wait_us, lambda: self._answer_waiting(session))
+        session.timer = self._process.call_later(self._wait_us, lambda: self._complete(session))
 
-    def note_rise(self, partition: TopicPartition) -> None:
-        """A high watermark rose: each follower is told with its next answer."""
+    def on_watermark(self, partition: TopicPartition) -> None:
+        """Return a high watermark that rose with the next response to each follower."""
         for session in self._sessions.values():
             if partition in session.partitions:
                 session.risen[partition] = None
 
-    def rouse(self, partitions: Iterable[TopicPartition]) -> None:
-        """The logs of partitions grew, or who leads them changed: answer whoever waits for them."""
-        concerned = list(partitions)
+    def complete_fetches(self, partitions: Iterable[TopicPartition]) -> None:
+        """Complete waiting fetches of partitions whose log grew or whose leader changed."""
+        changed = list(partitions)
         for follower, session in self._sessions.items():
-            fetched_here = [partition for partition in concerned if partition in session.partitions]
+            fetched_here = [partition for partition in changed if partition in session.partitions]
             if session.respond is None:
                 session.grown.update(dict.fromkeys(fetched_here))
                 continue
@@ -208,7 +210,7 @@ class FetchSessions:
             for partition in fetched_here:
                 self._note(follower, session.partitions[partition], log_ends, errors)
             if log_ends or errors:
-                self._answer_waiting(session, log_ends, errors)
+                self._complete(session, log_ends, errors)
 
     def _note(
         self,
@@ -223,7 +225,7 @@ class FetchSessions:
         elif result != fetched.log_end:
             log_ends[fetched.partition] = result
 
-    def _answer_waiting(
+    def _complete(
         self,
         session: _Session,
         log_ends: dict[TopicPartition, int] | None = None,
@@ -234,9 +236,9 @@ class FetchSessions:
             session.timer.cancel()
             session.timer = None
         if respond is not None:
-            self._answer(session, respond, log_ends or {}, errors or {})
+            self._respond(session, respond, log_ends or {}, errors or {})
 
-    def _answer(
+    def _respond(
         self,
         session: _Session,
         respond: Respond,
@@ -253,10 +255,14 @@ class FetchSessions:
 
 
 class Fetchers:
-    """The follower's side: one fetcher for each leader.
+    """Fetchers of a follower, one for each leader.
 
-    A broker that stops follows nobody anew: what it is told to follow in a new leader epoch it lets go
-    (ReplicaManager.makeFollowers asks `isShuttingDown`, in all releases); what it follows already it goes on to fetch.
+    Args:
+        process: the broker's process.
+        connections: the way to leaders.
+        replicas: the broker's replicas.
+        version: its release.
+        is_shutting_down: whether a clean shutdown of the broker has begun.
     """
 
     def __init__(
@@ -265,23 +271,23 @@ class Fetchers:
         connections: Connections,
         replicas: ReplicaLogs,
         version: KafkaVersion,
-        is_stopping: Callable[[], bool],
+        is_shutting_down: Callable[[], bool],
     ) -> None:
         self._replicas = replicas
         self._version = version
         self._process = process
         self._connections = connections
         self._broker_id = replicas.broker_id
-        self._is_stopping = is_stopping
+        self._is_shutting_down = is_shutting_down
         self._fetchers: dict[int, Fetcher] = {}
 
     def update(self, changed: Iterable[Replica]) -> None:
-        """Partitions changed leader or epoch: follow each at its leader, and nowhere else."""
+        """Move partitions whose leader or leader epoch changed to the fetcher of the leader."""
         by_partition = {replica.partition: replica for replica in changed}
-        for partition in order_told(by_partition, self._version.orders.fetches, self._version.orders.scala):
+        for partition in order_added(by_partition, self._version.orders.fetches, self._version.orders.scala):
             replica = by_partition[partition]
             leader = replica.state.leader
-            follows = leader not in (-1, self._broker_id) and not self._is_stopping()
+            follows = leader not in (-1, self._broker_id) and not self._is_shutting_down()
             for broker, fetcher in self._fetchers.items():
                 if broker != leader or not follows:
                     fetcher.forget(replica.partition)
@@ -289,7 +295,7 @@ class Fetchers:
                 self._fetcher(leader).follow(replica.partition, replica.state.leader_epoch)
 
     def _in_order(self, followed: Sequence[TopicPartition]) -> list[TopicPartition]:
-        return order_named(followed, self._version.orders.fetches, self._version.orders.scala)
+        return order_fetched(followed, self._version.orders.fetches, self._version.orders.scala)
 
     def _fetcher(self, leader: int) -> Fetcher:
         fetcher = self._fetchers.get(leader)

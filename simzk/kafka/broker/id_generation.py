@@ -1,10 +1,9 @@
-"""Ids that brokers are given by ZooKeeper, where they have none of their own (`broker.id=-1`, 0.9 and later;
-KafkaZkClient.generateBrokerSequenceId).
+"""Broker ids generated in ZooKeeper (`broker.id=-1`, 0.9 and later; KafkaZkClient.generateBrokerSequenceId).
 
-Rules of the module:
-  - each write of `/brokers/seqid` raises its version: that, above `reserved.broker.max.id`, is the id;
-  - brokers of a simulated cluster are known by their ids beforehand: they ask in the order of these, each once, and
-    keep what they were given (`meta.properties`).
+Rules of this module:
+  - each write of `/brokers/seqid` raises its version; the id is the version plus `reserved.broker.max.id`;
+  - brokers of a simulated cluster are named by their ids from the beginning. So they ask in the order of the ids, once
+    each, and keep the generated id (`meta.properties`).
 """
 
 from __future__ import annotations
@@ -27,14 +26,15 @@ if TYPE_CHECKING:
     from simzk.simulation import Process
 
 _TURN_US = 10_000
+"""How often a broker checks whether it is the next to ask."""
 
 
 class IdGeneration:
-    """Who has no id yet.
+    """Brokers without an id.
 
     Args:
-        brokers: in the order in which they ask; none where all have ids of their own.
-        reserved: the highest id that is not given out.
+        brokers: ids in the order in which brokers ask; empty if all have configured ids.
+        reserved: the highest id that is not generated (`reserved.broker.max.id`).
     """
 
     def __init__(self, brokers: Sequence[int], reserved: int) -> None:
@@ -42,10 +42,10 @@ class IdGeneration:
         self._reserved = reserved
 
     async def draw(self, broker: int, process: Process, session: ZooKeeperSession) -> None:
-        """Ask for a broker's id, if it has none, once it is its turn.
+        """Generate the id of a broker that has none, after those of the brokers before it.
 
         Raises:
-            ZnodeError: the id that is given is another, since somebody else has written the znode.
+            ZnodeError: another id was generated, because another client has written the znode.
         """
         if broker not in self._waiting:
             return
@@ -54,16 +54,17 @@ class IdGeneration:
         reply = await session.call(SetData(paths.SEQUENCE_ID, b"", ANY_VERSION))
         drawn = stat_of(reply).version + self._reserved
         if drawn != broker:
-            raise ZnodeError(f"gave the id {drawn}", where=paths.SEQUENCE_ID, right=f"{broker}, which is next")
+            raise ZnodeError(f"generated the id {drawn}", where=paths.SEQUENCE_ID, right=f"{broker}, the next one")
         self._waiting.popleft()
 
 
 def generation_of(brokers: Sequence[int], oldest: Release) -> IdGeneration:
-    """Brokers that are all without ids.
+    """Return the generation of ids for brokers that all have none.
 
     Raises:
-        ConfigError: the oldest release gives none out.
+        ConfigError: the oldest release cannot generate ids.
     """
     if paths.SEQUENCE_ID not in oldest.version.znodes.persistent_paths:
-        raise ConfigError(f"Kafka {oldest.version.name} generates no ids", where="generated_ids", right="0.9 or later")
+        message = f"Kafka {oldest.version.name} cannot generate broker ids"
+        raise ConfigError(message, where="generated_ids", right="0.9 or later")
     return IdGeneration(brokers, oldest.config.integer(RESERVED))

@@ -1,21 +1,13 @@
-"""How far all in sync have a partition's log: the high watermark that its leader may set (Partition; §2.8).
+"""Records of producers at the leader: append, and the response by acks (ReplicaManager.appendRecords, DelayedProduce).
 
-Rules of the module (Partition.maybeIncrementLeaderHW; docs/reference/kafka.md §2.8):
-  - the least log end of the ISR; while another ISR is asked for, of both;
-  - from 0.10.2 on a follower that is not in the ISR but was caught up within `replica.lag.time.max.ms` counts as well,
-    so that it can join; from 3.6 on only one that the leader believes to live;
-  - it never falls by this. From 3.7 on it does not rise either while the ISR is smaller than `min.insync.replicas`
-    (KAFKA-15583).
-
-Records that producers send, on the leader's side (ReplicaManager.appendRecords, DelayedProduce; §2.8).
-
-Rules of the module (docs/reference/kafka.md §2.8):
-  - acks 0 and 1 are answered when the leader has the records; acks all (-1) when the high watermark has passed them;
-  - with acks all, fewer replicas in the ISR than `min.insync.replicas` refuse the records before they are appended; if
-    they are fewer only when the high watermark has passed them, the records stand and the answer is an error all the
-    same. Other acks, elections and the ISR itself take no notice of it;
-  - up to 0.8.2 any number of acks can be asked for, later only these three;
-  - a leader that follows another from now on answers at once; up to 0.9 its producers wait for their timeout.
+Rules of this module (docs/reference/kafka.md §2.8):
+  - acks 0 and 1 are answered when the leader has on_append the records; acks all (-1) when the high watermark has
+    passed them;
+  - with acks all, records are rejected before the append if the ISR is smaller than `min.insync.replicas`. If it is
+    smaller only when the high watermark has passed the records, they stay and the response is an error. Other acks,
+    elections and the ISR ignore `min.insync.replicas`;
+  - up to 0.8.2 any number of acks is accepted, later only these three;
+  - a leader that becomes a follower answers waiting producers at once; up to 0.9 they wait for their timeout.
 """
 
 from __future__ import annotations
@@ -38,7 +30,7 @@ ALL = -1
 
 
 class _Waiting(NamedTuple):
-    """A request that is not answered yet: what it needs, and the time after which it is given up."""
+    """A request without a response: the offset of its records, and the timer of its timeout."""
 
     request: ProduceRequest
     base_offset: int
@@ -47,13 +39,13 @@ class _Waiting(NamedTuple):
 
 
 class Producing:
-    """Serves producers on one broker.
+    """Produce requests of one broker.
 
     Args:
-        process: the broker's.
+        process: the broker's process.
         version: its release.
-        replicas: what it leads.
-        appended: told of a partition whose log grew.
+        replicas: its replicas.
+        on_append: called with each partition whose log grew.
     """
 
     def __init__(
@@ -61,16 +53,16 @@ class Producing:
         process: Process,
         version: KafkaVersion,
         replicas: ReplicaLogs,
-        appended: Callable[[TopicPartition], None],
+        on_append: Callable[[TopicPartition], None],
     ) -> None:
         self._process = process
         self._version = version
         self._replicas = replicas
-        self._appended = appended
+        self._on_append = on_append
         self._waiting: dict[TopicPartition, list[_Waiting]] = {}
 
     def serve(self, request: ProduceRequest, respond: Respond) -> None:
-        """Append records, and answer now or when enough replicas have them."""
+        """Append records; respond now or when enough replicas have them."""
         if not self._version.broker.accepts_any_acks and request.acks not in (ALL, 0, 1):
             respond(ProduceResponse(Error.INVALID_REQUIRED_ACKS))
             return
@@ -78,17 +70,17 @@ class Producing:
         if isinstance(result, Error):
             respond(ProduceResponse(result))
             return
-        self._appended(request.partition)
+        self._on_append(request.partition)
         if request.acks in (0, 1):
             respond(ProduceResponse(Error.NONE, result))
             return
         timer = self._process.call_later(request.timeout_ms * 1000, lambda: self._expire(waiting))
         waiting = _Waiting(request, result, respond, timer)
         self._waiting.setdefault(request.partition, []).append(waiting)
-        self.look_again(request.partition)
+        self.complete_waiting(request.partition)
 
-    def look_again(self, partition: TopicPartition) -> None:
-        """A log or the ISR of a partition changed, or who leads it: answer whoever need not wait any more."""
+    def complete_waiting(self, partition: TopicPartition) -> None:
+        """Respond to requests that need not wait any more; the log, ISR or leader of the partition changed."""
         left = []
         for waiting in self._waiting.pop(partition, ()):
             error = self._outcome(waiting)
@@ -101,7 +93,7 @@ class Producing:
             self._waiting[partition] = left
 
     def _outcome(self, waiting: _Waiting) -> Error | None:
-        """How it went; None while it must wait."""
+        """Return the error of the response; None while the request must wait."""
         request = waiting.request
         replica = self._replicas.replicas.get(request.partition)
         if replica is None or not self._replicas.leads(request.partition):
@@ -115,7 +107,7 @@ class Producing:
         return Error.NONE if enough else Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
     def _has_passed(self, replica: Replica, required: int) -> bool:
-        """Whether all in the ISR have so much of the log; up to 0.8.1 they are counted, whatever the watermark."""
+        """Return whether all in the ISR have the log up to an offset; up to 0.8.1 they are counted."""
         if not self._version.broker.has_min_insync_replicas:
             return self._replicas.copies(replica, required) >= len(replica.state.isr)
         return replica.high_watermark >= required

@@ -685,7 +685,7 @@ class KafkaCluster:
         if found.alive:
             raise ConfigError(f"broker {broker} is running", right="a broker that is not")
         self._releases.change(broker, version, inter_broker_protocol)
-        found.move(port, rack)
+        found.set_endpoint(port, rack)
         found.start()
 
     @synchronized
@@ -777,7 +777,7 @@ class KafkaCluster:
         """
         found = self._running(broker)
         live = found.log_dirs.live
-        chosen = directory if isinstance(directory, int) else found.log_dirs.where(TopicPartition(*directory))
+        chosen = directory if isinstance(directory, int) else found.log_dirs.directory_of(TopicPartition(*directory))
         if chosen not in live:
             named = f"directory {directory}" if isinstance(directory, int) else f"log of {directory[0]}-{directory[1]}"
             raise ConfigError(f"broker {broker} has no live {named}", where="directory", right=f"one of {live}")

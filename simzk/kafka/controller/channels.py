@@ -19,9 +19,9 @@ import numpy as np
 
 from simzk.kafka.controller.states import group_by_broker
 from simzk.kafka.requests import (
+    ControlBatch,
     ControlResponse,
     LeaderAndIsrRequest,
-    Orders,
     PartitionUpdates,
     ReplicaStops,
     StopReplicaRequest,
@@ -53,7 +53,7 @@ class BatchTransport(Protocol):
     def unreachable_brokers(self, source: str, brokers: Iterable[int], /) -> set[int]:
         """Return the brokers that the message would not reach; they get requests of their own."""
 
-    def send(self, source: str, orders: Orders, /) -> None:
+    def send(self, source: str, orders: ControlBatch, /) -> None:
         """Send a batch."""
 
 
@@ -283,7 +283,7 @@ class ControllerChannelManager:
         if unreachable:
             reachable = ~np.isin(brokers, list(unreachable))
             brokers, epochs = brokers[reachable], epochs[reachable]
-        orders = Orders(self._controller_id, context.epoch, brokers, epochs, racks, parts, stops)
+        orders = ControlBatch(self._controller_id, context.epoch, brokers, epochs, racks, parts, stops)
         transport.send(source, orders)
         for broker, replica_stops in stops.items():
             if broker in unreachable or replica_stops.delete.any():
