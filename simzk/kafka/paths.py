@@ -1,4 +1,4 @@
-"""Where everything stands in ZooKeeper (docs/reference/kafka.md §1.3)."""
+"""Paths of Kafka's znodes (docs/reference/kafka.md §1.3)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ DELETE_TOPICS = "/admin/delete_topics"
 REASSIGN_PARTITIONS = "/admin/reassign_partitions"
 PREFERRED_ELECTION = "/admin/preferred_replica_election"
 BROKER_IDS = "/brokers/ids"
-BROKER_SEQUENCE = "/brokers/seqid"
 TOPICS = "/brokers/topics"
 CLUSTER_ID = "/cluster/id"
 CONFIG = "/config"
@@ -39,7 +38,7 @@ LOG_DIR_EVENT_PREFIX = "/log_dir_event_notification/log_dir_event_"
 PRODUCER_IDS = "/latest_producer_id_block"
 
 DEFAULT_ENTITY = "<default>"
-"""The name of the entity that holds the defaults of its type, as it stands in a path."""
+"""Name of the entity with the default configuration of its type, as in a path."""
 
 SEQUENCE_ID = "/brokers/seqid"
 TOKENS = "/delegation_token/tokens"
@@ -48,53 +47,53 @@ TOKEN_CHANGE_PREFIX = f"{TOKEN_CHANGES}/token_change_"
 
 
 def token(token_id: str) -> str:
-    """The znode of a delegation token."""
+    """Return the path of a delegation token."""
     return f"{TOKENS}/{token_id}"
 
 
 def broker(broker_id: int) -> str:
-    """The ephemeral of a live broker."""
+    """Return the path of a broker's registration, an ephemeral znode."""
     return f"{BROKER_IDS}/{broker_id}"
 
 
 def topic(name: str) -> str:
-    """The znode that holds a topic's assignment."""
+    """Return the path of a topic, with its replica assignment."""
     return f"{TOPICS}/{name}"
 
 
 def partitions(topic_name: str) -> str:
-    """The parent of a topic's partitions."""
+    """Return the path of the parent of a topic's partitions."""
     return f"{TOPICS}/{topic_name}/partitions"
 
 
 def partition(topic_partition: TopicPartition) -> str:
-    """The parent of a partition's state."""
+    """Return the path of the parent of a partition's state."""
     return f"{TOPICS}/{topic_partition.topic}/partitions/{topic_partition.partition}"
 
 
 def state(topic_partition: TopicPartition) -> str:
-    """The znode that holds a partition's leader and ISR."""
+    """Return the path of a partition's state, with leader and ISR."""
     return f"{TOPICS}/{topic_partition.topic}/partitions/{topic_partition.partition}/state"
 
 
 def delete_topic(name: str) -> str:
-    """The request to delete a topic."""
+    """Return the path of the request to delete a topic."""
     return f"{DELETE_TOPICS}/{name}"
 
 
 def acl(resource: AclResource) -> str:
-    """The znode of the rules of a resource."""
+    """Return the path of the ACLs of a resource."""
     store = ACLS if resource.pattern == "LITERAL" else PREFIXED_ACLS
     return f"{store}/{resource.kind}/{resource.name}"
 
 
 def config(entity_path: str) -> str:
-    """The znode of an entity's configuration, such as `topics/orders`."""
+    """Return the path of an entity's configuration, such as `topics/orders`."""
     return f"{CONFIG}/{entity_path}"
 
 
 def parent(path: str) -> str:
-    """The path of the parent, `/` for a child of the root.
+    """Return the path of the parent, `/` for a child of the root.
 
     >>> parent("/brokers/ids"), parent("/brokers")
     ('/brokers', '/')
@@ -103,7 +102,7 @@ def parent(path: str) -> str:
 
 
 def state_partition(path: str) -> TopicPartition | None:
-    """The partition whose state stands at a path; None for any other path.
+    """Return the partition with its state at a path; None for any other path.
 
     >>> state_partition("/brokers/topics/t/partitions/3/state")
     TopicPartition(topic='t', partition=3)
@@ -117,7 +116,7 @@ def state_partition(path: str) -> TopicPartition | None:
 
 
 def number_of(name: str) -> int | None:
-    """The number that a znode's name is: of a partition or a broker, as Kafka writes it; None for any other name.
+    """Parse the number of a partition or broker in the form that Kafka writes; return None for any other name.
 
     >>> number_of("12"), number_of("012"), number_of("²")
     (12, None, None)
@@ -129,12 +128,12 @@ def number_of(name: str) -> int | None:
 
 
 def broker_id(name: str) -> int:
-    """The id that a child of `/brokers/ids` stands for, as Java reads it.
+    """Parse the broker id of a child of `/brokers/ids`, as Java does.
 
     Raises:
-        ZnodeError: it is no id.
+        ZnodeError: the name is not a broker id.
     """
     number = parse_int(name)
     if number is None or number < 0:
-        raise ZnodeError("is no broker's id", where=f"{BROKER_IDS}/{name}", right="a number of 32 bits")
+        raise ZnodeError("is not a broker id", where=f"{BROKER_IDS}/{name}", right="a number of 32 bits")
     return number

@@ -1,4 +1,9 @@
-"""The nouns of a partition: which one, who holds it, who leads it. Values only, called as Kafka calls them."""
+"""Partitions, replicas and assignments as values, named as in Kafka, with the JVM hash codes that order them.
+
+Rules of the module (docs/reference/kafka.md §1.2):
+  - the iteration order of a Scala collection follows from the hash codes of its keys; up to 1.0 the keys of the
+    controller are case classes, later the clients' `TopicPartition`.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +21,7 @@ from simzk.jvm.hash_codes import (
 )
 from simzk.jvm.scala_collections import Scala, ScalaSet, mutable_order
 from simzk.jvm.scala_columns import product_hashes
-from simzk.partitions.states import LeaderAndIsr
+from simzk.partitions.states import LeaderAndIsr as LeaderAndIsr
 from simzk.partitions.table import Partitions
 
 if TYPE_CHECKING:
@@ -25,29 +30,6 @@ if TYPE_CHECKING:
     from simzk.partitions.arrays import IntArray
 
 NO_LEADER = -1
-
-__all__ = [
-    "NO_LEADER",
-    "Collections",
-    "LeaderAndIsr",
-    "PartitionAndReplica",
-    "ReplicaAssignment",
-    "TopicPartition",
-    "cluster_partition_hash",
-    "hash_of_replica",
-    "json_partition_hash",
-    "mutable_partitions",
-    "mutable_replicas",
-    "named",
-    "partition_hashes",
-    "partition_set",
-    "replica_hashes",
-    "replica_set",
-    "replicas_on",
-    "scala_json_partition_hash",
-    "topic_and_partition_hash",
-    "topic_partition_hash",
-]
 
 
 class TopicPartition(NamedTuple):
@@ -65,16 +47,19 @@ class TopicPartition(NamedTuple):
 
 
 class PartitionAndReplica(NamedTuple):
-    """One replica: a partition, and the broker that holds a copy of it."""
+    """Replica of a partition on one broker."""
 
     topic_partition: TopicPartition
     replica: int
 
 
 class ReplicaAssignment(NamedTuple):
-    """Who holds a partition, in preference order, and what a reassignment adds and removes (KIP-455).
+    """Replica assignment of a partition, with the progress of a reassignment (KIP-455).
 
-    `replicas` contains `adding` and `removing`; both are empty unless a reassignment is under way.
+    Args:
+        replicas: brokers in preference order, adding and removing ones included.
+        adding: brokers that the reassignment adds; empty without a reassignment.
+        removing: brokers that the reassignment removes; empty without a reassignment.
     """
 
     replicas: tuple[int, ...]
@@ -83,22 +68,22 @@ class ReplicaAssignment(NamedTuple):
 
     @property
     def target(self) -> tuple[int, ...]:
-        """The replicas that will be left when the reassignment is done."""
+        """Replicas after the reassignment."""
         return tuple(replica for replica in self.replicas if replica not in self.removing)
 
     @property
     def origin(self) -> tuple[int, ...]:
-        """The replicas from before the reassignment."""
+        """Replicas before the reassignment."""
         return tuple(replica for replica in self.replicas if replica not in self.adding)
 
     @property
     def being_reassigned(self) -> bool:
-        """Whether a reassignment is under way."""
+        """Whether a reassignment is in progress."""
         return bool(self.adding or self.removing)
 
 
 def named(partitions: Sequence[tuple[str, int]]) -> Partitions:
-    """Partitions as columns.
+    """Return partitions as columns.
 
     >>> named([TopicPartition("b", 1), TopicPartition("a", 0)]).name(1)
     ('a', 0)
@@ -151,25 +136,25 @@ def _json_fields(partition: tuple[str, int]) -> tuple[tuple[int, int], ...]:
 
 
 class Collections(NamedTuple):
-    """What decides the order in which a release's maps and sets of partitions and replicas iterate.
+    """Scala version and key classes of a release, which fix the iteration order of partitions and replicas.
 
     Args:
-        scala: the Scala line.
-        case_classes: the controller's key is the case class `TopicAndPartition(topic, partition)`, and a replica is
-            `PartitionAndReplica(topic, partition, replica)`: up to 1.0. Later the key is the clients' TopicPartition.
+        scala: the Scala version.
+        case_classes: whether the controller's keys are the case classes `TopicAndPartition(topic, partition)` and
+            `PartitionAndReplica(topic, partition, replica)` (up to 1.0). Later the key is the clients' TopicPartition.
     """
 
     scala: Scala
     case_classes: bool = False
 
     def partition_hash(self, partition: TopicPartition) -> int:
-        """The JVM's hash of a partition as the controller names it."""
+        """Return the `hashCode` of a partition as a key of the controller."""
         if self.case_classes:
             return topic_and_partition_hash(partition)
         return topic_partition_hash(*partition)
 
     def replica_hash(self, replica: PartitionAndReplica) -> int:
-        """The JVM's hash of a replica."""
+        """Return the `hashCode` of a replica as a key of the controller."""
         if self.case_classes:
             topic, partition = replica.topic_partition
             return product_hash(string_hash(topic), partition, replica.replica)
@@ -177,9 +162,9 @@ class Collections(NamedTuple):
 
 
 def hash_of_replica(replica: PartitionAndReplica, scala: Scala = "2.13") -> int:
-    """The JVM's hash of the case class `PartitionAndReplica(topicPartition, replica)` as a Scala line compiles it.
+    """Return the `hashCode` of the case class `PartitionAndReplica(topicPartition, replica)`.
 
-    From 2.13 on the name of the class is mixed in before the fields.
+    From Scala 2.13 on it mixes in the class name before the fields.
     """
     partition_hash = topic_partition_hash(*replica.topic_partition)
     class_name = "PartitionAndReplica" if scala == "2.13" else ""
@@ -224,19 +209,6 @@ def replica_set(
     return ScalaSet(replicas, collections.replica_hash, collections.scala, hashed=hashed)
 
 
-def replicas_on(
-    partitions: ScalaSet[TopicPartition], broker: int, collections: Collections
-) -> ScalaSet[PartitionAndReplica]:
-    """Return the Set that mapping a Set of partitions to their replicas on a broker makes."""
-    replicas = [PartitionAndReplica(partition, broker) for partition in partitions]
-    return replica_set(replicas, collections, hashed=partitions.hashed)
-
-
 def mutable_partitions(partitions: Iterable[TopicPartition], collections: Collections) -> list[TopicPartition]:
     """Return partitions in the order of a mutable map or set."""
     return mutable_order(partitions, collections.scala, collections.partition_hash)
-
-
-def mutable_replicas(replicas: Iterable[PartitionAndReplica], collections: Collections) -> list[PartitionAndReplica]:
-    """Return replicas in the order of a mutable map or set."""
-    return mutable_order(replicas, collections.scala, collections.replica_hash)

@@ -374,7 +374,7 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "topics that wait for their deletion go on together in every release": Mistake(
         "kafka/controller/topic_deletion.py",
-        "together = self._version.controller.batches_deletions",
+        "together = self._client.version.controller.batches_deletions",
         "together = True",
         _STORIES + "[administration-2.4.1-m5-restart-broker2]",
     ),

@@ -1,8 +1,8 @@
-"""What an operator wrote wrong into a cluster, znode by znode: the story that real clusters were recorded in.
+"""Mistakes of operators in znodes, and the story in which real clusters were recorded with them.
 
-Three brokers with racks, a topic t1 (three partitions on all three); each mistake is written by hand and left until
-nothing happens any more, then what lies about is taken away and the controller replaced (`/controller` is deleted), so
-that each mistake meets a controller that has not seen the one before.
+Three brokers with racks, a topic t1 (three partitions on all three). Each mistake is written by hand and stays until
+quiescence; then leftover request znodes are deleted and the controller is replaced (`/controller` is deleted), so that
+no controller meets two mistakes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 
 class Mistake(NamedTuple):
-    """One znode written by hand; `data` None is a znode without any."""
+    """One znode written by hand; `data` is None for a znode without data."""
 
     name: str
     path: str
@@ -72,7 +72,7 @@ MISTAKES: Final = (
     Mistake("reassign-dead-broker", REASSIGN, _moves(_move("t1", "2", "[3,1,9]"))),
     Mistake("reassign-no-replicas", REASSIGN, _moves(_move("t1", "1", "[]"))),
 )
-"""In the order written; what may wedge a controller comes last."""
+"""Mistakes in the order of the story; those that can block a controller come last."""
 
 CLEARED: Final = (REASSIGN, ELECT)
-"""Taken away after each mistake, where it is still there, before `/controller` is deleted."""
+"""Znodes to delete after each mistake, if they still exist, before `/controller` is deleted."""

@@ -1,7 +1,7 @@
-"""A controller written from the tables of docs/reference/kafka.md §2 alone, slow and obvious.
+"""Reference controller, written from the tables of docs/reference/kafka.md §2 alone, slow and obvious.
 
-It knows brokers, topics and states as dictionaries, does one thing after another, and writes to no ZooKeeper. What is
-chance is told to it: who won an election of controllers, and in which order followers came back into an ISR.
+Brokers, topics and states are dictionaries, every step is sequential, and there is no ZooKeeper. Results that depend
+on timing are inputs: the winner of a controller election, and the order in which followers rejoin an ISR.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STARTED, SUCCESSFUL, INELIGIBLE = "deletion started", "deletion successful", "de
 
 
 def entered_from(version: Number) -> dict[str, tuple[str, ...]]:
-    """§2.4: the valid previous states of a replica."""
+    """Return the valid previous states of each replica state (§2.4)."""
     if version < (0, 8, 1):
         return {NEW: (GONE,), ONLINE: (NEW, ONLINE, OFFLINE), OFFLINE: (NEW, ONLINE), GONE: (OFFLINE,)}
     return {
@@ -36,7 +36,7 @@ def entered_from(version: Number) -> dict[str, tuple[str, ...]]:
 
 
 class State(NamedTuple):
-    """What stands in a partition's `state`."""
+    """Contents of a partition's `state` znode."""
 
     leader: int
     isr: tuple[int, ...]
@@ -46,15 +46,17 @@ class State(NamedTuple):
 
 @dataclass
 class Reference:
-    """The controller of a cluster, and what it wrote.
+    """Controller of a cluster, with the states that it wrote.
 
     Args:
-        version: as the rules of the specification name releases.
+        version: Kafka version, as docs/reference/kafka.md names releases.
         unclean: `unclean.leader.election.enable`.
 
-    `cached` is what a controller of 0.8.0 believes of ISRs, `arriving` its replicas that no assignment names yet and
-    whom they were told to follow: of a later leader nobody tells them. `silent` are brokers that do nothing any more
-    and are registered still.
+    Attributes:
+        cached: ISRs in the cache of a controller of 0.8.0.
+        arriving: replicas of 0.8.0 that no assignment lists yet, with the leader that they were told to follow; they
+            do not learn of a later leader.
+        silent: brokers that are registered but do nothing any more.
     """
 
     version: Number
@@ -74,10 +76,10 @@ class Reference:
     arriving: dict[Replica, int] = field(default_factory=dict)
     silent: set[int] = field(default_factory=set)
 
-    # -- what happens to the cluster
+    # -- events of the cluster
 
     def fail_over(self) -> None:
-        """A broker has become controller (§2.3): everything is read anew."""
+        """Become controller (§2.3) and read everything again."""
         self.epoch += 1
         self.leaving = set()
         every = [(*p, broker) for p, brokers in self.assignment.items() for broker in brokers]
@@ -107,7 +109,7 @@ class Reference:
         return ONLINE if self.is_live(state.leader) else OFFLINE
 
     def broker_started(self, broker: int) -> None:
-        """§2.7, onBrokerStartup."""
+        """Handle a broker that started (§2.7, onBrokerStartup)."""
         self.live.add(broker)
         here = [(*p, broker) for p, brokers in self.assignment.items() if broker in brokers]
         self.move(here, ONLINE)
@@ -121,7 +123,7 @@ class Reference:
             self.resume_deletions()
 
     def broker_failed(self, broker: int) -> None:
-        """§2.7, onBrokerFailure."""
+        """Handle a broker that died (§2.7, onBrokerFailure)."""
         self.live.discard(broker)
         self.leaving.discard(broker)
         self.arriving = {replica: leader for replica, leader in self.arriving.items() if replica[2] != broker}
@@ -138,9 +140,9 @@ class Reference:
             self.resume_deletions()
 
     def shut_down(self, broker: int, rejoined: Iterable[Partition] = ()) -> None:
-        """§2.14: a broker asks to stop, up to three times while it still leads something.
+        """Handle a controlled shutdown (§2.14): up to three requests while the broker still leads a partition.
 
-        Where leaders write ISRs, they may take it in once more, as a follower, after the first time.
+        Where leaders write ISRs, they may add the broker as a follower again after the first request.
         """
         for attempt in range(3):
             still = self.move_away_from(broker)
@@ -150,13 +152,13 @@ class Reference:
                 return
 
     def take_in(self, partition: Partition, broker: int) -> None:
-        """A leader had a follower taken into the ISR: written by it, or from 2.7 on by the controller."""
+        """Add a follower to the ISR, as its leader does, or from 2.7 on the controller."""
         state = self.states[partition]
         written_by = self.epoch if self.version >= (2, 7, 0) else state.controller_epoch
         self.states[partition] = state._replace(isr=(*state.isr, broker), controller_epoch=written_by)
 
     def move_away_from(self, broker: int) -> bool:
-        """Whether the broker still leads one of several replicas."""
+        """Return whether the broker still leads a partition with several replicas."""
         self.leaving.add(broker)
         still = False
         for partition, brokers in self.assignment.items():
@@ -174,7 +176,7 @@ class Reference:
         return still
 
     def create(self, topic: str, partitions: Mapping[int, Sequence[int]]) -> None:
-        """§2.9; partitions that are added come the same way."""
+        """Create a topic, or add partitions to it (§2.9)."""
         new = {(topic, number): tuple(brokers) for number, brokers in partitions.items()}
         self.assignment |= new
         replicas = [(*p, broker) for p, brokers in new.items() for broker in brokers]
@@ -186,7 +188,7 @@ class Reference:
         self.move(replicas, ONLINE)
 
     def elect_preferred(self) -> None:
-        """§2.12, asked for of all partitions."""
+        """Elect the preferred replicas of all partitions on request (§2.12)."""
         for partition in list(self.assignment):
             state = self.states.get(partition)
             needed = state is not None and state.leader != self.assignment[partition][0]
@@ -205,7 +207,7 @@ class Reference:
                 self.bring_online(partition)
 
     def bring_online(self, partition: Partition) -> None:
-        """New: the first leader; else an election of the Offline strategy."""
+        """Elect the first leader of a new partition; otherwise elect by the Offline strategy."""
         if self.partitions[partition] != NEW:
             self.elect(partition, "offline")
             return
@@ -215,7 +217,7 @@ class Reference:
             self.partitions[partition] = ONLINE
 
     def elect(self, partition: Partition, strategy: str) -> None:
-        """Without an eligible leader nothing is written and the state stays."""
+        """Elect a leader; without an eligible one nothing is written and the state stays."""
         state = self.states.get(partition)
         if state is None or self.partitions[partition] not in (ONLINE, OFFLINE):
             return
@@ -250,14 +252,14 @@ class Reference:
         return next((broker for broker in brokers if broker in wanted), None)
 
     def write(self, partition: Partition, leader: int, isr: tuple[int, ...]) -> None:
-        """Each write of a controller is one leader epoch more."""
+        """Write a state; each write by the controller raises the leader epoch."""
         written = State(leader, isr, self.states[partition].leader_epoch + 1, self.epoch)
         self.states[partition] = self.cached[partition] = written
 
     # -- replicas (§2.4)
 
     def move(self, replicas: Iterable[Replica], target: str) -> None:
-        """Move replicas that may be moved, and do what the entry does."""
+        """Move replicas in valid previous states to a state, with its actions."""
         allowed = entered_from(self.version)[target]
         for topic, number, broker in list(replicas):
             replica, partition = (topic, number, broker), (topic, number)
@@ -289,7 +291,7 @@ class Reference:
     # -- reassignment (§2.11)
 
     def reassign(self, partition: Partition, target: Sequence[int]) -> None:
-        """Start or go on. From 2.4 on with a memory of where it began, so that the mind can be changed."""
+        """Start or resume a reassignment; from 2.4 on the origin is stored, so that it can be cancelled."""
         target = tuple(target)
         present = self.assignment[partition]
         if partition[0] in self.deleted:
@@ -318,19 +320,19 @@ class Reference:
         self.move([(*partition, broker) for broker in target], NEW)
 
     def let_arrive(self, partition: Partition, brokers: Iterable[int]) -> None:
-        """0.8.0 tells new replicas once whom to follow: elections tell those of the assignment alone (§2.6)."""
+        """Record the leader that 0.8.0 sends to new replicas once: elections send to assigned ones only (§2.6)."""
         for replica in [(*partition, broker) for broker in brokers]:
             if replica not in self.replicas and replica[2] in self.live:
                 self.arriving[replica] = self.states[partition].leader
             self.move([replica], NEW)
 
     def cancel(self, partition: Partition) -> None:
-        """2.4 and later: back to where it began, in the order in which its replicas stand now."""
+        """Cancel a reassignment (2.4 and later): back to the origin, in the present order of its replicas."""
         origin = self.origins[partition]
         self.reassign(partition, [broker for broker in self.assignment[partition] if broker in origin])
 
     def finish(self, partition: Partition, target: tuple[int, ...], held_by: Sequence[int]) -> None:
-        """All of the target is in sync."""
+        """Complete a reassignment with all of the target in sync."""
         here_before = self.origins.get(partition, ())  # from 2.4 on only the adding ones are moved (§2.11, B1)
         self.move([(*partition, broker) for broker in target if broker not in here_before], ONLINE)
         state = self.states[partition]
@@ -408,10 +410,10 @@ class Reference:
     def catch_up(
         self, order: Mapping[Partition, Sequence[int]], passing: Mapping[Partition, Sequence[int]] | None = None
     ) -> None:
-        """Time passes: live followers come into the ISR in the order that is told, and reassignments end.
+        """Add live followers to the ISRs in a given order, and complete reassignments.
 
-        Before AlterPartition a watch on the state ends them: also what is in sync by an election. Replicas that are on
-        their way out may be quicker into the ISR than the watch (`passing`).
+        Before AlterPartition a watch on the state completes them, also after an election. Replicas to be removed may
+        join the ISR before the watch fires (`passing`).
         """
         if self.version < (2, 7, 0):
             for partition, members in (passing or {}).items():

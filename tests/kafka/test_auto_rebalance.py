@@ -1,7 +1,7 @@
-"""The automatic rebalance of leaders: when it runs, what it counts, what it takes, release by release.
+"""Automatic rebalance of leaders by release: schedule, imbalance count, elected partitions.
 
-What is expected was read in KafkaController.checkAndTriggerAutoLeaderRebalance (up to 0.10 ...PartitionRebalance) of
-every line.
+Source of the expectations: KafkaController.checkAndTriggerAutoLeaderRebalance of every release line (up to 0.10
+checkAndTriggerPartitionRebalance).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ FIRST_S, INTERVAL_S = 5, 60
 
 
 def cluster(line: str, interval_s: int | None = INTERVAL_S, brokers: int = 4) -> KafkaCluster:
-    """A cluster whose last broker is controller."""
+    """Return a cluster with the last broker as controller."""
     config: dict[str, str | int | bool] = {"zookeeper.session.timeout.ms": 6000, "auto.leader.rebalance.enable": True}
     config["delete.topic.enable"] = True
     if interval_s is not None:
@@ -32,7 +32,7 @@ def cluster(line: str, interval_s: int | None = INTERVAL_S, brokers: int = 4) ->
 
 
 def ready_s(c: KafkaCluster) -> float:
-    """When the controller of now took over."""
+    """Return the time of the present controller's failover, in seconds."""
     return max(event.at_us for event in c.history if event.what == "ready") / 1e6
 
 
@@ -41,7 +41,7 @@ def now_s(c: KafkaCluster) -> float:
 
 
 def led_back_s(c: KafkaCluster, subject: str, leader: int) -> list[float]:
-    """When a partition came to be led by a broker again."""
+    """Return the times at which a broker became leader of a partition again, in seconds."""
     return [
         event.at_us / 1e6
         for event in c.history
@@ -50,7 +50,7 @@ def led_back_s(c: KafkaCluster, subject: str, leader: int) -> list[float]:
 
 
 def lead_astray(c: KafkaCluster, broker: int) -> None:
-    """Let a broker die and come back: it leads nothing then. Begins right after a check and ends before the next."""
+    """Kill and restart a broker, so that it leads nothing, between two checks."""
     since_s = (now_s(c) - ready_s(c) - FIRST_S) % INTERVAL_S
     c.run_for(INTERVAL_S - since_s + 1)
     c.kill(broker)

@@ -1,4 +1,4 @@
-"""A log directory fails: what real brokers did, transaction by transaction, and what was not recorded."""
+"""Failed log directories: comparison with transactions of real brokers, and cases without a recording."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tests.kafka.clusters import QUICK, happened, quiet, told, topic
 
 DATA = Path(__file__).parent / "data"
 T1 = [(1, 2, 3), (2, 3, 1), (3, 1, 2), (1, 2, 3), (2, 3, 1), (1, 3, 2)]
-# What comes when is chance: a block of producer ids, and whether the loser of an election was quick enough to try.
+# Depend on timing: blocks of producer ids, and whether the loser of an election tried to create the znode.
 CHANCE = ("setData /latest_producer_id_block", "multi [error NodeExists", "createSession", "closeSession []")
 
 
 def said(record: txns.Record) -> str:
-    """A transaction in the words of the recording."""
+    """Return a transaction in the format of the recording."""
     match record:
         case txns.MultiTxn():
             return f"multi [{'; '.join(said(part) for part in record.records)}]"
@@ -47,7 +47,7 @@ def untimed(data: bytes | None) -> str | None:
 
 
 def cluster(version: str = "3.9", *, log_dirs: int = 2) -> KafkaCluster:
-    """Three brokers, the first of them controller."""
+    """Return a cluster of three brokers with the first as controller."""
     c = KafkaCluster(version=version, brokers=3, racks=3, config=QUICK, log_dirs=log_dirs, boot=False)
     for broker in c.brokers:
         c.restart(broker)
@@ -58,7 +58,7 @@ def cluster(version: str = "3.9", *, log_dirs: int = 2) -> KafkaCluster:
 
 @pytest.mark.parametrize("release", ["3.9.1", "2.4.1"])
 def test_real_brokers_wrote_the_same(release: str) -> None:
-    """One of two directories of the controller is removed; a topic is deleted; the broker stops, and starts again.
+    """One of two log directories of the controller fails; a topic is deleted; the broker stops and starts again.
 
     Recorded from three real brokers with two log directories each; the removed one was empty at the restart.
     """
@@ -108,7 +108,7 @@ def test_what_was_there_is_offline_until_the_broker_restarts(version: str) -> No
 
 
 def test_a_new_controller_finds_out_only_when_it_is_told() -> None:
-    """The controller's own cache is all that says which replicas are offline: its successor asks by LeaderAndIsr."""
+    """Only the controller's cache stores the offline replicas; its successor finds them by LeaderAndIsr."""
     c = cluster()
     topic(c, "t", {0: [2, 3], 1: [2, 3]})
     c.fail_log_dir(2, ("t", 0))

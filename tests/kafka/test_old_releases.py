@@ -1,4 +1,4 @@
-"""Rules of the releases up to 0.9 that the recorded stories do not show (docs/reference/kafka.md §1.4, §2.2, §2.8)."""
+"""Rules of releases up to 0.9 without a recorded story (docs/reference/kafka.md §1.4, §2.2, §2.8)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STATE = paths.state(TopicPartition("t", 0))
 
 
 def cluster(line: str, config: Mapping[str, str | int | bool] | None = None) -> KafkaCluster:
-    """Three brokers, of which the third is controller."""
+    """Return a cluster of three brokers with the third as controller."""
     c = KafkaCluster(line, 3, config=QUICK | dict(config or {}), boot=False)
     for broker in (3, 1, 2):
         c.restart(broker)
@@ -60,7 +60,7 @@ def test_a_controller_that_comes_back_while_its_znode_stands_is_fenced_by_the_ne
 
 @pytest.mark.parametrize(("line", "written"), [("0.8.0", False), ("0.8.1", False), ("0.8.2", True), ("0.9", True)])
 def test_an_isr_whose_reply_was_lost_is_taken_for_written_from_0_8_2_on(line: str, written: bool) -> None:
-    """KAFKA-1382: before, the leader goes on with the version of before, and no write of its succeeds any more."""
+    """KAFKA-1382: earlier releases keep the old version, so that no later write of the leader succeeds."""
     with cluster(line) as c:
         topic(c, "t", {0: [1, 2]})
         c.kill(2)
@@ -89,7 +89,7 @@ def test_a_follower_that_is_silent_and_has_all_there_is_stays_in_sync_in_0_8_0(l
 @pytest.mark.parametrize("line", ["0.8.0", "0.8.1", "0.8.2", "0.9"])
 @pytest.mark.parametrize("records", [100, 5000])
 def test_a_follower_too_many_messages_behind_is_late_at_once_in_0_8(line: str, records: int) -> None:
-    """KIP-16: from 0.9 on time alone counts."""
+    """From 0.9 on only the time since the last fetch counts (KIP-16)."""
     config = {"zookeeper.session.timeout.ms": 40_000, "replica.lag.time.max.ms": 30_000}
     with cluster(line, config) as c:
         topic(c, "t", {0: [1, 2]})
@@ -112,7 +112,7 @@ def test_names_that_differ_in_dots_and_underscores_alone_are_refused_from_0_9_on
 
 
 def test_a_controller_of_0_8_0_does_nothing_for_brokers_that_start_once_a_topic_was_deleted() -> None:
-    """Recorded: it fails over the partitions of the topic, whose znodes the tool took away; the next one does not."""
+    """It fails at the partitions of the topic, whose znodes the tool deleted (recorded); the next one does not."""
     with cluster("0.8.0") as c:
         topic(c, "gone", {0: [1, 2]})
         topic(c, "t", {0: [1]})

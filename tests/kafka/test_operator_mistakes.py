@@ -1,7 +1,7 @@
-"""What an operator writes wrong is treated as real controllers treated it, znode by znode, release by release.
+"""Mistakes of operators in znodes: the simulated controller reacts like the recorded real controller of each release.
 
-Three real brokers of each release lived through the mistakes of `operator_mistakes.py`; what their trees were after
-each step stands in `data/mistakes`. Who became controller after each is chance, and an input.
+`data/mistakes` has the trees of three real brokers of each release after each step of `operator_mistakes.py`. The
+winner of each controller election depends on timing and is an input.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def recorded(release: str) -> recording.Recording:
 
 
 def is_chance(release: str, step: str, difference: str) -> bool:
-    """Whether it is a matter of the pace, or of chance that is no input."""
+    """Return whether a difference depends on timing that is not an input."""
     if step.startswith("a") and difference.startswith(paths.PRODUCER_IDS):
         return True  # a broker takes producer ids after it has registered: the recording may have looked in between
     if re.match(r"/brokers/topics/\w+: topic_id", difference):
         return True  # drawn
-    # Controllers follow one another without end, and how many there were is a matter of the pace.
+    # Controllers fail over endlessly; their number depends on timing.
     numbers = "version|data_length|controller_epoch|leader_epoch"
     paced = rf"/: (cversion|children)|/controller|/brokers/topics/t1/partitions/2/state: ({numbers})"
     endless = step == "reset-reassign-no-replicas" and kafka_version(release).controller.counts_preferred_imbalance
@@ -49,13 +49,13 @@ def is_chance(release: str, step: str, difference: str) -> bool:
 
 
 def steps_of(release: str) -> tuple[str, ...]:
-    """The steps that are compared."""
+    """Return the steps to compare."""
     steps = recorded(release).steps
     return steps[: steps.index(UNTIL[release])] if release in UNTIL else steps
 
 
 class Story(NamedTuple):
-    """What came of a story: the differences after each step, and what the history tells of each mistake."""
+    """Result of a story: differences after each step, and history events of each mistake."""
 
     differences: dict[str, list[str]]
     events: dict[str, list[Event]]
@@ -63,7 +63,7 @@ class Story(NamedTuple):
 
 @cache
 def whole_story(release: str) -> Story:
-    """Play it."""
+    """Play the whole story of a release."""
     told = recorded(release)
     found: dict[str, list[str]] = {}
     events: dict[str, list[Event]] = {}
@@ -109,7 +109,7 @@ def whole_story(release: str) -> Story:
 
 
 UNTIL = {"0.10.2.2": "delete-unknown", "0.9.0.1": "reset-topic-no-json"}
-"""From here on a recording is not compared: unknown partitions stay in the list of preferred elections that each broker
+"""Last comparable step by release: unknown partitions stay in the list of preferred elections that each broker
 of 0.9 and 0.10 keeps in memory from one reign to the next, and its failovers fail until another is elected."""
 
 STEPS = [
@@ -126,7 +126,7 @@ def test_all_mistakes_are_among_those_recorded() -> None:
 
 @pytest.mark.parametrize("release", [release for release in RELEASES if release not in UNTIL])
 def test_a_partition_that_moves_to_nobody_leaves_no_controller_from_2_7_on(release: str) -> None:
-    """The real one's epoch was above 100 when the recording ended; before 2.7 there is one more."""
+    """The real controller epoch was above 100 at the end of the recording; before 2.7 it rose by one."""
     last, before = ("reset-reassign-no-replicas", "reassign-no-replicas")
     epochs = [int(recorded(release).tree(step)[paths.CONTROLLER_EPOCH].data or "") for step in (before, last)]
     assert (epochs[1] > epochs[0] + 20) == kafka_version(release).controller.counts_preferred_imbalance
@@ -176,8 +176,8 @@ TOLD: dict[str, tuple[frozenset[str], str]] = {
     "reassign-dead-broker": (frozenset({"doubtful", "refused"}), "0.8"),
     "reassign-no-replicas": (frozenset({"doubtful"}), "0.8"),
 }
-"""What whoever reads a mistake says of it, from a release on. What is not named has no consequence, or nobody reads it
-yet (config-no-json): that it was written wrong is told all the same."""
+"""History events of the readers of a mistake, and the first release with them. Mistakes not listed have no effect or no
+reader yet (config-no-json); the history records them as invalid nevertheless."""
 UNREADABLE = ("no-json", "reassign-empty", "reassign-list", "elect-empty", "elect-no-partitions")
 
 

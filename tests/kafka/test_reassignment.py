@@ -1,4 +1,4 @@
-"""Reassignments by API and by znode, whole ones and such as something goes wrong with (KIP-455)."""
+"""Reassignments by API and by znode, with and without failures (KIP-455)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_reassignment_waits_for_a_broker_that_died_and_can_be_cancelled() -> N
         assert c.assignment("t")[0] == ReplicaAssignment((3, 2, 1), (3,), (1,))
         c.reassign({("t", 0): None})
         c.run_for(2)
-        # Back to the origin, in the order in which its replicas stood in the assignment meanwhile.
+        # Back to the origin, in the order of its replicas in the wider assignment.
         assert c.assignment("t")[0] == ReplicaAssignment((2, 1))
         answer = c.reassign({("t", 0): None})
         c.run_for(2)
@@ -155,10 +155,10 @@ def test_a_znode_with_a_replica_twice_counts_it_once() -> None:
     ],
 )
 def test_a_znode_that_cannot_be_used_changes_nothing(data: str) -> None:
-    """It is logged and taken for empty, and stays (§1.1).
+    """An unusable znode is logged, counts as empty and is not deleted (§1.1).
 
-    Nor is the next one noticed: the controller's handler acts on the creation of the znode, and sets its watch again
-    only where it deletes the znode itself (PartitionReassignmentHandler). A new controller looks.
+    The next one is not noticed either: the controller's handler acts on the creation of the znode, and sets its watch
+    again only after it deleted the znode itself (PartitionReassignmentHandler). A new controller reads it.
     """
     with cluster(3, controller=3) as c:
         topic(c, "t", {0: [1, 2]})

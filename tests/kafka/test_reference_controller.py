@@ -1,8 +1,8 @@
-"""The controller of each generation does what a slow reference of the specification's tables does.
+"""The controller of each release line against the slow reference controller.
 
-After each event, once all is quiet: the states of all partitions and replicas, leaders, ISRs in their order, leader
-epochs (which count the controller's writes) and controller epochs are compared. What fetches decide is told: who of
-several followers was the first back in an ISR. Of a topic being deleted an ISR's length alone is compared.
+After each event, at quiescence, the tests compare the states of all partitions and replicas, leaders, ISRs in order,
+leader epochs (which count the controller's writes) and controller epochs. The order in which followers rejoin an ISR
+depends on fetches and is an input of the reference. For a topic being deleted only the length of the ISR is compared.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ steps = st.lists(
     st.tuples(st.sampled_from(VERBS), st.integers(0, 5), st.permutations(BROKERS).map(list)), min_size=3, max_size=12
 )
 
-# A reassignment that stands both in the topic's znode and in the tool's, at a failover: it is taken up once, not twice.
+# A reassignment in both the topic's znode and the admin znode, at a failover: it is started once, not twice.
 FOUND: list[Step] = [
     ("elect", 4, [2, 4, 3, 1]),
     ("create", 3, [2, 3, 1, 4]),
@@ -52,7 +52,7 @@ FOUND: list[Step] = [
     ("reassign", 3, [4, 2, 3, 1]),
 ]
 
-# A move waits for a broker that has died, is called off where that can be, and sessions end meanwhile and after.
+# A reassignment waits for a dead broker and is cancelled where possible; sessions expire meanwhile and afterwards.
 WAITED: list[Step] = [
     ("create", 1, [1, 2, 3, 4]),
     ("strand", 1, [4, 3, 1, 2]),
@@ -66,7 +66,7 @@ WAITED: list[Step] = [
     ("start", 0, [3, 4, 1, 2]),
 ]
 
-# 0.8.0: who is new learns nothing of a leader that is elected while the move waits.
+# 0.8.0: new replicas do not learn of a leader that is elected while the reassignment waits.
 LEADERLESS: list[Step] = [
     ("reassign", 0, [1, 3, 2, 4]),
     ("reassign", 3, [1, 2, 3, 4]),
@@ -81,7 +81,7 @@ LEADERLESS: list[Step] = [
 
 
 class Both:
-    """A simulated cluster and the reference of its controller, led through the same events."""
+    """A simulated cluster and the reference controller, with the same events."""
 
     def __init__(self, version: str, *, unclean: bool, seed: int) -> None:
         config = QUICK | {
@@ -99,7 +99,7 @@ class Both:
         self._note_looks()
 
     def _note_looks(self) -> None:
-        """When somebody asks which brokers are registered."""
+        """Record the times at which a controller reads the registered brokers."""
         handle = self.cluster.server.handle
 
         def noted(
@@ -161,7 +161,7 @@ class Both:
             self.reference.broker_started(broker)
 
     def expire(self, number: int, brokers: list[int]) -> None:
-        """A broker's session ends while a long collection of garbage stops its process; then it goes on."""
+        """Expire a broker's session during a long garbage collection pause."""
         broker = self._pick(brokers, alive=True)
         if broker is None or len(self.reference.live) < 2 or self.reference.version < (0, 8, 1):
             return
@@ -176,7 +176,7 @@ class Both:
         self.reference.broker_started(broker)
 
     def bounce(self, _number: int, brokers: list[int]) -> None:
-        """A broker is back before its old session ends: it can register only when that has ended."""
+        """Restart a broker before its old session expires: it can register only afterwards."""
         broker = self._pick(brokers, alive=True)
         if broker is None or len(self.reference.live) < 2 or self.reference.targets:
             return  # a reassignment might end between
@@ -240,7 +240,7 @@ class Both:
             self.reference.reassign(partition, target)
 
     def strand(self, number: int, brokers: list[int]) -> None:
-        """A partition is moved to a broker whose process has just died, before its session ends."""
+        """Reassign a partition to a broker that just died, before its session expires."""
         topic = self._topic(number)
         busy = self.reference.version < (2, 6, 0) and self.reference.targets
         if topic is None or busy or self.cluster.controller is None or (topic, 0) not in self.reference.states:
@@ -266,7 +266,7 @@ class Both:
         self._lost(broker, ruled=False)
 
     def cancel(self, number: int, _brokers: list[int]) -> None:
-        """2.4 and later, by the request to a broker."""
+        """Cancel a reassignment by API (2.4 and later)."""
         moving = [partition for partition in self.reference.targets if partition[0] not in self.reference.deleted]
         if not moving or self.cluster.controller is None or self.reference.version < (2, 4, 0):
             return
@@ -288,9 +288,9 @@ class Both:
         self.reference.shut_down(broker, self._rejoined(broker, before, after_its_end=False))
 
     def _rejoined(self, broker: int, before: int, *, after_its_end: bool) -> list[Partition]:
-        """Which partitions took a broker in again while it stopped: a race of real ones too (recorded in 0.10.2).
+        """Return the partitions with an ISR that a broker rejoined during its shutdown, a race recorded in 0.10.2.
 
-        Up to 3.2 also after the controller has dealt with its end (KAFKA-14140): then it is still there.
+        Up to 3.2 also after the controller handled its failure (KAFKA-14140); then it stays in the ISR.
         """
         events = list(self.cluster.history)[before:]
         names = [event.subject.rpartition("-") for event in events if event.what == "ISR expanded"]
@@ -305,7 +305,7 @@ class Both:
         self._lost(broker, ruled=ruled)
 
     def _lost(self, broker: int, *, ruled: bool) -> None:
-        """The reference sees a broker's registration go, as the controller or by the next one."""
+        """Let the reference handle the end of a broker's registration, as controller or as the next one."""
         if not ruled:
             self.reference.broker_failed(broker)
             return
@@ -315,9 +315,10 @@ class Both:
             self.reference.fail_over()
 
     def _was_missed(self, broker: int, before: int) -> bool:
-        """Whether a controller looked for brokers while one was not registered: up to 2.1 nobody else knows (§2.7).
+        """Return whether a controller read the brokers while this one was not registered.
 
-        Where the controller itself is back before the next one looks, that finds a broker that lives.
+        Up to 2.1 a controller does not notice a shorter absence (§2.7). If the controller itself returns before the
+        next one reads the brokers, that one finds it registered.
         """
         events = [event for event in list(self.cluster.history)[before:] if event.who == f"broker {broker}"]
         (gone,) = [event.at_us for event in events if event.what == "registration gone"]
@@ -367,7 +368,7 @@ class Both:
         assert assigned == {p: set(brokers) for p, brokers in self.reference.assignment.items()}, where
 
     def _passing(self, isrs: dict[Partition, tuple[int, ...]]) -> dict[Partition, list[int]]:
-        """Who came into an ISR since the last comparison and is out of it again."""
+        """Return the brokers that joined an ISR since the last comparison and left it again."""
         events, self.compared = list(self.cluster.history)[self.compared :], len(self.cluster.history)
         passing: dict[Partition, list[int]] = {}
         for event in events:
@@ -384,7 +385,7 @@ class Both:
         return state.leader, state.isr, state.leader_epoch, state.controller_epoch
 
 
-# Five examples of each release line in CI, a hundred under "thorough".
+# Five examples of each release line in CI, a hundred with the profile "thorough".
 EXAMPLES = max(5, settings().max_examples // 20)
 
 

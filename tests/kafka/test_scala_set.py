@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from simzk.jvm.scala_collections import mutable_order
 from simzk.kafka.topic_partition import (
     Collections,
     PartitionAndReplica,
     TopicPartition,
     mutable_partitions,
-    mutable_replicas,
     partition_set,
     replica_set,
-    replicas_on,
 )
 
 if TYPE_CHECKING:
@@ -36,11 +35,14 @@ def _replicas_in_set(partitions: Iterable[TopicPartition]) -> list[TopicPartitio
 
 
 def _replicas_in_mutable_set(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-    return [r.topic_partition for r in mutable_replicas([PartitionAndReplica(p, 1) for p in partitions], COLLECTIONS)]
+    replicas = [PartitionAndReplica(p, 1) for p in partitions]
+    return [r.topic_partition for r in mutable_order(replicas, COLLECTIONS.scala, COLLECTIONS.replica_hash)]
 
 
 def _replicas_mapped(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-    return [r.topic_partition for r in replicas_on(partition_set(partitions, COLLECTIONS), 3, COLLECTIONS)]
+    mapped = partition_set(partitions, COLLECTIONS)
+    replicas = [PartitionAndReplica(p, 3) for p in mapped]
+    return [r.topic_partition for r in replica_set(replicas, COLLECTIONS, hashed=mapped.hashed)]
 
 
 def _in_set(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:

@@ -1,4 +1,4 @@
-"""The expected traces of docs/reference/kafka.md §2.16: one partition, replicas 1 2 3, and what happens to it."""
+"""Expected traces of docs/reference/kafka.md §2.16: one partition with replicas 1, 2, 3 through failures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     Row = tuple[Callable[[KafkaCluster], object], int, tuple[int, ...], int, int]
 
-# What happens, then leader, ISR, leader epoch and version of the state after it.
+# Event, then leader, ISR, leader epoch and version of the state after it.
 TRACE: list[Row] = [
     (lambda c: None, 1, (1, 2, 3), 0, 0),
     (lambda c: c.kill(1), 2, (2, 3), 1, 1),
@@ -64,7 +64,7 @@ def test_unclean_election_when_a_replica_outside_the_isr_starts(how: str) -> Non
         quiet(c)
         state = c.state("t", 0)
         assert (state.leader, state.isr, state.leader_epoch) == (1, (1,), 4)
-        # The election writes RECOVERING, and so it stands until the ISR changes (KIP-704; recorded in 3.9.1).
+        # The election writes RECOVERING, which stays until the ISR changes (KIP-704; recorded in 3.9.1).
         assert state.recovering
         c.restart(2)
         quiet(c)
@@ -102,7 +102,7 @@ def test_an_unclean_election_on_request() -> None:
 
 
 def test_the_controller_that_dies_with_its_partition_costs_two_writes() -> None:
-    """From 2.3 on the new controller first takes the dead out of the ISR (write A), then elects (write B)."""
+    """From 2.3 on the new controller first removes the dead replica from the ISR (write A), then elects (write B)."""
     with cluster(4, controller=1) as c:
         topic(c, "t", {0: [1, 2, 3], 1: [2, 1, 3]})
         c.kill(1)
@@ -113,12 +113,12 @@ def test_the_controller_that_dies_with_its_partition_costs_two_writes() -> None:
             ("leader 1 epoch 0 isr [1, 2, 3]", "leader none epoch 1 isr [2, 3]"),
             ("leader none epoch 1 isr [2, 3]", "leader 2 epoch 2 isr [2, 3]"),
         ]
-        # A dead follower found at failover costs one.
+        # A dead follower found at a failover costs one write.
         assert told(c, "t", 1) == (2, (2, 3), 1, 1)
 
 
 def test_znodes_of_a_topic() -> None:
-    """Three znodes for a topic, and two for each partition."""
+    """A topic has three znodes, and two more for each partition."""
     with cluster(3) as c:
         before = len(list(c.server.tree.walk()))
         topic(c, "t", {number: [1, 2, 3] for number in range(5)})

@@ -1,7 +1,7 @@
-"""Each transition of partitions and replicas, valid or not, tried in each release.
+"""Every transition of partitions and replicas, valid or not, in each release.
 
-The tables here are read off the releases' own `validPreviousStates` (PartitionStateMachine, ReplicaStateMachine), and
-are those of docs/reference/kafka.md §2.4 and §2.5; the code has its own.
+The tables here are copied from `validPreviousStates` of the releases (PartitionStateMachine, ReplicaStateMachine; see
+docs/reference/kafka.md §2.4 and §2.5), independently of the tables in the code.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ REPLICAS_0_8_0 = """
 
 
 def published(version: tuple[int, int, int]) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
-    """The valid moves (from, to) of partitions and of replicas."""
+    """Return the valid transitions (from, to) of partitions and of replicas."""
     if version < (0, 8, 1):
         return moves(PARTITIONS_0_8_0), moves(REPLICAS_0_8_0)
     return moves(PARTITIONS), moves(REPLICAS_0_8_1 if version < (2, 3, 0) else REPLICAS_2_3)
@@ -62,8 +62,8 @@ def moves(table: str) -> set[tuple[str, str]]:
     return {(source.strip(), target.strip()) for target, sources in rows for source in sources.split(",")}
 
 
-def ruled(version: str, partitions: int) -> tuple[KafkaCluster, KafkaController]:
-    """A cluster of two brokers with one topic on both, led by broker 1, and its controller."""
+def cluster_and_controller(version: str, partitions: int) -> tuple[KafkaCluster, KafkaController]:
+    """Return a cluster of two brokers with one topic on both, led by broker 1, and its controller."""
     c = KafkaCluster(version=version, brokers=2, config=QUICK)
     topic(c, "t", {number: [1, 2] for number in range(partitions)})
     assert c.controller is not None
@@ -78,7 +78,7 @@ def do(c: KafkaCluster, controller: KafkaController, work: Callable[[], Coroutin
 @pytest.mark.parametrize("version", VERSIONS)
 def test_each_transition_of_a_replica(version: str) -> None:
     pairs = list(product(ReplicaState, ReplicaState))
-    c, controller = ruled(version, len(pairs))
+    c, controller = cluster_and_controller(version, len(pairs))
     states = controller.context.replica_states
     tried = {PartitionAndReplica(TopicPartition("t", n), 2): pair for n, pair in enumerate(pairs)}
 
@@ -99,7 +99,7 @@ def test_each_transition_of_a_replica(version: str) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_each_transition_of_a_partition(version: str) -> None:
     pairs = list(product(PartitionState, PartitionState))
-    c, controller = ruled(version, len(pairs))
+    c, controller = cluster_and_controller(version, len(pairs))
     context = controller.context
     tried = {TopicPartition("t", n): pair for n, pair in enumerate(pairs)}
     for partition, (source, _) in tried.items():
@@ -122,8 +122,8 @@ def test_each_transition_of_a_partition(version: str) -> None:
 
 @pytest.mark.parametrize(("version", "state"), [("1.0", ReplicaState.ONLINE), ("1.1", ReplicaState.OFFLINE)])
 def test_a_replica_of_a_partition_that_never_had_a_leader(version: str, state: ReplicaState) -> None:
-    """Up to 1.0 its transition fails: "the leader and isr path in zookeeper is empty"."""
-    c, controller = ruled(version, 1)
+    """Up to 1.0 the transition fails: "the leader and isr path in zookeeper is empty"."""
+    c, controller = cluster_and_controller(version, 1)
     replica = PartitionAndReplica(TopicPartition("unborn", 0), 2)
     controller.context.set_assignment(replica.topic_partition, ReplicaAssignment((1, 2)))
     controller.context.replica_states[replica] = ReplicaState.ONLINE
@@ -137,8 +137,8 @@ def test_a_replica_of_a_partition_that_never_had_a_leader(version: str, state: R
 
 @pytest.mark.parametrize("version", ["1.1", "3.9"])
 def test_the_state_of_a_later_controller_is_not_overwritten(version: str) -> None:
-    """A replica does not leave the ISR by a controller that another has followed ("aborting state change")."""
-    c, controller = ruled(version, 1)
+    """A controller that was replaced does not remove a replica from the ISR ("aborting state change")."""
+    c, controller = cluster_and_controller(version, 1)
     partition = TopicPartition("t", 0)
     before = c.state("t", 0)
     data = controller.client.version.znodes.encode_state(
@@ -159,7 +159,7 @@ def test_the_state_of_a_later_controller_is_not_overwritten(version: str) -> Non
 
 @pytest.mark.parametrize("version", [name for name in VERSIONS if name != "0.8.0"])
 def test_a_deleted_topic_leaves_when_its_release_says_so(version: str) -> None:
-    """A replica on a dead broker holds the deletion up: from 2.2 on its partitions are gone already then."""
+    """A replica on a dead broker halts the deletion; from 2.2 on the partitions are NON_EXISTENT by then."""
     number = kafka_version(version).number
     config = QUICK | {"delete.topic.enable": True}
     c = KafkaCluster(version=version, brokers=3, config=config)
@@ -173,7 +173,7 @@ def test_a_deleted_topic_leaves_when_its_release_says_so(version: str) -> None:
     context, partition = controller.context, TopicPartition("t", 0)
     gone = context.partition_states[partition] == PartitionState.NON_EXISTENT
     assert gone == (number >= (2, 2, 0)) == transitions_of(number).deleted_leave_first
-    # Ineligible it was while the others were deleted; then it is made ready for the next attempt.
+    # It was ineligible while the others were deleted; then it becomes OFFLINE for the next attempt.
     assert context.replica_states[PartitionAndReplica(partition, dead)] == ReplicaState.OFFLINE
     c.restart(dead)
     quiet(c)

@@ -11,6 +11,7 @@ Rules of the module (KafkaController.processAlterPartition, in the order of its 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -47,20 +48,14 @@ _NOT_REGISTERED = np.iinfo(np.int64).min
 """Less than any broker epoch."""
 
 
+@dataclass(eq=False)
 class IsrChanges:
     """ISR changes by partition leaders."""
 
-    def __init__(
-        self,
-        context: ControllerContext,
-        client: KafkaZooKeeperClient,
-        channels: ControllerChannelManager,
-        reassignments: Reassignments,
-    ) -> None:
-        self._context = context
-        self._client = client
-        self._channels = channels
-        self._reassignments = reassignments
+    _context: ControllerContext
+    _client: KafkaZooKeeperClient
+    _channels: ControllerChannelManager
+    _reassignments: Reassignments
 
     async def process(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
         """Handle a request of one leader, and return the new state or an error by partition."""
@@ -97,7 +92,7 @@ class IsrChanges:
             version=asked.version + np.int32(1),
             recovering=asked.recovering,
         )
-        partitions = context.partitions(rows[accepted])
+        partitions = context.table.partitions(rows[accepted])
         codes = await self._client.write_states(partitions, after, context.epoch_version)
         errors[accepted] = np.where(codes == Code.BAD_VERSION, _OUTDATED, np.where(codes == Code.OK, 0, _FAILED))
         width = max(states.isr.shape[1], after.isr.shape[1])
@@ -165,6 +160,6 @@ class IsrChanges:
 
 async def read_states(context: ControllerContext, client: KafkaZooKeeperClient, rows: IntArray) -> None:
     """Read partition states into the cache (updateLeaderAndIsrCache), in the order of `rows`."""
-    states = await client.states(context.partitions(rows))
+    states = await client.states(context.table.partitions(rows))
     exists = states.version >= 0
     context.table.put_all(rows[exists], states.where(exists))

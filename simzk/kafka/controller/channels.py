@@ -362,7 +362,7 @@ class ControllerChannelManager:
         delete = np.concatenate([np.full(len(rows), delete) for rows, delete in parts])
         if len(parts) > 1:  # the rows of one part are distinct
             rows, delete = _distinct(rows, delete)
-        return ReplicaStops(self._context.partitions(rows), delete, self._stop_epochs(rows))
+        return ReplicaStops(self._context.table.partitions(rows), delete, self._stop_epochs(rows))
 
     def _put_stops(self, broker: int, stops: ReplicaStops) -> None:
         request = StopReplicaRequest(*self._header(broker), stops)

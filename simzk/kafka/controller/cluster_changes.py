@@ -13,6 +13,8 @@ processLogDirEventNotification; docs/reference/kafka.md §2.7, §2.9, §2.13):
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -52,32 +54,20 @@ if TYPE_CHECKING:
     from simzk.simulation import Future
 
 
+@dataclass(eq=False)
 class BrokerChanges:
     """Brokers that start, restart, fail or change their registration."""
 
-    def __init__(
-        self,
-        context: ControllerContext,
-        client: KafkaZooKeeperClient,
-        session: ZooKeeperSession,
-        events: ControllerEventManager,
-        log: ControllerLog,
-        channels: ControllerChannelManager,
-        partitions: PartitionStateMachine,
-        replicas: ReplicaStateMachine,
-        deletion: TopicDeletion,
-        reassignments: Reassignments,
-    ) -> None:
-        self._context = context
-        self._client = client
-        self._session = session
-        self._events = events
-        self._log = log
-        self._channels = channels
-        self._partitions = partitions
-        self._replicas = replicas
-        self._deletion = deletion
-        self._reassignments = reassignments
+    _context: ControllerContext
+    _client: KafkaZooKeeperClient
+    _session: ZooKeeperSession
+    _events: ControllerEventManager
+    _log: ControllerLog
+    _channels: ControllerChannelManager
+    _partitions: PartitionStateMachine
+    _replicas: ReplicaStateMachine
+    _deletion: TopicDeletion
+    _reassignments: Reassignments
 
     async def process(self) -> None:
         """Handle a change of the children of `/brokers/ids`."""
@@ -110,15 +100,9 @@ class BrokerChanges:
         """Register handlers for changes of registrations, and return their paths; a read of each sets the watch."""
         watched = [paths.broker(broker) for broker in brokers]
         for broker, path in zip(brokers, watched, strict=True):
-            self._session.data_handlers[path] = self._registration_handler(broker)
+            name, work = f"registration of broker {broker}", partial(self._update, broker)
+            self._session.data_handlers[path] = self._events.watcher(EventType.NODE_DATA_CHANGED, name, work)
         return watched
-
-    def _registration_handler(self, broker: int) -> Callable[[EventType], None]:
-        def handle(kind: EventType) -> None:
-            if kind == EventType.NODE_DATA_CHANGED:
-                self._events.put(f"registration of broker {broker}", lambda: self._update(broker))
-
-        return handle
 
     async def _update(self, broker: int) -> None:
         """Handle a change of the data of a broker's registration."""
@@ -192,6 +176,7 @@ class BrokerChanges:
             self._channels.send_metadata()
 
 
+@dataclass(eq=False)
 class LogDirFailures:
     """Failed log directories of live brokers.
 
@@ -199,19 +184,11 @@ class LogDirFailures:
         take_replicas_offline: handles replicas by rows and brokers, as on a dead broker.
     """
 
-    def __init__(
-        self,
-        context: ControllerContext,
-        client: KafkaZooKeeperClient,
-        events: ControllerEventManager,
-        replicas: ReplicaStateMachine,
-        take_replicas_offline: Callable[[IntArray, IntArray], Coroutine[Future[Any], None, None]],
-    ) -> None:
-        self._context = context
-        self._client = client
-        self._events = events
-        self._replicas = replicas
-        self._take_replicas_offline = take_replicas_offline
+    _context: ControllerContext
+    _client: KafkaZooKeeperClient
+    _events: ControllerEventManager
+    _replicas: ReplicaStateMachine
+    _take_replicas_offline: Callable[[IntArray, IntArray], Coroutine[Future[Any], None, None]]
 
     async def process(self) -> None:
         """Handle a change of the children of `/log_dir_event_notification`; all are deleted, also unreadable ones."""
@@ -254,6 +231,7 @@ class LogDirFailures:
         return found
 
 
+@dataclass(eq=False)
 class TopicChanges:
     """Topics and partitions that are created, and topics with removed znodes.
 
@@ -261,33 +239,21 @@ class TopicChanges:
         new_topic_id: draws a topic id.
     """
 
-    def __init__(
-        self,
-        context: ControllerContext,
-        client: KafkaZooKeeperClient,
-        session: ZooKeeperSession,
-        events: ControllerEventManager,
-        log: ControllerLog,
-        partitions: PartitionStateMachine,
-        replicas: ReplicaStateMachine,
-        *,
-        new_topic_id: Callable[[], str],
-    ) -> None:
-        self._context = context
-        self._client = client
-        self._session = session
-        self._events = events
-        self._log = log
-        self._partitions = partitions
-        self._replicas = replicas
-        self._new_topic_id = new_topic_id
+    _context: ControllerContext
+    _client: KafkaZooKeeperClient
+    _session: ZooKeeperSession
+    _events: ControllerEventManager
+    _log: ControllerLog
+    _partitions: PartitionStateMachine
+    _replicas: ReplicaStateMachine
+    _new_topic_id: Callable[[], str]
 
     async def process(self) -> None:
         """Handle a change of the children of `/brokers/topics`."""
         context = self._context
         names = await self._client.children(paths.TOPICS)
-        new = [name for name in names if name not in context.topics]
-        removed = [name for name in context.topics if name not in names]
+        new = [name for name in names if name not in context.topic_ids]
+        removed = [name for name in context.topic_ids if name not in names]
         for name in new:  # also if its data is unusable: Kafka does not read it again
             context.topic_ids.setdefault(name, None)
         self.watch(new)
@@ -308,14 +274,9 @@ class TopicChanges:
     def watch(self, names: Sequence[str]) -> None:
         """Register handlers for changes of assignments; the reads that follow set the watches."""
         for name in names:
-            self._session.data_handlers[paths.topic(name)] = self._assignment_handler(name)
-
-    def _assignment_handler(self, name: str) -> Callable[[EventType], None]:
-        def handle(kind: EventType) -> None:
-            if kind == EventType.NODE_DATA_CHANGED:
-                self._events.put(f"assignment of {name}", lambda: self._process_assignment(name))
-
-        return handle
+            self._session.data_handlers[paths.topic(name)] = self._events.watcher(
+                EventType.NODE_DATA_CHANGED, f"assignment of {name}", partial(self._process_assignment, name)
+            )
 
     async def add(self, topics: dict[str, TopicZnode]) -> None:
         """Store new topics; one without a topic id (created by an older tool) gets one (KIP-516)."""
@@ -337,7 +298,7 @@ class TopicChanges:
         """Handle a change of a topic's assignment: create its new partitions (processPartitionModifications)."""
         context = self._context
         found = (await self._client.topics([name])).get(name)
-        if found is None or name not in context.topics:
+        if found is None or name not in context.topic_ids:
             return
         partitions = {TopicPartition(name, number): assignment for number, assignment in found.partitions.items()}
         hashed = len(partitions) > SMALL
@@ -361,7 +322,7 @@ class TopicChanges:
             for number in found.partitions
             if context.has_partition(TopicPartition(name, number))
         }
-        await self._client.write_topic(name, TopicZnode(previous, context.topics[name]), context.epoch_version)
+        await self._client.write_topic(name, TopicZnode(previous, context.topic_ids[name]), context.epoch_version)
 
     async def _create(self, partitions: ScalaSet[TopicPartition]) -> None:
         """Elect the first leaders of new partitions and start their replicas (onNewPartitionCreation)."""

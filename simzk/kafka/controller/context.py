@@ -31,14 +31,13 @@ from simzk.partitions.table import PartitionTable
 from simzk.partitions.transitions import live_members
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
 
     from simzk.kafka.columnar.batches import Assigned
     from simzk.kafka.controller.states import PartitionState, ReplicaState
     from simzk.kafka.schemas.broker_registration import BrokerRegistration
-    from simzk.partitions.table import Partitions
 
 
 class LiveBroker(NamedTuple):
@@ -152,10 +151,6 @@ class ControllerContext:
         live[[broker for broker in self.shutting_down if broker < len(live)]] = False
         return live
 
-    def registered_mask(self) -> BoolArray:
-        """Return a mask of the registered brokers: live ones and those shutting down."""
-        return self.registered().mask
-
     def shutting_down_mask(self) -> BoolArray:
         """Return a mask of the brokers that are shutting down."""
         return broker_mask(sorted(self.shutting_down))
@@ -177,10 +172,6 @@ class ControllerContext:
         found = [self.table.find(*partition) for partition in partitions]
         return np.array([row for row in found if row is not None], dtype=np.int32)
 
-    def partitions(self, rows: IntArray) -> Partitions:
-        """Return the partitions of some rows as columns."""
-        return self.table.partitions(rows)
-
     def of_topics(self, rows: IntArray, topics: Iterable[str]) -> BoolArray:
         """Return which rows belong to some topics."""
         numbers = [self.table.topic_number(topic) for topic in topics]
@@ -188,11 +179,6 @@ class ControllerContext:
         return found
 
     # -- topics and partitions
-
-    @property
-    def topics(self) -> Mapping[str, str | None]:
-        """Return all topics with their ids."""
-        return self.topic_ids
 
     def has_partition(self, partition: TopicPartition) -> bool:
         """Return whether the partition has an assignment."""
@@ -379,11 +365,6 @@ class ControllerContext:
         self.partition_states.check()
         assert self.shutting_down.keys() <= self.brokers.keys() or not self.brokers
         assert all(partition in self.table for partition in self.being_reassigned)
-
-    def numbers_of(self, topic: str) -> Sequence[int]:
-        """Return the numbers of the partitions of a topic."""
-        numbers: Sequence[int] = self.table.partition[self.table.rows_of(topic)].tolist()
-        return numbers
 
     def mutable_partitions_of(self, topic: str) -> list[TopicPartition]:
         """Return the partitions of a topic in the order of the map of its partitions."""

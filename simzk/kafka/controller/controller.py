@@ -125,7 +125,7 @@ class KafkaController:
         self.elections = LeaderElections(context, client, log, partitions, config)
         self.shutdowns = ControlledShutdowns(context, client, channels, *machines)
         self.isr_changes = IsrChanges(context, client, channels, self.reassignments)
-        self._topics = TopicChanges(context, client, session, events, log, *machines, new_topic_id=new_topic_id)
+        self._topics = TopicChanges(context, client, session, events, log, *machines, new_topic_id)
         self._brokers = BrokerChanges(
             context, client, session, events, log, channels, *machines, self._deletion, self.reassignments
         )
@@ -350,7 +350,7 @@ class KafkaController:
         self.reassignments.remove_handlers()
         for broker in self.context.brokers:
             self._session.data_handlers.pop(paths.broker(broker), None)
-        for topic in self.context.topics:
+        for topic in self.context.topic_ids:
             self._session.data_handlers.pop(paths.topic(topic), None)
         if self._rebalance is not None:
             self._rebalance.cancel()
@@ -365,11 +365,7 @@ class KafkaController:
             self._log.record("resigned")
 
     def _on_creation(self, path: str, name: str, work: Work) -> None:
-        def handle(kind: EventType) -> None:
-            if kind == EventType.NODE_CREATED:
-                self.put_event(name, work)
-
-        self._session.data_handlers[path] = handle
+        self._session.data_handlers[path] = self._events.watcher(EventType.NODE_CREATED, name, work)
 
     def _on_deletion_response(self, broker: int, partitions: Sequence[TopicPartition], response: Any) -> None:
         self.put_event(

@@ -10,6 +10,7 @@ Rules of the module (docs/reference/kafka.md §2.12, §2.14):
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -45,34 +46,26 @@ _FAILURE = {
 }
 
 
+@dataclass(eq=False)
 class LeaderElections:
     """Elections requested by znode, by API or by the rebalance timer."""
 
-    def __init__(
-        self,
-        context: ControllerContext,
-        client: KafkaZooKeeperClient,
-        log: ControllerLog,
-        partitions: PartitionStateMachine,
-        config: BrokerConfig,
-    ) -> None:
-        self._context = context
-        self._client = client
-        self._version = client.version
-        self._log = log
-        self._partitions = partitions
-        self._config = config
+    _context: ControllerContext
+    _client: KafkaZooKeeperClient
+    _log: ControllerLog
+    _partitions: PartitionStateMachine
+    _config: BrokerConfig
 
     async def process_znode(self) -> None:
         """Handle the creation of `/admin/preferred_replica_election`."""
         if await self._client.exists(paths.PREFERRED_ELECTION):
-            again = self._version.rules.preferred_again
+            again = self._client.version.rules.preferred_again
             errors = await self.elect(await self._read_znode(), Strategy.PREFERRED, again=again)
             unknown = [p for p, error in errors.items() if error == Error.UNKNOWN_TOPIC_OR_PARTITION]
             for partition in unknown:
                 request = f"preferred election of {partition}"
                 self._log.record_refusal(paths.PREFERRED_ELECTION, request, Error.UNKNOWN_TOPIC_OR_PARTITION)
-            if not unknown or not self._version.controller.fails_on_unknown_partition:
+            if not unknown or not self._client.version.controller.fails_on_unknown_partition:
                 await self._delete_znode()
 
     async def process_pending(self) -> None:
@@ -121,7 +114,7 @@ class LeaderElections:
         heads = table.replicas[rows, 0]
         found = imbalance(heads, table.states(rows))
         for broker in found.brokers(percentage):
-            if context.being_reassigned and not self._version.controller.rebalances_during_reassignment:
+            if context.being_reassigned and not self._client.version.controller.rebalances_during_reassignment:
                 continue
             eligible = self._eligible(broker, rows[found.misplaced & (heads == broker)])
             await self._partitions.handle_rows(
@@ -142,7 +135,7 @@ class LeaderElections:
         rows = rows[~np.isin(rows, context.rows_of(context.on_failed_dirs.get(broker, {})))]
         if not context.is_live(broker):
             return rows[:0]
-        if self._version.controller.rebalances_only_eligible:
+        if self._client.version.controller.rebalances_only_eligible:
             rows = rows[any_of(context.table.isr[rows] == broker)]
         return rows
 
@@ -152,9 +145,9 @@ class LeaderElections:
         if found is None:
             return []
         try:
-            return admin.decode_preferred_election(paths.PREFERRED_ELECTION, found[0], self._version.reading)
+            return admin.decode_preferred_election(paths.PREFERRED_ELECTION, found[0], self._client.version.reading)
         except NoJsonError as problem:
-            if self._version.controller.fails_on_invalid_json:
+            if self._client.version.controller.fails_on_invalid_json:
                 raise
             self._client.unusable(problem)
             return []
@@ -166,22 +159,15 @@ class LeaderElections:
         await self._client.exists(paths.PREFERRED_ELECTION)
 
 
+@dataclass(eq=False)
 class ControlledShutdowns:
     """Controlled shutdowns of brokers (KafkaController.doControlledShutdown)."""
 
-    def __init__(
-        self,
-        context: ControllerContext,
-        client: KafkaZooKeeperClient,
-        channels: ControllerChannelManager,
-        partitions: PartitionStateMachine,
-        replicas: ReplicaStateMachine,
-    ) -> None:
-        self._context = context
-        self._version = client.version
-        self._channels = channels
-        self._partitions = partitions
-        self._replicas = replicas
+    _context: ControllerContext
+    _client: KafkaZooKeeperClient
+    _channels: ControllerChannelManager
+    _partitions: PartitionStateMachine
+    _replicas: ReplicaStateMachine
 
     async def process(self, request: ControlledShutdownRequest) -> ControlledShutdownResponse:
         """Move leaders away from a broker that shuts down, remove it from ISRs, and return what it still leads."""
@@ -197,7 +183,7 @@ class ControlledShutdowns:
         hashed = len(rows) > SMALL
         concerned = requires_controlled_shutdown(*table.replicas_and_states(rows))
         concerned &= ~context.of_topics(rows, context.to_be_deleted)
-        if self._version.controller.processes_one_by_one:
+        if self._client.version.controller.processes_one_by_one:
             moved = set(context.names(rows[concerned]))
             for partition in self._one_at_a_time_order(context.names(rows)):
                 if partition in moved:
@@ -248,12 +234,11 @@ class ControlledShutdowns:
         0.8.0 iterates a map of the topics, and for each topic the map of partitions decoded from its znode.
         """
         context = self._context
-        if self._version.controller.reads_topics_at_shutdown:
-            read = [
-                TopicPartition(topic, number)
-                for topic in mutable_order(context.topics, context.scala)
-                for number in immutable_order(sorted(context.numbers_of(topic), key=str), context.scala)
-            ]
+        if self._client.version.controller.reads_topics_at_shutdown:
+            read: list[TopicPartition] = []
+            for topic in mutable_order(context.topic_ids, context.scala):
+                by_name = sorted(context.mutable_partitions_of(topic), key=lambda partition: str(partition.partition))
+                read += immutable_order(by_name, context.scala, lambda partition: partition.partition)
             on_broker = set(partitions)
             return [partition for partition in read if partition in on_broker]
         pairs = [(partition, len(context.assignment(partition).replicas)) for partition in partitions]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from simzk.errors import ZnodeError
     from simzk.kafka.requests import Error
     from simzk.simulation import History, Process
+    from simzk.zookeeper.replies import EventType
 
 Work = Callable[[], Coroutine[Future[Any], None, None]]
 
@@ -72,6 +73,15 @@ class ControllerEventManager:
         event = ControllerEvent(name, work, always, preempt)
         self._waiting.append(event)
         self._queue.put(event)
+
+    def watcher(self, kind: EventType, name: str, work: Work) -> Callable[[EventType], None]:
+        """Return a watcher that adds an event at each notification of one kind."""
+
+        def handle(notified: EventType) -> None:
+            if notified == kind:
+                self.put(name, work)
+
+        return handle
 
     def cancel_all(self) -> None:
         """Remove all waiting events and cancel each."""

@@ -58,7 +58,7 @@ class LegacyReassignments(Reassignments):
     def _as_read(self, requested: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Return partitions in the order of the map decoded from the znode."""
         collections = self._context.collections
-        if self._version.orders.reads_reassignments_into_mutable_map:
+        if self._client.version.orders.reads_reassignments_into_mutable_map:
             return mutable_partitions(requested, collections)
         return list(partition_set(requested, collections))
 
@@ -89,7 +89,7 @@ class LegacyReassignments(Reassignments):
 
     async def _trigger(self, partitions: Iterable[TopicPartition]) -> None:
         """Start reassignments; remove those that are invalid or already done from the list."""
-        context, version = self._context, self._version
+        context, version = self._context, self._client.version
         dropped: dict[TopicPartition, None] = {}
         for partition in partitions:
             target = context.being_reassigned[partition]
@@ -117,7 +117,7 @@ class LegacyReassignments(Reassignments):
         context = self._context
         present = context.assignment(partition).replicas
         if not await self._are_in_sync(partition, target):
-            if self._version.controller.writes_union_assignment:
+            if self._client.version.controller.writes_union_assignment:
                 columns = pack([tuple(dict.fromkeys(target))]), pack([present])
                 (both,) = unpack(widened_for_legacy(*columns, context.scala))
                 context.set_assignment(partition, ReplicaAssignment(both))
@@ -131,7 +131,7 @@ class LegacyReassignments(Reassignments):
         done = ReplicaAssignment(target)
         if target:  # otherwise there is nobody to elect
             context.set_assignment(partition, done)
-            if self._version.controller.writes_union_assignment or not self._leads_target(partition, target):
+            if self._client.version.controller.writes_union_assignment or not self._leads_target(partition, target):
                 await self._move_leader(partition, target)
         await self._stop_removed(partition, [broker for broker in present if broker not in target])
         await self._write_topic(partition, done)
@@ -146,7 +146,7 @@ class LegacyReassignments(Reassignments):
 
         From 2.0 on this is one write, also without partitions to remove; earlier releases write for each partition.
         """
-        context, together = self._context, self._version.controller.finishes_reassignments_together
+        context, together = self._context, self._client.version.controller.finishes_reassignments_together
         for leaving in [partitions] if together else [{partition: None} for partition in partitions]:
             for partition in leaving:
                 self._unwatch(partition)

@@ -12,6 +12,7 @@ Rules of the module (KafkaController.onPartitionReassignment):
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simzk.errors import ZnodeError
@@ -50,31 +51,19 @@ if TYPE_CHECKING:
 Requested = dict[TopicPartition, tuple[int, ...]]
 
 
+@dataclass(eq=False)
 class Reassignments:
     """Reassignments in progress, and requests for new ones."""
 
-    def __init__(
-        self,
-        context: ControllerContext,
-        client: KafkaZooKeeperClient,
-        session: ZooKeeperSession,
-        events: ControllerEventManager,
-        log: ControllerLog,
-        channels: ControllerChannelManager,
-        partitions: PartitionStateMachine,
-        replicas: ReplicaStateMachine,
-        deletion: TopicDeletion,
-    ) -> None:
-        self._context = context
-        self._client = client
-        self._session = session
-        self._version = client.version
-        self._events = events
-        self._log = log
-        self._channels = channels
-        self._partitions = partitions
-        self._replicas = replicas
-        self._deletion = deletion
+    _context: ControllerContext
+    _client: KafkaZooKeeperClient
+    _session: ZooKeeperSession
+    _events: ControllerEventManager
+    _log: ControllerLog
+    _channels: ControllerChannelManager
+    _partitions: PartitionStateMachine
+    _replicas: ReplicaStateMachine
+    _deletion: TopicDeletion
 
     # -- requests
 
@@ -205,7 +194,7 @@ class Reassignments:
         context = self._context
         self._deletion.mark_ineligible([partition.topic])
         await self._update_current(partition, assignment)
-        if not assignment.target and self._version.controller.counts_preferred_imbalance:
+        if not assignment.target and self._client.version.controller.counts_preferred_imbalance:
             raise ZnodeError(
                 f"{partition} is to move to nobody", where=paths.topic(partition.topic), right="one replica or more"
             )
@@ -250,7 +239,7 @@ class Reassignments:
 
     def _watch(self, partition: TopicPartition) -> None:
         """Watch the state of a partition, if leaders write ISRs themselves; the next read of it sets the watch."""
-        if self._version.broker.uses_alter_isr:
+        if self._client.version.broker.uses_alter_isr:
             return
 
         def handle(_kind: EventType) -> None:
@@ -312,7 +301,7 @@ class Reassignments:
         context = self._context
         present = context.znode_assignment(partition.topic)
         present[partition.partition] = assignment
-        topic = TopicZnode(present, context.topics[partition.topic])
+        topic = TopicZnode(present, context.topic_ids[partition.topic])
         await self._client.write_topic(partition.topic, topic, context.epoch_version)
 
     async def _remove_from_znode(self, wanted: Callable[[TopicPartition, tuple[int, ...]], bool]) -> None:
@@ -325,14 +314,14 @@ class Reassignments:
     async def _write_znode(self, left: Requested) -> None:
         epoch_version = self._context.epoch_version
         if not left:
-            if not self._version.controller.checks_before_delete or await self._client.exists(
+            if not self._client.version.controller.checks_before_delete or await self._client.exists(
                 paths.REASSIGN_PARTITIONS
             ):
                 delete = Delete(paths.REASSIGN_PARTITIONS, ANY_VERSION)
                 await self._client.fenced([delete], epoch_version)
             self._events.put("reassignment by znode", self.process_znode)
             return
-        data = self._version.znodes.encode_reassignment(left)
+        data = self._client.version.znodes.encode_reassignment(left)
         (result,) = await self._client.fenced([SetData(paths.REASSIGN_PARTITIONS, data, ANY_VERSION)], epoch_version)
         if result.error == Code.NO_NODE:
             create = self._client.creation(paths.REASSIGN_PARTITIONS, data)

@@ -96,14 +96,14 @@ class _StateMachine:
     async def _read_states(self, rows: IntArray) -> tuple[IntArray, States]:
         """Read states, without those that do not exist or that a later controller wrote; rows and states."""
         context = self._context
-        found = await self._client.states(context.partitions(rows))
+        found = await self._client.states(context.table.partitions(rows))
         present = (found.version >= 0) & (found.controller_epoch <= context.epoch)
         return (rows, found) if present.all() else (rows[present], found.where(present))
 
     async def _write_states(self, rows: IntArray, states: States) -> tuple[BoolArray, BoolArray]:
         """Write states on condition of their versions, and cache those written; which are written, which outdated."""
         context = self._context
-        errors = await self._client.write_states(context.partitions(rows), states, context.epoch_version)
+        errors = await self._client.write_states(context.table.partitions(rows), states, context.epoch_version)
         is_written = errors == Code.OK
         context.table.put_all(rows[is_written], states.where(is_written))
         return is_written, errors == Code.BAD_VERSION
@@ -255,7 +255,7 @@ class PartitionStateMachine(_StateMachine):
         written = write_election(before, election, controller_epoch=context.epoch, rules=self._version.rules)
         # A broker that shuts down still gets the requests that take its leaders away.
         is_shutdown = strategy == Strategy.CONTROLLED_SHUTDOWN
-        live = context.registered_mask() if is_shutdown else context.live_mask()
+        live = context.registered().mask if is_shutdown else context.live_mask()
         recipients = keep(replicas, live_members(replicas, live, context.replicas_on_failed_dirs(rows)))
         return self._set_order(rows, order[election.elected[order]]), written.after, recipients
 
@@ -272,7 +272,7 @@ class PartitionStateMachine(_StateMachine):
             case Strategy.REASSIGNMENT:
                 return elect_for_reassignment(replicas, before.isr, live, offline, rules), order
             case Strategy.CONTROLLED_SHUTDOWN:
-                registered, leaving = context.registered_mask(), context.shutting_down_mask()
+                registered, leaving = context.registered().mask, context.shutting_down_mask()
                 election = elect_for_controlled_shutdown(
                     replicas, before.isr, before.leader, registered, leaving, offline, rules
                 )

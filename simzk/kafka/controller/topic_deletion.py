@@ -9,6 +9,7 @@ Rules of the module (TopicDeletionManager):
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simzk.jvm.scala_collections import immutable_order, mutable_set_order
@@ -29,41 +30,33 @@ if TYPE_CHECKING:
     from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
 
 
+@dataclass(eq=False)
 class TopicDeletion:
     """Deletions of topics, advanced one step by each event."""
 
-    def __init__(
-        self,
-        context: ControllerContext,
-        client: KafkaZooKeeperClient,
-        session: ZooKeeperSession,
-        log: ControllerLog,
-        channels: ControllerChannelManager,
-        partitions: PartitionStateMachine,
-        replicas: ReplicaStateMachine,
-        config: BrokerConfig,
-    ) -> None:
-        self._context = context
-        self._client = client
-        self._session = session
-        self._version = client.version
-        self._log = log
-        self._channels = channels
-        self._partitions = partitions
-        self._replicas = replicas
-        self._config = config
-        self._partitions_leave_first = transitions_of(client.version.number).deleted_leave_first
+    _context: ControllerContext
+    _client: KafkaZooKeeperClient
+    _session: ZooKeeperSession
+    _log: ControllerLog
+    _channels: ControllerChannelManager
+    _partitions: PartitionStateMachine
+    _replicas: ReplicaStateMachine
+    _config: BrokerConfig
 
     @property
     def _is_enabled(self) -> bool:
         return self._config.boolean("delete.topic.enable")
+
+    @property
+    def _partitions_leave_first(self) -> bool:
+        return transitions_of(self._client.version.number).deleted_leave_first
 
     async def init(self) -> None:
         """Read the topics to be deleted at a failover, and halt those with an offline replica or a reassignment."""
         context = self._context
         topics = await self._client.children(paths.DELETE_TOPICS)
         if not self._is_enabled:
-            if self._version.controller.drops_disabled_deletions:
+            if self._client.version.controller.drops_disabled_deletions:
                 await self._client.delete_children(paths.DELETE_TOPICS, topics, context.epoch_version)
             return
         context.to_be_deleted = dict.fromkeys(topics)
@@ -75,14 +68,14 @@ class TopicDeletion:
         """Handle a change of the children of `/admin/delete_topics`."""
         context = self._context
         topics = await self._client.children(paths.DELETE_TOPICS)
-        unknown = [topic for topic in topics if topic not in context.topics]
+        unknown = [topic for topic in topics if topic not in context.topic_ids]
         for topic in unknown:
             error = Error.UNKNOWN_TOPIC_OR_PARTITION
             self._log.record_refusal(paths.delete_topic(topic), f"deletion of {topic}", error)
         await self._client.delete_children(paths.DELETE_TOPICS, unknown, context.epoch_version)
-        known = [topic for topic in topics if topic in context.topics]
+        known = [topic for topic in topics if topic in context.topic_ids]
         if not self._is_enabled:
-            if self._version.controller.drops_disabled_deletions:
+            if self._client.version.controller.drops_disabled_deletions:
                 await self._client.delete_children(paths.DELETE_TOPICS, known, context.epoch_version)
         elif known:
             moving = {partition.topic for partition in context.being_reassigned}
@@ -133,7 +126,7 @@ class TopicDeletion:
     async def resume(self) -> None:
         """Advance every deletion that can advance: topic by topic, from 2.5 on all together (KAFKA-8904)."""
         context = self._context
-        together = self._version.controller.batches_deletions
+        together = self._client.version.controller.batches_deletions
         to_retry: list[str] = []
         to_start: list[str] = []
         for topic in immutable_order(mutable_set_order(context.to_be_deleted, context.scala), context.scala):
