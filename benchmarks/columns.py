@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from simzk.partitions.arrays import BoolArray, IntArray
     from simzk.partitions.layouts import Layout
     from simzk.partitions.states import States
-    from simzk.zookeeper.batches import Batch
+    from simzk.zookeeper.server import Batch
     from tests.partitions.operations import Change
 
 BROKERS, RACKS, PARTITIONS_PER_TOPIC, FAILED = 300, 3, 100, 5

@@ -1,15 +1,13 @@
-"""Each distinct ACL of a tree, kept once and counted (ReferenceCountedACLCache).
-
-The ip scheme: addresses and blocks of them in ACLs (§4), read as IPAuthenticationProvider reads them.
-
-Who may do what: permission bits, schemes of identity, the check of an ACL (§4).
+"""Access control: permission bits, authentication schemes, the check of an ACL (§4); the cache of ACLs of a tree.
 
 Rules of this module:
-  - pure functions of an ACL and a connection's identities;
-  - an ACL is a tuple, each distinct one kept once by the tree, so that the open ACL is known by identity;
-  - schemes stand in one table: whether an id of the scheme may stand in an ACL, and whether an identity matches it.
+  - checks are pure functions of an ACL and a connection's identities;
+  - an ACL is a tuple; a tree stores each distinct one once, and the open ACL is recognized by identity;
+  - schemes are one table: which ids are valid in ACLs, and which identities match them;
+  - addresses and blocks of the ip scheme are parsed as IPAuthenticationProvider does.
 
-Source: ZooKeeperServer.checkACL, PrepRequestProcessor.fixupACL, org.apache.zookeeper.server.auth.
+Source: ZooKeeperServer.checkACL, PrepRequestProcessor.fixupACL, org.apache.zookeeper.server.auth,
+ReferenceCountedACLCache.
 """
 
 from __future__ import annotations
@@ -28,7 +26,10 @@ if TYPE_CHECKING:
 
 
 class ACLCache:
-    """Hands out one object for equal ACLs; the open ACL, which most nodes have, is not even counted."""
+    """Distinct ACLs of a tree, with the number of nodes that have each (ReferenceCountedACLCache).
+
+    The open ACL, which most nodes have, is not counted.
+    """
 
     __slots__ = ("_one", "_uses")
 
@@ -43,23 +44,23 @@ class ACLCache:
         return iter(self._one)
 
     def keep(self, acl: tuple[ACL, ...]) -> tuple[ACL, ...]:
-        """The one object for this ACL, used once more from now on."""
+        """Return the shared object of an ACL and count one more use."""
         if acl is OPEN_ACL or acl == OPEN_ACL:
             return OPEN_ACL
         self._uses[acl] += 1
         return self._one.setdefault(acl, acl)
 
     def release(self, acl: tuple[ACL, ...]) -> None:
-        """One use less of an ACL that `keep` gave."""
+        """Count one use less of an ACL returned by `keep`."""
         if acl is OPEN_ACL:
             return
-        assert self._uses[acl] > 0, "an ACL is released as often as it was kept"
+        assert self._uses[acl] > 0, "an ACL was released more often than kept"
         self._uses[acl] -= 1
         if not self._uses[acl]:
             del self._uses[acl], self._one[acl]
 
     def check(self, in_use: Iterable[tuple[ACL, ...]]) -> None:
-        """Assert that what is kept is what `in_use` lists, one entry a use."""
+        """Assert that the cache has the ACLs in `in_use`, which has one entry per use."""
         uses = Counter(acl for acl in in_use if acl is not OPEN_ACL)
         assert uses == self._uses
         assert set(uses) == set(self._one)
@@ -70,7 +71,7 @@ _HEX_GROUP = r"[+-]?[0-9a-fA-F]{1,4}"
 
 
 def _java_int(text: str) -> int | None:
-    """`Integer.parseInt`, None where it throws."""
+    """Return `Integer.parseInt` of ASCII digits, or None if it throws."""
     if re.fullmatch(_DECIMAL, text) is None:
         return None
     number = int(text)
@@ -112,7 +113,7 @@ def _address_bytes(text: str) -> bytes | None:
 
 
 def _block(text: str) -> tuple[bytes, int] | None:
-    """The address and the number of leading bits that count, or None where the text is no block."""
+    """Return the address and prefix length of a block, or None if the text is invalid."""
     address_text, slash, bits_text = text.partition("/")
     address = _address_bytes(address_text)
     if address is None:
@@ -122,7 +123,7 @@ def _block(text: str) -> tuple[bytes, int] | None:
 
 
 def ip_is_valid(text: str) -> bool:
-    """Whether an ACL may hold this id of the ip scheme.
+    """Return whether an id of the ip scheme is valid in an ACL.
 
     >>> [ip_is_valid(text) for text in ("10.0.0.0/8", "::1", "10.0.0", "1.2.3.4/33")]
     [True, True, False, False]
@@ -131,7 +132,7 @@ def ip_is_valid(text: str) -> bool:
 
 
 def ip_matches(address_text: str, block_text: str) -> bool:
-    """Whether a connection from `address_text` is of the block that an ACL names.
+    """Return whether an address is in the block of an ACL.
 
     >>> ip_matches("10.1.2.3", "10.0.0.0/8"), ip_matches("11.1.2.3", "10.0.0.0/8")
     (True, False)
@@ -146,13 +147,13 @@ def ip_matches(address_text: str, block_text: str) -> bool:
 READ, WRITE, CREATE, DELETE, ADMIN = 1, 2, 4, 8, 16
 
 READ_ACL: tuple[ACL, ...] = (ACL(READ, Id("world", "anyone")),)
-"""The ACL of /zookeeper/config."""
+"""ACL of /zookeeper/config."""
 
 _WORLD = Id("world", "anyone")
 
 
 class Scheme(NamedTuple):
-    """One way to be somebody: what may stand in an ACL, and which identity fits an ACL's id."""
+    """Authentication scheme: which ids are valid in ACLs, and which identities match an id."""
 
     is_valid: Callable[[str], bool]
     matches: Callable[[str, str], bool]
@@ -160,7 +161,7 @@ class Scheme(NamedTuple):
 
 
 def _digest_is_valid(text: str) -> bool:
-    """Whether Java's `split(":")`, which drops empty parts at the end, gives two parts."""
+    """Return whether Java's `split(":")`, which drops empty parts at the end, returns two parts."""
     return len(text.rstrip(":").split(":")) == 2 and bool(text.rstrip(":"))
 
 
@@ -174,7 +175,7 @@ _NAME = rf"(?:{_PART}(?:[,+;]{_PART})*)?"
 
 
 def _subject_is_valid(text: str) -> bool:
-    """Whether Java's `X500Principal` takes it for a name, as far as names are written without quotes."""
+    """Return whether Java's `X500Principal` accepts a name; quoted names are not supported."""
     return re.fullmatch(_NAME, text, re.IGNORECASE) is not None
 
 
@@ -186,27 +187,27 @@ SCHEMES: dict[str, Scheme] = {
 }
 
 DEFAULT_SCHEMES = frozenset({"digest", "ip"})
-"""Those that every server has (`ServerConfig.schemes`)."""
+"""Schemes of every server (`ServerConfig.schemes`)."""
 
 
 def digest_id(credentials: bytes, algorithm: str = "sha1") -> str:
-    """The id of the digest scheme for "user:password": the user, and the digest of the whole.
+    """Return the id of the digest scheme for "user:password": the user and the digest of the whole text.
 
     >>> digest_id(b"super:test")
     'super:D/InIHSb7yEEbrWz8b9l71RjZJU='
     """
-    # Not loaded by a server that nobody shows a password.
+    # Imported here: most servers never see a password.
     import base64
     import hashlib
 
-    # `new String(bytes)`: what is not UTF-8 becomes U+FFFD before it is digested.
+    # `new String(bytes)` replaces invalid UTF-8 by U+FFFD before the digest.
     text = decode_text(credentials)
     digest = hashlib.new(algorithm, text.encode("utf-8")).digest()
     return f"{text.split(':', 1)[0]}:{base64.b64encode(digest).decode('ascii')}"
 
 
 def is_permitted(acl: tuple[ACL, ...], permission: int, identities: Iterable[Id]) -> bool:
-    """Whether a connection of these identities has one of the bits of `permission` by `acl`."""
+    """Return whether an ACL gives one of the bits of `permission` to one of the identities."""
     if not acl:
         return True
     for identity in identities:
@@ -233,10 +234,10 @@ def is_permitted(acl: tuple[ACL, ...], permission: int, identities: Iterable[Id]
 def expand_acl(
     acl: tuple[ACL, ...] | None, identities: Iterable[Id], schemes: frozenset[str] = DEFAULT_SCHEMES
 ) -> tuple[ACL, ...]:
-    """The ACL to store for the one that a client sent: duplicates gone, `auth` replaced by who is authenticated.
+    """Return the ACL to store: without duplicates, with `auth` replaced by the authenticated identities.
 
     Raises:
-        RefusedError: INVALID_ACL; MARSHALLING_ERROR for a null id, at which the real server stumbles (§1.4).
+        RefusedError: INVALID_ACL; MARSHALLING_ERROR for a null id, on which the real server fails (§1.4).
     """
     if acl is OPEN_ACL or acl == OPEN_ACL:
         return OPEN_ACL
@@ -268,7 +269,7 @@ def _authenticated(identities: Iterable[Id]) -> list[Id]:
 
 
 def without_secrets(acl: tuple[ACL, ...]) -> tuple[ACL, ...]:
-    """The ACL as it is shown to who may read but not administer: digests are blotted out (§4)."""
+    """Return an ACL with hidden digests, as clients without ADMIN see it (§4)."""
     return tuple(
         ACL(entry.perms, Id("digest", re.sub(":.*", ":x", entry.id.id)))
         if entry.id.scheme == "digest" and entry.id.id
@@ -278,7 +279,7 @@ def without_secrets(acl: tuple[ACL, ...]) -> tuple[ACL, ...]:
 
 
 def client_info(identity: Id) -> ClientInfo:
-    """What `WhoAmI` tells of an identity (AuthUtil.getClientInfos)."""
+    """Return an identity as `WhoAmI` shows it (AuthUtil.getClientInfos)."""
     scheme, user = identity.scheme or "", identity.id or ""
     if scheme == "digest":
         user = user.split(":")[0]

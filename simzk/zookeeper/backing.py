@@ -1,14 +1,14 @@
-"""Znodes kept in another form: a subtree held in columns, or whatever else is smaller than an object a node.
+"""Backing of a subtree: storage of znodes in another form than objects, such as columns.
 
 Rules of this module:
-  - a node stands either in the tree's dictionary or in the backing, never in both, and no request can tell where;
-  - a backing keeps a node only if it can give back exactly that node: its data byte for byte, its ACL, every number,
-    its set of children with their order. Whatever does not fit stays an object (an *overlay*): nothing is lost;
-  - what only reads is shown a node made for the occasion (`look`). What changes a node takes it out (`take`), changes
-    it as any other, and when the transaction is applied it is offered back (`settle`).
+  - a node is either in the tree's dictionary or in the backing, never in both, and no request can see which;
+  - a backing stores a node only if it can return exactly that node: its data, its ACL, every number, and its children
+    in their order. Any other node stays an object (an *overlay*);
+  - a read gets a temporary node (`look`). A change takes the node out (`take`), changes it as any other node, and
+    offers it back when the transaction is applied (`settle`).
 
-So every rule of the tree (Stats, conditional writes, multis, watches, ACLs, quotas, digests, snapshots) stands once,
-and that nodes in the backing behave as objects do rests on one law: what `settle` keeps, `look` and `take` give back.
+So each rule of the tree (Stats, conditional writes, multis, watches, ACLs, quotas, digests, snapshots) exists once, and
+nodes in a backing behave as objects by one law: `look` and `take` return exactly what `settle` stored.
 """
 
 from __future__ import annotations
@@ -22,57 +22,57 @@ if TYPE_CHECKING:
 
 
 class Backing(Protocol):
-    """Another form of the nodes below one path."""
+    """Other storage of the nodes below one path."""
 
     @property
     def prefix(self) -> str:
-        """What every path in it begins with, the last slash included, such as "/brokers/topics/"."""
+        """Return the prefix of all its paths with the last slash, such as "/brokers/topics/"."""
 
     def __len__(self) -> int:
-        """How many nodes it holds."""
+        """Return the number of nodes in it."""
 
     def holds(self, path: str) -> bool:
-        """Whether it holds the node at a path."""
+        """Return whether the node at a path is in it."""
 
     def look(self, path: str) -> Znode | None:
-        """The node at a path if it is held: made anew, to be read and thrown away."""
+        """Return a temporary copy of the node at a path, for reading, or None."""
 
     def take(self, path: str) -> Znode | None:
-        """The node at a path if it is held, which it is no longer: the caller's from here on."""
+        """Remove and return the node at a path, or None."""
 
     def settle(self, path: str, node: Znode) -> bool:
-        """Keep a node that is not held, if it fits.
+        """Store a node if the backing can represent it exactly.
 
         Returns:
-            whether it is held now; the object is then the backing's.
+            Whether it is stored; the object then belongs to the backing.
         """
 
     def forget(self, path: str) -> None:
-        """There is no node at this path any more: it was taken, and is deleted."""
+        """Note that the node at a path, removed by `take`, was deleted."""
 
     def count_below(self, path: str) -> int:
-        """How many nodes it holds below a path."""
+        """Return the number of nodes in it below a path."""
 
     def data_size(self) -> int:
-        """Characters of the paths and bytes of the data of all nodes that it holds, without making one of them."""
+        """Return the total size of paths and data of all nodes in it, without making nodes."""
 
     def check(self) -> None:
-        """Assert all its invariants."""
+        """Assert all invariants of the backing."""
 
 
 def node_sizes(nodes: Iterable[tuple[str, Znode]]) -> int:
-    """Characters of the paths and bytes of the data of some nodes."""
+    """Return the total number of characters of paths and bytes of data of nodes."""
     return sum(len(path) + len(node.data or b"") for path, node in nodes)
 
 
 _get = dict.get
-"""A dictionary's own, for the one that is more."""
+"""`dict.get`, which `BackedNodes` overrides."""
 
 
 class BackedNodes(dict[str, "Znode"]):
-    """The dictionary of a tree's nodes, behind which a backing holds others.
+    """Dictionary of a tree's nodes in front of a backing.
 
-    Getting a node by index takes it out of the backing, for who does so is about to change it; `get` only looks.
+    `nodes[path]` takes the node out of the backing, because the caller is about to change it; `get` only looks.
     """
 
     def __init__(self, nodes: dict[str, Znode], backing: Backing) -> None:
@@ -81,9 +81,9 @@ class BackedNodes(dict[str, "Znode"]):
         self._prefix = backing.prefix
         self._taken: list[str] = []
 
-    def get(self, path: str, default: None = None) -> Znode | None:  # type: ignore[override]  # nobody gives a default
+    def get(self, path: str, default: None = None) -> Znode | None:  # type: ignore[override]  # no caller gives a default
         node = _get(self, path)
-        if node is None and path and path.startswith(self._prefix):  # the wire knows a null path too
+        if node is None and path and path.startswith(self._prefix):  # a path from the wire may be null
             return self.backing.look(path)
         return node
 
@@ -95,7 +95,7 @@ class BackedNodes(dict[str, "Znode"]):
         self[path] = node
         return node
 
-    def pop(self, path: str) -> Znode:  # type: ignore[override]  # nobody gives a default
+    def pop(self, path: str) -> Znode:  # type: ignore[override]  # no caller gives a default
         node = self[path]
         del self[path]
         return node
@@ -110,10 +110,10 @@ class BackedNodes(dict[str, "Znode"]):
         return super().__len__() + len(self.backing)
 
     def settle(self, paths: Iterable[str]) -> None:
-        """A transaction is applied: what it touched goes to the backing where it fits.
+        """Offer the nodes that an applied transaction touched to the backing.
 
         Args:
-            paths: of all nodes that were made, changed or deleted, children before their parents or not.
+            paths: paths of all created, changed and deleted nodes, in any order.
         """
         taken, self._taken = self._taken, []
         for path in dict.fromkeys((*paths, *taken)):
@@ -127,22 +127,22 @@ class BackedNodes(dict[str, "Znode"]):
                 del self[path]
 
     def settle_all(self) -> None:
-        """Offer every object."""
+        """Offer every node to the backing."""
         self.settle(list(self))
 
     def count_below(self, path: str) -> int:
-        """How many nodes are below a path."""
+        """Return the number of nodes below a path."""
         if path not in self:
             return 0
         start = f"{path}/"
         return sum(at.startswith(start) for at in self) + self.backing.count_below(path)
 
     def data_size(self) -> int:
-        """Characters of all paths and bytes of all data; no node that is held is looked at."""
+        """Return the total size of all paths and data, without making nodes of the backing."""
         return node_sizes(super().items()) + self.backing.data_size()
 
     def check(self) -> None:
-        """Assert that no node stands twice, and nothing is left undecided."""
-        assert not self._taken
-        assert not any(map(self._is_held, self))
+        """Assert that no node is stored twice, and that every node taken out was offered back."""
+        assert not self._taken, f"{self._taken} were not offered back"
+        assert not any(map(self._is_held, self)), "a node is both an object and in the backing"
         self.backing.check()

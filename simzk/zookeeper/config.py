@@ -1,4 +1,4 @@
-"""What may be set about a server: the names and defaults of zoo.cfg and of its system properties."""
+"""Configuration of a server: the settings of zoo.cfg and of system properties, with their defaults."""
 
 from __future__ import annotations
 
@@ -12,37 +12,36 @@ if TYPE_CHECKING:
 
 
 class ServerConfig(NamedTuple):
-    """How a server behaves.
+    """Configuration of a server.
 
     Attributes:
-        tick_time_ms: the unit of session expiry (tickTime; zoo_sample.cfg has 2000 ms as well).
-        min_session_timeout_ms: the shortest timeout granted; two ticks where None.
-        max_session_timeout_ms: the longest timeout granted; twenty ticks where None.
-        server_id: the first byte of session ids (myid; 1 for a standalone server).
-        max_buffer_bytes: the largest request frame (jute.maxbuffer).
-        large_request_bytes: how long all large requests under way may be together, which one of them is here; None for
-            any length (largeRequestMaxBytes, where there is a largeRequestThreshold).
-        extended_types: whether TTL nodes may be made (zookeeper.extendedTypesEnabled).
-        super_digest: "super:" and the digest of who may do everything, or None (superDigest).
-        skip_acl: whether ACLs are kept but not looked at (zookeeper.skipACL).
-        enforce_quota: whether hard quotas refuse (zookeeper.enforceQuota).
-        reconfig_enabled: changes the error with which a standalone server refuses `Reconfig` (reconfigEnabled).
-        container_check_interval_ms: how often empty containers and outlived TTL nodes are looked for.
-        container_unused_ms: how long a container that never had a child is kept; 0 for ever.
-        version: the release whose behaviour it has, as "3.4" or "3.9.1" (versions.py).
-        x509: whether clients can be known by certificates, as where there is a TLS port.
-        x509_super: the subject of the certificate of who may do everything, or None
-            (X509AuthenticationProvider.superUser).
-        sasl_users: name to password of who can log in by DIGEST-MD5; None for no SASL.
-        required_schemes: a client must have shown an identity of one of these schemes before anything else, sasl for
-            who must log in; empty for no such demand (enforce.auth.schemes, sessionRequireClientSASLAuth).
-        providers: schemes that are offered beside those that are offered anyway (authProvider.*).
-        digest_auth: whether there is the scheme digest (DigestAuthenticationProvider.enabled).
-        digest_algorithm: by which it digests, as `hashlib` calls it (DigestAuthenticationProvider.digestAlg).
-        super_password: of SASL's user "super", where there is SASL at all (SASLAuthenticationProvider.superPassword).
-        super_users: names of SASL's users who may do everything (superUser).
-        keeps_failed_logins: whether who fails to log in by SASL may stay, unknown (allowSaslFailedClients).
-        ensemble_names: what the scheme ensemble lets clients call this server, or None for anything (ensembleAuthName).
+        tick_time_ms: unit of session expiry (tickTime; 2000 as in zoo_sample.cfg).
+        min_session_timeout_ms: shortest session timeout; None for two ticks.
+        max_session_timeout_ms: longest session timeout; None for twenty ticks.
+        server_id: first byte of session ids (myid; 1 for a standalone server).
+        max_buffer_bytes: longest request (jute.maxbuffer).
+        large_request_bytes: total length of large requests in flight, here of a single one; None for no limit
+            (largeRequestMaxBytes with a largeRequestThreshold).
+        extended_types: whether TTL nodes are allowed (zookeeper.extendedTypesEnabled).
+        super_digest: digest id of the super user, "super:...", or None (superDigest).
+        skip_acl: whether ACLs are stored but not checked (zookeeper.skipACL).
+        enforce_quota: whether hard quotas are enforced (zookeeper.enforceQuota).
+        reconfig_enabled: decides the error of `Reconfig` on a standalone server (reconfigEnabled).
+        container_check_interval_ms: interval of the sweeps for empty containers and expired TTL nodes.
+        container_unused_ms: time for which a container that never had a child is kept; 0 for ever.
+        version: release whose behaviour the server has, as "3.4" or "3.9.1" (releases.py).
+        x509: whether clients can authenticate by certificate, as with a TLS port.
+        x509_super: certificate subject of the super user, or None (X509AuthenticationProvider.superUser).
+        sasl_users: password by user name for SASL DIGEST-MD5; None for no SASL.
+        required_schemes: a client must authenticate by one of these schemes before any other request; empty for no
+            such requirement (enforce.auth.schemes, sessionRequireClientSASLAuth).
+        providers: schemes offered beside the default ones (authProvider.*).
+        digest_auth: whether the scheme digest is offered (DigestAuthenticationProvider.enabled).
+        digest_algorithm: algorithm of the scheme digest, as in `hashlib` (DigestAuthenticationProvider.digestAlg).
+        super_password: password of the SASL user "super" (SASLAuthenticationProvider.superPassword).
+        super_users: names of SASL users that are super users (superUser).
+        keeps_failed_logins: whether the connection stays open after a failed SASL login (allowSaslFailedClients).
+        ensemble_names: names accepted by the scheme ensemble, or None for any name (ensembleAuthName).
 
     >>> ServerConfig(tick_time_ms=500).clamp_timeout(1)
     1000
@@ -76,37 +75,37 @@ class ServerConfig(NamedTuple):
 
     @property
     def schemes(self) -> frozenset[str]:
-        """The schemes of which an id may stand in an ACL, beside world and auth (§4)."""
+        """Return the schemes allowed in ACLs beside world and auth (§4)."""
         return _schemes(self.providers, self.digest_auth, self.x509, self.sasl_users is not None)
 
     @property
     def passwords(self) -> Mapping[str, str] | None:
-        """Who can log in by SASL, and with what; None for no SASL."""
+        """Return the password by user name for SASL logins; None for no SASL."""
         if self.sasl_users is None or self.super_password is None:
             return self.sasl_users
         return {**self.sasl_users, "super": self.super_password}
 
     @property
     def rules(self) -> Rules:
-        """What the version says where releases differ.
+        """Return the rules of the version.
 
         Raises:
-            ConfigError: a version that is not simulated.
+            ConfigError: the version is not simulated.
         """
         return rules_of(self.version)
 
     @property
     def longest_request_bytes(self) -> int:
-        """The largest request frame that is taken."""
+        """Return the length of the longest accepted request."""
         large = self.large_request_bytes
         return self.max_buffer_bytes if large is None else min(self.max_buffer_bytes, large)
 
-    def clamp_timeout(self, asked_ms: int) -> int:
-        """The session timeout granted to a client that asks for `asked_ms` (§1.3)."""
+    def clamp_timeout(self, requested_ms: int) -> int:
+        """Return the negotiated session timeout for a requested one (§1.3)."""
         shortest, longest = self.min_session_timeout_ms, self.max_session_timeout_ms
         shortest = self.tick_time_ms * 2 if shortest is None else shortest
         longest = self.tick_time_ms * 20 if longest is None else longest
-        return min(max(asked_ms, shortest), longest)
+        return min(max(requested_ms, shortest), longest)
 
 
 @cache

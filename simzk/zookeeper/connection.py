@@ -1,40 +1,53 @@
-"""One client's connection as the server sees it: whose session, who the client is, what is to be sent to it."""
+"""Connection of one client: its session, its authenticated identities, its outgoing messages; authentication (§4).
+
+Rules of this module:
+  - `authenticate` and `log_in` add identities to the connection and return a `Verdict`; the server sends the reply.
+
+Source: ServerCnxn, ZooKeeperServer.processPacket and processSasl, the AuthenticationProviders.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.jvm.concurrent_hash_map import concurrent_order
+from simzk.zookeeper.acl import digest_id
+from simzk.zookeeper.jute import decode_text
 from simzk.zookeeper.prepare import Asker
+from simzk.zookeeper.replies import Code
 from simzk.zookeeper.requests import Id
+from simzk.zookeeper.sasl import DigestMd5, SaslError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from simzk.zookeeper.config import ServerConfig
     from simzk.zookeeper.quotas import Quotas
     from simzk.zookeeper.replies import Outgoing
-    from simzk.zookeeper.sasl import DigestMd5
+    from simzk.zookeeper.requests import Auth, Sasl
     from simzk.zookeeper.sessions import Session
 
 
 class Connection:
-    """A connection, made by `Server.connect`; only the server changes it, but for the two attributes of its driver.
+    """Connection of a client. `Server.connect` makes it, and only the server changes it, except `owner` and `attended`.
 
     Attributes:
-        session_id: the session's id, 0 where the server refused the connection.
-        timeout_ms: the session timeout that this connection negotiated.
-        heard_ms: when the last request came; -1 before the first.
-        closed: the server has nothing more to say than what is in `outgoing`, and hears nothing more.
-        address: the client's address, its identity in the ip scheme.
-        outgoing: what is to be sent, in order; `Server.take_output` takes it.
-        owner: whatever the driver wants to find its way back by; the server never looks at it.
-        read_only: what connect responses say of the server; None where the client is too old to hear it.
-        sasl: how far it has come in logging in; None before that.
-        attended: the driver's word that the client is there though it may be silent: while True, `Server.tick`
-            touches the session instead of expiring it.
+        session: the session, None if the server rejected the connect request.
+        session_id: id of the session, 0 without one.
+        timeout_ms: negotiated session timeout.
+        heard_ms: time of the last request; -1 before the first.
+        closed: whether the server ended the connection; what is in `outgoing` is still sent.
+        address: address of the client, its identity in the ip scheme.
+        outgoing: messages to send, in order, until `Server.take_output` collects them.
+        owner: reference of the driver, which the server ignores.
+        read_only: the read-only byte of connect responses; None for a client that does not know it.
+        sasl: state of a SASL login; None before the first token.
+        attended: set by the driver while a client is connected: `Server.tick` then touches the session instead of
+            expiring it.
     """
 
     __slots__ = (
-        "_shown",
+        "_identities",
         "address",
         "asker",
         "attended",
@@ -62,18 +75,84 @@ class Connection:
         self.sasl: DigestMd5 | None = None
         self.attended: bool = False
         self.asker: Asker = Asker((Id("ip", address),), config, config.rules, quotas)
-        self._shown = self.asker.identities
+        self._identities = self.asker.identities
 
     def __repr__(self) -> str:
         return f"Connection(0x{self.session_id:x}, {self.address}{', closed' if self.closed else ''})"
 
     @property
     def identities(self) -> tuple[Id, ...]:
-        """Who the client has shown to be, in the order of the real server's set."""
+        """Return the authenticated identities in the order of the real server's set."""
         return self.asker.identities
 
     def add_identity(self, identity: Id) -> None:
-        """The client has shown to be this one too."""
+        """Add an identity that the client authenticated."""
         if identity not in self.identities:
-            self._shown = (*self._shown, identity)
-            self.asker = self.asker._replace(identities=tuple(concurrent_order(self._shown, Id.hash_code)))
+            self._identities = (*self._identities, identity)
+            self.asker = self.asker._replace(identities=tuple(concurrent_order(self._identities, Id.hash_code)))
+
+
+class Verdict(NamedTuple):
+    """Result of an authentication request.
+
+    Attributes:
+        code: error code of the reply; None for no reply.
+        token: next SASL token of the server.
+        closes: whether the connection is closed.
+    """
+
+    code: Code | None
+    token: bytes | None = None
+    closes: bool = False
+
+
+_ACCEPTED = Verdict(Code.OK)
+_REFUSED = Verdict(Code.AUTH_FAILED, closes=True)
+_CLOSED_SILENTLY = Verdict(None, closes=True)
+
+
+def authenticate(connection: Connection, request: Auth) -> Verdict:
+    """Add the identities that an `Auth` request proves; return its result."""
+    config = connection.asker.config
+    if request.scheme == "ip":
+        connection.add_identity(Id("ip", connection.address))
+    elif request.scheme == "digest" and request.auth is not None and config.digest_auth:
+        digest = digest_id(request.auth, config.digest_algorithm)
+        if digest == config.super_digest:
+            connection.add_identity(Id("super", ""))
+        connection.add_identity(Id("digest", digest))
+    elif request.scheme == "x509" and any(identity.scheme == "x509" for identity in connection.identities):
+        pass  # authenticated by the TLS handshake
+    elif request.scheme == "ensemble" and "ensemble" in config.schemes:
+        names = config.ensemble_names
+        if request.auth and names is not None and decode_text(request.auth) not in names:
+            return _CLOSED_SILENTLY  # the client is meant for another ensemble
+    else:
+        return _REFUSED
+    return _ACCEPTED
+
+
+def log_in(connection: Connection, request: Sasl, new_nonce: Callable[[], str]) -> Verdict:
+    """Process a SASL token; return its result. `new_nonce` is called for the first token of a connection."""
+    config = connection.asker.config
+    if request.token is None:
+        return _CLOSED_SILENTLY  # the real server fails on it and sends no reply
+    passwords = config.passwords
+    if passwords is None:
+        # Without SASL the real server answers with a null token and keeps the connection (§1.5).
+        return _ACCEPTED
+    if connection.sasl is None:
+        connection.sasl = DigestMd5(passwords, new_nonce())
+    token = None
+    try:
+        token = connection.sasl.answer(request.token)
+    except SaslError:
+        required = "sasl" in config.required_schemes
+        if required or not config.keeps_failed_logins:
+            code = Code.SESSION_CLOSED_REQUIRE_SASL_AUTH if required else Code.AUTH_FAILED
+            return Verdict(code, closes=True)
+    if token is not None and connection.sasl.user is not None:
+        connection.add_identity(Id("sasl", connection.sasl.user))
+        if connection.sasl.user in config.super_users:
+            connection.add_identity(Id("super", ""))
+    return Verdict(Code.OK, token)

@@ -1,9 +1,10 @@
-"""When containers that emptied and TTL nodes that outlived themselves are removed (§2.3; ContainerManager).
+"""Removal of empty containers and of expired TTL nodes (§2.3; ContainerManager).
 
 Rules of this module:
-  - there is a sweep every interval from the server's start, told as a deadline only while there is anything to sweep;
-  - what is due is decided here; the server makes the transactions, and all of a sweep happen at one time, where the
-    real server spreads them 6 ms apart.
+  - sweeps are at multiples of the interval from the server's start; a sweep is a deadline only while the tree has
+    containers or TTL nodes;
+  - `Sweeper.due` decides, the server makes the transactions. All removals of a sweep have one time; the real server
+    spreads them 6 ms apart.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Sweeper:
-    """The sweeps of one server."""
+    """Schedule of the sweeps of one server, and the nodes that a sweep removes."""
 
     __slots__ = ("_interval_ms", "_start_ms", "_tree", "_unused_ms", "next_ms")
 
@@ -30,7 +31,7 @@ class Sweeper:
         self.next_ms: int | None = None
 
     def note(self, now_ms: int) -> None:
-        """The tree has changed: where there is something to sweep now, the next sweep is a deadline."""
+        """Schedule the next sweep if the tree has containers or TTL nodes."""
         if self.next_ms is None and (self._tree.containers or self._tree.ttls):
             self.next_ms = self._after(now_ms)
 
@@ -38,7 +39,7 @@ class Sweeper:
         return now_ms + self._interval_ms - (now_ms - self._start_ms) % self._interval_ms
 
     def due(self, now_ms: int) -> list[str]:
-        """The paths to remove if a sweep's time has come by now; the next sweep is set."""
+        """Return the paths that a due sweep removes, and schedule the next sweep."""
         if self.next_ms is None or now_ms < self.next_ms:
             return []
         tree = self._tree
@@ -48,7 +49,7 @@ class Sweeper:
             node = tree.get(path)
             if node is None or node.child_count:
                 continue
-            # One that never had a child stays, or stays for so long (maxNeverUsedIntervalMs).
+            # A container that never had a child is kept, or kept for maxNeverUsedIntervalMs.
             if node.cversion > 0 or 0 != self._unused_ms < now_ms - node.mtime_ms:
                 due.append(path)
         for path in tree.ttls:

@@ -31,11 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
     from contextlib import AbstractContextManager
 
-    from simzk.zookeeper.batches import Batch
     from simzk.zookeeper.connection import Connection
     from simzk.zookeeper.replies import Outgoing
     from simzk.zookeeper.requests import ConnectRequest, Request
-    from simzk.zookeeper.server import Server
+    from simzk.zookeeper.server import Batch, Server
 
 
 class FaultTable(Protocol):

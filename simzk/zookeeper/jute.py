@@ -1,13 +1,11 @@
-"""Jute, the encoding of ZooKeeper's records: big-endian numbers, counted text and vectors (§1.1).
+"""Jute, the encoding of ZooKeeper's records: big-endian numbers, texts and vectors with a length (§1.1, §6).
 
 Rules of this module:
-  - a codec is a pair: `read(data, at)` gives the value and the offset behind it, `write(out, value)` appends;
-  - bytes that are no such value raise `MalformedError`, and nothing else ever leaves a reader;
-  - a null is None where the wire has one: a length of -1;
-  - every request and reply passes here, so readers and writers are flat: no call where an expression does;
-  - a record's reader and writer are compiled when first asked for: whoever keeps one takes it when it is needed.
-
-The records that both the wire and the files on disk are made of (§1.1, §6).
+  - a codec is a pair: `read(data, at)` returns the value and the offset behind it, `write(out, value)` appends;
+  - a reader raises `MalformedError` for bytes that do not decode, and nothing else;
+  - a null is None: on the wire a length of -1;
+  - readers and writers are flat, without calls where an expression does: every request and reply passes here;
+  - the reader and writer of a record are compiled at their first use, so fetch them from the codec when needed.
 """
 
 from __future__ import annotations
@@ -29,24 +27,24 @@ T = TypeVar("T")
 
 
 class MalformedError(Exception):
-    """Bytes that are not what they should be."""
+    """Bytes that do not decode."""
 
 
 class Codec(Generic[T]):
-    """How a value of one type is read and written."""
+    """Reader and writer of values of one type."""
 
     def __init__(self, read: Callable[[bytes, int], tuple[T, int]], write: Callable[[bytearray, T], None]) -> None:
         self.read = read
         self.write = write
 
     def encode(self, value: T) -> bytes:
-        """The bytes of a value."""
+        """Return the bytes of a value."""
         out = bytearray()
         self.write(out, value)
         return bytes(out)
 
     def decode(self, data: bytes) -> T:
-        """The value at the start of `data`; what follows is not looked at (§1.1)."""
+        """Return the value at the start of `data`; bytes behind it are ignored (§1.1)."""
         return self.read(data, 0)[0]
 
 
@@ -99,7 +97,7 @@ def _read_buffer(data: bytes, at: int) -> tuple[bytes | None, int]:
         return data[at:end], end
     if length == -1:
         return None, at
-    raise MalformedError("a length that cannot be")
+    raise MalformedError(f"length {length} is out of range")
 
 
 def _write_buffer(out: bytearray, value: bytes | None) -> None:
@@ -111,7 +109,7 @@ def _write_buffer(out: bytearray, value: bytes | None) -> None:
 
 
 def _replace_as_java(error: UnicodeError) -> tuple[str, int]:
-    """What Java's decoder puts in place of bytes that are not UTF-8: U+FFFD, and one only for an encoded surrogate."""
+    """Return what Java's decoder puts for bytes that are not UTF-8: U+FFFD, one for a whole encoded surrogate."""
     assert isinstance(error, UnicodeDecodeError)
     start = error.start
     surrogate = re.match(_SURROGATE, error.object[start : start + 3])
@@ -124,7 +122,7 @@ codecs.register_error(_ERRORS, _replace_as_java)
 
 
 def decode_text(data: bytes) -> str:
-    r"""`new String(data, UTF_8)` of Java.
+    r"""Return `new String(data, UTF_8)` of Java.
 
     >>> decode_text(b"a\xff\xed\xa0\xbd")
     'a\ufffd\ufffd'
@@ -143,7 +141,7 @@ def _read_text(data: bytes, at: int) -> tuple[str | None, int]:
         return data[at:end].decode("utf-8", _ERRORS), end
     if length == -1:
         return None, at
-    raise MalformedError("a length that cannot be")
+    raise MalformedError(f"length {length} is out of range")
 
 
 def _write_text(out: bytearray, value: str | None) -> None:
@@ -162,8 +160,10 @@ def _write_text(out: bytearray, value: str | None) -> None:
 
 
 def _by_units(value: str) -> bytes:
-    """UTF-8 of each UTF-16 unit by itself, which is how Java's BinaryOutputArchive writes what is beyond U+FFFF: not
-    UTF-8 as the rest of the world has it, and not what it reads itself."""
+    """Return the UTF-8 of each UTF-16 unit by itself, as Java's BinaryOutputArchive writes characters beyond U+FFFF.
+
+    That is no valid UTF-8, and Java's own reader does not decode it.
+    """
     units = memoryview(value.encode("utf-16-le", "surrogatepass"))
     pairs = (units[at : at + 2] for at in range(0, len(units), 2))
     return b"".join(chr(int.from_bytes(pair, "little")).encode("utf-8", "surrogatepass") for pair in pairs)
@@ -175,15 +175,15 @@ TEXT: Codec[str | None] = Codec(_read_text, _write_text)
 
 
 def vector(item: Codec[T]) -> Codec[tuple[T, ...] | None]:
-    """A counted sequence of items, or a null."""
+    """Return the codec of a sequence of items with its length, or a null."""
 
     def read(data: bytes, at: int) -> tuple[tuple[T, ...] | None, int]:
         count, at = _read_int(data, at)
         if count == -1:
             return None, at
         if count > len(data) - at:
-            # No item is shorter than a byte: what promises more is not read item by item to find out.
-            raise MalformedError("a count that cannot be")
+            # An item has at least one byte, so a larger count is rejected without reading items.
+            raise MalformedError(f"count {count} is out of range")
         items = []
         for _ in range(count):
             value, at = item.read(data, at)
@@ -201,7 +201,7 @@ def vector(item: Codec[T]) -> Codec[tuple[T, ...] | None]:
     return Codec(read, write)
 
 
-_WRITTEN_OUT: dict[Codec[Any], tuple[str, ...]] = {
+_INLINED: dict[Codec[Any], tuple[str, ...]] = {
     TEXT: (
         "(length,) = unpack_int(data, at)",
         "end = at + 4 + length",
@@ -219,14 +219,14 @@ _WRITTEN_OUT: dict[Codec[Any], tuple[str, ...]] = {
     INT: ("({value},) = unpack_int(data, at)", "at += 4"),
     BOOLEAN: ("{value} = data[at] != 0", "at += 1"),
 }
-"""How a field is read in place where it is neither null nor malformed; other codecs are called."""
+"""Inlined readers of fields that are neither null nor malformed; any other codec is called."""
 
 
 def record(make: Callable[..., T], *fields: Codec[Any]) -> Codec[T]:
-    """A record: its fields in order, without framing. A value of it is a tuple of them.
+    """Return the codec of a record: its fields in order, without framing; a value is a tuple of them.
 
-    Its reader and its writer are compiled, as `namedtuple` does with its methods. The reader takes ordinary fields in
-    place; what has a null or is malformed is read anew, field by field.
+    The reader and the writer are compiled, as `namedtuple` does with its methods. The reader decodes ordinary fields
+    inline; a record with a null or a malformed field is read again field by field.
 
     >>> pair = record(lambda *values: values, TEXT, INT)
     >>> pair.decode(pair.encode(("a", 7))), pair.decode(pair.encode((None, 7)))
@@ -236,7 +236,7 @@ def record(make: Callable[..., T], *fields: Codec[Any]) -> Codec[T]:
 
 
 class _Record(Codec[T]):
-    """The codec of a record, which is compiled when it is first asked how to read or write."""
+    """Codec of a record, compiled at its first use."""
 
     def __init__(self, make: Callable[..., T], fields: tuple[Codec[Any], ...]) -> None:
         self._make = make
@@ -251,7 +251,7 @@ class _Record(Codec[T]):
 
 
 def _scope(make: Callable[..., T], fields: tuple[Codec[Any], ...]) -> dict[str, Any]:
-    """What defines a record's reader and writer, and both."""
+    """Return a namespace with the compiled reader and writer of a record."""
 
     def read_any(data: bytes, at: int) -> tuple[T, int]:
         values = []
@@ -261,33 +261,33 @@ def _scope(make: Callable[..., T], fields: tuple[Codec[Any], ...]) -> dict[str, 
         return make(*values), at
 
     is_tuple = isinstance(make, type) and issubclass(make, tuple)
-    kinds = tuple(field if field in _WRITTEN_OUT else None for field in fields)
+    kinds = tuple(field if field in _INLINED else None for field in fields)
     scope: dict[str, Any] = {"make": make, "new": tuple.__new__, "read_any": read_any}
-    scope |= {"unpack_int": _unpack_int, "not_ordinary": _NOT_ORDINARY}
+    scope |= {"unpack_int": _unpack_int, "slow_cases": _SLOW_CASES}
     for number, field in enumerate(fields):
         scope[f"read{number}"], scope[f"write{number}"] = field.read, field.write
     exec(_compiled(kinds, is_tuple), scope)
     return scope
 
 
-_NOT_ORDINARY = (struct.error, IndexError, UnicodeDecodeError)
+_SLOW_CASES = (struct.error, IndexError, UnicodeDecodeError)
 
 
 @lru_cache
 def _compiled(kinds: tuple[Codec[Any] | None, ...], is_tuple: bool) -> CodeType:
-    """What defines the reader and the writer of records with such fields; None is a field whose codec is called."""
+    """Return the code of the reader and writer of records with such fields; None is a field whose codec is called."""
     values = "".join(f"v{number}, " for number in range(len(kinds)))
     steps: list[str] = []
     for number, kind in enumerate(kinds):
         called = (f"{{value}}, at = read{number}(data, at)",)
-        steps += [step.format(value=f"v{number}") for step in (called if kind is None else _WRITTEN_OUT[kind])]
+        steps += [step.format(value=f"v{number}") for step in (called if kind is None else _INLINED[kind])]
     lines = [
         "def read(data, at):",
         "    begin, size = at, len(data)",
         "    try:",
         *(f"        {step}" for step in steps),
         f"        return {f'new(make, ({values}))' if is_tuple else f'make({values})'}, at",
-        "    except not_ordinary:",
+        "    except slow_cases:",
         "        return read_any(data, begin)",
         "def write(out, value):",
         f"    ({values}) = value",
@@ -297,7 +297,7 @@ def _compiled(kinds: tuple[Codec[Any] | None, ...], is_tuple: bool) -> CodeType:
 
 
 def packed(make: Callable[..., T], layout: str) -> Codec[T]:
-    """A record of numbers only, read and written at once."""
+    """Return the codec of a record of numbers, packed in one step."""
     whole = struct.Struct(layout)
     unpack_from, pack, size = whole.unpack_from, whole.pack, whole.size
 
@@ -317,7 +317,7 @@ STAT_LAYOUT = "qqqqiiiqiiq"
 STAT: Codec[Stat] = packed(Stat, ">" + STAT_LAYOUT)
 
 _ACL_VECTOR = vector(record(ACL, INT, record(Id, TEXT, TEXT)))
-# As _ACL_VECTOR would write it, which need not be compiled before there is another.
+# Encoded by hand, so that _ACL_VECTOR is compiled only for other ACLs.
 _OPEN_ACL_BYTES = INT.encode(len(OPEN_ACL)) + b"".join(
     INT.encode(perms) + TEXT.encode(scheme) + TEXT.encode(identity) for perms, (scheme, identity) in OPEN_ACL
 )
@@ -326,7 +326,7 @@ _OPEN_ACL_BYTES = INT.encode(len(OPEN_ACL)) + b"".join(
 def _read_acl(data: bytes, at: int) -> tuple[tuple[ACL, ...] | None, int]:
     end = at + len(_OPEN_ACL_BYTES)
     if data[at:end] == _OPEN_ACL_BYTES:
-        # Nearly every node has this one; the store knows it by identity.
+        # Nearly every node has this ACL; the tree compares it by identity.
         return OPEN_ACL, end
     return _ACL_VECTOR.read(data, at)
 

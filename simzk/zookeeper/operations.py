@@ -1,15 +1,12 @@
-"""The one table of ZooKeeper's operations (§1.5): opcode, request, kind, permission, and what people call it.
+"""Table of ZooKeeper's operations (§1.5): opcode, class, kind, permission and name; and the names of errors.
 
-Whoever must know one of these asks here: the checks of writes (prepare.py) and reads (reads.py) for the permission, the
-server and an ensemble's members for the kind, fault rules and their listings for the name, the wire for the opcode, to
+The table is used by the checks of writes (prepare.py) and reads (reads.py) for the permission, by the server and the
+members of an ensemble for the kind, by fault rules and their listings for the name, and by the wire for the opcode, to
 which it adds the codecs (simzk.wire.operations).
 
-How requests and errors are called where somebody speaks of them: faults, their listings, their history.
-
 Rules of this module:
-  - an operation is called as the table of operations says (operations.py);
-  - an error is called as kazoo's exception class or as the protocol's code: NoNodeError, NO_NODE;
-  - a request's paths are all that it speaks of: a multi's are those of its operations.
+  - the name of an error is kazoo's exception class or the protocol's code: NoNodeError, NO_NODE;
+  - the paths of a multi are those of its operations.
 """
 
 from __future__ import annotations
@@ -26,14 +23,14 @@ if TYPE_CHECKING:
 
 
 class Kind(Enum):
-    """What becomes of a request.
+    """Way in which the server processes a request.
 
     Attributes:
-        READ: it is answered from the tree and the watches as they are; no zxid.
-        WRITE: it is checked and becomes a transaction, of an error where it may not be done.
-        SESSION: it begins or ends the session, by a transaction.
-        CONNECTION: it is of the connection alone: no zxid, and the real server answers it where it reads it.
-        PART: it stands only in a multi; alone it is refused as unknown.
+        READ: answered from the tree and the watches, without a zxid.
+        WRITE: checked, then applied as a transaction; a failed check is an error transaction.
+        SESSION: creates or closes the session by a transaction.
+        CONNECTION: concerns only the connection: no zxid; the real server answers it outside its request processors.
+        PART: valid only in a multi; alone it is rejected as unknown.
     """
 
     READ = "read"
@@ -44,17 +41,17 @@ class Kind(Enum):
 
 
 class Operation(NamedTuple):
-    """One kind of request.
+    """Row of the table: one class of requests.
 
     Attributes:
-        opcode: its number on the wire.
-        request: its class.
-        kind: what becomes of it.
-        name: what it is called where somebody speaks of it: as kazoo's method that sends it, or as the protocol's word.
-        permission: what a client must be permitted (bits of acl.py, one of which suffices); 0 for nothing, and for what
-            asks for what its parts do.
-        place: of which znode: "node", "parent" or "config"; empty for none.
-        unasked: a client library sends it by itself, or as its last word.
+        opcode: number on the wire.
+        request: class of the request.
+        kind: way in which it is processed.
+        name: name in fault rules and listings: kazoo's method that sends it, or the protocol's name.
+        permission: required permission (bits of acl.py, one of which suffices); 0 for none, and for requests whose
+            operations have their own.
+        place: znode whose ACL is checked: "node", "parent" or "config"; empty for none.
+        is_implicit: whether client libraries send it by themselves.
     """
 
     opcode: int
@@ -63,11 +60,11 @@ class Operation(NamedTuple):
     name: str
     permission: int = 0
     place: str = ""
-    unasked: bool = False
+    is_implicit: bool = False
 
     @property
     def is_write(self) -> bool:
-        """Whether it consumes a zxid, even where it fails."""
+        """Return whether it consumes a zxid, even if it fails."""
         return self.kind in (Kind.WRITE, Kind.SESSION)
 
 
@@ -83,7 +80,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(7, req.SetACL, _WRITE, "set_acls", ADMIN, "node"),
     Operation(8, req.GetChildren, _READ, "get_children", READ, "node"),
     Operation(9, req.Sync, _READ, "sync"),
-    Operation(11, req.Ping, _CONNECTION, "ping", unasked=True),
+    Operation(11, req.Ping, _CONNECTION, "ping", is_implicit=True),
     Operation(12, req.GetChildren2, _READ, "get_children", READ, "node"),
     Operation(13, req.Check, _PART, "check", READ, "node"),
     Operation(14, req.Multi, _WRITE, "transaction"),
@@ -96,22 +93,22 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(21, req.CreateTTL, _WRITE, "create", CREATE, "parent"),
     Operation(22, req.MultiRead, _READ, "multi_read"),
     Operation(100, req.Auth, _CONNECTION, "add_auth"),
-    Operation(101, req.SetWatches, _READ, "set_watches", unasked=True),
-    Operation(102, req.Sasl, _CONNECTION, "sasl", unasked=True),
+    Operation(101, req.SetWatches, _READ, "set_watches", is_implicit=True),
+    Operation(102, req.Sasl, _CONNECTION, "sasl", is_implicit=True),
     Operation(103, req.GetEphemerals, _READ, "get_ephemerals"),
     Operation(104, req.GetAllChildrenNumber, _READ, "get_all_children_number", READ, "node"),
-    Operation(105, req.SetWatches2, _READ, "set_watches", unasked=True),
+    Operation(105, req.SetWatches2, _READ, "set_watches", is_implicit=True),
     Operation(106, req.AddWatch, _READ, "add_watch"),
     Operation(107, req.WhoAmI, _READ, "who_am_i"),
-    Operation(-10, req.CreateSession, _SESSION, "create_session", unasked=True),
-    Operation(-11, req.CloseSession, _SESSION, "close", unasked=True),
+    Operation(-10, req.CreateSession, _SESSION, "create_session", is_implicit=True),
+    Operation(-11, req.CloseSession, _SESSION, "close", is_implicit=True),
 )
 
 BY_REQUEST: dict[type, Operation] = {operation.request: operation for operation in OPERATIONS}
 
 
 def of_kind(*kinds: Kind) -> frozenset[type]:
-    """The requests of these kinds.
+    """Return the classes of requests of these kinds.
 
     >>> of_kind(Kind.PART) == {req.Check}
     True
@@ -120,7 +117,7 @@ def of_kind(*kinds: Kind) -> frozenset[type]:
 
 
 def permission_of(request: type) -> int:
-    """The permission that a request needs, as bits.
+    """Return the permission bits that a request requires.
 
     >>> permission_of(req.GetACL) == READ | ADMIN
     True
@@ -132,12 +129,12 @@ OPERATION_NAMES: dict[type, str] = {
     operation.request: operation.name for operation in OPERATIONS if operation.kind is not Kind.PART
 }
 
-UNASKED = frozenset(operation.name for operation in OPERATIONS if operation.unasked)
-"""What a client library sends by itself, or as its last word; whoever speaks of any operation does not mean these."""
+IMPLICIT_OPERATIONS = frozenset(operation.name for operation in OPERATIONS if operation.is_implicit)
+"""Names of requests that client libraries send by themselves; "any operation" in a fault rule excludes them."""
 
 
 def operation_and_paths(request: Request) -> tuple[str, tuple[str, ...]]:
-    """What a request is called, and the paths that it speaks of; empty for one that no client should send.
+    """Return the name of a request and the paths in it; empty for a request that no client should send.
 
     >>> operation_and_paths(req.Multi((req.Check("/a", 1), req.Delete("/b", -1))))
     ('transaction', ('/a', '/b'))
@@ -151,22 +148,22 @@ def operation_and_paths(request: Request) -> tuple[str, tuple[str, ...]]:
     return name, () if path is None else (path,)
 
 
-def _squashed(name: str) -> str:
+def _normalized(name: str) -> str:
     return name.removesuffix("Error").replace("_", "").lower()
 
 
-_CODES = {_squashed(code.name): code for code in Code if code is not Code.OK}
+_CODES = {_normalized(code.name): code for code in Code if code is not Code.OK}
 
 ERRORS: dict[str, int] = {code.name: int(code) for code in Code if code is not Code.OK}
 
 
 def code_of(name: str) -> Code | None:
-    """The error of a name, as kazoo or the protocol calls it; None where no server sends such an error.
+    """Return the error code of a name of kazoo or of the protocol, or None if no server sends such an error.
 
     >>> code_of("NoNodeError"), code_of("NO_NODE"), code_of("NoNoodle")
     (<Code.NO_NODE: -101>, <Code.NO_NODE: -101>, None)
     """
-    return _CODES.get(_squashed(name))
+    return _CODES.get(_normalized(name))
 
 
 _HINTS = {kind.__name__.lower(): name for kind, name in OPERATION_NAMES.items()}
@@ -174,24 +171,24 @@ _STRIKES: dict[int, str] = {Code.CONNECTION_LOSS: "drop_request", Code.SESSION_E
 
 
 class Vocabulary(NamedTuple):
-    """All these names as one value, for whoever is to know them without knowing ZooKeeper.
+    """Names of operations and errors as one value, for code that does not import this package.
 
     Attributes:
-        operations: what requests are called.
-        unasked: those of them that a client library sends by itself.
-        hints: the protocol's words for operations, in lower case, and the names that are used here.
-        errors: the codes by name.
-        strikes: what happens instead of being answered where somebody asks for an error that no server answers with.
+        operations: names of requests.
+        implicit_operations: names of requests that client libraries send by themselves.
+        hints: names used here by the protocol's names in lower case.
+        errors: error codes by name.
+        strikes: fault to use instead of an error code that no server sends in a reply.
     """
 
     operations: tuple[str, ...] = tuple(dict.fromkeys(OPERATION_NAMES.values()))
-    unasked: frozenset[str] = UNASKED
+    implicit_operations: frozenset[str] = IMPLICIT_OPERATIONS
     hints: dict[str, str] = _HINTS
     errors: dict[str, int] = ERRORS
     strikes: dict[int, str] = _STRIKES
 
     def code_of(self, name: str) -> int | None:
-        """As `code_of`."""
+        """Return the error code of a name, as the function `code_of`."""
         return code_of(name)
 
 

@@ -1,8 +1,8 @@
-"""Which paths may name a znode, and how a path falls into parent and name (§1.9).
+"""Paths of znodes: validity, parents and ancestors (§1.9).
 
 Rules of this module:
-  - pure functions of a path; what is refused is told by False, the caller knows the code;
-  - characters are judged as UTF-16 units, as Java sees them: no surrogates, hence nothing outside the basic plane.
+  - pure functions of a path; callers choose the error code of an invalid one;
+  - characters are tested as UTF-16 units, as in Java: no surrogates, so nothing outside the basic plane.
 
 Source: org.apache.zookeeper.common.PathUtils.
 """
@@ -15,29 +15,29 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Compiled when first used, as all patterns of this room are: most servers need none of them.
+# Compiled on first use by `re.search`: most servers never need it.
 _BAD_CHARACTER = "[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff\U00010000-\U0010ffff]"
 
 _PRINTABLE = bytes(range(0x20, 0x7F))
 
 SPECIAL_PATHS = frozenset(("/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"))
-"""Nodes that no client may delete (DataTree.isSpecialPath)."""
+"""Nodes that clients cannot delete (DataTree.isSpecialPath)."""
 
 
 def is_valid_name(name: str) -> bool:
-    """Whether `name` may stand between two slashes of a path.
+    """Return whether `name` is a valid part of a path between slashes.
 
     >>> [is_valid_name(name) for name in ("a", "...", ".", "", "a\\x00")]
     [True, True, False, False, False]
     """
     if not name or name in (".", ".."):
         return False
-    # Printable ASCII is the common case, and a few times cheaper to see than to search for what is bad.
+    # Printable ASCII is the common case, and several times cheaper to test than the search for bad characters.
     return (name.isascii() and name.isprintable()) or re.search(_BAD_CHARACTER, name) is None
 
 
 def is_valid_path(path: str) -> bool:
-    """Whether `path` may name a znode.
+    """Return whether `path` is a valid path of a znode.
 
     >>> [is_valid_path(path) for path in ("/", "/a/b", "/a/", "a", "//a", "/a/../b")]
     [True, True, False, False, False, False]
@@ -48,9 +48,9 @@ def is_valid_path(path: str) -> bool:
 
 
 def first_invalid(paths: Sequence[str]) -> int | None:
-    """The place of the first path that may name no znode, None where all may.
+    """Return the index of the first invalid path, or None.
 
-    Paths of printable ASCII whose names begin with no point, which nearly all are, are looked at together.
+    Paths of printable ASCII without names that begin with a dot, which nearly all are, are tested together.
 
     >>> first_invalid(["/", "/a", "/a/b"]), first_invalid(["/a", "/a/", "/b"]), first_invalid(["/a/.b", "/a/..", "b"])
     (None, 1, 1)
@@ -66,7 +66,7 @@ def first_invalid(paths: Sequence[str]) -> int | None:
 
 
 def parent_of(path: str) -> str:
-    """The parent of a znode's path as clients write it; of "/" it is "/" itself.
+    """Return the path of the parent of a znode; "/" is its own parent.
 
     >>> parent_of("/a/b"), parent_of("/a")
     ('/a', '/')
@@ -75,7 +75,7 @@ def parent_of(path: str) -> str:
 
 
 def ancestors_of(path: str) -> list[str]:
-    """All proper ancestors of a path, nearest first, down to "/".
+    """Return all proper ancestors of a path, nearest first, up to "/".
 
     >>> ancestors_of("/a/b/c")
     ['/a/b', '/a', '/']

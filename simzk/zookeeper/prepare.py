@@ -1,26 +1,13 @@
-"""The tree as it will be once the earlier operations of a multi are applied: what its later ones are checked against.
+"""Checks of writes: from a request to the record of its transaction, in the order of §1.5.
 
 Rules of this module:
-  - nothing of the tree changes; changed nodes are noted as values over it (PrepRequestProcessor.ChangeRecord);
-  - a multi that fails simply forgets its notes.
+  - nothing changes here: a check reads nodes through `find`;
+  - the first failing check raises `RefusedError`; the precedence of errors is the order of the lines;
+  - one function per request, in one table;
+  - each operation of a multi is checked against the tree as the earlier ones will leave it (`Outstanding`, the real
+    server's ChangeRecords). A multi that fails is a transaction too, with the error of each operation (§1.6).
 
-From a write that a client asks for to the transaction that makes it: all checks, in the order of §1.5.
-
-Rules of this module:
-  - nothing changes here; a check looks nodes up through `find`, which for a multi sees what its earlier operations
-    will have done (outstanding.py);
-  - the first check that fails raises `RefusedError`; the precedence of errors is the order of the lines;
-  - one function a request, in one table.
-
-Source: PrepRequestProcessor.pRequest2Txn.
-
-From a multi that a client asks for to its transaction: each operation is checked as if the earlier ones were done.
-
-Rules of this module:
-  - a multi that fails becomes a transaction too, whose records say which operation failed and with what (§1.6);
-  - nothing changes here, and nothing needs to be undone.
-
-Source: PrepRequestProcessor.pRequestHelper, its case of a multi.
+Source: PrepRequestProcessor (pRequest2Txn, pRequestHelper, ChangeRecord).
 """
 
 from __future__ import annotations
@@ -48,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class FutureNode(NamedTuple):
-    """What checks must know of a node that is not in the tree yet, or not so."""
+    """Node as the earlier operations of a multi will leave it."""
 
     data: bytes | None
     acl: tuple[ACL, ...]
@@ -60,55 +47,55 @@ class FutureNode(NamedTuple):
 
 
 class Outstanding:
-    """The notes of one multi over a tree.
+    """Changes that the operations of one multi will make to a tree.
 
     Args:
-        find: the tree's own look-up.
-        session_id: who asks; the owner of ephemerals that are to be.
+        find: look-up of the tree.
+        session_id: session of the client, which owns new ephemerals.
     """
 
     def __init__(self, find: Callable[[str], Znode | None], session_id: int) -> None:
         self._find = find
         self._session_id = session_id
-        self._noted: dict[str, FutureNode | None] = {}
+        self._pending: dict[str, FutureNode | None] = {}
 
     def find(self, path: str) -> NodeView | None:
-        """The node as it will be, or None where there will be none."""
+        """Return the node as it will be, or None."""
         path = path or "/"
-        if path in self._noted:
-            return self._noted[path]
+        if path in self._pending:
+            return self._pending[path]
         return self._find(path)
 
     def note(self, record: txns.TreeRecord, *, ephemeral: bool) -> None:
-        """From here on the tree is seen as it will be after this record too.
+        """Add the change of a checked record.
 
         Args:
-            record: what will be done.
-            ephemeral: whether the flags of a create say so. To what follows in its multi the node is ephemeral then,
-                even if it is a container, whose kind comes from its opcode: so it is in the real server.
+            record: record of the operation.
+            ephemeral: whether the flags of a create are ephemeral. Later operations of the multi then see the node as
+                ephemeral even if its opcode makes it a container, as in the real server.
         """
         match record:
             case txns.SetDataTxn(path, data, version):
-                self._noted[path] = self._future(path)._replace(data=data, version=version)
+                self._pending[path] = self._future(path)._replace(data=data, version=version)
             case txns.DeleteTxn(path):
                 parent = self._future(parent_of(path))
-                self._noted[parent_of(path)] = parent._replace(child_count=parent.child_count - 1)
-                self._noted[path] = None
+                self._pending[parent_of(path)] = parent._replace(child_count=parent.child_count - 1)
+                self._pending[path] = None
             case txns.CheckTxn():
                 pass
             case _:
-                assert isinstance(record, txns.CreateRecord), "a multi holds creates, deletes, sets and checks"
+                assert isinstance(record, txns.CreateRecord), "a multi consists of creates, deletes, sets and checks"
                 parent_path = parent_of(record.path)
                 parent = self._future(parent_path)
-                self._noted[parent_path] = parent._replace(
+                self._pending[parent_path] = parent._replace(
                     child_count=parent.child_count + 1, cversion=record.parent_cversion
                 )
                 owner = self._session_id if ephemeral else 0
-                self._noted[record.path] = FutureNode(record.data, record.acl, 0, 0, 0, owner, 0)
+                self._pending[record.path] = FutureNode(record.data, record.acl, 0, 0, 0, owner, 0)
 
     def _future(self, path: str) -> FutureNode:
         node = self.find(path)
-        assert node is not None, "what a record changes was found when it was checked"
+        assert node is not None, f"{path} was found when its operation was checked"
         if isinstance(node, FutureNode):
             return node
         return FutureNode(
@@ -117,7 +104,7 @@ class Outstanding:
 
 
 class NodeView(Protocol):
-    """What a check must know of a node: a `Znode` has it, and so has a node that is to be (outstanding.py)."""
+    """Fields of a node that checks read: of a `Znode` or a `FutureNode`."""
 
     @property
     def data(self) -> bytes | None: ...
@@ -136,7 +123,7 @@ class NodeView(Protocol):
 
 
 class Asker(NamedTuple):
-    """On whose behalf a write is checked, and by which rules."""
+    """Client and rules for which a request is checked."""
 
     identities: tuple[Id, ...]
     config: ServerConfig
@@ -144,18 +131,18 @@ class Asker(NamedTuple):
     quotas: Quotas
 
     def may(self, acl: tuple[ACL, ...], permission: int) -> bool:
-        """Whether an ACL gives the asker the permission."""
+        """Return whether an ACL gives the client a permission."""
         return acl is OPEN_ACL or self.config.skip_acl or is_permitted(acl, permission, self.identities)
 
     def need(self, node: NodeView, permission: int) -> None:
-        """Refuse unless the asker has the permission on the node."""
+        """Raise NO_AUTH unless the client has a permission on a node."""
         acl = node.acl
         if acl is not OPEN_ACL and not self.may(acl, permission):
             raise RefusedError(Code.NO_AUTH)
 
 
 class Flags(NamedTuple):
-    """What the flags of a create mean (CreateMode)."""
+    """Meaning of the flags of a create (CreateMode)."""
 
     ephemeral: bool = False
     sequential: bool = False
@@ -173,14 +160,14 @@ FLAGS: dict[int, Flags] = {
 }
 
 _new = tuple.__new__
-"""Makes a record without the call more that a NamedTuple's own constructor is: every write makes four of them."""
+"""Makes a NamedTuple without the extra call of its constructor: every write makes four of them."""
 
 NO_TTL = -1
-"""The ttl of a request that has none."""
+"""TTL of a request without one."""
 
 _PLAIN = FLAGS[0]
 
-# What the table of operations says, looked up once: every write passes here.
+# Permissions from the table of operations, looked up once for this hot path.
 _TO_CREATE, _TO_DELETE = permission_of(req.Create), permission_of(req.Delete)
 _TO_SET_DATA, _TO_SET_ACL, _TO_CHECK = map(permission_of, (req.SetData, req.SetACL, req.Check))
 
@@ -190,10 +177,10 @@ if TYPE_CHECKING:
 
 
 def prepare(request: req.Request, asker: Asker, find: Find) -> txns.TreeRecord:
-    """The record of the transaction that does what `request` asks.
+    """Check a write and return the record of its transaction.
 
     Raises:
-        RefusedError: with the code that the client gets.
+        RefusedError: a check failed; it has the error code for the client.
     """
     return PREPARE[request.__class__](request, asker, find)
 
@@ -206,7 +193,7 @@ def _existing(find: Find, path: str) -> NodeView:
 
 
 def _text(path: str | None) -> str:
-    """The path, unless it is null: there the real server stumbles, and says so."""
+    """Return a path; raise MARSHALLING_ERROR for null, on which the real server fails."""
     if path is None:
         raise RefusedError(Code.MARSHALLING_ERROR)
     return path
@@ -219,8 +206,10 @@ def _valid(path: str | None) -> str:
 
 
 def _at_valid(find: Find, path: str | None) -> NodeView:
-    """The node at a path, of which the form is to be refused before its absence: what is there has a valid path, but
-    for the root's alias."""
+    """Return the node at a path; an invalid path is rejected before a missing node.
+
+    The path of an existing node needs no validation, except "", the alias of the root.
+    """
     node = find(path) if path else None
     return _existing(find, _valid(path)) if node is None else node
 
@@ -276,7 +265,7 @@ def _prepare_create(request: CreateRequest, asker: Asker, find: Find) -> txns.Cr
         kind = _check_flags(flags, ttl_ms, asker)
     if kind.sequential:
         path += f"{parent.cversion:010d}"
-    # The parent exists, so its own path is known to be good; but the root stands in the tree as "/" and as "".
+    # The parent exists, so its path is valid, except that the root is in the tree as "/" and as "".
     if parent_path == "/" or (path != "/" and not is_valid_name(path[slash + 1 :])):
         raise RefusedError(Code.BAD_ARGUMENTS)
     if find(path) is not None:
@@ -286,7 +275,7 @@ def _prepare_create(request: CreateRequest, asker: Asker, find: Find) -> txns.Cr
     if config.enforce_quota and rules.enforces_quotas:
         _check_quota(quotas, path, 1, len(data or b""))
     cversion = parent.cversion + 1 if parent.cversion != MAX_INT32 else MIN_INT32
-    # The kind of node comes from the request, not from its flags, for containers and TTL nodes (§1.5).
+    # The class of the request, not its flags, makes containers and TTL nodes (§1.5).
     if request.__class__ is req.Create:
         return _new(txns.CreateTxn, (path, data, acl, kind.ephemeral, cversion))
     if request.__class__ is req.Create2:
@@ -297,7 +286,7 @@ def _prepare_create(request: CreateRequest, asker: Asker, find: Find) -> txns.Cr
 
 
 def _deletable(path: str | None, find: Find) -> tuple[str, str]:
-    """The path and its parent's, unless it is none that may be deleted."""
+    """Return a path and its parent's path; raise RefusedError if the path cannot be deleted."""
     if path is None:
         raise RefusedError(Code.MARSHALLING_ERROR)
     slash = path.rfind("/")
@@ -330,7 +319,7 @@ def _prepare_delete(request: req.Delete, asker: Asker, find: Find) -> txns.Delet
 def _prepare_delete_container(request: req.DeleteContainer, asker: Asker, find: Find) -> txns.DeleteContainerTxn:
     path, _ = _deletable(request.path, find)
     if not asker.rules.clients_delete_containers:
-        # The request as a whole, its length and all, was taken for the path.
+        # Older servers read the whole request, with its length, as the path.
         raise RefusedError(Code.BAD_ARGUMENTS)
     node = _existing(find, path)
     if node.child_count:
@@ -370,7 +359,7 @@ def _prepare_check(request: req.Check, asker: Asker, find: Find) -> txns.CheckTx
 
 
 def _prepare_reconfig(request: req.Reconfig, asker: Asker, find: Find) -> txns.TreeRecord:
-    # A standalone server has no members to change (§1.5).
+    # A standalone server has no ensemble to reconfigure (§1.5).
     is_disabled = asker.rules.enables_reconfig and not asker.config.reconfig_enabled
     raise RefusedError(Code.RECONFIG_DISABLED if is_disabled else Code.UNIMPLEMENTED)
 
@@ -387,21 +376,21 @@ PREPARE: dict[type, Callable[..., txns.TreeRecord]] = {
     req.Check: _prepare_check,
     req.Reconfig: _prepare_reconfig,
 }
-assert PREPARE.keys() == of_kind(Kind.WRITE, Kind.PART) - {req.Multi}, "each write has its checks (a multi: its own)"
+assert PREPARE.keys() == of_kind(Kind.WRITE, Kind.PART) - {req.Multi}, "each write except a multi has a check"
 assert {permission_of(kind) for kind in (req.Create2, req.CreateContainer, req.CreateTTL)} == {_TO_CREATE}
 
 
 def prepare_multi(request: Multi, asker: Asker, find: Callable[[str], Znode | None], session_id: int) -> txns.MultiTxn:
-    """The record of the transaction that does what a multi asks, or says where it failed.
+    """Check a multi and return the record of its transaction, which may be a failed one.
 
     Args:
-        request: what is asked.
-        asker: on whose behalf.
-        find: the tree's own look-up.
-        session_id: who asks.
+        request: the multi.
+        asker: client and rules.
+        find: look-up of the tree.
+        session_id: session of the client.
 
     Raises:
-        RefusedError: MARSHALLING_ERROR, where the request as a whole makes no sense to the real server.
+        RefusedError: MARSHALLING_ERROR, for a request that the real server rejects as a whole.
     """
     operations = request.operations
     if None in [operation.path for operation in operations]:
@@ -411,19 +400,19 @@ def prepare_multi(request: Multi, asker: Asker, find: Callable[[str], Znode | No
         raise RefusedError(Code.MARSHALLING_ERROR)
     outstanding = Outstanding(find, session_id)
     records: list[txns.MultiRecord] = []
-    unseen = len(operations)
+    remaining = len(operations)
     for operation in operations:
-        unseen -= 1
+        remaining -= 1
         try:
             record = PREPARE[operation.__class__](operation, asker, outstanding.find)
         except RefusedError as refused:
             if refused.code == Code.MARSHALLING_ERROR:
                 raise
-            rest = [txns.ErrorTxn(Code.RUNTIME_INCONSISTENCY)] * unseen
+            rest = [txns.ErrorTxn(Code.RUNTIME_INCONSISTENCY)] * remaining
             return txns.MultiTxn((*records, txns.ErrorTxn(refused.code), *rest))
-        assert not isinstance(record, txns.DeleteContainerTxn | txns.SetACLTxn), "no multi holds these"
+        assert not isinstance(record, txns.DeleteContainerTxn | txns.SetACLTxn), "a multi has no such operation"
         records.append(record)
-        if unseen:
+        if remaining:
             flags = getattr(operation, "flags", 0)
             outstanding.note(record, ephemeral=FLAGS[flags].ephemeral)
     return txns.MultiTxn(tuple(records))

@@ -1,9 +1,9 @@
-"""Quotas: limits that clients write under /zookeeper/quota, totals that the server keeps there (§2.5).
+"""Quotas: limits that clients write below /zookeeper/quota, and totals that the server writes there (§2.5).
 
 Rules of this module:
-  - a path is armed by the creation of its zookeeper_limits node, disarmed by its deletion;
-  - only the deepest armed path above a node counts; "/" never does;
-  - the totals are rewritten in place: no version, no zxid, no watch.
+  - a path has a quota from the creation of its zookeeper_limits node to its deletion;
+  - only the deepest path with a quota above a node counts; "/" never does;
+  - totals are rewritten in place, without version, zxid or watch.
 
 Source: DataTree.updateQuotaStat, ZooKeeperServer.checkQuota, org.apache.zookeeper.StatsTrack.
 """
@@ -35,18 +35,18 @@ _PAIRS = re.compile("[,;]+")
 _EQUALS = re.compile("=")
 _NUMBER = re.compile(r"[+-]?\d+")
 _LAST_OF_JAVA = "\uffff"
-"""A number is read character by character; of those beyond there are two."""
+"""Largest character of one UTF-16 unit; Java parses numbers unit by unit."""
 
 
 class UnreadableError(Exception):
-    """A text that the real server cannot read as that of a quota."""
+    """Text that the real server cannot parse as a quota."""
 
 
 def read_totals(data: bytes | None) -> dict[str, int]:
-    """The numbers in a limits or stats node; what is absent is left out and means -1.
+    """Return the numbers of a limits or stats node; an absent number means -1.
 
     Raises:
-        UnreadableError: where StatsTrack stumbles: over a null, a pair without a value, what is no 64-bit number.
+        UnreadableError: the data is null, a pair has no value, or a value is no 64-bit number (StatsTrack).
 
     >>> read_totals(b"count=-1,bytes=-1=;byteHardLimit=20;countHardLimit=4")
     {'count': -1, 'bytes': -1, 'byteHardLimit': 20, 'countHardLimit': 4}
@@ -58,7 +58,7 @@ def read_totals(data: bytes | None) -> dict[str, int]:
 
 
 def _split(separator: re.Pattern[str], text: str) -> list[str]:
-    """As Java's `split`: what is empty at the end is left out, unless nothing was split."""
+    """Split as Java's `split` does: without empty parts at the end, unless nothing was split."""
     parts = separator.split(text)
     while len(parts) > 1 and not parts[-1]:
         parts.pop()
@@ -66,7 +66,7 @@ def _split(separator: re.Pattern[str], text: str) -> list[str]:
 
 
 def _read_pair(pair: str) -> tuple[str, int]:
-    # "bytes=-1=" is how the real server keeps old readers from the hard limits behind it.
+    # The real server writes "bytes=-1=" to hide the hard limits behind it from old readers.
     parts = _split(_EQUALS, pair)
     if len(parts) < 2:
         raise UnreadableError
@@ -80,7 +80,7 @@ def _read_pair(pair: str) -> tuple[str, int]:
 
 
 def write_totals(totals: Mapping[str, int]) -> bytes:
-    """The text of a stats node (StatsTrack.toString).
+    """Return the data of a stats node (StatsTrack.toString).
 
     >>> write_totals({"count": 1, "x": 3})
     b'count=1,bytes=-1=;x=3'
@@ -91,7 +91,7 @@ def write_totals(totals: Mapping[str, int]) -> bytes:
 
 
 class Quotas:
-    """The armed paths of one tree."""
+    """Paths of one tree with a quota."""
 
     __slots__ = ("armed", "find")
 
@@ -100,14 +100,14 @@ class Quotas:
         self.armed: dict[str, None] = {}
 
     def prefix_of(self, path: str) -> str | None:
-        """The deepest armed path at or above `path`."""
+        """Return the deepest path with a quota at or above `path`."""
         for candidate in (path, *ancestors_of(path)):
             if candidate in self.armed:
                 return candidate
         return None
 
     def node_created(self, parent_path: str, name: str) -> None:
-        """Arm a path, or total it up, if the node just created says so."""
+        """Add a quota, or compute its totals, if the created node is a limits or stats node."""
         self.node_planted(parent_path, name)
         if name == STATS_NAME and parent_path.startswith(QUOTA_ROOT):
             node = self.find(f"{parent_path}/{STATS_NAME}")
@@ -116,17 +116,17 @@ class Quotas:
             node.data = write_totals({COUNT: count, BYTES: size})
 
     def node_planted(self, parent_path: str, name: str) -> None:
-        """Arm a path if the node says so; totals were kept along with it."""
+        """Add a quota if the restored node is a limits node; its totals are restored with it."""
         if name == LIMITS_NAME and parent_path.startswith(QUOTA_ROOT + "/"):
             self.armed[parent_path[len(QUOTA_ROOT) :]] = None
 
     def node_deleted(self, parent_path: str, name: str) -> None:
-        """Disarm a path if the node just deleted held its limits."""
+        """Remove a quota if the deleted node was its limits node."""
         if name == LIMITS_NAME and parent_path.startswith(QUOTA_ROOT):
             self.armed.pop(parent_path[len(QUOTA_ROOT) :], None)
 
     def count(self, path: str, nodes: int, size: int) -> None:
-        """Add to the totals of the quota that holds at `path`; the real server ends where it cannot read them."""
+        """Add to the totals of the quota at `path`; totals that cannot be parsed stay (the real server fails there)."""
         prefix = self.prefix_of(path)
         stats = None if prefix is None else self.find(f"{QUOTA_ROOT}{prefix}/{STATS_NAME}")
         if stats is not None:
@@ -137,10 +137,10 @@ class Quotas:
                 stats.data = write_totals(totals)
 
     def would_exceed(self, path: str, nodes: int, size: int) -> bool:
-        """Whether a hard limit forbids so many more nodes and bytes at `path`.
+        """Return whether more nodes and bytes at `path` would exceed a hard limit.
 
         Raises:
-            UnreadableError: what is to be looked at is no text of a quota.
+            UnreadableError: the limits or totals cannot be parsed.
         """
         prefix = self.prefix_of(path)
         if prefix is None:
@@ -148,18 +148,18 @@ class Quotas:
         limits_node = self.find(f"{QUOTA_ROOT}{prefix}/{LIMITS_NAME}")
         stats_node = self.find(f"{QUOTA_ROOT}{prefix}/{STATS_NAME}")
         limits = {} if limits_node is None else read_totals(limits_node.data)
-        looked_at = [
+        limited = [
             (change, limits.get(hard, -1), total)
             for change, hard, total in ((nodes, "countHardLimit", COUNT), (size, "byteHardLimit", BYTES))
             if change != 0 and max(limits.get(hard, -1), limits.get(total, -1)) > -1
         ]
-        if not looked_at or stats_node is None:
+        if not limited or stats_node is None:
             return False
         totals = read_totals(stats_node.data)
-        return any(limit > -1 and int64(totals.get(total, -1) + change) > limit for change, limit, total in looked_at)
+        return any(limit > -1 and int64(totals.get(total, -1) + change) > limit for change, limit, total in limited)
 
     def _total(self, path: str) -> tuple[int, int]:
-        """The number of nodes and bytes at `path` and below, itself included."""
+        """Return the number of nodes and of bytes of data at `path` and below."""
         count = size = 0
         pending = [path]
         while pending:

@@ -1,9 +1,9 @@
-"""What the requests that change no znode answer (§1.5), in one table.
+"""Requests that change no znode (§1.5), in one table.
 
 Rules of this module:
-  - a function a request: the body of its reply, or a `RefusedError`;
-  - a path is looked up as it is; that it is malformed shows only in that nothing stands there;
-  - watches are left only where §3 says so: a read that fails leaves none, but for `Exists` on what is missing.
+  - one function per request; it returns the body of the reply or raises `RefusedError`;
+  - a path is looked up without validation: no node has an invalid one;
+  - a read that fails sets no watch, except `Exists` on a missing node (§3).
 
 Source: FinalRequestProcessor, DataTree.setWatches.
 """
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from simzk.zookeeper.watches import WatchManager
     from simzk.zookeeper.znode import Znode
 
-# What the table of operations says, looked up once: every read passes here.
+# Permissions from the table of operations, looked up once for this hot path.
 _TO_GET_DATA, _TO_EXISTS, _TO_GET_ACL = map(permission_of, (req.GetData, req.Exists, req.GetACL))
 _TO_GET_CHILDREN, _TO_COUNT = permission_of(req.GetChildren), permission_of(req.GetAllChildrenNumber)
 
 _JAVA_BLANKS = "".join(map(chr, range(33)))
-"""What `String.trim` takes away."""
+"""Characters that `String.trim` removes."""
 
 
 class Reader:
-    """What reads look at: a server's tree and watches."""
+    """Reads of a server's tree; they register watches."""
 
     __slots__ = ("tree", "watches")
 
@@ -60,6 +60,7 @@ class Reader:
         return node
 
     def get_data(self, connection: Connection, request: req.GetData) -> tuple[bytes | None, Stat]:
+        """Return the data and the Stat of a node."""
         path, watch = request
         node = self._readable(connection, path, _TO_GET_DATA)
         if watch:
@@ -67,6 +68,7 @@ class Reader:
         return node.data, node.stat()
 
     def exists(self, connection: Connection, request: req.Exists) -> Stat:
+        """Return the Stat of a node; the watch is set even if the node is missing."""
         path, watch = request
         if path is None:
             raise RefusedError(Code.MARSHALLING_ERROR)
@@ -82,6 +84,7 @@ class Reader:
         return node.stat()
 
     def get_acl(self, connection: Connection, request: req.GetACL) -> tuple[tuple[ACL, ...], Stat]:
+        """Return the ACL, without digests unless the client has ADMIN, and the Stat of a node."""
         if not connection.asker.rules.hides_secrets:
             node = self._existing(request.path)
             return node.acl, node.stat()
@@ -89,21 +92,25 @@ class Reader:
         return (node.acl if connection.asker.may(node.acl, ADMIN) else without_secrets(node.acl)), node.stat()
 
     def get_children(self, connection: Connection, request: req.GetChildren | req.GetChildren2) -> list[str]:
+        """Return the names of the children of a node."""
         node = self._readable(connection, request.path, _TO_GET_CHILDREN)
         if request.watch:
             self.watches.child.add(request.path, connection, Mode.STANDARD)
         return node.child_names()
 
     def get_children2(self, connection: Connection, request: req.GetChildren2) -> tuple[list[str], Stat]:
+        """Return the names of the children and the Stat of a node."""
         names = self.get_children(connection, request)
         return names, self._readable(connection, request.path, _TO_GET_CHILDREN).stat()
 
     def get_all_children_number(self, connection: Connection, request: req.GetAllChildrenNumber) -> int:
+        """Return the number of descendants of a node."""
         self._readable(connection, request.path, _TO_COUNT)
         assert request.path is not None, "a null path is never readable"
         return self.tree.descendant_count(request.path)
 
     def get_ephemerals(self, connection: Connection, request: req.GetEphemerals) -> list[str]:
+        """Return the paths of the session's ephemerals that start with a prefix."""
         owned = self.tree.ephemerals_of(connection.session_id)
         prefix = request.prefix
         if prefix is None or prefix.strip(_JAVA_BLANKS) in ("", "/"):
@@ -111,13 +118,15 @@ class Reader:
         return [path for path in owned if path.startswith(prefix)]
 
     def sync(self, connection: Connection, request: req.Sync) -> str | None:
+        """Return the path of the request."""
         return request.path
 
     def multi_read(self, connection: Connection, request: req.MultiRead) -> list[OperationResult]:
+        """Return the result of each operation; their watches are not set."""
         results: list[OperationResult] = []
         for operation in request.operations:
             if not isinstance(operation, req.GetData | req.GetChildren) or operation.path is None:
-                # The real server has begun its reply by now, and sends what it has with the error.
+                # The real server has begun its reply, and sends the results so far with the error.
                 raise RefusedError(Code.MARSHALLING_ERROR, results)
             try:
                 body = READS[operation.__class__](self, connection, operation._replace(watch=False))
@@ -127,30 +136,34 @@ class Reader:
         return results
 
     def who_am_i(self, connection: Connection, request: req.WhoAmI) -> list[ClientInfo]:
+        """Return the identities of the connection."""
         return [client_info(identity) for identity in connection.identities]
 
     def add_watch(self, connection: Connection, request: req.AddWatch) -> int:
+        """Set a persistent watch, recursive in mode 1."""
         if request.mode not in (0, 1):
             raise RefusedError(Code.MARSHALLING_ERROR)
         self.watches.add_persistent(request.path, connection, recursive=request.mode == 1)
         return 0
 
     def check_watches(self, connection: Connection, request: req.CheckWatches) -> None:
+        """Raise NO_WATCHER unless the connection has a watch of a type."""
         if not self.watches.contains(request.path, connection, _watcher_type(request.watcher_type)):
             raise RefusedError(Code.NO_WATCHER)
 
     def remove_watches(self, connection: Connection, request: req.RemoveWatches) -> None:
+        """Remove the watches of a type; raise NO_WATCHER if there are none."""
         if not self.watches.remove(request.path, connection, _watcher_type(request.watcher_type)):
             raise RefusedError(Code.NO_WATCHER)
 
     def set_watches(self, connection: Connection, request: req.SetWatches | req.SetWatches2) -> None:
-        """Take up the watches of an earlier connection; what they missed since is told at once (§3).
+        """Set the watches of an earlier connection again, and send the events that it missed (§3).
 
-        No ACL is asked for these events, and they carry no zxid. A null among the paths ends it half-way, but where
-        nothing is looked up: a persistent watch is left at it.
+        No ACL is checked for these events, and their zxid is -1. A null path ends the request half-way, except among
+        persistent watches, which need no look-up: there it gets a watch.
         """
         since, by_kind = request.relative_zxid, connection.asker.rules.resumes_by_kind
-        for path in map(_looked_up, _paths(request.data)):
+        for path in map(_not_null, _paths(request.data)):
             node = self.tree.find(path)
             if node is None:
                 connection.outgoing.append(WatchedEvent(EventType.NODE_DELETED, path, -1))
@@ -160,14 +173,14 @@ class Reader:
                 connection.outgoing.append(WatchedEvent(EventType.NODE_DATA_CHANGED, path, -1))
             else:
                 self.watches.data.add(path, connection, Mode.STANDARD)
-        for path in map(_looked_up, _paths(request.exist)):
+        for path in map(_not_null, _paths(request.exist)):
             node = self.tree.find(path)
             if node is None:
                 self.watches.data.add(path, connection, Mode.STANDARD)
             else:
                 kind = EventType.NODE_CREATED if by_kind or node.mzxid <= since else EventType.NODE_DATA_CHANGED
                 connection.outgoing.append(WatchedEvent(kind, path, -1))
-        for path in map(_looked_up, _paths(request.child)):
+        for path in map(_not_null, _paths(request.child)):
             node = self.tree.find(path)
             if node is None:
                 connection.outgoing.append(WatchedEvent(EventType.NODE_DELETED, path, -1))
@@ -194,7 +207,7 @@ def _paths(paths: tuple[str | None, ...] | None) -> tuple[str | None, ...]:
     return paths
 
 
-def _looked_up(path: str | None) -> str:
+def _not_null(path: str | None) -> str:
     if path is None:
         raise RefusedError(Code.MARSHALLING_ERROR)
     return path
@@ -217,5 +230,5 @@ READS: dict[type, Callable[..., object]] = {
     req.SetWatches: Reader.set_watches,
     req.SetWatches2: Reader.set_watches,
 }
-assert READS.keys() == of_kind(Kind.READ), "each read has its function"
+assert READS.keys() == of_kind(Kind.READ), "each read has one function"
 assert permission_of(req.GetChildren2) == _TO_GET_CHILDREN

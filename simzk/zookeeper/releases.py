@@ -1,18 +1,13 @@
-"""What Apache published of ZooKeeper, 3.4 to 3.9, and how each release introduces itself in srvr, stat, mntr and envi.
+"""Releases of ZooKeeper, 3.4 to 3.9: their names, their version texts, and what clients can see of their differences.
 
 Rules of this module:
-  - the texts are the releases' own, as their jars say them: `python -m tests.conformance.releases builds` fetches the
-    jars and prints the table again;
-  - a release has the name that it was published under; its number alone names it too.
+  - the texts in srvr, stat, mntr and envi are those of the releases' jars: `python -m tests.conformance.releases
+    builds` downloads the jars and prints the table;
+  - a release has its published name and its number; two numbers are the newest release of a line;
+  - `Rules` are the differences in recorded answers (tests/conformance/data/versions). The rest of the server behaves as
+    the newest release and reads `Rules` where an older one differs.
 
-What changed between ZooKeeper's releases, as far as clients can see it: one table, from 3.4 to 3.9.
-
-Rules of this module:
-  - every release that was published (py) has its rules: what differs in their recorded answers
-    (tests/conformance/data/versions); a version without its last number is the newest of its line;
-  - the rest of the server is written as the newest release is, and asks here where an older one differs.
-
-Source: the recordings; ZooDefs.OpCode, Request.isValid and WatchManager of the releases' sources.
+Source: the recordings; ZooDefs.OpCode, Request.isValid and WatchManager of the releases.
 """
 
 from __future__ import annotations
@@ -72,11 +67,11 @@ BUILDS = {
     "3.9.4": "3.9.4-7246445ec281f3dbf53dc54e970c914f39713903, built on 2025-08-19 19:53 UTC",
     "3.9.5": "3.9.5-293c895a8d966a3ecb92872be4a1daf87d725da2, built on 2026-02-11 20:18 UTC",
 }
-"""Releases, oldest first, and `org.apache.zookeeper.Version --full` of each."""
+"""Output of `org.apache.zookeeper.Version --full` by release, oldest first."""
 
 
 def number_of(release: str) -> tuple[int, int, int]:
-    """The number of a release.
+    """Return the version number of a release.
 
     >>> number_of("3.5.4-beta")
     (3, 5, 4)
@@ -86,7 +81,7 @@ def number_of(release: str) -> tuple[int, int, int]:
 
 
 def by_name() -> dict[str, str]:
-    """Every name that a version is asked for by, and its release: whole, by number, and a line's newest by two numbers.
+    """Return the release by each of its names: its own, its number, and two numbers for the newest of a line.
 
     >>> names = by_name()
     >>> names["3.5"], names["3.5.4"], names["3.5.4-beta"]
@@ -101,7 +96,7 @@ def by_name() -> dict[str, str]:
 
 
 def listed() -> str:
-    """Every name in one line, for people.
+    """Return all release names as one line of text.
 
     >>> listed().partition(", 3.6")[0]
     '3.4, 3.4.0 to 3.4.14, 3.5, 3.5.0-alpha to 3.5.10'
@@ -129,33 +124,34 @@ SINCE: dict[type, tuple[int, int, int]] = {
     req.AddWatch: (3, 6, 0),
     req.WhoAmI: (3, 7, 0),
 }
-"""The first release that knows a request; those not named are older than 3.4."""
+"""First release with a request; requests that are not listed are older than 3.4."""
 
 
 class Rules(NamedTuple):
-    """How a release differs from the newest.
+    """Differences of a release from the newest one.
 
     Attributes:
-        release: its number.
-        build: how it introduces itself.
-        unknown: the requests that it does not know.
-        refuses_unknown: whether it says so and ends the connection (3.4.6): before, nobody is told anything.
-        has_config_node: whether /zookeeper/config stands there (3.5.0).
-        guards_config_node: whether all but its servers may only read it (3.5.3).
-        enables_reconfig: whether a reconfiguration must have been enabled (3.5.3).
-        last_flags: the largest flags of a create that mean something: containers and TTL nodes came with 3.5.
-        demands_ttls: whether the flags of a TTL node are for `CreateTTL` only (3.5.4): 3.5.3 makes a plain one of them.
-        flags_come_first: whether flags are looked at before the parent is (3.5).
-        multi_tells_stats: whether a `Create2` in a multi is answered with a Stat, as it is alone (3.7.2 and 3.8.2).
+        release: version number.
+        build: text that the server shows as its version.
+        unknown: requests that the release does not have.
+        refuses_unknown: whether an unknown request is answered and closes the connection (3.4.6); before, it is
+            ignored.
+        has_config_node: whether /zookeeper/config exists (3.5.0).
+        guards_config_node: whether clients can only read it (3.5.3).
+        enables_reconfig: whether reconfiguration has to be enabled (3.5.3).
+        last_flags: largest valid flags of a create; containers and TTL nodes came with 3.5.
+        demands_ttls: whether the flags of TTL nodes are valid only in `CreateTTL` (3.5.4); 3.5.3 makes a plain node.
+        flags_come_first: whether flags are checked before the parent (3.5).
+        multi_tells_stats: whether the result of a `Create2` in a multi has a Stat (3.7.2 and 3.8.2).
         enforces_quotas: whether there are hard quotas (3.7.0).
-        clients_delete_containers: whether a client's `DeleteContainer` finds its path (3.9.0).
-        watches_have_modes: whether watches of several modes on one path are kept apart (3.9.0): before, the last one
-            takes the place of the others, and those of `AddWatch` are not removed by a type of their own.
-        events_have_zxids: whether an event tells the zxid of its cause (3.9.0).
-        hides_unreadable: whether `Exists`, and the delivery of events, ask for READ (3.8.4 and 3.9.2).
-        hides_secrets: whether `GetACL` asks for READ or ADMIN, and shows digests to ADMIN only (3.4.14 and 3.5.5).
-        resumes_by_kind: whether `SetWatches` tells what a watch was for (3.4.6): before, one for data is told that a
-            younger znode was created, and one for existence that an older znode has changed.
+        clients_delete_containers: whether `DeleteContainer` of a client decodes its path (3.9.0).
+        watches_have_modes: whether watches of several modes on one path are separate (3.9.0); before, the last mode
+            replaces the others, and `RemoveWatches` has no types for watches of `AddWatch`.
+        events_have_zxids: whether an event has the zxid of its cause (3.9.0).
+        hides_unreadable: whether `Exists` and the delivery of events need READ (3.8.4 and 3.9.2).
+        hides_secrets: whether `GetACL` needs READ or ADMIN, and shows digests only with ADMIN (3.4.14 and 3.5.5).
+        resumes_by_kind: whether the events of `SetWatches` depend on the kind of watch (3.4.6); before, a data watch
+            gets a creation for a younger znode, and an exists watch a data change for an older one.
     """
 
     release: tuple[int, int, int]
@@ -180,10 +176,10 @@ class Rules(NamedTuple):
 
 @cache
 def rules_of(version: str) -> Rules:
-    """The rules of a version, as "3.4" or "3.9.1".
+    """Return the rules of a version, as "3.4" or "3.9.1".
 
     Raises:
-        ConfigError: a version that is not simulated.
+        ConfigError: the version is not simulated.
 
     >>> rules_of("3.4").release
     (3, 4, 14)
@@ -192,7 +188,7 @@ def rules_of(version: str) -> Rules:
     """
     name = by_name().get(version)
     if name is None:
-        raise ConfigError(f"there is no ZooKeeper {version!r} here", where="version", right=f"one of {listed()}")
+        raise ConfigError(f"ZooKeeper {version!r} is not simulated", where="version", right=f"one of {listed()}")
     release = number_of(name)
     return Rules(
         release=release,

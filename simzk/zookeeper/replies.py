@@ -1,12 +1,9 @@
-"""How the code of an error travels from the check that found it to the reply (the real server's KeeperException).
-
-What a server sends: replies, watch events, the answer to a connect request; and the error codes in them.
+"""Messages of a server: replies, watch events, the connect response; error codes; results of a multi (§1.6).
 
 Rules of this module:
-  - values only, fields in the order of the wire (docs/reference/zookeeper.md §1.1, §1.5, §1.7);
-  - an error is a code in a reply, never an exception: what ZooKeeper refuses is expected.
-
-What the reply to a multi says of each of its operations (§1.6).
+  - values only, with fields in the order of the wire (docs/reference/zookeeper.md §1.1, §1.5, §1.7);
+  - an error is a code in a reply. `RefusedError` carries it from the failed check to the reply, as KeeperException does
+    in the real server.
 """
 
 from __future__ import annotations
@@ -19,11 +16,11 @@ from simzk.zookeeper import transactions as txns
 
 
 class RefusedError(Exception):
-    """A request that the server refuses. It never leaves `Server.handle`, which answers with the code.
+    """Failed check of a request. `Server.handle` catches it and replies with the code.
 
     Args:
-        code: what the client is told.
-        body: what the reply carries all the same; only a `MultiRead` that stumbles half-way has one.
+        code: error code of the reply.
+        body: body of the reply; only a `MultiRead` that fails half-way has one.
     """
 
     def __init__(self, code: Code, body: object = None) -> None:
@@ -70,7 +67,7 @@ class Code(IntEnum):
 
 
 class Stat(NamedTuple):
-    """A znode's Stat as clients see it (§2.1): zxids, times in ms, versions, owner, sizes."""
+    """Stat of a znode as clients see it (§2.1): zxids, times in ms, versions, owner, sizes."""
 
     czxid: int
     mzxid: int
@@ -86,7 +83,7 @@ class Stat(NamedTuple):
 
 
 class OperationResult(NamedTuple):
-    """What one operation of a multi came to: `error` 0 and its body, or an error code and None.
+    """Result of one operation of a multi: `error` 0 and its body, or an error code and None.
 
     `body` is a path for `Create`, (path, Stat) for the other creates, a Stat for `SetData`, None for `Delete` and
     `Check`; in a multi-read (data, Stat) or a list of names.
@@ -97,15 +94,15 @@ class OperationResult(NamedTuple):
 
 
 PING_XID = -2
-"""The xid of every reply to a ping, whatever the ping's own (§1.2)."""
+"""Xid of every reply to a ping, whatever the ping's own xid (§1.2)."""
 
 
 class Reply(NamedTuple):
-    """The answer to one request.
+    """Reply to one request.
 
-    `zxid` is the last one applied when the reply was made (§1.8). `body` is None where the error is not 0 (but for a
-    `MultiRead` that stumbles half-way: it has the results so far) and for the requests whose reply is a header only.
-    Else it is by request: `Create` a path; `Create2` and its kin (path, Stat); `Exists`, `SetData`, `SetACL` a Stat;
+    `zxid` is the last one applied when the reply was made (§1.8). `body` is None if the error is not 0 (except for a
+    `MultiRead` that fails half-way: it has the results so far) and for requests whose reply is a header only. Else it
+    depends on the request: `Create` a path; `Create2` and its kin (path, Stat); `Exists`, `SetData`, `SetACL` a Stat;
     `GetData` (data, Stat); `GetACL` (acl, Stat); `GetChildren` a list of names; `GetChildren2` (names, Stat); `Multi`,
     `MultiRead` a list of `OperationResult`; `Sync` a path; `GetEphemerals` a list of paths; `GetAllChildrenNumber` an
     int; `WhoAmI` a list of `ClientInfo`; `AddWatch` an int 0; `Sasl` None.
@@ -118,7 +115,7 @@ class Reply(NamedTuple):
 
 
 class EventType(IntEnum):
-    """The kinds of a watch event (§3)."""
+    """Types of watch events (§3)."""
 
     NODE_CREATED = 1
     NODE_DELETED = 2
@@ -127,7 +124,7 @@ class EventType(IntEnum):
 
 
 class WatchedEvent(NamedTuple):
-    """What a watch tells its session: `zxid` is the transaction's, -1 for those that `SetWatches` makes (§3)."""
+    """Watch event; `zxid` is that of its transaction, -1 for events that `SetWatches` makes (§3)."""
 
     type: int
     path: str
@@ -135,16 +132,16 @@ class WatchedEvent(NamedTuple):
 
 
 class ClientInfo(NamedTuple):
-    """One identity of a connection, as `WhoAmI` tells it: its scheme and the name of its user, without secrets."""
+    """Identity of a connection in the reply to `WhoAmI`: its scheme and user name, without secrets."""
 
     scheme: str
     user: str
 
 
 class ConnectResponse(NamedTuple):
-    """The answer to a `ConnectRequest`; a session id of 0 says that the session asked for is gone (§1.3).
+    """Response to a `ConnectRequest`; a session id of 0 means that the requested session has expired (§1.3).
 
-    `read_only` is None where the request had no such byte, for then the response has none either.
+    `read_only` is None if the request had no such byte: then the response has none either.
     """
 
     protocol_version: int
@@ -155,32 +152,32 @@ class ConnectResponse(NamedTuple):
 
 
 class Closed(NamedTuple):
-    """The server has closed this connection: nothing follows."""
+    """Mark in outgoing messages that the server closed the connection."""
 
 
 Outgoing = ConnectResponse | Reply | WatchedEvent | Closed
 
 
 def multi_results(record: txns.Record, bodies: object) -> list[OperationResult] | None:
-    """What the reply to a multi says of each operation; None where the request as a whole was refused.
+    """Return the results in the reply to a multi; None if the request was rejected as a whole.
 
     Args:
-        record: of the transaction that the multi became.
-        bodies: what applying it returned.
+        record: record of the multi's transaction.
+        bodies: bodies that applying the transaction returned.
     """
     if isinstance(bodies, list):
         return [OperationResult(0, body) for body in bodies]
     if isinstance(record, txns.MultiTxn):
-        # Operations before the one that failed are told 0, though nothing was done (§1.6).
+        # Operations before the failed one have error 0, although nothing was applied (§1.6).
         errors = [step.error if isinstance(step, txns.ErrorTxn) else 0 for step in record.records]
-        return [OperationResult(failed, None) for failed in errors]
+        return [OperationResult(error, None) for error in errors]
     return None
 
 
 def without_stats(request: req.Multi, results: list[OperationResult]) -> list[OperationResult]:
-    """The results as they were before a multi told the Stat of a `Create2`."""
-    told = []
+    """Return the results as before 3.7.2 and 3.8.2: the result of a `Create2` in a multi is only a path."""
+    paths_only = []
     for operation, (error, body) in zip(request.operations, results, strict=True):
         is_path = isinstance(operation, req.Create2) and isinstance(body, tuple)
-        told.append(OperationResult(error, body[0] if is_path else body))  # type: ignore[index]  # a path and a Stat
-    return told
+        paths_only.append(OperationResult(error, body[0] if is_path else body))  # type: ignore[index]  # a path and a Stat
+    return paths_only

@@ -1,10 +1,10 @@
-"""The requests of ZooKeeper's protocol, as values: what the wire decodes, and what a simulated broker hands in.
+"""Requests of ZooKeeper's protocol as values: the wire decodes them, simulated brokers send them directly.
 
 Rules of this module:
-  - one class a request, its fields in the order of the wire (docs/reference/zookeeper.md §1.5);
+  - one class per request, with fields in the order of the wire (docs/reference/zookeeper.md §1.5);
   - values only: no behaviour, no defaults that the wire does not have, nothing mutable;
-  - paths are text, data is bytes or None (null and empty differ, §2.1), versions are 32-bit, -1 meaning any;
-  - None where the wire allows a null: the server answers it as the real one does (§1.1).
+  - paths are text, data is bytes or None (null and empty differ, §2.1), versions have 32 bits, -1 is any version;
+  - a field is None if the wire has a null: the server answers it as the real one does (§1.1).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from simzk.jvm.hash_codes import string_hash
 
 
 class Id(NamedTuple):
-    """Whom an ACL entry speaks of: a scheme and an id within it, as `Id("world", "anyone")`."""
+    """Identity: a scheme and an id within it, as `Id("world", "anyone")`."""
 
     scheme: str | None
     id: str | None
@@ -26,7 +26,7 @@ class Id(NamedTuple):
 
 
 class ACL(NamedTuple):
-    """One entry of an access control list: permission bits and whom they are given to."""
+    """Entry of an access control list: permission bits and the identity that has them."""
 
     perms: int
     id: Id
@@ -36,7 +36,7 @@ OPEN_ACL: tuple[ACL, ...] = (ACL(31, Id("world", "anyone")),)
 
 
 class Create(NamedTuple):
-    """Make a znode; the reply is its path. `flags`: 0 persistent, 1 ephemeral, 2 and 3 the same in sequence."""
+    """Create a znode; the reply is its path. `flags`: 0 persistent, 1 ephemeral, 2 and 3 the same and sequential."""
 
     path: str | None
     data: bytes | None
@@ -45,7 +45,7 @@ class Create(NamedTuple):
 
 
 class Create2(NamedTuple):
-    """As `Create`; the reply has the Stat too."""
+    """Create a znode; the reply is its path and Stat."""
 
     path: str | None
     data: bytes | None
@@ -54,7 +54,7 @@ class Create2(NamedTuple):
 
 
 class CreateContainer(NamedTuple):
-    """Make a container: it goes when its last child has gone."""
+    """Create a container, which is removed after its last child was deleted."""
 
     path: str | None
     data: bytes | None
@@ -63,7 +63,7 @@ class CreateContainer(NamedTuple):
 
 
 class CreateTTL(NamedTuple):
-    """Make a znode that goes when it had no child and no set for `ttl_ms`."""
+    """Create a TTL node, which is removed after `ttl_ms` without children and writes."""
 
     path: str | None
     data: bytes | None
@@ -73,34 +73,34 @@ class CreateTTL(NamedTuple):
 
 
 class Delete(NamedTuple):
-    """Remove a znode without children, if its version is the one named."""
+    """Delete a znode without children if it has the version, or any for -1."""
 
     path: str | None
     version: int
 
 
 class DeleteContainer(NamedTuple):
-    """Remove an empty container; a client may send it, and no ACL is asked (§1.5)."""
+    """Delete an empty container; clients may send it, and no ACL is checked (§1.5)."""
 
     path: str | None
 
 
 class Exists(NamedTuple):
-    """Ask for the Stat; a watch is left whether the znode is there or not."""
+    """Get the Stat; the watch is set even if the znode is missing."""
 
     path: str | None
     watch: bool
 
 
 class GetData(NamedTuple):
-    """Ask for data and Stat; a watch is left only if the znode is there."""
+    """Get data and Stat; the watch is set only if the znode exists."""
 
     path: str | None
     watch: bool
 
 
 class SetData(NamedTuple):
-    """Replace the data, if the version is the one named; the reply is the Stat."""
+    """Replace the data if the znode has the version, or any for -1; the reply is the Stat."""
 
     path: str | None
     data: bytes | None
@@ -108,13 +108,13 @@ class SetData(NamedTuple):
 
 
 class GetACL(NamedTuple):
-    """Ask for the ACL and the Stat."""
+    """Get the ACL and the Stat."""
 
     path: str | None
 
 
 class SetACL(NamedTuple):
-    """Replace the ACL, if the ACL version is the one named; the reply is the Stat."""
+    """Replace the ACL if the znode has the ACL version, or any for -1; the reply is the Stat."""
 
     path: str | None
     acl: tuple[ACL, ...] | None
@@ -122,44 +122,44 @@ class SetACL(NamedTuple):
 
 
 class GetChildren(NamedTuple):
-    """Ask for the names of the children, in the order of the server."""
+    """Get the names of the children in the order of the server."""
 
     path: str | None
     watch: bool
 
 
 class GetChildren2(NamedTuple):
-    """As `GetChildren`, with the Stat."""
+    """Get the names of the children and the Stat."""
 
     path: str | None
     watch: bool
 
 
 class Sync(NamedTuple):
-    """Have the server catch up with the leader; the reply echoes the path."""
+    """Wait until the server has caught up with the leader; the reply is the path."""
 
     path: str | None
 
 
 class Ping(NamedTuple):
-    """Say that one is alive; the xid of the reply is -2 whatever was asked with."""
+    """Keep the session alive; the xid of the reply is always -2."""
 
 
 class Check(NamedTuple):
-    """Only inside a `Multi`."""
+    """Check the version of a znode; valid only in a `Multi`."""
 
     path: str | None
     version: int
 
 
 class Multi(NamedTuple):
-    """Writes and checks that happen together or not at all (§1.6)."""
+    """Apply all writes and checks, or none of them (§1.6)."""
 
     operations: tuple[Create | Create2 | CreateContainer | CreateTTL | Delete | SetData | Check, ...]
 
 
 class MultiRead(NamedTuple):
-    """Reads answered together. A write among them is taken off the wire, and refused when its turn comes."""
+    """Answer several reads. A write among them decodes, and is rejected when it is processed."""
 
     operations: tuple[
         GetData | GetChildren | Create | Create2 | CreateContainer | CreateTTL | Delete | SetData | Check, ...
@@ -167,7 +167,7 @@ class MultiRead(NamedTuple):
 
 
 class Auth(NamedTuple):
-    """Show who one is; what it adds belongs to the connection."""
+    """Authenticate; the identity belongs to the connection."""
 
     auth_type: int
     scheme: str | None
@@ -175,7 +175,7 @@ class Auth(NamedTuple):
 
 
 class SetWatches(NamedTuple):
-    """Leave watches again after a reconnection; what changed since `relative_zxid` fires at once."""
+    """Set watches again after a reconnection; changes after `relative_zxid` fire at once."""
 
     relative_zxid: int
     data: tuple[str | None, ...] | None
@@ -184,7 +184,7 @@ class SetWatches(NamedTuple):
 
 
 class SetWatches2(NamedTuple):
-    """As `SetWatches`, with persistent watches, which fire nothing at once."""
+    """Set watches again, persistent ones included, which never fire at once."""
 
     relative_zxid: int
     data: tuple[str | None, ...] | None
@@ -195,40 +195,40 @@ class SetWatches2(NamedTuple):
 
 
 class AddWatch(NamedTuple):
-    """Leave a persistent watch: mode 0 for the znode, 1 for all below it too."""
+    """Set a persistent watch: mode 0 on the znode, 1 also on its descendants."""
 
     path: str | None
     mode: int
 
 
 class CheckWatches(NamedTuple):
-    """Ask whether this connection has a watch of a type on a path."""
+    """Check whether this connection has a watch of a type on a path."""
 
     path: str | None
     watcher_type: int
 
 
 class RemoveWatches(NamedTuple):
-    """Take a watch of a type away; no event tells of it."""
+    """Remove the watches of a type from a path; no event is sent."""
 
     path: str | None
     watcher_type: int
 
 
 class GetEphemerals(NamedTuple):
-    """Ask for this session's ephemerals below a prefix."""
+    """Get this session's ephemerals with a path prefix."""
 
     prefix: str | None
 
 
 class GetAllChildrenNumber(NamedTuple):
-    """Ask how many descendants a znode has."""
+    """Get the number of descendants of a znode."""
 
     path: str | None
 
 
 class WhoAmI(NamedTuple):
-    """Ask for the identities of the connection."""
+    """Get the identities of the connection."""
 
 
 class Reconfig(NamedTuple):
@@ -241,27 +241,29 @@ class Reconfig(NamedTuple):
 
 
 class Sasl(NamedTuple):
-    """One step of a SASL exchange."""
+    """Send a token of a SASL login."""
 
     token: bytes | None
 
 
 class CreateSession(NamedTuple):
-    """Ask for a session where there is one: answered by another `ConnectResponse`, and a transaction. No client library
-    sends it; the real server obeys whoever does."""
+    """Create the connection's session again: a transaction and another `ConnectResponse`.
+
+    No client library sends it, but the real server processes it.
+    """
 
     timeout_ms: int
 
 
 class CloseSession(NamedTuple):
-    """End the session: its ephemerals go, then the connection."""
+    """Close the session: delete its ephemerals, then close the connection."""
 
 
 class Undecodable(NamedTuple):
-    """A request whose body does not parse: answered with MARSHALLING_ERROR, the connection stays open (§1.4).
+    """Request with a malformed body: answered with MARSHALLING_ERROR; the connection stays open (§1.4).
 
-    `takes_zxid` is True for a multi that breaks off and for a `CreateSession`: the real server has given them a zxid by
-    then.
+    `takes_zxid` is True for a truncated multi and for a `CreateSession`: the real server assigns them a zxid before it
+    decodes the body.
     """
 
     opcode: int
@@ -269,13 +271,13 @@ class Undecodable(NamedTuple):
 
 
 class Unimplemented(NamedTuple):
-    """A request of an opcode that no client may send: answered UNIMPLEMENTED, then the connection closes (§1.4)."""
+    """Request with an opcode that clients cannot send: answered by UNIMPLEMENTED and a closed connection (§1.4)."""
 
     opcode: int
 
 
 class ConnectRequest(NamedTuple):
-    """The first record of a connection. `read_only` is None where the client is too old to send the byte (§1.3)."""
+    """First record of a connection. `read_only` is None for a client too old to send the byte (§1.3)."""
 
     protocol_version: int
     last_zxid_seen: int

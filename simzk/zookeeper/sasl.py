@@ -1,9 +1,9 @@
-"""SASL's DIGEST-MD5, as far as ZooKeeper uses it: the server's challenge, a response, the server's proof. No IO.
+"""SASL DIGEST-MD5 as ZooKeeper uses it: the server's challenge, the response, the server's proof; without IO.
 
 Rules of this module:
-  - one exchange a connection: whatever comes first is answered by the challenge, what comes then must be the right
-    response to it, and nothing may follow (seen on 3.9.5);
-  - realm, order and form of the challenge are the real server's; only its nonce is handed in.
+  - one login per connection: the first token is answered by the challenge, the second must be the right response, and
+    no third may follow (seen on 3.9.5);
+  - realm, order and form of the challenge are the real server's; the nonce is an argument.
 
 Source: RFC 2831; SaslServerCallbackHandler and SASLAuthenticationProvider of 3.9.5, and Java's own server mechanism.
 """
@@ -22,18 +22,18 @@ _KERBEROS_NAME = "[^/@]*(/[^/@]*)?@[^/@]*"
 
 
 class SaslError(Exception):
-    """The client has not shown who it is."""
+    """Failed SASL login."""
 
 
 class DigestMd5:
-    """One exchange.
+    """Server side of one login.
 
     Args:
-        users: name to password.
-        nonce: what no other exchange has.
+        users: password by user name.
+        nonce: nonce that no other login has.
 
     Attributes:
-        user: who the client has shown to be; None as long as it has not.
+        user: authenticated user; None before.
     """
 
     def __init__(self, users: Mapping[str, str], nonce: str) -> None:
@@ -43,52 +43,56 @@ class DigestMd5:
         self.user: str | None = None
 
     def answer(self, token: bytes) -> bytes:
-        """What to say to the client's next token.
+        """Return the answer to the client's next token.
 
         Raises:
-            SaslError: the exchange has failed.
+            SaslError: the login failed.
         """
         if self.user is not None:
-            raise SaslError("the exchange is over")
+            raise SaslError("the login is complete already")
         if not self._challenged:
             self._challenged = True
             return f'realm="{REALM}",nonce="{self._nonce}",charset=utf-8,algorithm=md5-sess'.encode()
-        said = read_directives(token)
-        user, password = said.get("username", ""), self._users.get(said.get("username", ""))
+        directives = read_directives(token)
+        user, password = directives.get("username", ""), self._users.get(directives.get("username", ""))
         if password is None:
-            raise SaslError(f"there is no user {user!r}")
-        if said.get("nonce") != self._nonce or said.get("nc") != "00000001" or said.get("qop", "auth") != "auth":
-            raise SaslError("it is no response to the challenge")
-        if said.get("response") != _response(said, password, self._nonce, "AUTHENTICATE"):
+            raise SaslError(f"user {user!r} does not exist")
+        if (
+            directives.get("nonce") != self._nonce
+            or directives.get("nc") != "00000001"
+            or directives.get("qop", "auth") != "auth"
+        ):
+            raise SaslError("the token is no response to the challenge")
+        if directives.get("response") != _response(directives, password, self._nonce, "AUTHENTICATE"):
             raise SaslError(f"the password of {user!r} is wrong")
         self.user = user
-        return b"rspauth=" + _response(said, password, self._nonce, "").encode()
+        return b"rspauth=" + _response(directives, password, self._nonce, "").encode()
 
 
 def respond(challenge: bytes, user: str, password: str, cnonce: str) -> bytes:
-    """A client's response to the server's challenge, in the form of Java's client.
+    """Return a client's response to a challenge, in the form of Java's client.
 
     Args:
-        challenge: the server's first token.
-        user: who logs in.
-        password: the user's.
-        cnonce: what no other login has.
+        challenge: first token of the server.
+        user: user name.
+        password: password of the user.
+        cnonce: nonce that no other login of the client has.
 
     Raises:
-        SaslError: it is no challenge.
+        SaslError: the challenge is malformed.
 
     >>> server = DigestMd5({"u": "p"}, "n")
     >>> server.answer(respond(server.answer(b""), "u", "p", "c"))[:8], server.user
     (b'rspauth=', 'u')
     """
-    said = read_directives(challenge)
+    directives = read_directives(challenge)
     mine = {
         "username": user,
-        "realm": said.get("realm", ""),
-        "nonce": said.get("nonce", ""),
+        "realm": directives.get("realm", ""),
+        "nonce": directives.get("nonce", ""),
         "nc": "00000001",
         "cnonce": cnonce,
-        "digest-uri": f"zookeeper/{said.get('realm', '')}",
+        "digest-uri": f"zookeeper/{directives.get('realm', '')}",
     }
     response = _response(mine, password, mine["nonce"], "AUTHENTICATE")
     quoted = {name: value if name == "nc" else f'"{value}"' for name, value in mine.items()}
@@ -97,61 +101,61 @@ def respond(challenge: bytes, user: str, password: str, cnonce: str) -> bytes:
 
 
 def read_directives(token: bytes) -> dict[str, str]:
-    """Names and values of a challenge or a response.
+    """Return the names and values in a challenge or a response.
 
     Raises:
-        SaslError: it is none.
+        SaslError: the token is malformed.
 
     >>> read_directives(b'qop=auth, username="a\\\\"b"')
     {'qop': 'auth', 'username': 'a"b'}
     """
     text = token.decode("utf-8", "replace")
     pair = re.compile(_PAIR)
-    said: dict[str, str] = {}
+    directives: dict[str, str] = {}
     at = 0
     while at < len(text):
         found = pair.match(text, at)
-        if found is None or found[1].lower() in said:
+        if found is None or found[1].lower() in directives:
             raise SaslError("the token is malformed")
         quoted = found[2]
-        said[found[1].lower()] = found[3] if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
+        directives[found[1].lower()] = found[3] if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
         at = found.end()
-    return said
+    return directives
 
 
 def _hash(data: bytes) -> bytes:
-    import hashlib  # what only a login needs is loaded by the first
+    import hashlib  # imported by the first login
 
     return hashlib.md5(data, usedforsecurity=False).digest()
 
 
-def _response(said: Mapping[str, str], password: str, nonce: str, method: str) -> str:
-    """The response-value of RFC 2831, 2.1.2.1; of no method for the server's own proof (2.1.3)."""
-    user = f"{said['username']}:{said.get('realm', '')}:{password}"
-    # Text within ISO 8859-1 is hashed as such, whatever the charset of the exchange.
+def _response(directives: Mapping[str, str], password: str, nonce: str, method: str) -> str:
+    """Return the response-value of RFC 2831, 2.1.2.1; an empty method makes the server's own proof (2.1.3)."""
+    user = f"{directives['username']}:{directives.get('realm', '')}:{password}"
+    # Text within ISO 8859-1 is hashed in that charset, whatever the charset of the login (RFC 2831, 2.1.2.1).
     try:
         secret = _hash(user.encode("latin-1"))
     except UnicodeEncodeError:
         secret = _hash(user.encode())
-    cnonce = said.get("cnonce", "")
+    cnonce = directives.get("cnonce", "")
     first = secret + f":{nonce}:{cnonce}".encode()
-    if said.get("authzid"):
-        first += f":{said['authzid']}".encode()
-    second = f"{method}:{said.get('digest-uri', '')}".encode()
-    middle = f"{nonce}:{said.get('nc', '')}:{cnonce}:auth"
+    if directives.get("authzid"):
+        first += f":{directives['authzid']}".encode()
+    second = f"{method}:{directives.get('digest-uri', '')}".encode()
+    middle = f"{nonce}:{directives.get('nc', '')}:{cnonce}:auth"
     return _hash(f"{_hash(first).hex()}:{middle}:{_hash(second).hex()}".encode()).hex()
 
 
-def nonce_of(session_id: int, exchange: int) -> str:
-    """A nonce for a server's so manieth exchange: 30 bytes that look like chance, the same in every run."""
+def nonce_of(session_id: int, login: int) -> str:
+    """Return the nonce of a login: 30 bytes that look random but are the same in every run."""
     import base64
     import hashlib
 
-    return base64.b64encode(hashlib.sha256(b"%d %d" % (session_id, exchange)).digest()[:30]).decode()
+    return base64.b64encode(hashlib.sha256(b"%d %d" % (session_id, login)).digest()[:30]).decode()
 
 
 def name_is_valid(name: str) -> bool:
-    """Whether a name may stand in an ACL: it must look like a Kerberos principal where it has an @ (KerberosName).
+    """Return whether a name is valid in an ACL; with an @ it must be a Kerberos principal (KerberosName).
 
     >>> name_is_valid("user"), name_is_valid("a/b@C"), name_is_valid("a@b@c")
     (True, True, False)
@@ -160,5 +164,5 @@ def name_is_valid(name: str) -> bool:
 
 
 def name_matches(name: str, allowed: str) -> bool:
-    """Whether who is called `name` is meant by an ACL's entry: "super" is by any (SASLAuthenticationProvider)."""
+    """Return whether a user matches the id of an ACL entry; "super" matches any (SASLAuthenticationProvider)."""
     return name in ("super", allowed)

@@ -1,26 +1,28 @@
-"""One ZooKeeper server's state machine: requests and time in, replies and watch events out. No IO.
+"""State machine of one ZooKeeper server: requests and time in, replies and watch events out, without IO.
 
 Rules of this module:
-  - time comes in as a number of milliseconds; nothing here waits or reads a clock;
+  - time is an argument in milliseconds; nothing here waits or reads a clock;
   - a write is checked (prepare.py), becomes a transaction with the next zxid, and is applied; a write that fails is a
     transaction too (§1.5);
-  - what a request changes is told to watchers while it is applied, before its reply is made (§1.8);
-  - nothing is sent: messages are left in connections' outboxes, and `take_output` hands them over.
+  - watchers are notified while a transaction is applied, before the reply is made (§1.8);
+  - messages wait in the connections' outgoing lists until `take_output` collects them;
+  - a batch of n requests means those n requests, pipelined: each has the next xid, takes its zxid if it writes, fails
+    alone and notifies its watchers in turn. Its one reply has the last xid and a body made of the n replies. `serve`
+    processes them one by one unless a batch has a faster way with the same effects.
 
 Source: ZooKeeperServer, PrepRequestProcessor, FinalRequestProcessor.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 from simzk.zookeeper import requests as req
 from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.acl import READ
-from simzk.zookeeper.authentication import Verdict, authenticate, log_in
-from simzk.zookeeper.batches import Batch
 from simzk.zookeeper.config import ServerConfig
-from simzk.zookeeper.connection import Connection
+from simzk.zookeeper.connection import Connection, Verdict, authenticate, log_in
 from simzk.zookeeper.containers import Sweeper
 from simzk.zookeeper.operations import Kind, of_kind
 from simzk.zookeeper.prepare import PREPARE, prepare_multi
@@ -42,32 +44,33 @@ from simzk.zookeeper.tree import DataTree
 from simzk.zookeeper.watches import OldWatchManager, WatchManager
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from simzk.zookeeper.replies import Outgoing
+    from simzk.zookeeper.requests import Request
 
 
 class Server:
     """One ZooKeeper server.
 
-    A driver calls `connect`, `handle`, `disconnect` as its clients do, `tick` when `next_deadline_ms` has come, and
-    sends what `take_output` gives. Times must not go back.
+    A driver calls `connect`, `handle` and `disconnect` for its clients and `tick` at `next_deadline_ms`, and sends the
+    messages that `take_output` returns. Times must not decrease.
 
     Args:
-        config: how the server behaves.
-        now_ms: the time at which it starts; session ids and sweeps count from there.
-        tree: a tree to start from, the initial one where None.
-        sessions: ids and timeouts in ms of sessions that live on from before; each has its whole timeout again.
-        zxid: of the last transaction that `tree` shows.
+        config: configuration.
+        now_ms: start time, from which session ids and sweeps are derived.
+        tree: restored tree; None for the initial one.
+        sessions: ids and timeouts in ms of restored sessions; the timeout of each starts anew.
+        zxid: zxid of the last transaction applied to `tree`.
 
     Attributes:
         tree: all znodes.
-        sessions: the live sessions.
-        watches: which connection watches what.
-        zxid: of the last transaction applied.
-        mode: what the word srvr calls its mode; empty for a server of an ensemble that does not serve.
-        expired: how many sessions ended by `expire`.
-        on_transaction: called with each transaction as it is applied, failed writes (`ErrorTxn`) included.
+        sessions: live sessions.
+        watches: watches of all connections.
+        zxid: zxid of the last applied transaction.
+        mode: mode in the words srvr and stat; empty for a server of an ensemble without a leader.
+        expired: number of sessions that expired.
+        on_transaction: functions called with each applied transaction, failed writes (`ErrorTxn`) included.
 
     >>> server = Server()
     >>> connection = server.connect(req.ConnectRequest(0, 0, 10_000, 0, None, False), now_ms=0)
@@ -80,6 +83,7 @@ class Server:
 
     @property
     def mode(self) -> str:
+        """Return the mode that the word srvr shows."""
         return "standalone"
 
     def __init__(
@@ -118,20 +122,20 @@ class Server:
     def connect(
         self, request: req.ConnectRequest, now_ms: int, *, address: str = "127.0.0.1", owner: object = None
     ) -> Connection:
-        """A client has connected and asks for a session, a new one or one that it has (§1.3).
+        """Create or reattach a session for a connecting client (§1.3).
 
         Args:
-            request: the first record of the connection.
-            now_ms: the present time.
-            address: the client's address.
-            owner: kept in the connection for the driver.
+            request: connect request.
+            now_ms: present time.
+            address: address of the client.
+            owner: reference for the driver, stored in the connection.
 
         Returns:
-            The connection; the first thing in its outgoing is the ConnectResponse, or Closed where there is none.
+            The connection; its first outgoing message is a ConnectResponse, or Closed if there is none.
         """
         connection = Connection(address, owner, self.config, self.tree.quotas)
         if request.last_zxid_seen > self.zxid:
-            # The client has seen what this server has not: it must look for another.
+            # This server lags behind the client, which has to connect to another one.
             self._close(connection)
             return connection
         connection.timeout_ms = self.config.clamp_timeout(request.timeout_ms)
@@ -151,11 +155,11 @@ class Server:
         assert connection.session is not None
         self._connections[session_id] = connection
         connection.read_only = None if request.read_only is None else False
-        self._welcome(connection)
+        self._send_session(connection)
         return connection
 
-    def _welcome(self, connection: Connection) -> None:
-        """Tell a client which session it has."""
+    def _send_session(self, connection: Connection) -> None:
+        """Send a client its session."""
         session_id = connection.session_id
         self._send(
             connection,
@@ -163,8 +167,10 @@ class Server:
         )
 
     def _reattach(self, session_id: int, password: bytes | None, timeout_ms: int, now_ms: int) -> bool:
-        """Whether the session may be taken up. Its present connection goes in any case, before the password is
-        looked at (§1.3)."""
+        """Reattach a session; return False for an unknown session or a wrong password.
+
+        The session's present connection is closed in any case, before the password is checked (§1.3).
+        """
         present = self._connections.get(session_id)
         if present is not None:
             self._close(present)
@@ -175,26 +181,26 @@ class Server:
         return True
 
     def identify(self, connection: Connection, subject: str) -> None:
-        """A connection's transport knows its client by a certificate of this subject (§4)."""
+        """Add the identity of a client certificate with this subject (§4)."""
         if subject == self.config.x509_super:
             connection.add_identity(req.Id("super", subject))
         connection.add_identity(req.Id("x509", subject))
 
     def disconnect(self, connection: Connection) -> None:
-        """The transport of a connection is gone: so are its watches and what was not sent; its session stays."""
+        """Drop a connection whose transport is closed, with its watches and unsent messages; its session stays."""
         if not connection.closed:
             self._close(connection)
         connection.outgoing.clear()
         self._unsent.pop(connection, None)
 
     def connection_of(self, session_id: int) -> Connection | None:
-        """The open connection of a session, or None."""
+        """Return the open connection of a session, or None."""
         return self._connections.get(session_id)
 
     def restart(self, now_ms: int) -> None:
-        """Stop and start at once: connections and watches go, the tree and the sessions stay (§1.8).
+        """Restart at once: close connections and drop watches, keep the tree and the sessions (§1.8).
 
-        Every session has its whole timeout again.
+        The timeout of every session starts anew.
         """
         for connection in list(self._connections.values()):
             self._close(connection)
@@ -204,15 +210,15 @@ class Server:
             self.sessions.touch(session, now_ms, session.timeout_ms)
 
     def replace(self, tree: DataTree, sessions: Mapping[int, int], zxid: int, now_ms: int) -> None:
-        """Have another tree and its sessions from now on, as by the AdminServer's command restore.
+        """Replace the tree and the sessions, as the AdminServer's command restore does.
 
-        Whose session is not among them is cut off; watches are gone. History goes on behind both trees.
+        Connections without a session in `sessions` are closed; watches are dropped. The zxid does not decrease.
 
         Args:
-            tree: the other one.
-            sessions: ids and timeouts in ms; each has its whole timeout.
-            zxid: of the last transaction that it shows.
-            now_ms: the present time.
+            tree: the new tree.
+            sessions: ids and timeouts in ms; each timeout starts anew.
+            zxid: zxid of the last transaction applied to `tree`.
+            now_ms: present time.
         """
         self.tree, self.zxid = tree, max(self.zxid, zxid)
         self._reader = Reader(tree, self.watches)
@@ -241,23 +247,23 @@ class Server:
     def handle(
         self, connection: Connection, xid: int, request: req.Request | Batch, now_ms: int, at_once: bool = False
     ) -> Reply | None:
-        """One request of a connection: its reply, and the events that it causes, land in outboxes.
+        """Process a request; put its reply and the watch events it causes into outgoing messages.
 
         Args:
-            connection: whose request it is; of a closed one nothing is heard.
-            xid: echoed in the reply.
-            request: what is asked; of a batch xid is that of the first.
-            now_ms: the present time.
-            at_once: whether the caller sends a reply that is returned.
+            connection: connection of the client; requests on a closed one are ignored.
+            xid: xid of the request, or of the first request of a batch.
+            request: the request.
+            now_ms: present time.
+            at_once: whether the caller sends a returned reply itself.
 
         Returns:
-            None, but where a reply is all that there is to send and is to be sent at once: then it is in no outbox.
+            With `at_once`, the reply if nothing else is to be sent; it is then in no outgoing list. Else None.
         """
         if connection.closed or connection.session is None:
             return None
         kind = request.__class__
-        if self._required_schemes and kind not in (req.Auth, req.Sasl) and not self._is_known(connection):
-            self._judge(connection, xid, Verdict(Code.SESSION_CLOSED_REQUIRE_SASL_AUTH, closes=True))
+        if self._required_schemes and kind not in (req.Auth, req.Sasl) and not self._is_authenticated(connection):
+            self._send_verdict(connection, xid, Verdict(Code.SESSION_CLOSED_REQUIRE_SASL_AUTH, closes=True))
             return None
         if now_ms != connection.heard_ms:
             self.hear(connection, now_ms)
@@ -291,7 +297,7 @@ class Server:
         return None
 
     def hear(self, connection: Connection, now_ms: int) -> None:
-        """Something came from an open connection at this time: its session lives on."""
+        """Touch the session of an open connection that sent something."""
         assert connection.session is not None
         connection.heard_ms = now_ms
         self.sessions.touch(connection.session, now_ms, connection.timeout_ms)
@@ -315,29 +321,29 @@ class Server:
         self._send(connection, Reply(PING_XID, self.zxid, 0, None))
 
     def _auth(self, connection: Connection, xid: int, request: req.Auth, now_ms: int) -> None:
-        self._judge(connection, xid, authenticate(connection, request))
+        self._send_verdict(connection, xid, authenticate(connection, request))
 
     def _sasl(self, connection: Connection, xid: int, request: req.Sasl, now_ms: int) -> None:
         def new_nonce() -> str:
             self._exchanges += 1
             return nonce_of(connection.session_id, self._exchanges)
 
-        self._judge(connection, xid, log_in(connection, request, new_nonce))
+        self._send_verdict(connection, xid, log_in(connection, request, new_nonce))
 
-    def _judge(self, connection: Connection, xid: int, verdict: Verdict) -> None:
-        """Tell a client what became of its showing who it is. The reply carries no zxid (§1.5)."""
+    def _send_verdict(self, connection: Connection, xid: int, verdict: Verdict) -> None:
+        """Send the result of an authentication request. The reply has zxid 0 (§1.5)."""
         if verdict.code is not None:
             self._send(connection, Reply(xid, 0, verdict.code, verdict.token))
         if verdict.closes:
             self._close(connection)
 
-    def _is_known(self, connection: Connection) -> bool:
+    def _is_authenticated(self, connection: Connection) -> bool:
         return any(identity.scheme in self._required_schemes for identity in connection.identities)
 
     def _create_session(self, connection: Connection, xid: int, request: req.CreateSession, now_ms: int) -> None:
         record = txns.CreateSessionTxn(request.timeout_ms)
         self.apply(txns.Transaction(connection.session_id, xid, self.zxid + 1, now_ms, record))
-        self._welcome(connection)
+        self._send_session(connection)
 
     def _close_session(self, connection: Connection, xid: int, request: req.CloseSession, now_ms: int) -> None:
         self._end_session(connection.session_id, xid, now_ms)
@@ -358,15 +364,15 @@ class Server:
     # Transactions
 
     def apply(self, transaction: txns.Transaction) -> object:
-        """Apply a transaction, as the next of this server's history: one of its own, a leader's, or a log's.
+        """Apply a transaction of this server, of its leader or of a log, and notify observers and watchers.
 
         Returns:
-            The body of the reply to whoever asked for it.
+            The body of the reply to the request.
         """
         session_id, _, zxid, time_ms, record = transaction
-        assert zxid > self.zxid, "history only grows"
+        assert zxid > self.zxid, f"zxid {zxid:#x} is not after {self.zxid:#x}"
         self.zxid = zxid
-        if record.__class__ in _OF_SESSIONS:
+        if record.__class__ in _SESSION_RECORDS:
             if isinstance(record, txns.CreateSessionTxn):
                 self.sessions.add(session_id, record.timeout_ms, time_ms)
             else:
@@ -379,9 +385,9 @@ class Server:
             observer(transaction)
         if changes and (watches.data.by_path or watches.child.by_path):
             rules = self._rules
-            told_zxid = zxid if rules.events_have_zxids else -1
+            event_zxid = zxid if rules.events_have_zxids else -1
             for change in changes:
-                for connection, event, acl in watches.fire(change, told_zxid):
+                for connection, event, acl in watches.fire(change, event_zxid):
                     if not rules.hides_unreadable or connection.asker.may(acl, READ):
                         self._send(connection, event)
         return body
@@ -389,9 +395,9 @@ class Server:
     # Time
 
     def tick(self, now_ms: int) -> None:
-        """Let time do its work: sessions not heard of expire, empty containers and outlived TTL nodes go.
+        """Expire sessions and delete empty containers and TTL nodes that are due.
 
-        A session whose connection is `attended` is touched instead.
+        A session with an `attended` connection is touched instead.
         """
         for session in self.sessions.due(now_ms):
             connection = self._connections.get(session.session_id)
@@ -403,7 +409,7 @@ class Server:
             self.apply(txns.Transaction(0, 0, self.zxid + 1, now_ms, txns.DeleteContainerTxn(path)))
 
     def next_deadline_ms(self) -> int | None:
-        """When `tick` will next have something to do if nothing else happens, or None."""
+        """Return the time of the next due expiry or sweep, or None."""
         expiry_ms, sweep_ms = self.sessions.next_expiry_ms(), self._sweeper.next_ms
         if expiry_ms is None or sweep_ms is None:
             return expiry_ms if sweep_ms is None else sweep_ms
@@ -411,19 +417,19 @@ class Server:
 
     @property
     def next_sweep_ms(self) -> int | None:
-        """When `tick` next looks for containers and TTL nodes to remove, or None; a request may bring it."""
+        """Return the time of the next sweep for containers and TTL nodes, or None if there are none."""
         return self._sweeper.next_ms
 
     def _count_expiry(self) -> None:
         self.expired += 1
 
     def expire(self, session_id: int, now_ms: int) -> bool:
-        """End a session now, as if its client had been silent for too long.
+        """Expire a session now.
 
-        Its connection, if it has one, gets the events that its own watches produce, then Closed (§1.8).
+        Its connection, if any, gets the events of its own watches, then Closed (§1.8).
 
         Returns:
-            Whether there was such a session.
+            Whether the session was live.
         """
         if session_id not in self.sessions:
             return False
@@ -446,13 +452,13 @@ class Server:
             self._unsent[connection] = None
 
     def take_output(self) -> list[tuple[Connection, list[Outgoing]]]:
-        """Everything to send since this was last called: per connection, in order."""
-        taken = []
+        """Return and remove all messages to send, by connection, in order."""
+        output = []
         for connection in self._unsent:
-            taken.append((connection, connection.outgoing))
+            output.append((connection, connection.outgoing))
             connection.outgoing = []
         self._unsent.clear()
-        return taken
+        return output
 
     def check(self) -> None:
         """Assert all invariants of the server and of its parts."""
@@ -469,9 +475,9 @@ class Server:
 
 
 _new = tuple.__new__
-"""Makes a tuple without the call more that a NamedTuple's own constructor is."""
+"""Makes a NamedTuple without the extra call of its constructor, for hot paths."""
 
-_OF_SESSIONS = frozenset((txns.CreateSessionTxn, txns.CloseSessionTxn))
+_SESSION_RECORDS = frozenset((txns.CreateSessionTxn, txns.CloseSessionTxn))
 
 _WRITES = {kind: PREPARE[kind] for kind in of_kind(Kind.WRITE) if kind is not req.Multi}
 
@@ -487,3 +493,72 @@ _SPECIAL: dict[type, Callable[..., None]] = {
     req.Check: Server._unimplemented,
 }
 assert of_kind(Kind.SESSION, Kind.CONNECTION, Kind.PART) <= _SPECIAL.keys()
+
+
+class Batch:
+    """Requests of one client, in order.
+
+    Not an ABC: `isinstance` runs for requests on a hot path, and a metaclass would make it slower.
+    """
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return the number of requests."""
+
+    @abstractmethod
+    def requests(self) -> Iterator[Request]:
+        """Return the requests in order."""
+
+    @abstractmethod
+    def assemble(self, replies: Sequence[Reply]) -> object:
+        """Return the body of the batch's reply, from the replies to its requests."""
+
+    def watches(self, body: object) -> Iterable[tuple[Request, int]]:
+        """Return the requests that may have set watches, each with its error, from the body of the batch's reply."""
+        return ()
+
+    def answer(self, server: Server, connection: Connection, xid: int, now_ms: int) -> Reply:
+        """Serve the batch and return its reply; arguments as in `serve`."""
+        body = self.serve(server, connection, xid, now_ms)
+        return Reply(xid + max(len(self), 1) - 1, server.zxid, 0, body)
+
+    def serve(self, server: Server, connection: Connection, xid: int, now_ms: int) -> object:
+        """Process the requests and return the body of the batch's reply.
+
+        Args:
+            server: the server.
+            connection: open connection of the client.
+            xid: xid of the first request.
+            now_ms: present time.
+        """
+        return self.assemble(
+            [ask(server, connection, xid + place, one, now_ms) for place, one in enumerate(self.requests())]
+        )
+
+
+class Requests(Batch):
+    """Batch of any requests; its reply is the list of their replies."""
+
+    def __init__(self, requests: Sequence[Request]) -> None:
+        self._requests = requests
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    def requests(self) -> Iterator[Request]:
+        return iter(self._requests)
+
+    def assemble(self, replies: Sequence[Reply]) -> list[Reply]:
+        return list(replies)
+
+    def watches(self, body: object) -> Iterable[tuple[Request, int]]:
+        assert isinstance(body, list)
+        return zip(self._requests, (reply.error for reply in body), strict=True)
+
+
+def ask(server: Server, connection: Connection, xid: int, request: Request, now_ms: int) -> Reply:
+    """Process one request of a batch and return its reply instead of sending it; events to others are sent."""
+    server.handle(connection, xid, request, now_ms)
+    reply = connection.outgoing.pop()
+    assert isinstance(reply, Reply)
+    return reply

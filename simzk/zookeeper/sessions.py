@@ -1,9 +1,9 @@
-"""Sessions: their ids, their passwords, and when they expire (§1.3, §1.8).
+"""Sessions: ids, passwords and expiry (§1.3, §1.8).
 
 Rules of this module:
-  - a session lives from its transaction to the transaction that closes it; connections come and go;
-  - it expires on a tick of the server's clock: the first one after its timeout has run (`expiry_of`);
-  - sessions of one tick expire in the order in which they were last touched; the real server has no order there.
+  - a session is live from the transaction that creates it to the one that closes it, with or without connections;
+  - it expires on the first tick of the server's clock after its timeout (`expiry_of`);
+  - sessions of one tick expire in the order in which they were last touched; the real server defines no order.
 
 Source: SessionTrackerImpl, ExpiryQueue, ZooKeeperServer.generatePasswd.
 """
@@ -17,7 +17,7 @@ _PASSWORD_SALT = 0xB3415C00
 
 
 def password_of(session_id: int) -> bytes:
-    """The 16 bytes by which a client shows that a session is its own: `java.util.Random` seeded by the id (§1.3).
+    """Return the 16-byte password of a session: `java.util.Random` seeded by its id (§1.3).
 
     >>> password_of(1).hex()
     '054cc74a37327db215e702e20c73f005'
@@ -26,7 +26,7 @@ def password_of(session_id: int) -> bytes:
 
 
 def first_session_id(server_id: int, now_ms: int) -> int:
-    """The id of the first session of a server started now; later ones count up from it.
+    """Return the id of the first session of a server that starts now; later ids count up from it.
 
     >>> hex(first_session_id(1, 0x1234))
     '0x100000012340000'
@@ -35,7 +35,7 @@ def first_session_id(server_id: int, now_ms: int) -> int:
 
 
 class Session:
-    """One live session."""
+    """Live session."""
 
     __slots__ = ("expiry_ms", "session_id", "timeout_ms")
 
@@ -49,11 +49,11 @@ class Session:
 
 
 class SessionTracker:
-    """The live sessions of a server, in buckets of one tick by when they expire.
+    """Live sessions of a server, in buckets of one tick by expiry time.
 
     Args:
-        tick_ms: the server's tick.
-        first_id: the id of the first session.
+        tick_ms: tick of the server.
+        first_id: id of the first session.
     """
 
     def __init__(self, tick_ms: int, first_id: int) -> None:
@@ -71,44 +71,44 @@ class SessionTracker:
         return session_id in self._sessions
 
     def get(self, session_id: int) -> Session | None:
-        """The session of this id, or None where it never was or is no more."""
+        """Return the live session with an id, or None."""
         return self._sessions.get(session_id)
 
     def ids(self) -> list[int]:
-        """The ids of all live sessions, oldest first."""
+        """Return the ids of all live sessions, oldest first."""
         return list(self._sessions)
 
     def timeouts_ms(self) -> list[tuple[int, int]]:
-        """The live sessions with the timeouts that they were made with, oldest first: what a snapshot keeps."""
+        """Return ids and timeouts of all live sessions, oldest first, as a snapshot stores them."""
         return [(session.session_id, session.timeout_ms) for session in self._sessions.values()]
 
     def new_id(self) -> int:
-        """An id that no session of this server has."""
+        """Return an id that no live session has."""
         while self._next_id in self._sessions:
-            # Sessions of an earlier life of the server whose clock stood where this one's does.
+            # A restored session may have it if the clock was set back before the restart.
             self._next_id = int64(self._next_id + 1)
         session_id = self._next_id
         self._next_id = int64(session_id + 1)
         return session_id
 
     def expiry_of(self, now_ms: int, timeout_ms: int) -> int:
-        """The tick on which a session touched now expires: at the earliest after its timeout, at most a tick later."""
+        """Return the tick on which a session touched now expires: after its timeout, at most one tick later."""
         return ((now_ms + timeout_ms) // self._tick_ms + 1) * self._tick_ms
 
     def add(self, session_id: int, timeout_ms: int, now_ms: int) -> Session:
-        """A new session (or one known from elsewhere) lives from now on; one that is there has another timeout."""
+        """Add a new or restored session, or change the timeout of a live one."""
         session = self._sessions.get(session_id)
         if session is not None:
             session.timeout_ms = timeout_ms
             if timeout_ms < 0:
-                return session  # the real server forgets it, until it is heard of again
+                return session  # the real server stops tracking its expiry until it is touched
         else:
             session = self._sessions[session_id] = Session(session_id, timeout_ms)
         self.touch(session, now_ms, timeout_ms)
         return session
 
     def touch(self, session: Session, now_ms: int, timeout_ms: int) -> None:
-        """The session's client was heard: it has its whole timeout again."""
+        """Start the timeout of a session anew."""
         expiry_ms = self.expiry_of(now_ms, timeout_ms)
         if expiry_ms != session.expiry_ms:
             self._leave_bucket(session)
@@ -121,7 +121,8 @@ class SessionTracker:
             bucket[session.session_id] = session
 
     def remove(self, session_id: int) -> None:
-        """The session is over."""
+        """Remove a live session."""
+        assert session_id in self._sessions, f"session 0x{session_id:x} is not live"
         self._leave_bucket(self._sessions.pop(session_id))
 
     def _leave_bucket(self, session: Session) -> None:
@@ -131,15 +132,15 @@ class SessionTracker:
             if not bucket:
                 del self._buckets[session.expiry_ms]
                 if session.expiry_ms == self._first_ms:
-                    # There are at most (longest timeout / tick) buckets, a few dozen.
+                    # `min` is cheap: there are at most (longest timeout / tick) buckets, a few dozen.
                     self._first_ms = min(self._buckets, default=None)
 
     def next_expiry_ms(self) -> int | None:
-        """When the next session expires if nobody is heard of, or None."""
+        """Return the time of the next expiry unless sessions are touched, or None."""
         return self._first_ms
 
     def due(self, now_ms: int) -> list[Session]:
-        """The sessions that expire by now, by tick."""
+        """Return the sessions that have expired by now, in order of their tick."""
         return [
             session
             for expiry_ms in sorted(self._buckets)

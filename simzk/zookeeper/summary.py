@@ -1,9 +1,8 @@
-"""Numbers of which only the least, the mean, the greatest and the percentiles are kept.
+"""Summary of integers: least, mean, greatest and percentiles.
 
 Rules of this module:
-  - values are whole numbers; how often each one came is kept, so percentiles are exact and memory is bounded by how
-    many different values there are;
-  - of nothing all figures are 0, as the real server tells them.
+  - the number of times each value came is stored: percentiles are exact, and memory is bounded by distinct values;
+  - without values every figure is 0, as in the real server.
 
 Source: AvgMinMaxCounter, AvgMinMaxPercentileCounter.
 """
@@ -12,7 +11,7 @@ from __future__ import annotations
 
 
 class Summary:
-    """What is told of many values instead of the values.
+    """Least, mean, greatest and percentiles of values.
 
     >>> summary = Summary()
     >>> summary.note(3, 2); summary.note(0)
@@ -26,7 +25,7 @@ class Summary:
         self._times: dict[int, int] = {}
 
     def note(self, value: int, times: int = 1) -> None:
-        """A value came, so many times."""
+        """Add a value, `times` times."""
         self._times[value] = self._times.get(value, 0) + times
 
     def reset(self) -> None:
@@ -35,30 +34,35 @@ class Summary:
 
     @property
     def least(self) -> int:
+        """Return the least value, 0 without values."""
         return min(self._times, default=0)
 
     @property
     def greatest(self) -> int:
+        """Return the greatest value, 0 without values."""
         return max(self._times, default=0)
 
     @property
     def count(self) -> int:
+        """Return the number of values."""
         return sum(self._times.values())
 
     @property
     def total(self) -> int:
+        """Return the sum of all values."""
         return sum(value * times for value, times in self._times.items())
 
     @property
     def mean(self) -> float:
+        """Return the mean, 0 without values."""
         return self.total / self.count if self._times else 0.0
 
     def above(self, limit: int) -> int:
-        """How many values are greater than a limit."""
+        """Return the number of values above a limit."""
         return sum(times for value, times in self._times.items() if value > limit)
 
     def percentile(self, share: float) -> int:
-        """The least value that this share of all values does not exceed."""
+        """Return the least value that at least `share` of all values do not exceed."""
         left = share * self.count
         for value, times in sorted(self._times.items()):
             left -= times

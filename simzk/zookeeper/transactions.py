@@ -1,11 +1,9 @@
-"""Transactions: what a checked write will change, as the real server logs it (§6).
+"""Transactions: the changes of checked writes, as the real server logs them (§6); their observers.
 
 Rules of this module:
-  - values only; one class a record of the transaction log, fields as the log has them;
-  - a transaction is complete: whoever applies it to an equal tree gets an equal tree (a follower, a replay);
-  - a failed write is a transaction too, an `ErrorTxn`, since it consumes a zxid (§1.5).
-
-Who hears of each transaction of a server, and who can hear of many at once.
+  - values only; one class per record of the transaction log, with its fields;
+  - a transaction is complete: applied to equal trees, on a follower or in a replay, it makes equal trees;
+  - a failed write is a transaction too, an `ErrorTxn`, because it consumes a zxid (§1.5).
 """
 
 from __future__ import annotations
@@ -21,9 +19,9 @@ if TYPE_CHECKING:
 
 
 class CreateTxn(NamedTuple):
-    """A node made by `Create`: its path with any sequence number, its ACL expanded.
+    """Creation of a node by `Create`; the path has its sequence number, and the ACL is expanded.
 
-    `parent_cversion` is the parent's new stored cversion; it is raised to that, never lowered.
+    `parent_cversion` is the parent's new stored cversion, unless the present one is higher.
     """
 
     path: str
@@ -34,7 +32,7 @@ class CreateTxn(NamedTuple):
 
 
 class Create2Txn(NamedTuple):
-    """The same as `CreateTxn`, made by `Create2`, whose answer tells the Stat too."""
+    """Creation of a node by `Create2`, whose reply has the Stat too."""
 
     path: str
     data: bytes | None
@@ -44,7 +42,7 @@ class Create2Txn(NamedTuple):
 
 
 class CreateContainerTxn(NamedTuple):
-    """A container is made."""
+    """Creation of a container."""
 
     path: str
     data: bytes | None
@@ -53,7 +51,7 @@ class CreateContainerTxn(NamedTuple):
 
 
 class CreateTTLTxn(NamedTuple):
-    """A TTL node is made."""
+    """Creation of a TTL node."""
 
     path: str
     data: bytes | None
@@ -63,19 +61,19 @@ class CreateTTLTxn(NamedTuple):
 
 
 class DeleteTxn(NamedTuple):
-    """A znode is removed."""
+    """Deletion of a znode."""
 
     path: str
 
 
 class DeleteContainerTxn(NamedTuple):
-    """The same as `DeleteTxn`, made by `DeleteContainer`."""
+    """Deletion of a znode by `DeleteContainer`."""
 
     path: str
 
 
 class SetDataTxn(NamedTuple):
-    """`version` is the node's new one."""
+    """Replacement of data; `version` is the new one."""
 
     path: str
     data: bytes | None
@@ -83,7 +81,7 @@ class SetDataTxn(NamedTuple):
 
 
 class SetACLTxn(NamedTuple):
-    """`version` is the node's new aversion."""
+    """Replacement of an ACL; `version` is the new aversion."""
 
     path: str
     acl: tuple[ACL, ...]
@@ -91,26 +89,26 @@ class SetACLTxn(NamedTuple):
 
 
 class CheckTxn(NamedTuple):
-    """A check that held; `version` is the node's plus 1, as the real log has it (PrepRequestProcessor)."""
+    """Successful check; `version` is the node's plus 1, as in the real log (PrepRequestProcessor)."""
 
     path: str
     version: int
 
 
 class CreateSessionTxn(NamedTuple):
-    """A session begins."""
+    """Creation of a session."""
 
     timeout_ms: int
 
 
 class CloseSessionTxn(NamedTuple):
-    """The end of a session; `paths` are its ephemerals in the order of their removal."""
+    """End of a session; `paths` are its ephemerals in the order of deletion."""
 
     paths: tuple[str, ...]
 
 
 class ErrorTxn(NamedTuple):
-    """A write that failed: nothing changes but the zxid."""
+    """Failed write, which changes only the zxid."""
 
     error: int
 
@@ -120,12 +118,13 @@ MultiRecord = CreateRecord | DeleteTxn | SetDataTxn | CheckTxn | ErrorTxn
 
 
 class MultiTxn(NamedTuple):
-    """The records of a multi. Where one of them is an `ErrorTxn` the multi failed and none is applied (§1.6)."""
+    """Records of a multi. If one of them is an `ErrorTxn`, the multi failed and none is applied (§1.6)."""
 
     records: tuple[MultiRecord, ...]
 
     @property
     def failed(self) -> bool:
+        """Return whether the multi failed."""
         return any(isinstance(record, ErrorTxn) for record in self.records)
 
 
@@ -134,9 +133,9 @@ Record = TreeRecord | MultiTxn | CreateSessionTxn | CloseSessionTxn | ErrorTxn
 
 
 class Transaction(NamedTuple):
-    """One step of a server's history: who asked, the zxid, the time in ms, and what changes.
+    """Transaction: session of the client, zxid, time in ms, and the record of the change.
 
-    `cxid` is the xid of the client's request, 0 where no client asked (expiry, sweeps, new sessions).
+    `cxid` is the xid of the client's request, 0 without one (expiry, sweeps, new sessions).
     """
 
     session_id: int
@@ -150,7 +149,7 @@ _NODE_AND_PARENT = frozenset((CreateTxn, Create2Txn, CreateContainerTxn, CreateT
 
 
 def touched_paths(record: Record) -> Sequence[str]:
-    """The paths of the nodes that a record may change, some of them more than once."""
+    """Return the paths of the nodes that a record may change, with repetitions."""
     kind = record.__class__
     if kind in _NODE_AND_PARENT:
         path: str = record.path  # type: ignore[union-attr]
@@ -173,9 +172,9 @@ if TYPE_CHECKING:
 
 
 class Observers(list["OnTransaction"]):
-    """Called with each transaction as it is applied.
+    """Functions called with each applied transaction.
 
-    While every one of them also has a form for batches, a backing may apply many transactions as one, and tell it so.
+    While each of them also has a batch form, a backing may apply many transactions at once and call the batch forms.
     """
 
     def __init__(self) -> None:
@@ -183,12 +182,12 @@ class Observers(list["OnTransaction"]):
         self._batch_forms: dict[OnTransaction, OnBatch] = {}
 
     def add(self, on_transaction: OnTransaction, on_batch: OnBatch) -> None:
-        """Add one that takes both: `on_batch` is called with what the backing tells of many transactions."""
+        """Add an observer with a batch form, which is called with the backing's own value for many transactions."""
         self.append(on_transaction)
         self._batch_forms[on_transaction] = on_batch
 
     @property
     def batch_forms(self) -> list[OnBatch] | None:
-        """Whom to tell of many transactions at once; None where somebody must hear of each."""
+        """Return the batch forms of all observers; None if one has to see each transaction."""
         forms = [self._batch_forms.get(observer) for observer in self]
         return None if None in forms else [form for form in forms if form is not None]

@@ -1,13 +1,13 @@
-"""The tree of znodes: transactions are applied to it, and it says what changed (§2).
+"""Tree of znodes, to which transactions are applied (§2).
 
 Rules of this module:
-  - one dictionary from path to znode; the root stands in it as "" and as "/", as in the real server, so that "" is an
-    alias of "/" wherever a path is only looked up (§1.9);
-  - only `apply`, `plant` and `restore` change it, and none fails half-way: what may not happen is refused before it
+  - one dictionary from path to znode; the root is stored as "" and as "/", as in the real server, so that "" is an
+    alias of "/" for look-ups (§1.9);
+  - only `apply`, `plant` and `restore` change the tree, and they cannot fail half-way: a request is checked before it
     becomes a transaction (prepare.py);
-  - applying returns the changes, from which watches are fired (watches.py);
-  - a subtree may be kept in another form (`mount`, backing.py): no rule here knows of it, for what is to be changed
-    comes out as a node, is changed as any other, and is offered back when the transaction is applied.
+  - `apply` returns the changes, from which watches fire (watches.py);
+  - a subtree may be stored in a backing (`mount`, backing.py) without any rule here depending on it: a node that
+    changes is taken out of the backing and offered back when the transaction is applied.
 
 Source: org.apache.zookeeper.server.DataTree.
 """
@@ -35,22 +35,22 @@ if TYPE_CHECKING:
     from simzk.zookeeper.requests import ACL
 
 UNKNOWN_CVERSION = -1
-"""In a transaction of an old log: the parent's cversion and 1."""
+"""Marks a create of an old log without parent cversion: the parent's cversion plus 1 is used."""
 
 _new = tuple.__new__
-"""Makes a tuple without the call more that a NamedTuple's own constructor is: every write makes four of them."""
+"""Makes a NamedTuple without the extra call of its constructor: every write makes four of them."""
 
-# A member of an enumeration is looked up once: each access is a search through the class.
+# Looked up once: each access to an enumeration member is a search through the class.
 _CREATED, _DELETED, _DATA_CHANGED = EventType.NODE_CREATED, EventType.NODE_DELETED, EventType.NODE_DATA_CHANGED
 
 EPHEMERALS_CAPACITY = 16
-"""The buckets that a session's set of ephemerals starts with: Java's default."""
+"""Initial capacity of a session's set of ephemerals: Java's default."""
 
 
 class Change(NamedTuple):
-    """One elementary change: of which node, and the ACLs by which its watchers must be able to read (§3, ACL filter).
+    """Change of one node, with the ACLs that its watchers need to read (§3, ACL filter).
 
-    For a change of data the parent's fields are empty: parents are told of births and deaths only.
+    The fields of the parent are empty for a change of data, which does not notify watchers of the parent.
     """
 
     kind: EventType
@@ -61,17 +61,17 @@ class Change(NamedTuple):
 
 
 class Applied(NamedTuple):
-    """What came of a record: the body that its reply carries, and what changed, in order."""
+    """Result of applying a record: the body of the reply and the changes in order."""
 
     body: object
     changes: tuple[Change, ...]
 
 
 class DataTree:
-    """All znodes of one server.
+    """Znodes of one server.
 
     Args:
-        rules: of the release that it is of; None for the newest.
+        rules: rules of the release; None for the newest.
 
     >>> tree = DataTree()
     >>> tree.get("/zookeeper").child_names()
@@ -81,7 +81,7 @@ class DataTree:
     """
 
     def __init__(self, rules: Rules | None = None) -> None:
-        self._sow()
+        self._init_empty()
         # The initial tree (§2.4).
         for path in ("/zookeeper", "/zookeeper/quota"):
             self.plant(path, Znode(b"", OPEN_ACL, 0, 0, 0))
@@ -93,12 +93,12 @@ class DataTree:
 
     @classmethod
     def bare(cls, nodes: dict[str, Znode] | None = None) -> DataTree:
-        """A tree of nothing but a root, to plant another's nodes in; `nodes` is the empty dictionary that it uses."""
+        """Return a tree with only a root, for restoring nodes; `nodes` is the empty dictionary to use."""
         tree = cls.__new__(cls)
-        tree._sow(nodes)
+        tree._init_empty(nodes)
         return tree
 
-    def _sow(self, nodes: dict[str, Znode] | None = None) -> None:
+    def _init_empty(self, nodes: dict[str, Znode] | None = None) -> None:
         self._nodes: dict[str, Znode] = {} if nodes is None else nodes
         self.find: Callable[[str], Znode | None] = self._nodes.get
         self._backed: BackedNodes | None = None
@@ -110,23 +110,23 @@ class DataTree:
         self._nodes[""] = self._nodes["/"] = Znode(b"", OPEN_ACL, 0, 0, 0)
 
     def __len__(self) -> int:
-        """The number of nodes as the real server counts them: the root twice (§2.4)."""
+        """Return the number of nodes as the real server counts them: the root twice (§2.4)."""
         return len(self._nodes)
 
     def __contains__(self, path: object) -> bool:
         return path in self._nodes
 
     def get(self, path: str) -> Znode | None:
-        """The znode at `path`, or None."""
+        """Return the znode at `path`, or None."""
         return self.find(path)
 
     def stat(self, path: str) -> Stat | None:
-        """The Stat of the znode at `path` as clients see it, or None."""
+        """Return the Stat of the znode at `path` as clients see it, or None."""
         node = self.find(path)
         return None if node is None else node.stat()
 
     def walk(self, path: str = "/") -> Iterator[tuple[str, Znode]]:
-        """All nodes at `path` and below, parents first, children in the real server's order."""
+        """Yield all nodes at `path` and below, parents first, children in the real server's order."""
         pending = [path]
         while pending:
             at = pending.pop()
@@ -137,61 +137,61 @@ class DataTree:
                 pending.extend(f"{prefix}/{name}" for name in reversed(node.child_names()))
 
     def in_any_order(self) -> Iterator[tuple[str, Znode]]:
-        """All nodes, for who asks each the same: the order of children is much to compute."""
+        """Yield all nodes in any order, which saves computing the order of children."""
         if self._backed is not None:
             return self.walk()
-        return ((path, node) for path, node in self._nodes.items() if path)  # the root stands as "" too
+        return ((path, node) for path, node in self._nodes.items() if path)  # the root is stored as "" too
 
     def mount(self, backing: Backing) -> None:
-        """From here on nodes below the backing's prefix stand in it where they fit; no answer of the tree changes.
+        """Store nodes below the backing's prefix in the backing if it accepts them; no answer of the tree changes.
 
         Args:
-            backing: of a prefix whose own node is there, and lists what the backing holds already.
+            backing: its prefix's own node is in the tree and lists the nodes already in the backing.
         """
-        assert self._backed is None, "one backing a tree"
+        assert self._backed is None, "a tree has at most one backing"
         self._nodes = self._backed = BackedNodes(self._nodes, backing)
         self.find = self.quotas.find = self._backed.get
         self._backed.settle_all()
 
     @property
     def backing(self) -> Backing | None:
-        """What is mounted."""
+        """Return the mounted backing, or None."""
         return None if self._backed is None else self._backed.backing
 
     def descendant_count(self, path: str) -> int:
-        """How many nodes are below `path` (DataTree.getAllChildrenNumber)."""
+        """Return the number of nodes below `path` (DataTree.getAllChildrenNumber)."""
         if path in ("/", ""):
-            # The real server counts paths that start with the given one, and leaves out "" and "/" for "/" only.
+            # The real server counts paths with this prefix, and subtracts "" and "/" for "/" only.
             return len(self) - (2 if path else 1)
         if self._backed is not None:
             return self._backed.count_below(path)
         return sum(1 for _ in self.walk(path)) - 1
 
     def data_size(self) -> int:
-        """Characters of all paths and bytes of all data, the root's as "" and as "/" (DataTree.approximateDataSize).
+        """Return the total size of paths and data, with the root as "" and as "/" (DataTree.approximateDataSize).
 
-        From 3.6 on the real server keeps the number up to date. Here a write would take 2 to 4 % longer for that; who
-        asks waits 0.07 µs a znode, 0.02 µs where it is held in columns, and nothing is walked.
+        The real server (3.6 and later) updates the number with each write. That would make writes here 2 to 4 % slower;
+        computing it costs 0.07 µs per znode, 0.02 µs in a columnar backing.
         """
         if self._backed is not None:
             return self._backed.data_size()
         return node_sizes(self._nodes.items())
 
     def ephemerals_of(self, session_id: int) -> list[str]:
-        """The paths of a session's ephemerals, in the order in which its end removes them (§2.6)."""
+        """Return the paths of a session's ephemerals in the order in which closing it deletes them (§2.6)."""
         owned = self.ephemerals.get(session_id)
         return [] if owned is None else owned.clone_ordered()
 
     # Applying
 
     def apply(self, transaction: txns.Transaction) -> Applied:
-        """Make the change that a transaction says.
+        """Apply a transaction.
 
         Args:
-            transaction: checked against this very tree; its zxid is greater than all before.
+            transaction: transaction checked against this tree, with a zxid above all earlier ones.
 
         Returns:
-            The body of the reply and the changes, in order.
+            The body of the reply and the changes in order.
         """
         record = transaction[4]
         applied = _APPLY[record.__class__](self, transaction, record)
@@ -211,14 +211,14 @@ class DataTree:
         parent_path, _, name = path.rpartition("/")
         nodes = self._nodes
         parent = nodes[parent_path]
-        assert path not in nodes, "a node is created once"
+        assert path not in nodes, f"{path} exists already"
         if acl is not OPEN_ACL:
             acl = self.acls.keep(acl)
         cversion = record.parent_cversion
         if cversion == UNKNOWN_CVERSION:
             cversion = parent.cversion + 1
         if cversion > parent.cversion:
-            # Where the counter has wrapped it sticks, and so does pzxid (§2.2).
+            # A wrapped counter is not raised, and pzxid stays too (§2.2).
             parent.cversion = cversion
             parent.pzxid = zxid
         nodes[path] = node = Znode(data, acl, owner, zxid, time_ms)
@@ -273,7 +273,7 @@ class DataTree:
         nodes, quotas = self._nodes, self.quotas
         node, parent = nodes.pop(path), nodes[parent_path]
         siblings, acl = parent.children, node.acl
-        assert not node.children, "a node with children stays"
+        assert not node.children, f"{path} has children"
         assert siblings is not None
         siblings.discard(name)
         if zxid > parent.pzxid:
@@ -312,14 +312,14 @@ class DataTree:
         return Applied(None, ())
 
     def _apply_close_session(self, transaction: txns.Transaction, record: txns.CloseSessionTxn) -> Applied:
-        changes = [self._end(path, transaction) for path in record.paths]
-        # Old logs list no paths: what the session still owns goes all the same (DataTree.killSession).
-        changes += [self._end(path, transaction) for path in self.ephemerals_of(transaction.session_id)]
+        changes = [self._delete_ephemeral(path, transaction) for path in record.paths]
+        # Old logs list no paths: delete what the session still owns (DataTree.killSession).
+        changes += [self._delete_ephemeral(path, transaction) for path in self.ephemerals_of(transaction.session_id)]
         self.ephemerals.pop(transaction.session_id, None)
         return Applied(None, tuple(changes))
 
-    def _end(self, path: str, transaction: txns.Transaction) -> Change:
-        """What the end of its session does to an ephemeral node."""
+    def _delete_ephemeral(self, path: str, transaction: txns.Transaction) -> Change:
+        """Delete an ephemeral node of a session that ends."""
         (change,) = self._apply_delete(transaction, txns.DeleteTxn(path)).changes
         return change
 
@@ -329,22 +329,22 @@ class DataTree:
     # Restoring
 
     def plant(self, path: str, node: Znode, *, is_valid: bool = False) -> None:
-        """Put a node that is known from elsewhere where it stood, as it was; its parent's numbers stay as they are.
+        """Restore a node from a snapshot or another source; the parent's numbers do not change.
 
         Args:
-            path: the node's; its parent must be there already. A node that is there gives way, but for its children.
-            node: a new one, without children.
-            is_valid: whether the path is known to be one.
+            path: path of the node; its parent must exist. An existing node is replaced, but keeps its children.
+            node: new node without children.
+            is_valid: whether the path was validated before.
 
         Raises:
-            ValueError: the path is none that ZooKeeper takes, or the parent is missing.
+            ValueError: the path is invalid, or the parent is missing.
         """
         if not is_valid and not is_valid_path(path):
-            raise ValueError(f"{path!r} cannot be the path of a znode")
+            raise ValueError(f"{path!r} is no valid path of a znode")
         nodes = self._nodes
         parent_path, _, name = path.rpartition("/")
         if path in nodes:
-            present = nodes[path]  # by index, for it is about to change
+            present = nodes[path]  # by index, which takes it out of a backing, because it changes
             node.children = present.children
             self.acls.release(present.acl)
             if present.ephemeral_owner:
@@ -364,12 +364,14 @@ class DataTree:
             self._backed.settle((path, parent_path))
 
     def restore(self, path: str, data: bytes | None, stat: Stat, acl: tuple[ACL, ...] = OPEN_ACL) -> None:
-        """Put a node where it stood, with the numbers that a client read; of an initial node, set them.
+        """Restore a node with the Stat that a client read; an initial node is replaced.
 
         Args:
-            path: the node's; its parent must be there already.
-            stat: as a client read it. Its `num_children` must be what it will have once all children are restored,
-                for the stored cversion is computed from it (§2.1).
+            path: path of the node; its parent must exist.
+            data: data of the node.
+            stat: Stat as a client read it. Its `num_children` must be the number after all children are restored,
+                because the stored cversion is computed from it (§2.1).
+            acl: ACL of the node.
 
         Raises:
             ValueError: as `plant`.

@@ -1,23 +1,17 @@
-"""Which connections watch which paths, and whom a change tells (§3).
+"""Watches: which connections watch which paths, and the events of a change (§3).
 
 Rules of this module:
   - two tables: `data` (getData, exists, persistent, recursive) and `child` (getChildren, persistent);
-  - a watch is (path, watcher, modes); the same mode set twice is one watch; standard mode is used up by its event;
+  - a watch is a path, a watcher and modes; setting a mode twice is one watch; an event removes the standard mode;
   - a watcher gets one event for a change of a path, however many watches it has on it;
-  - watchers are told in the order in which they first watched; the real server has no order among them.
+  - watchers are notified in the order in which they first watched; the real server defines no order.
 
-Source: org.apache.zookeeper.server.watch.WatchManager.
+Rules of 3.6 to 3.8 (`OldWatchManager`; before 3.6 there is one mode, so both ways are the same):
+  - a watch has one mode; a new mode replaces the old one, shorter or longer;
+  - a recursive watch is in the child table too, where it gets no events but replaces another watch;
+  - the type in `RemoveWatches` is a table, whatever the mode.
 
-Watches as ZooKeeper 3.6 to 3.8 kept them: one mode for a connection and a path, the last one asked for.
-
-Rules of this module:
-  - a table keeps one mode a watch: a new one takes the place of the old, be it longer or shorter;
-  - a recursive watch stands among the child watches too, where it hears nothing but takes another's place;
-  - what `RemoveWatches` asks for is a table, whatever the mode.
-
-Before 3.6 there is only one mode, so that the two ways are one.
-
-Source: WatchManager and WatcherModeManager of 3.6.4, DataTree.addWatch.
+Source: org.apache.zookeeper.server.watch.WatchManager; WatchManager and WatcherModeManager of 3.6.4, DataTree.addWatch.
 """
 
 from __future__ import annotations
@@ -39,19 +33,19 @@ Watcher = TypeVar("Watcher")
 
 
 class Mode(IntFlag):
-    """How long a watch lasts and how far it sees."""
+    """Mode of a watch: until its first event, persistent, or persistent on the whole subtree."""
 
     STANDARD = 1
     PERSISTENT = 2
     RECURSIVE = 4
 
 
-# Flags of an enumeration are worked with in Python, numbers by the processor: what is kept and asked is a number.
+# Modes are stored as ints: operators of IntFlag run in Python and are slow.
 _STANDARD, _RECURSIVE = int(Mode.STANDARD), int(Mode.RECURSIVE)
 
 
 class WatcherType(IntEnum):
-    """What `RemoveWatches` and `CheckWatches` may ask for (Watcher.WatcherType)."""
+    """Type of watches in `RemoveWatches` and `CheckWatches` (Watcher.WatcherType)."""
 
     CHILDREN = 1
     DATA = 2
@@ -61,7 +55,7 @@ class WatcherType(IntEnum):
 
 
 class WatchTable(Generic[Watcher]):
-    """Paths to watchers with their modes, and back."""
+    """Watches by path and by watcher, with their modes."""
 
     __slots__ = ("_by_watcher", "_depths", "_recursive", "by_path")
 
@@ -75,15 +69,16 @@ class WatchTable(Generic[Watcher]):
         return bool(self.by_path)
 
     def __len__(self) -> int:
-        """The number of watches."""
+        """Return the number of watches."""
         return sum(map(len, self.by_path.values()))
 
     @property
     def has_recursive(self) -> bool:
-        """Whether anybody watches a whole subtree."""
+        """Return whether there is a recursive watch."""
         return self._recursive > 0
 
     def add(self, path: str | None, watcher: Watcher, mode: int) -> None:
+        """Add a mode to the watch of a watcher on a path."""
         watchers = self.by_path.get(path)
         if watchers is None:
             watchers = self.by_path[path] = {}
@@ -93,16 +88,16 @@ class WatchTable(Generic[Watcher]):
         self._set(path, watcher, old, old | int(mode))
 
     def contains(self, path: str | None, watcher: Watcher, mode: int) -> bool:
-        """Whether the watcher has a watch of one of the modes on the path."""
+        """Return whether a watcher has a watch with one of the modes on a path."""
         return bool(self.by_path.get(path, {}).get(watcher, 0) & int(mode))
 
     def lacking(self, paths: Iterable[str], watcher: Watcher, mode: int) -> list[str]:
-        """Those of many paths on which the watcher has no watch of the modes."""
-        held, mode = self._by_watcher.get(watcher, {}), int(mode)
-        return [path for path in paths if not held.get(path, 0) & mode]
+        """Return the paths on which a watcher has no watch with one of the modes."""
+        modes, mode = self._by_watcher.get(watcher, {}), int(mode)
+        return [path for path in paths if not modes.get(path, 0) & mode]
 
     def remove(self, path: str | None, watcher: Watcher, mode: int) -> bool:
-        """Drop the modes of one watch; whether there was anything to drop."""
+        """Remove modes of a watch; return whether it had one of them."""
         old = self.by_path.get(path, {}).get(watcher, 0)
         mode = int(mode)
         if old & mode:
@@ -110,26 +105,26 @@ class WatchTable(Generic[Watcher]):
         return bool(old & mode)
 
     def forget(self, watcher: Watcher) -> None:
-        """Drop all that a watcher watches."""
+        """Remove all watches of a watcher."""
         for path, modes in list(self._by_watcher.get(watcher, {}).items()):
             self._set(path, watcher, modes, 0)
 
     def trigger(self, path: str) -> dict[Watcher, None]:
-        """Who watches `path` at this moment, or above it recursively; standard watches of it are used up."""
-        told: dict[Watcher, None] = {}
+        """Return the watchers of a path, recursive ones above included; remove its standard watches."""
+        notified: dict[Watcher, None] = {}
         for watcher, modes in list(self.by_path.get(path, {}).items()):
-            told[watcher] = None
+            notified[watcher] = None
             if modes & _STANDARD:
                 self._set(path, watcher, modes, modes & ~_STANDARD)
         if self._recursive:
             for ancestor in ancestors_of(path):
                 for watcher, modes in self.by_path.get(ancestor, {}).items():
                     if modes & _RECURSIVE:
-                        told[watcher] = None
-        return told
+                        notified[watcher] = None
+        return notified
 
     def entries(self) -> Iterator[tuple[str | None, Watcher, Mode]]:
-        """All watches."""
+        """Yield all watches."""
         for path, watchers in self.by_path.items():
             for watcher, modes in watchers.items():
                 yield path, watcher, Mode(modes)
@@ -153,7 +148,7 @@ class WatchTable(Generic[Watcher]):
         self._depths[depth] = self._depths.get(depth, 0) + change
 
     def has_depth(self, depth: int) -> bool:
-        """Whether anybody watches a path of so many names."""
+        """Return whether there is a watch on a path with `depth` names."""
         return self._depths.get(depth, 0) > 0
 
     def check(self) -> None:
@@ -164,7 +159,7 @@ class WatchTable(Generic[Watcher]):
         )
         forward = {(path, watcher, int(modes)) for path, watcher, modes in self.entries()}
         backward = {
-            (path, watcher, modes) for watcher, held in self._by_watcher.items() for path, modes in held.items()
+            (path, watcher, modes) for watcher, paths in self._by_watcher.items() for path, modes in paths.items()
         }
         assert forward == backward
         assert len(self) == len(forward)
@@ -175,7 +170,7 @@ class WatchTable(Generic[Watcher]):
 
 
 class Notice(NamedTuple, Generic[Watcher]):
-    """An event for a watcher, and the ACL by which the watcher must be able to read to be told."""
+    """Event for a watcher, and the ACL that must give the watcher READ."""
 
     watcher: Watcher
     event: WatchedEvent
@@ -186,31 +181,32 @@ _EVERY_MODE = int(Mode.STANDARD | Mode.PERSISTENT | Mode.RECURSIVE)
 
 
 class WatchManager(Generic[Watcher]):
-    """All watches of one server."""
+    """Watches of one server."""
 
     __slots__ = ("child", "data", "triggered")
 
     def __init__(self) -> None:
         self.data: WatchTable[Watcher] = WatchTable()
         self.child: WatchTable[Watcher] = WatchTable()
-        # By kind of event, how many watchers a change had, where it had any (WatchManager.triggerWatch).
+        # Number of watchers per change by type of event, for changes with watchers (WatchManager.triggerWatch).
         self.triggered: dict[EventType, Summary] = {}
 
     def add_persistent(self, path: str | None, watcher: Watcher, *, recursive: bool) -> None:
-        """What `AddWatch` asks for. A recursive watch sees children by their own changes: it is in one table only."""
+        """Add a watch of `AddWatch`. A recursive one is only in the data table: it sees the children's own changes."""
         self.data.add(path, watcher, Mode.RECURSIVE if recursive else Mode.PERSISTENT)
         if not recursive:
             self.child.add(path, watcher, Mode.PERSISTENT)
 
     def contains(self, path: str | None, watcher: Watcher, kind: WatcherType) -> bool:
-        return any(table.contains(path, watcher, modes) for table, modes in self._sought(kind))
+        """Return whether a watcher has a watch of a type on a path."""
+        return any(table.contains(path, watcher, modes) for table, modes in self._tables_of(kind))
 
     def remove(self, path: str | None, watcher: Watcher, kind: WatcherType) -> bool:
-        """Drop what `RemoveWatches` asks for; whether there was any. No event is sent (§3)."""
-        removed = [table.remove(path, watcher, modes) for table, modes in self._sought(kind)]
+        """Remove the watches of a type; return whether there were any. No event is sent (§3)."""
+        removed = [table.remove(path, watcher, modes) for table, modes in self._tables_of(kind)]
         return any(removed)
 
-    def _sought(self, kind: WatcherType) -> tuple[tuple[WatchTable[Watcher], int], ...]:
+    def _tables_of(self, kind: WatcherType) -> tuple[tuple[WatchTable[Watcher], int], ...]:
         child, data = self.child, self.data
         return {
             WatcherType.CHILDREN: ((child, int(Mode.STANDARD)),),
@@ -221,24 +217,24 @@ class WatchManager(Generic[Watcher]):
         }[kind]
 
     def forget(self, watcher: Watcher) -> None:
-        """Drop all that a watcher watches, for its connection is gone."""
+        """Remove all watches of a closed connection."""
         self.data.forget(watcher)
         self.child.forget(watcher)
 
     def fire(self, change: Change, zxid: int) -> list[Notice[Watcher]]:
-        """Whom a change of the tree tells what, in order: the node's data watches, its child watches, its parent's."""
+        """Fire the watches of a change: the node's data watches, its child watches, its parent's child watches."""
         notices: list[Notice[Watcher]] = []
         kind, path, acl, parent_path, parent_acl = change
         event = WatchedEvent(kind, path, zxid)
-        told = self.data.trigger(path) if self.data else {}
-        notices.extend(Notice(watcher, event, acl) for watcher in told)
-        if told:
-            self._count(kind, len(told))
+        notified = self.data.trigger(path) if self.data else {}
+        notices.extend(Notice(watcher, event, acl) for watcher in notified)
+        if notified:
+            self._count(kind, len(notified))
         if not self.child or kind == EventType.NODE_DATA_CHANGED:
             return notices
         if kind == EventType.NODE_DELETED:
             gone = self.child.trigger(path)
-            notices.extend(Notice(watcher, event, acl) for watcher in gone if watcher not in told)
+            notices.extend(Notice(watcher, event, acl) for watcher in gone if watcher not in notified)
             if gone:
                 self._count(kind, len(gone))
         parent_event = WatchedEvent(EventType.NODE_CHILDREN_CHANGED, parent_path, zxid)
@@ -260,31 +256,33 @@ class WatchManager(Generic[Watcher]):
         assert not any(modes & Mode.RECURSIVE for _, _, modes in self.child.entries())
 
 
-_DEAF = 8
-"""The mode of a recursive watch among the child watches."""
+_SILENT = 8
+"""Mode of a recursive watch in the child table, where it gets no events."""
 
-_ANY_MODE = int(Mode.STANDARD | Mode.PERSISTENT | Mode.RECURSIVE) | _DEAF
+_ANY_MODE = int(Mode.STANDARD | Mode.PERSISTENT | Mode.RECURSIVE) | _SILENT
 
 
 class OldWatchTable(WatchTable[Watcher]):
-    """Paths to watchers with one mode each."""
+    """Watches with one mode each."""
 
     __slots__ = ()
 
     def add(self, path: str | None, watcher: Watcher, mode: int) -> None:
+        """Set the mode of the watch of a watcher on a path."""
         self.remove(path, watcher, _ANY_MODE & ~mode)
         super().add(path, watcher, mode)
 
     def trigger(self, path: str) -> dict[Watcher, None]:
-        deaf = [watcher for watcher, mode in self.by_path.get(path, {}).items() if mode == _DEAF]
-        told = super().trigger(path)
-        for watcher in deaf:
-            del told[watcher]
-        return told
+        """Return the watchers of a path without silent ones; remove its standard watches."""
+        silent = [watcher for watcher, mode in self.by_path.get(path, {}).items() if mode == _SILENT]
+        notified = super().trigger(path)
+        for watcher in silent:
+            del notified[watcher]
+        return notified
 
 
 class OldWatchManager(WatchManager[Watcher]):
-    """All watches of one server of a release before 3.9."""
+    """Watches of a server of a release before 3.9."""
 
     __slots__ = ()
 
@@ -294,10 +292,11 @@ class OldWatchManager(WatchManager[Watcher]):
         self.child = OldWatchTable()
 
     def add_persistent(self, path: str | None, watcher: Watcher, *, recursive: bool) -> None:
+        """Add a watch of `AddWatch` to both tables."""
         self.data.add(path, watcher, Mode.RECURSIVE if recursive else Mode.PERSISTENT)
-        self.child.add(path, watcher, _DEAF if recursive else Mode.PERSISTENT)
+        self.child.add(path, watcher, _SILENT if recursive else Mode.PERSISTENT)
 
-    def _sought(self, kind: WatcherType) -> tuple[tuple[WatchTable[Watcher], int], ...]:
+    def _tables_of(self, kind: WatcherType) -> tuple[tuple[WatchTable[Watcher], int], ...]:
         tables = {
             WatcherType.CHILDREN: ((self.child, _ANY_MODE),),
             WatcherType.DATA: ((self.data, _ANY_MODE),),

@@ -1,8 +1,8 @@
-"""One znode: its data, its ACL and the numbers from which its Stat is made (§2.1).
+"""Znode: its data, its ACL and the numbers of its Stat (§2.1).
 
 Rules of this module:
-  - `cversion` is the stored one, which counts creations of children only; clients see another (`Znode.stat`);
-  - `ephemeral_owner` holds a session's id, or one of the marks of containers and TTL nodes (§2.3);
+  - `cversion` is the stored one, which counts only creations of children; clients see another one (`Znode.stat`);
+  - `ephemeral_owner` is a session id, or a mark of a container or TTL node (§2.3);
   - numbers are Java's: 32-bit versions and 64-bit zxids that wrap.
 """
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from simzk.zookeeper.requests import ACL
 
 CHILDREN_CAPACITY = 8
-"""The buckets that a DataNode's set of children starts with."""
+"""Initial capacity of a DataNode's set of children."""
 
 CONTAINER_OWNER = -(1 << 63)
-"""The stored ephemeralOwner of a container (EphemeralType.CONTAINER_EPHEMERAL_OWNER)."""
+"""Stored ephemeralOwner of a container (EphemeralType.CONTAINER_EPHEMERAL_OWNER)."""
 
 MIN_INT32, MAX_INT32 = -(1 << 31), (1 << 31) - 1
 MAX_TTL_MS = (1 << 40) - 1
@@ -29,7 +29,7 @@ _UNSIGNED = (1 << 64) - 1
 
 
 def int32(number: int) -> int:
-    """`number` wrapped to a signed 32-bit integer.
+    """Return a number wrapped to a signed 32-bit integer.
 
     >>> int32(2**31)
     -2147483648
@@ -38,30 +38,30 @@ def int32(number: int) -> int:
 
 
 def int64(number: int) -> int:
-    """`number` wrapped to a signed 64-bit integer."""
+    """Return a number wrapped to a signed 64-bit integer."""
     return (number + (1 << 63) & _UNSIGNED) - (1 << 63)
 
 
 def ttl_owner(ttl_ms: int) -> int:
-    """The stored ephemeralOwner of a TTL node: the top byte set, the lower 40 bits its time to live."""
+    """Return the stored ephemeralOwner of a TTL node: the top byte set, the TTL in the lower 40 bits."""
     assert 0 < ttl_ms <= MAX_TTL_MS
     return int64(_TTL_MASK | ttl_ms)
 
 
 def ttl_of(owner: int) -> int | None:
-    """The time to live in ms that a stored ephemeralOwner holds, or None where it is no TTL node's."""
+    """Return the TTL in ms in a stored ephemeralOwner, or None if the node is no TTL node."""
     if owner >= 0 or owner == CONTAINER_OWNER or (owner & _TTL_MASK) != _TTL_MASK:
         return None
     return owner & MAX_TTL_MS
 
 
 def is_session(owner: int) -> bool:
-    """Whether a stored ephemeralOwner is a session's id: an ephemeral node in the common sense."""
+    """Return whether a stored ephemeralOwner is a session id, so that the node is ephemeral."""
     return owner != 0 and owner != CONTAINER_OWNER and ttl_of(owner) is None
 
 
 class Znode:
-    """A znode of a `DataTree`, which alone changes it."""
+    """Node of a `DataTree`; only the tree changes it."""
 
     __slots__ = (
         "acl",
@@ -97,22 +97,24 @@ class Znode:
 
     @property
     def child_count(self) -> int:
+        """Return the number of children."""
         return 0 if self.children is None else len(self.children)
 
     def child_names(self) -> list[str]:
-        """The names of the children, in the real server's order; a list of the caller's own."""
+        """Return the names of the children in the real server's order, as a new list."""
         return [] if self.children is None else list(self.children.ordered())
 
     def add_child(self, name: str) -> None:
+        """Add the name of a child."""
         if self.children is None:
             self.children = HashOrderedSet(CHILDREN_CAPACITY)
         self.children.add(name)
 
     def stat(self) -> Stat:
-        """The Stat as clients see it: its cversion counts creations and deletions of children (DataNode.copyStat)."""
+        """Return the Stat as clients see it; its cversion counts creations and deletions (DataNode.copyStat)."""
         data, children, owner = self.data, self.children, self.ephemeral_owner
         child_count = 0 if children is None else len(children)
-        # Most replies hold a Stat: it is made without the call that a NamedTuple's own constructor costs.
+        # Most replies have a Stat: `tuple.__new__` saves the call of the NamedTuple's constructor.
         return tuple.__new__(
             Stat,
             (

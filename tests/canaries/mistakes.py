@@ -100,9 +100,9 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "closing a session forgets one ephemeral": Mistake(
         "zookeeper/tree.py",
-        "        changes = [self._end(path, transaction) for path in record.paths]\n",
+        "        changes = [self._delete_ephemeral(path, transaction) for path in record.paths]\n",
         "        self.ephemerals.get(transaction.session_id, set()).discard(record.paths[0] if record.paths else '')\n"
-        "        changes = [self._end(path, transaction) for path in record.paths[1:]]\n",
+        "        changes = [self._delete_ephemeral(path, transaction) for path in record.paths[1:]]\n",
         _STORE + "test_54_a_session_ends_in_one_transaction",
     ),
     "children in sorted order": Mistake(
@@ -146,15 +146,15 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "operations of a multi do not see each other": Mistake(
         "zookeeper/prepare.py",
-        "        if path in self._noted:\n            return self._noted[path]\n",
+        "        if path in self._pending:\n            return self._pending[path]\n",
         "",
         _STORE + "test_11_12_operations_of_a_multi_see_each_other",
     ),
     "a watch event comes after the reply": Mistake(
         "zookeeper/server.py",
-        "            taken.append((connection, connection.outgoing))\n",
+        "            output.append((connection, connection.outgoing))\n",
         "            replies_first = sorted(connection.outgoing, key=lambda said: not isinstance(said, Reply))\n"
-        "            taken.append((connection, replies_first))\n",
+        "            output.append((connection, replies_first))\n",
         _STORE + "test_32_an_event_comes_before_the_reply_that_caused_it",
     ),
     "getData leaves a watch on what is missing": Mistake(
@@ -181,7 +181,7 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "a deletion is told twice to who watches data and children": Mistake(
         "zookeeper/watches.py",
-        "for watcher in gone if watcher not in told)",
+        "for watcher in gone if watcher not in notified)",
         "for watcher in gone)",
         _STORE + "test_29_one_event_for_a_change",
     ),
@@ -417,7 +417,7 @@ MISTAKES: dict[str, Mistake] = {
         _COLUMNS + "test_layouts.py::test_the_text_of_a_topic_says_what_the_layout_says",
     ),
     "children held as numbers never outgrow their table": Mistake(
-        "zookeeper/numbered_names.py",
+        "jvm/numbered_names.py",
         "            self._capacity *= 2\n",
         "            pass\n",
         "zookeeper/test_numbered_names.py::test_any_history_is_told_alike",

@@ -25,10 +25,10 @@ from tests.kafka.reference_controller import Partition, Reference
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simzk.zookeeper.batches import Batch
     from simzk.zookeeper.connection import Connection
     from simzk.zookeeper.replies import Reply
     from simzk.zookeeper.requests import Request
+    from simzk.zookeeper.server import Batch
 
 BROKERS = (1, 2, 3, 4)
 VERBS = (

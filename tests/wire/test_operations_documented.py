@@ -72,4 +72,4 @@ def test_the_table_of_permissions_says_the_same(operation: Operation) -> None:
 
 def test_what_faults_must_be_told_to_mean_is_documented() -> None:
     text = (DOCS / "faults.md").read_text()
-    assert all(f'`"{operation.name}"`' in text for operation in OPERATIONS if operation.unasked)
+    assert all(f'`"{operation.name}"`' in text for operation in OPERATIONS if operation.is_implicit)

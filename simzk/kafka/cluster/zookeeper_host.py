@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 from simzk.kafka.cluster.cost_model import ServiceQueue
 from simzk.kafka.cluster.zookeeper_access import AT_THE_ROOT, Access
 from simzk.simulation.faults.request_faults import FaultPoint, FaultRules
-from simzk.zookeeper.batches import Batch
 from simzk.zookeeper.driver import Driver, Link
 from simzk.zookeeper.operations import VOCABULARY
 from simzk.zookeeper.replies import Closed, Outgoing
 from simzk.zookeeper.requests import ConnectRequest, Request
+from simzk.zookeeper.server import Batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simzk.jvm.numbered_names import number_of
 from simzk.kafka import paths
 from simzk.kafka.columnar.partition_columns import STATE, PartitionColumns
 from simzk.kafka.columnar.topic_columns import PARTITIONS, TopicColumns
 from simzk.partitions.table import PartitionTable
-from simzk.zookeeper.numbered_names import number_of
 
 if TYPE_CHECKING:
     from simzk.partitions.arrays import BoolArray, IntArray

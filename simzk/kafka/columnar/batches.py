@@ -36,9 +36,9 @@ from simzk.partitions.states import States, no_states
 from simzk.partitions.table import Partitions
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.acl import READ
-from simzk.zookeeper.batches import Batch, ask
 from simzk.zookeeper.replies import Code, Reply
 from simzk.zookeeper.requests import OPEN_ACL
+from simzk.zookeeper.server import Batch, ask
 from simzk.zookeeper.watches import Mode
 from simzk.zookeeper.znode import MAX_INT32
 

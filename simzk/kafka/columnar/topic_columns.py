@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from simzk.errors import LayoutError, ZnodeError
+from simzk.jvm.numbered_names import LARGEST, NumberedNames
 from simzk.jvm.scala_collections import SMALL
 from simzk.kafka.columnar.znode_form import NO_DATA, chunks, is_plain, made, only_child, topic_bytes
 from simzk.kafka.schemas import topic as topic_schema
@@ -22,7 +23,6 @@ from simzk.kafka.topic_partition import ReplicaAssignment
 from simzk.partitions.arrays import pack, unpack
 from simzk.partitions.packed_records import PackedRecords
 from simzk.partitions.table import validate_moves, validate_replicas
-from simzk.zookeeper.numbered_names import LARGEST, NumberedNames
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

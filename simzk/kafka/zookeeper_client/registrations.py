@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from simzk.kafka import paths
 from simzk.kafka.schemas import broker_registration
 from simzk.kafka.zookeeper_client.session import data_of, stat_of
-from simzk.zookeeper.batches import Batch
 from simzk.zookeeper.replies import Code
 from simzk.zookeeper.requests import OPEN_ACL, GetData
+from simzk.zookeeper.server import Batch
 from simzk.zookeeper.watches import Mode
 
 if TYPE_CHECKING:

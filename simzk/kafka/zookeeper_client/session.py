@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simzk.kafka.cluster.zookeeper_host import NetworkLink, ZooKeeperHost
 from simzk.simulation import Future, Process, gather
-from simzk.zookeeper.batches import Batch, Requests
 from simzk.zookeeper.replies import Closed, Code, ConnectResponse, EventType, Outgoing, Reply, Stat, WatchedEvent
 from simzk.zookeeper.requests import (
     CloseSession,
@@ -35,6 +34,7 @@ from simzk.zookeeper.requests import (
     SetWatches,
 )
 from simzk.zookeeper.sasl import respond
+from simzk.zookeeper.server import Batch, Requests
 from simzk.zookeeper.sessions import password_of
 
 if TYPE_CHECKING:

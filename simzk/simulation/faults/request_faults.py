@@ -56,7 +56,7 @@ class Vocabulary(Protocol):
         """Names of all requests."""
 
     @property
-    def unasked(self) -> Collection[str]:
+    def implicit_operations(self) -> Collection[str]:
         """Names of requests that clients send by themselves; a rule for any operation does not match these."""
 
     @property
@@ -370,7 +370,7 @@ class FaultRule:
     def matches(self, who: tuple[Hashable, ...], operation: str, paths: tuple[str, ...]) -> bool:
         """Return whether the rule applies to a request."""
         if self.operation is None:
-            if operation in self._table.vocabulary.unasked:
+            if operation in self._table.vocabulary.implicit_operations:
                 return False
         elif self.operation != operation:
             return False
@@ -418,7 +418,7 @@ class FaultRules:
         on_fired: called when a rule is applied, with the names of the session, the operation and the paths.
 
     >>> from types import SimpleNamespace
-    >>> rules = FaultRules(SimpleNamespace(operations=("get", "set"), unasked=(), hints={}))
+    >>> rules = FaultRules(SimpleNamespace(operations=("get", "set"), implicit_operations=(), hints={}))
     >>> rule = rules.add(DropReply(), "set", path="/a", below=True)
     >>> rules.match((7,), "set", ("/ab",)), rules.match((7,), "set", ("/a/b",))
     (None, <drop_reply set at or below /a: fired 1 of 1>)

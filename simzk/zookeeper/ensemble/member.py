@@ -58,14 +58,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.zookeeper import requests as req
 from simzk.zookeeper import transactions as txns
-from simzk.zookeeper.batches import Batch
 from simzk.zookeeper.connection import Connection
 from simzk.zookeeper.containers import Sweeper
 from simzk.zookeeper.ensemble.place import Role, Tally
 from simzk.zookeeper.operations import BY_REQUEST, Kind, of_kind, permission_of
 from simzk.zookeeper.prepare import FLAGS, PREPARE, prepare_multi
 from simzk.zookeeper.replies import Code, ConnectResponse, RefusedError, Reply, multi_results
-from simzk.zookeeper.server import Server
+from simzk.zookeeper.server import Batch, Server
 from simzk.zookeeper.sessions import Session, SessionTracker, first_session_id, password_of
 
 if TYPE_CHECKING:
@@ -508,7 +507,7 @@ class Member(Replica):
     def _greet(self, connection: MemberConnection) -> None:
         if connection.session is None:
             connection.session = self.sessions.get(connection.session_id)
-        self._welcome(connection)
+        self._send_session(connection)
 
     # Requests
 
@@ -572,7 +571,7 @@ class Member(Replica):
             self._send(connection, Reply(xid, self.zxid, 0, None))
             self._end_locally(connection.session_id)
         elif isinstance(request, req.CreateSession) and connection.session_id in self.sessions.local:
-            self._welcome(connection)
+            self._send_session(connection)
         else:
             super()._handle_here(connection, xid, request, now_ms)
 
@@ -649,7 +648,7 @@ class Member(Replica):
     ) -> None:
         def answer(transaction: txns.Transaction, body: object) -> None:
             if isinstance(request, req.CreateSession):
-                self._welcome(connection)
+                self._send_session(connection)
             else:
                 self._send(connection, reply_to(xid, request, transaction, body))
 

@@ -7,6 +7,7 @@ from unittest import mock
 
 from simzk.errors import ConfigError
 from simzk.jvm.hash_map import HashOrderedSet
+from simzk.jvm.numbered_names import NumberedNames
 from simzk.kafka import paths
 from simzk.kafka.cluster import cluster as cluster_module
 from simzk.kafka.cluster.cluster import KafkaCluster
@@ -15,11 +16,10 @@ from simzk.kafka.schemas import partition_state
 from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
 from simzk.partitions.layouts import brokers_in_racks, generate_layout
 from simzk.zookeeper import requests as req
-from simzk.zookeeper.batches import Batch
 from simzk.zookeeper.driver import Link
-from simzk.zookeeper.numbered_names import NumberedNames
 from simzk.zookeeper.replies import ConnectResponse
 from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
+from simzk.zookeeper.server import Batch
 from simzk.zookeeper.znode import CHILDREN_CAPACITY
 
 if TYPE_CHECKING:

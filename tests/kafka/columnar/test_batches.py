@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from simzk.kafka.columnar import ColumnarTopics
     from simzk.partitions.arrays import IntArray
     from simzk.partitions.states import States
-    from simzk.zookeeper.batches import Batch
     from simzk.zookeeper.connection import Connection
     from simzk.zookeeper.replies import Reply
+    from simzk.zookeeper.server import Batch
     from simzk.zookeeper.transactions import Transaction
 
 TOPICS, PARTITIONS = 2, 12

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from simzk.kafka.releases.profile import KafkaVersion
     from simzk.partitions.states import States
     from simzk.partitions.table import Partitions
-    from simzk.zookeeper.batches import Batch
+    from simzk.zookeeper.server import Batch
     from tests.partitions.reference import Moving, State
 
 TOPIC_ID = "TpQ2vLZGRz2kEHL51HUZyg"

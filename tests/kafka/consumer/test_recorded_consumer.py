@@ -14,7 +14,7 @@ from simzk.kafka.consumer import white_list
 from simzk.kafka.requests import Error
 from simzk.zookeeper import requests as req
 from simzk.zookeeper import transactions as txns
-from simzk.zookeeper.batches import Batch
+from simzk.zookeeper.server import Batch
 
 if TYPE_CHECKING:
     from simzk.kafka.cluster.zookeeper_host import NetworkLink
