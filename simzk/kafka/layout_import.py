@@ -1,20 +1,18 @@
-"""The texts of many topics, and of many partitions' states, to columns: those in Kafka's own form all together.
+"""Import of a layout from the znodes of a Kafka cluster of any release.
 
-Rules of the module:
-  - Kafka's own form is what releases from 0.8.1 on write, to the character, where no leader recovers; a text in it is
-    what the codec in `schemas` reads it to be;
-  - nothing is guessed: any other text goes to the codec, and is put into that form when it was read; what the codec
-    refuses is told.
+Rules of the import (docs/reference/kafka.md §1.3):
+  - `/brokers/ids/N` gives live brokers and racks, `/brokers/topics/T` replicas, `partitions/P/state` leader and ISR,
+    `/config/topics/T` `min.insync.replicas`;
+  - a broker with replicas but without a registration is a dead broker;
+  - a partition without a state has not started yet: no leader, an empty ISR;
+  - replicas that a reassignment adds and removes are read from the topic znode, where 2.4 and later store them
+    (KIP-455); earlier releases store them in `/admin/reassign_partitions`, which a layout cannot represent: the caller
+    gets a note about that znode.
 
-A layout out of a cluster's znodes, of whichever Kafka version wrote them.
-
-What is read (docs/reference/kafka.md §1.3): `/brokers/ids/N` for the live brokers and their racks, `/brokers/topics/T`
-for the replicas, `partitions/P/state` for leader and ISR, `/config/topics/T` for `min.insync.replicas`. A broker that
-replicas name and that is not registered is a broker that is down. A partition without a state has not been started yet:
-no leader, an empty ISR.
-
-What reassignments under way add and remove stands in the topic's znode from 2.4 on (KIP-455). Before, it stands in
-`/admin/reassign_partitions` alone: that a layout cannot say, so whoever imports is told of such a znode.
+Rules of decoding many texts at once:
+  - the compact form of 0.8.1 and later, without a leader that recovers, is decoded into columns all together, with the
+    same result as the codecs in `simzk.kafka.schemas`;
+  - any other text is decoded by the codec and converted to that form; an error of the codec is collected.
 """
 
 from __future__ import annotations
@@ -54,14 +52,14 @@ _TOPIC = re.compile(
     rb'(?:,"adding_replicas":%b,"removing_replicas":%b)?(?:,"version":3)?}' % (_LISTS, _LISTS, _LISTS)
 )
 _LEADER, _LEADER_EPOCH, _STATE_NUMBERS = 1, 3, 4
-"""Where the numbers of a state stand in its form, and how many stand before the ISR."""
+"""Positions of numbers in the text of a state, and their count before the ISR."""
 _NOT_IN_LINES = bytes(set(range(256)) - set(b"-0123456789,\n"))
 _COLON_TO_COMMA = bytes.maketrans(b":", b",")
 _NO_STATE = b'{"controller_epoch":0,"leader":-1,"version":1,"leader_epoch":0,"isr":[]}'
 
 
 class StateColumns(NamedTuple):
-    """What `state` znodes say of k partitions: int32[k], `isr` int32[k, w] padded."""
+    """States of k partitions: int32[k]; `isr` is int32[k, w], padded."""
 
     leader: IntArray
     leader_epoch: IntArray
@@ -69,10 +67,10 @@ class StateColumns(NamedTuple):
 
 
 class TopicColumns(NamedTuple):
-    """What the znodes of topics say of all their partitions: the topic's place, number, and who holds it, who is added
-    and who removed, each int32[k, w] padded.
+    """Assignments of k partitions, sorted by topic and number, each once.
 
-    They stand by topic, in a topic by number, each once.
+    `topic` is the index of the topic's path, `partition` the number; `replicas`, `adding` and `removing` are
+    int32[k, w], padded.
     """
 
     topic: IntArray
@@ -83,12 +81,12 @@ class TopicColumns(NamedTuple):
 
 
 def read_topics(paths: Sequence[str], texts: Sequence[bytes], errors: list[ZnodeError]) -> TopicColumns:
-    """Read the assignments of many topics.
+    """Decode the assignments of many topics.
 
     Args:
-        paths: of the znodes.
-        texts: what they hold.
-        errors: takes what is wrong: a text that cannot be read has no partitions in the columns.
+        paths: path of each znode.
+        texts: data of each znode.
+        errors: list to which errors are appended; an invalid topic has no partitions in the columns.
 
     >>> own = b'{"version":1,"partitions":{"1":[2,3],"0":[7]}}'
     >>> columns = read_topics(["/a", "/b"], [own, b'{"partitions": {"5": []}}'], [])
@@ -101,28 +99,28 @@ def read_topics(paths: Sequence[str], texts: Sequence[bytes], errors: list[Znode
     """
     assignments, additions, removals = [], [], []
     for path, text in zip(paths, texts, strict=True):
-        own = _TOPIC.fullmatch(text)
-        if own is not None and (own[2] is None or canonical_uuid(own[2].decode())):
-            replicas, _, adding, removing = own.groups(b"")
+        compact = _TOPIC.fullmatch(text)
+        if compact is not None and (compact[2] is None or canonical_uuid(compact[2].decode())):
+            replicas, _, adding, removing = compact.groups(b"")
         else:
             try:
                 partitions = topic_schema.decode(path, text).partitions
             except ZnodeError as error:
                 errors.append(error)
                 partitions = {}
-            replicas = _text_of({number: assigned.replicas for number, assigned in partitions.items()})
-            adding = _text_of({number: assigned.adding for number, assigned in partitions.items()})
-            removing = _text_of({number: assigned.removing for number, assigned in partitions.items()})
+            replicas = _encode_lists({number: assigned.replicas for number, assigned in partitions.items()})
+            adding = _encode_lists({number: assigned.adding for number, assigned in partitions.items()})
+            removing = _encode_lists({number: assigned.removing for number, assigned in partitions.items()})
         assignments.append(replicas)
         additions.append(adding)
         removals.append(removing)
-    held = _read_assignments(paths, assignments, errors)
-    moving = [_at(held, _read_assignments(paths, texts, errors)) for texts in (additions, removals)]
-    return TopicColumns(*held, *moving)
+    assigned = _read_assignments(paths, assignments, errors)
+    moving = [_aligned(assigned, _read_assignments(paths, texts, errors)) for texts in (additions, removals)]
+    return TopicColumns(*assigned, *moving)
 
 
 class _Assignments(NamedTuple):
-    """Lists of brokers by topic and number, each once, ascending."""
+    """Lists of brokers by topic and partition, ascending, each partition once."""
 
     topic: IntArray
     partition: IntArray
@@ -133,7 +131,7 @@ class _Assignments(NamedTuple):
 
 
 def _read_assignments(paths: Sequence[str], texts: Sequence[bytes], errors: list[ZnodeError]) -> _Assignments:
-    """Read what stands between the braces of many maps from numbers of partitions to brokers, a topic each."""
+    """Decode the contents of many JSON maps from partition to brokers, one map for each topic."""
     counts = [text.count(b":") for text in texts]
     together = b",".join(filter(None, texts)) + b","
     lines = together.replace(b"],", b"\n").translate(_COLON_TO_COMMA, b'"[') if any(counts) else b""
@@ -143,46 +141,46 @@ def _read_assignments(paths: Sequence[str], texts: Sequence[bytes], errors: list
     lists, too_long = _lists(values, lengths)
     errors += [_too_long(f"{paths[topic[row]]}, partition {partition[row]}", lengths[row]) for row in too_long]
     order = np.lexsort((partition, topic))
-    # Of a number that stands twice the last counts, as in any JSON.
+    # Of a repeated partition the last entry counts, as in the codec.
     last = np.ones(len(order), np.bool_)
     last[:-1] = (np.diff(topic[order]) != 0) | (np.diff(partition[order]) != 0)
     order = order[last]
     return _Assignments(topic[order], partition[order], lists[order])
 
 
-def _at(held: _Assignments, moving: _Assignments) -> IntArray:
-    """The lists of those that are held, nobody where there is none; of others nothing is looked at, as in the codec."""
-    found = np.full((len(held.topic), moving.brokers.shape[1]), NONE, np.int32)
-    if len(moving.topic) and len(held.topic):
-        keys, wanted = held.keys(), moving.keys()
+def _aligned(assigned: _Assignments, moving: _Assignments) -> IntArray:
+    """Return the lists of `moving` in the rows of `assigned`; other partitions are ignored, as in the codec."""
+    found = np.full((len(assigned.topic), moving.brokers.shape[1]), NONE, np.int32)
+    if len(moving.topic) and len(assigned.topic):
+        keys, wanted = assigned.keys(), moving.keys()
         places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
         known = keys[places] == wanted
         found[places[known]] = moving.brokers[known]
     return found
 
 
-def _text_of(lists: Mapping[int, Sequence[int]]) -> bytes:
-    """The same map as Kafka writes it, between its braces."""
+def _encode_lists(lists: Mapping[int, Sequence[int]]) -> bytes:
+    """Encode a map from partition to brokers as Kafka does, without the braces."""
     return b",".join(b'"%d":[%b]' % (number, _joined(brokers)) for number, brokers in lists.items())
 
 
 def read_states(paths: Sequence[str], texts: Sequence[bytes | None], errors: list[ZnodeError]) -> StateColumns:
-    """Read the states of many partitions.
+    """Decode the states of many partitions.
 
     Args:
-        paths: of the znodes.
-        texts: what they hold; None of a partition that has no state yet: it has no leader, and an empty ISR.
-        errors: takes what is wrong: a text that cannot be read is like none in the columns.
+        paths: path of each znode.
+        texts: data of each znode; None: the partition has no state yet, so no leader and an empty ISR.
+        errors: list to which errors are appended; an invalid state counts as missing in the columns.
 
     >>> own = b'{"controller_epoch":1,"leader":2,"version":1,"leader_epoch":5,"isr":[2,1]}'
     >>> columns = read_states(["/a", "/b", "/c"], [own, own.replace(b":", b" : "), None], [])
     >>> columns.leader.tolist(), columns.leader_epoch.tolist(), columns.isr.tolist()
     ([2, 2, -1], [5, 5, 0], [[2, 1], [2, 1], [-1, -1]])
     """
-    own_form, states = _STATE.fullmatch, []
+    is_compact, states = _STATE.fullmatch, []
     for path, text in zip(paths, texts, strict=True):
         state = text or b""
-        if own_form(state) is None:
+        if is_compact(state) is None:
             state = _NO_STATE
             if text is not None:
                 try:
@@ -197,10 +195,10 @@ def read_states(paths: Sequence[str], texts: Sequence[bytes | None], errors: lis
 
 
 def _read_lines(lines: bytes, heads: int) -> tuple[IntArray, IntArray, NDArray[np.intp]]:
-    """Lines of numbers with commas between them, each of so many numbers and a list.
+    """Parse lines of comma-separated integers: `heads` numbers followed by a list.
 
     Returns:
-        The first numbers of each line, int32[k, heads], all lists one after the other, and how long each is.
+        the first numbers of each line, int32[k, heads], the concatenated lists, and their lengths.
     """
     text = lines.translate(None, _NOT_IN_LINES).replace(b",\n", b"\n")
     characters = np.frombuffer(text, np.uint8)
@@ -208,7 +206,7 @@ def _read_lines(lines: bytes, heads: int) -> tuple[IntArray, IntArray, NDArray[n
     last = np.flatnonzero(separators == ord("\n"))
     lengths = np.diff(last, prepend=-1)
     numbers = np.fromstring(text.replace(b"\n", b",")[:-1], np.int32, sep=",") if text else np.zeros(0, np.int32)
-    assert len(numbers) == len(separators)
+    assert len(numbers) == len(separators), f"{len(separators)} separators for {len(numbers)} numbers"
     at = (last - lengths + 1)[:, None] + np.arange(heads)
     in_lists = np.ones(len(numbers), np.bool_)
     in_lists[at] = False
@@ -216,7 +214,7 @@ def _read_lines(lines: bytes, heads: int) -> tuple[IntArray, IntArray, NDArray[n
 
 
 def _lists(values: IntArray, lengths: NDArray[np.intp]) -> tuple[IntArray, list[int]]:
-    """The lists, padded, and the rows of those that are too long, which are empty here."""
+    """Return the padded lists, and the rows with too long lists, which are empty."""
     fits = lengths <= LONGEST_LIST
     if fits.all():
         return pack_flat(values, lengths), []
@@ -235,73 +233,74 @@ MIN_INSYNC_REPLICAS = "min.insync.replicas"
 
 
 class Znodes(Protocol):
-    """What a layout is read from: some source of znodes."""
+    """Source of znodes for a layout."""
 
     def names(self, path: str, /) -> Iterable[str]:
-        """The names of the children of the znode at a path, in any order; none where there is no znode."""
+        """Return the names of a znode's children in any order; none if the znode is missing."""
 
     def data(self, paths: Sequence[str], /) -> list[bytes | None]:
-        """The data at some paths, in their order; b"" of znodes that have none, None where there is no znode."""
+        """Return the data at paths; b"" for a znode without data, None for a missing znode."""
 
 
 class _ZnodesByPath:
-    """Znodes in a dictionary."""
+    """Source of znodes backed by a dictionary."""
 
     def __init__(self, znodes: Mapping[str, bytes | None]) -> None:
         self._znodes = znodes
 
     def names(self, path: str, /) -> Iterable[str]:
-        places = (at.rpartition("/") for at in self._znodes)
-        return [name for parent, _, name in places if parent == path]
+        parts = (known.rpartition("/") for known in self._znodes)
+        return [name for parent, _, name in parts if parent == path]
 
     def data(self, paths: Sequence[str], /) -> list[bytes | None]:
         return [(self._znodes[path] or b"") if path in self._znodes else None for path in paths]
 
 
-def unheard(_said: str) -> None:
-    """Nobody asks what is not carried."""
+def ignore_note(_note: str) -> None:
+    """Ignore a note about znodes that a layout cannot represent."""
 
 
-def layout_of_recording(dump: Path, step: str | None, note: Callable[[str], None] = unheard) -> tuple[str, Layout]:
-    """The layout that stood in a recorded tree.
+def layout_of_recording(dump: Path, step: str | None, note: Callable[[str], None] = ignore_note) -> tuple[str, Layout]:
+    """Read the layout of a recorded tree.
 
     Args:
-        dump: the recording's file.
-        step: after which step; the last one where None.
-        note: as of `layout_of`.
+        dump: file of the recording.
+        step: step after which the tree was recorded; None: the last one.
+        note: see `layout_of`.
 
     Returns:
         the name of the step, and the layout.
 
     Raises:
-        LayoutError: no such file or step, or a layout that cannot be.
-        ZnodeError: the file is no recording, or a znode in it cannot be read.
+        LayoutError: the file or step does not exist, or the layout is invalid.
+        ZnodeError: the file is no recording, or a znode in it is invalid.
     """
     try:
         recording = load(dump)
     except OSError as error:
         raise LayoutError(f"cannot be read: {error.strerror}", where=str(dump)) from error
-    taken = recording.steps[-1] if step is None else step
-    if taken not in recording.steps:
-        raise LayoutError(f"has no step {taken!r}", where=str(dump), right="one of " + ", ".join(recording.steps))
+    chosen = recording.steps[-1] if step is None else step
+    if chosen not in recording.steps:
+        raise LayoutError(f"has no step {chosen!r}", where=str(dump), right="one of " + ", ".join(recording.steps))
     znodes = {
-        path: None if znode.data is None else znode.data.encode() for path, znode in recording.tree(taken).items()
+        path: None if znode.data is None else znode.data.encode() for path, znode in recording.tree(chosen).items()
     }
-    return taken, layout_from_tree(znodes, where=f"{dump}, step {taken}", note=note)
+    return chosen, layout_from_tree(znodes, where=f"{dump}, step {chosen}", note=note)
 
 
 def layout_from_tree(
-    znodes: Mapping[str, bytes | None], *, where: str, note: Callable[[str], None] = unheard
+    znodes: Mapping[str, bytes | None], *, where: str, note: Callable[[str], None] = ignore_note
 ) -> Layout:
-    """The layout that stands in a tree of znodes.
+    """Read the layout of a tree of znodes.
 
     Args:
-        znodes: path to data.
-        where: what the tree is, for errors.
-        note: as of `layout_of`.
+        znodes: data by path.
+        where: name of the tree, for errors.
+        note: see `layout_of`.
 
     Raises:
-        LayoutError, ZnodeError: as `layout_of`.
+        LayoutError: see `layout_of`.
+        ZnodeError: see `layout_of`.
 
     >>> layout = layout_from_tree({
     ...     "/brokers/ids/1": b'{"host":"a","port":9092,"version":1,"jmx_port":-1,"timestamp":"0"}',
@@ -315,17 +314,17 @@ def layout_from_tree(
     return layout_of(_ZnodesByPath(znodes), where=where, note=note)
 
 
-def layout_of(znodes: Znodes, *, where: str, note: Callable[[str], None] = unheard) -> Layout:
-    """The layout that stands in some source of znodes.
+def layout_of(znodes: Znodes, *, where: str, note: Callable[[str], None] = ignore_note) -> Layout:
+    """Read the layout of a source of znodes.
 
     Args:
-        znodes: the source; it is asked for what a layout takes and nothing else.
-        where: what it is, for errors.
-        note: told what stands there that no layout carries.
+        znodes: source of znodes; only those that a layout needs are read.
+        where: name of the source, for errors.
+        note: called with a description of znodes that a layout cannot represent.
 
     Raises:
-        LayoutError: the znodes hold no layout that can be; the first ten partitions are named.
-        ZnodeError: znodes cannot be read; the first ten are named.
+        LayoutError: the layout is invalid; names the first ten partitions.
+        ZnodeError: znodes are invalid; names the first ten.
     """
     errors: list[ZnodeError] = []
     names = sorted(znodes.names(paths.TOPICS))
@@ -333,11 +332,9 @@ def layout_of(znodes: Znodes, *, where: str, note: Callable[[str], None] = unhea
     states = _states(znodes, names, topics, errors)
     least = _min_insync_replicas(znodes, names, errors)
     brokers = _brokers(znodes, np.unique(topics.replicas[topics.replicas != NONE]).tolist(), errors)
-    _refuse(errors, where)
+    _raise_if_any(errors, where)
     if not names and not len(brokers.ids):
-        raise LayoutError(
-            "holds no topics and no brokers", where=where, right="the chroot below which Kafka's znodes are"
-        )
+        raise LayoutError("has no topics and no brokers", where=where, right="the chroot of Kafka's znodes")
     layout = Layout(
         brokers=brokers,
         topics=tuple(names),
@@ -352,21 +349,21 @@ def layout_of(znodes: Znodes, *, where: str, note: Callable[[str], None] = unhea
         removing=topics.removing,
     )
     find_problems(layout).refuse(where)
-    (asked,) = znodes.data([paths.REASSIGN_PARTITIONS])
-    if asked is not None:
-        note(_what_is_asked(asked))
+    (requested,) = znodes.data([paths.REASSIGN_PARTITIONS])
+    if requested is not None:
+        note(_note_of_reassignment(requested))
     return layout
 
 
-def _what_is_asked(data: bytes) -> str:
-    """What `/admin/reassign_partitions` holds, in words."""
+def _note_of_reassignment(data: bytes) -> str:
+    """Describe `/admin/reassign_partitions`, which a layout cannot represent."""
     try:
         count = len(admin.decode_reassignment(paths.REASSIGN_PARTITIONS, data, strict=False))
     except ZnodeError:
-        holds = "holds what cannot be read"
+        content = "cannot be parsed"
     else:
-        holds = f"asks to move {count:,} partition{'s' * (count != 1)}"
-    return f"{paths.REASSIGN_PARTITIONS} {holds}: a layout carries what topics' znodes say is being reassigned, no more"
+        content = f"requests the move of {count:,} partition{'s' * (count != 1)}"
+    return f"{paths.REASSIGN_PARTITIONS} {content}: a layout contains only reassignments in topic znodes"
 
 
 def _topics(znodes: Znodes, names: Sequence[str], errors: list[ZnodeError]) -> TopicColumns:
@@ -382,13 +379,13 @@ def _states(znodes: Znodes, names: Sequence[str], topics: TopicColumns, errors: 
 
 
 def _min_insync_replicas(znodes: Znodes, names: Sequence[str], errors: list[ZnodeError]) -> list[int]:
-    """Of each topic; few of them have a configuration of their own, and fewer one that no other has."""
+    """Return the value of each topic; most topics share few configurations, so each text is decoded once."""
     known: dict[bytes | None, int] = {None: 1}
     config_paths = [f"/config/topics/{name}" for name in names]
     found = []
     for path, text in zip(config_paths, znodes.data(config_paths), strict=True):
         if text not in known:
-            with _noting(errors):
+            with _collect_error(errors):
                 known[text] = _min_insync_replicas_of(path, text)
         found.append(known.get(text, 1))
     return found
@@ -399,7 +396,7 @@ def _min_insync_replicas_of(path: str, text: bytes | None) -> int:
     number = parse_int(value)
     if number is None or number < 1:
         raise ZnodeError(
-            f"{value!r} is no number of replicas", where=f"{path}: {MIN_INSYNC_REPLICAS}", right="1 or more"
+            f"{value!r} is not a number of replicas", where=f"{path}: {MIN_INSYNC_REPLICAS}", right="1 or more"
         )
     return number
 
@@ -410,10 +407,10 @@ def _brokers(znodes: Znodes, named: Sequence[int], errors: list[ZnodeError]) -> 
     names = sorted(znodes.names(paths.BROKER_IDS))
     ids = [f"{paths.BROKER_IDS}/{name}" for name in names]
     for name, path, text in zip(names, ids, znodes.data(ids), strict=True):
-        with _noting(errors):
+        with _collect_error(errors):
             broker = paths.number_of(name)
             if broker is None or broker > MAX_BROKER_ID:
-                raise ZnodeError(f"{name} is no broker id", where=path, right=f"0 to {MAX_BROKER_ID}")
+                raise ZnodeError(f"{name} is not a broker id", where=path, right=f"0 to {MAX_BROKER_ID}")
             racks[broker] = broker_registration.decode(path, text).rack
             registered.append(broker)
     brokers = Brokers.from_racks(racks)
@@ -421,20 +418,20 @@ def _brokers(znodes: Znodes, named: Sequence[int], errors: list[ZnodeError]) -> 
 
 
 @contextmanager
-def _noting(errors: list[ZnodeError]) -> Iterator[None]:
-    """A znode that cannot be read is noted, and what follows is read all the same."""
+def _collect_error(errors: list[ZnodeError]) -> Iterator[None]:
+    """Append the error of an invalid znode to `errors`, and continue."""
     try:
         yield
     except ZnodeError as error:
         errors.append(error)
 
 
-def _refuse(errors: Sequence[ZnodeError], where: str) -> None:
+def _raise_if_any(errors: Sequence[ZnodeError], where: str) -> None:
     if len(errors) == 1:
         (error,) = errors
         raise ZnodeError(error.what, where=f"{where}, {error.where}", right=error.right)
     if errors:
-        lines = [f"{len(errors):,} znodes cannot be read:", *map(str, errors[:NAMED_PROBLEMS])]
+        lines = [f"{len(errors):,} znodes are invalid:", *map(str, errors[:NAMED_PROBLEMS])]
         if len(errors) > NAMED_PROBLEMS:
             lines.append(f"and {len(errors) - NAMED_PROBLEMS:,} more")
         raise ZnodeError("\n  ".join(lines), where=where)

@@ -67,7 +67,9 @@ def test_a_reassignment_is_carried_or_told(simzk: Simzk, tmp_path: Path, source:
         place = ("--zookeeper", server.hosts) if source == "live" else ("--data-dir", data)
         done = simzk("layout", "import", *place, "--out", out)
     assert done.status == 0
-    assert done.err.startswith("simzk: not carried: /admin/reassign_partitions asks to move 1 partition: a layout")
+    assert done.err.startswith(
+        "simzk: not carried: /admin/reassign_partitions requests the move of 1 partition: a layout"
+    )
     shown = {" ".join(line.split()) for line in simzk("layout", "show", out).out.splitlines()}
     assert "being reassigned 1 of 2 (50.0%); brokers that gain: 3; lose: 1, 2" in shown
     plan = tmp_path / "plan.json"

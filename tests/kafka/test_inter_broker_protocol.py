@@ -41,13 +41,13 @@ def test_registrations_at_an_old_protocol_are_of_version_2(release: str, protoco
 @pytest.mark.parametrize(
     ("release", "protocol", "why"),
     [
-        ("0.8.2", "0.8.1", "knows no other protocol"),
-        ("0.9", "0.10.0", "does not speak .*; expected 0.8.0 to 0.9"),
-        ("2.8", "3.0", "does not speak .*; expected 0.8.0 to 2.8"),
-        ("3.9", "2.7-IV3", "there is no .*; expected 2.7-IV2 at most"),
-        ("3.9", "0.7", "there is no"),
-        ("3.9", "0.8.2-IV1", "there is no"),
-        ("3.9", "new", "is no inter-broker protocol"),
+        ("0.8.2", "0.8.1", "has no inter.broker.protocol.version"),
+        ("0.9", "0.10.0", "does not support .*; expected 0.8.0 to 0.9"),
+        ("2.8", "3.0", "does not support .*; expected 0.8.0 to 2.8"),
+        ("3.9", "2.7-IV3", "does not exist; expected 2.7-IV2 at most"),
+        ("3.9", "0.7", "does not exist"),
+        ("3.9", "0.8.2-IV1", "does not exist"),
+        ("3.9", "new", "is not an inter-broker protocol"),
     ],
 )
 def test_a_protocol_that_never_was_or_comes_later_is_refused(release: str, protocol: str, why: str) -> None:

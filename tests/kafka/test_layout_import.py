@@ -30,9 +30,9 @@ TREE = {
 
 def test_what_holds_nothing_of_kafka_is_refused() -> None:
     for znodes in ({}, {f"/kafka{path}": text for path, text in TREE.items()}):
-        with pytest.raises(LayoutError, match=r"^there: holds no topics and no brokers; expected the chroot"):
+        with pytest.raises(LayoutError, match=r"^there: has no topics and no brokers; expected the chroot"):
             layout_from_tree(znodes, where="there")
-    with pytest.raises(LayoutError, match="step a0-empty: holds no topics and no brokers"):
+    with pytest.raises(LayoutError, match="step a0-empty: has no topics and no brokers"):
         layout_of_recording(RECORDED, "a0-empty")
 
 
@@ -115,7 +115,7 @@ def test_min_insync_replicas_is_the_topics_own() -> None:
             "/config/topics/t",
             b'{"version":1,"config":{"min.insync.replicas":"two"}}',
             ZnodeError,
-            "/config/topics/t: min.insync.replicas: 'two' is no number of replicas",
+            "/config/topics/t: min.insync.replicas: 'two' is not a number of replicas",
         ),
         (
             "/brokers/topics/t",
@@ -147,8 +147,8 @@ def test_min_insync_replicas_is_the_topics_own() -> None:
             ZnodeError,
             "partitions/0/state: field leader_epoch is 30000000000; expected a whole number of 32 bits",
         ),
-        ("/brokers/ids/x", TREE["/brokers/ids/1"], ZnodeError, "/brokers/ids/x: x is no broker id"),
-        ("/brokers/ids/1048576", TREE["/brokers/ids/1"], ZnodeError, "/brokers/ids/1048576: 1048576 is no broker id"),
+        ("/brokers/ids/x", TREE["/brokers/ids/1"], ZnodeError, "/brokers/ids/x: x is not a broker id"),
+        ("/brokers/ids/1048576", TREE["/brokers/ids/1"], ZnodeError, "/brokers/ids/1048576: 1048576 is not a broker id"),
         (
             "/brokers/topics/t/partitions/0/state",
             b'{"controller_epoch":1,"leader":2,"version":1,"leader_epoch":3,"isr":[1]}',
@@ -170,7 +170,7 @@ def test_all_znodes_that_cannot_be_read_are_counted_and_the_first_ten_named() ->
     with pytest.raises(ZnodeError) as caught:
         layout_from_tree(TREE | topic | states | {"/brokers/ids/x": b""}, where="here")
     first, *named, last = str(caught.value).split("\n  ")
-    assert first == "here: 13 znodes cannot be read:"
+    assert first == "here: 13 znodes are invalid:"
     places = [f"/brokers/topics/t/partitions/{number}/state: contains b'{{', which is no JSON" for number in range(10)]
     assert len(named) == 10
     assert all(line.startswith(place) for line, place in zip(named, places, strict=True))
@@ -190,9 +190,12 @@ def test_what_a_reassignment_adds_and_removes_is_the_topics_own() -> None:
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        (b'{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[2]}]}', "asks to move 1 partition:"),
-        (b'{"version":1,"partitions":[]}', "asks to move 0 partitions:"),
-        (b"{not json", "holds what cannot be read:"),
+        (
+            b'{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[2]}]}',
+            "requests the move of 1 partition:",
+        ),
+        (b'{"version":1,"partitions":[]}', "requests the move of 0 partitions:"),
+        (b"{not json", "cannot be parsed:"),
     ],
 )
 def test_a_reassignment_that_stands_in_no_topic_is_told(data: bytes, told: str) -> None:
@@ -200,4 +203,4 @@ def test_a_reassignment_that_stands_in_no_topic_is_told(data: bytes, told: str) 
     layout = layout_from_tree({**TREE, "/admin/reassign_partitions": data}, where="here", note=said.append)
     assert len(layout.reassigning) == 0
     (line,) = said
-    assert line.startswith(f"/admin/reassign_partitions {told} a layout carries what topics' znodes say")
+    assert line.startswith(f"/admin/reassign_partitions {told} a layout contains only reassignments in topic znodes")

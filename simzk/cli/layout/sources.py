@@ -13,7 +13,7 @@ from kazoo.exceptions import NoAuthError
 
 from simzk.errors import ConfigError
 from simzk.kafka import paths
-from simzk.kafka.layout_import import layout_from_tree, layout_of, unheard
+from simzk.kafka.layout_import import ignore_note, layout_from_tree, layout_of
 from simzk.kafka.schemas import topic
 from simzk.pipeline.logs.live import Guest, session
 from simzk.serve.storage.directory_reader import DirectoryReader, refusing
@@ -31,7 +31,7 @@ WINDOW = 128
 
 
 def layout_of_directory(
-    path: Path, log_path: Path | None, chroot: str, note: Callable[[str], None] = unheard
+    path: Path, log_path: Path | None, chroot: str, note: Callable[[str], None] = ignore_note
 ) -> tuple[Layout, list[Loss]]:
     """The layout that stands in a data directory, and what of it is lost.
 
@@ -66,7 +66,7 @@ class _Restored:
         return self._restoration.data([f"{self._chroot}{path}" for path in paths] if self._chroot else paths)
 
 
-def layout_of_server(hosts: str, tell: Callable[[str], None], note: Callable[[str], None] = unheard) -> Layout:
+def layout_of_server(hosts: str, tell: Callable[[str], None], note: Callable[[str], None] = ignore_note) -> Layout:
     """The layout that stands in a live ZooKeeper.
 
     It is read znode by znode while the cluster goes on, so two partitions may be shown at different instants.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from simzk.kafka.cluster.cost_model import CostModel
     from simzk.kafka.cluster.zookeeper_host import ZooKeeperHost
     from simzk.kafka.controller.channels import BatchTransport
-    from simzk.kafka.releases.cluster_releases import Release
+    from simzk.kafka.releases.cluster_releases import BrokerRelease
     from simzk.kafka.releases.profile import KafkaVersion
     from simzk.kafka.releases.settings import BrokerConfig
     from simzk.kafka.requests import ControlResponse, LeaderAndIsrRequest, StopReplicaRequest
@@ -78,7 +78,7 @@ class Environment:
     history: History
     version: KafkaVersion
     config: BrokerConfig
-    release_of: Callable[[int], Release]
+    release_of: Callable[[int], BrokerRelease]
     cluster_id: str
     ids: IdGeneration
     now_ms: Callable[[], int]

@@ -21,7 +21,7 @@ from simzk.zookeeper.requests import SetData
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from simzk.kafka.releases.cluster_releases import Release
+    from simzk.kafka.releases.cluster_releases import BrokerRelease
     from simzk.kafka.zookeeper_client.session import ZooKeeperSession
     from simzk.simulation import Process
 
@@ -58,7 +58,7 @@ class IdGeneration:
         self._waiting.popleft()
 
 
-def generation_of(brokers: Sequence[int], oldest: Release) -> IdGeneration:
+def generation_of(brokers: Sequence[int], oldest: BrokerRelease) -> IdGeneration:
     """Return the generation of ids for brokers that all have none.
 
     Raises:

@@ -1,9 +1,9 @@
-"""Which release each broker of a cluster runs, at which inter-broker protocol, and how brokers are laid out.
+"""Release and inter-broker protocol of each broker of a cluster; broker ids and racks.
 
 Rules of the module:
-  - a broker's release and protocol stand in its files: they are what they were until it is started with others;
-  - where no protocol was ever said, it is that of the release (the default of `inter.broker.protocol.version`);
-  - what is asked for is checked for all brokers before any of it holds.
+  - a broker's release and protocol are stored in its files: they change only when it is started with others;
+  - the protocol defaults to that of the release;
+  - the arguments of all brokers are checked before any takes effect.
 """
 
 from __future__ import annotations
@@ -26,37 +26,37 @@ if TYPE_CHECKING:
     Config = Mapping[str, str | int | bool]
 
 
-class Release(NamedTuple):
-    """What one broker runs: the profile of its release at its protocol, and its configuration."""
+class BrokerRelease(NamedTuple):
+    """Profile of a broker's release at its protocol, and its settings."""
 
     version: KafkaVersion
     config: BrokerConfig
 
 
 class _Chosen(NamedTuple):
-    """What was asked for: a release, and a protocol where one was."""
+    """Names of a release and, if given, of a protocol."""
 
     version: str
     protocol: str | None
 
-    def resolve(self, config: Config | None) -> Release:
+    def resolve(self, config: Config | None) -> BrokerRelease:
         version = kafka_version(self.version)
         if self.protocol is not None:
             version = at_protocol(version, self.protocol)
-        return Release(version, BrokerConfig(version, config))
+        return BrokerRelease(version, BrokerConfig(version, config))
 
 
 class Releases:
-    """The releases of a cluster's brokers.
+    """Releases of a cluster's brokers.
 
     Args:
-        ids: the brokers.
-        version: the release of all, or of each.
-        protocol: the inter-broker protocol of all, or of some; that of its release for any other.
-        config: Kafka's configuration, of all.
+        ids: broker ids.
+        version: release of all brokers, or of each.
+        protocol: inter-broker protocol of all brokers, or of some [default: that of the broker's release].
+        config: settings of all brokers.
 
     Raises:
-        ConfigError: a release or protocol that is not simulated, a broker without release, or one that is not there.
+        ConfigError: a release or protocol is not simulated, a broker has no release, or an unknown broker is given.
 
     >>> releases = Releases([1, 2], {1: "2.4", 2: "2.8"}, {2: "2.4"})
     >>> releases.of(2).version.name, releases.of(2).version.broker.uses_alter_isr, releases.oldest.version.name
@@ -76,21 +76,21 @@ class Releases:
         self._releases = {broker: chosen.resolve(config) for broker, chosen in self._chosen.items()}
 
     @property
-    def oldest(self) -> Release:
-        """The release of whichever broker runs the oldest."""
+    def oldest(self) -> BrokerRelease:
+        """The oldest release among the brokers."""
         return min(self._releases.values(), key=lambda release: release.version.number)
 
     @property
     def leaders_write(self) -> bool:
-        """Whether leaders of any broker write ISRs themselves."""
+        """Whether leaders on any broker write ISRs themselves."""
         return any(not release.version.broker.uses_alter_isr for release in self._releases.values())
 
-    def of(self, broker: int) -> Release:
-        """What a broker runs, or would if it ran."""
+    def of(self, broker: int) -> BrokerRelease:
+        """Return the release of a broker, running or not."""
         return self._releases[broker]
 
     def change(self, broker: int, version: str | None, protocol: str | None) -> None:
-        """Install another release, or set another protocol; None leaves it as it is."""
+        """Change a broker's release or protocol; None keeps it."""
         before = self._chosen[broker]
         chosen = _Chosen(version or before.version, protocol or before.protocol)
         self._releases[broker] = chosen.resolve(self._config)
@@ -107,30 +107,32 @@ def _by_broker(ids: Sequence[int], given: ByBroker, where: str) -> Mapping[int, 
 
 
 def broker_ids(brokers: int | Sequence[int]) -> list[int]:
-    """The ids that are meant by a number of brokers, or by a list of ids; ascending."""
+    """Return the broker ids for a number of brokers or a list of ids, ascending."""
     ids = list(range(1, brokers + 1)) if isinstance(brokers, int) else list(brokers)
     if not ids or len(dict.fromkeys(ids)) != len(ids) or not all(0 <= broker <= MAX_BROKER_ID for broker in ids):
-        raise ConfigError(f"brokers are {brokers!r}", where="brokers", right="how many, or distinct ids from 0 on")
+        raise ConfigError(
+            f"brokers are {brokers!r}", where="brokers", right="a number of brokers, or distinct ids from 0 on"
+        )
     return sorted(ids)
 
 
 def ids_above(config: Config | None, brokers: int | Sequence[int]) -> list[int]:
-    """The ids that ZooKeeper gives to a number of brokers (`broker.id=-1`), above `reserved.broker.max.id`.
+    """Return the ids that ZooKeeper generates for a number of brokers (`broker.id=-1`).
 
     Raises:
-        ConfigError: their ids are given.
+        ConfigError: a list of ids is given.
 
     >>> ids_above({"reserved.broker.max.id": 100}, 3)
     [101, 102, 103]
     """
     if not isinstance(brokers, int):
-        raise ConfigError("the brokers have ids", where="brokers", right="how many, where ids are generated")
+        raise ConfigError("the brokers have ids", where="brokers", right="a number of brokers, if ids are generated")
     reserved = BrokerConfig(kafka_version("3.9"), config).integer(RESERVED)
     return list(range(reserved + 1, reserved + brokers + 1))
 
 
 def racks_of(ids: Sequence[int], racks: int | Mapping[int, str] | None) -> dict[int, str]:
-    """The rack of each broker that has one, where they are spread over a number of racks in turn, or given."""
+    """Return the rack of each broker that has one; a number of racks is assigned in turn."""
     if racks is None:
         return {}
     if isinstance(racks, int):
@@ -144,5 +146,5 @@ def racks_of(ids: Sequence[int], racks: int | Mapping[int, str] | None) -> dict[
 
 
 def local_registration(port: int, rack: str | None) -> BrokerRegistration:
-    """What a broker on this machine says of itself."""
+    """Return the registration of a broker on this machine."""
     return BrokerRegistration("127.0.0.1", port, rack, (f"PLAINTEXT://127.0.0.1:{port}",))
