@@ -148,7 +148,7 @@ def test_min_insync_replicas_is_the_topics_own() -> None:
             "partitions/0/state: field leader_epoch is 30000000000; expected a whole number of 32 bits",
         ),
         ("/brokers/ids/x", TREE["/brokers/ids/1"], ZnodeError, "/brokers/ids/x: x is not a broker id"),
-        ("/brokers/ids/1048576", TREE["/brokers/ids/1"], ZnodeError, "/brokers/ids/1048576: 1048576 is not a broker id"),
+        ("/brokers/ids/1048576", TREE["/brokers/ids/1"], ZnodeError, "ids/1048576: 1048576 is not a broker id"),
         (
             "/brokers/topics/t/partitions/0/state",
             b'{"controller_epoch":1,"leader":2,"version":1,"leader_epoch":3,"isr":[1]}',
