@@ -46,7 +46,7 @@ def show_worst(plan: Plan, worst: list[dict[str, object]]) -> None:
         table.add_row(who, *(f"{row[name]:,}" for name in COLUMNS))
     screen = console()
     screen.print(table)
-    before = plan.what_if.settled
+    before = plan.what_if.baseline
     screen.print(
         f"without any failure: {before.offline:,} offline, {before.under_min_isr:,} under min ISR, "
         f"{before.under_replicated:,} under-replicated, of {plan.partitions:,} partitions"

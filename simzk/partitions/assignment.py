@@ -1,13 +1,13 @@
-"""Which brokers hold the replicas of a new partition: Kafka's replica assignment, rack-unaware and rack-aware.
+"""Replica assignment of new partitions, rack-unaware and rack-aware (docs/reference/kafka.md §3).
 
-Rules of the module (docs/reference/kafka.md §3; AdminUtils in Kafka, bit for bit with `java.util.Random`):
+Rules of the module (AdminUtils in Kafka, identical for equal `java.util.Random` numbers):
 
-1. Replicas are spread over a *list* of brokers: as handed in, or, with racks, one broker of each rack in turn.
-2. A partition's replicas depend on two numbers only: the index of its first replica in the list, and its shift, which
-   grows by one each time the partitions have gone round the list. Both are known at once for all partitions, so that a
-   million are placed in one pass.
-3. With racks, a broker is skipped while a rack without a replica is left; the count of candidates runs on from replica
-   to replica.
+1. Replicas are spread over a *list* of brokers: as given or, with racks, one broker of each rack in turn.
+2. The replicas of a partition depend on two numbers only: the index of its first replica in the list, and its shift,
+   which grows by one each time the partitions have gone round the list. Both are computed for all partitions at once,
+   so that a million partitions are placed in one pass.
+3. With racks, a broker is skipped while a rack has no replica; the count of candidates continues from replica to
+   replica.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _Indices: TypeAlias = NDArray[np.int64]
 
 
 class Random(Protocol):
-    """What an assignment draws its start and shift from, such as `JavaRandom`."""
+    """Source of random numbers for start and shift, such as `JavaRandom`."""
 
     def next_int(self, bound: int, /) -> int:
-        """A number from 0 up to, not including, `bound`."""
+        """Return a number from 0 to `bound` - 1."""
 
 
 def assign_replicas(
@@ -44,7 +44,7 @@ def assign_replicas(
     *,
     random: Random | None = None,
 ) -> dict[int, list[int]]:
-    """The replicas of a topic's new partitions, as `assign_topic` places them.
+    """Return the replicas of a topic's new partitions; arguments and errors as in `assign_topic`.
 
     Returns:
         partition id to broker ids in preference order.
@@ -68,33 +68,33 @@ def assign_topic(
     *,
     random: Random | None = None,
 ) -> IntArray:
-    """The replicas of a topic's new partitions as one array.
+    """Return the replicas of a topic's new partitions as an array.
 
     Args:
-        brokers: live broker ids, in the order in which the caller lists them (most of Kafka's callers sort by id).
+        brokers: live broker ids, in the order of the caller (most callers in Kafka sort by id).
         racks: rack of each broker; None or empty for the rack-unaware rule.
-        partitions: how many partitions to place.
+        partitions: number of partitions to place.
         replication_factor: replicas of each.
-        fixed_start: index in the list of brokers (after alternation by rack) for partition 0's first replica, and the
+        fixed_start: index in the list of brokers (after alternation by rack) of partition 0's first replica, and the
             shift; -1 draws both from `random`, the index first.
         start_partition: id of the first partition to place; -1 means 0.
-        random: source of chance, needed only where `fixed_start` is -1.
+        random: source of random numbers; required if `fixed_start` is -1.
 
     Returns:
         int32[partitions, replication_factor], broker ids in preference order.
 
     Raises:
-        LayoutError: what is asked for cannot be: too few brokers, racks for some brokers only, numbers out of range.
+        LayoutError: too few brokers, racks for some brokers only, or a number out of range.
     """
     listed, rack_numbers = _list_of_brokers(brokers, racks, replication_factor)
     if partitions <= 0:
-        raise LayoutError(f"{partitions} partitions cannot be assigned", right="1 or more partitions")
+        raise LayoutError(f"cannot assign {partitions} partitions", right="1 or more partitions")
     start, shift = _start_and_shift(len(listed), fixed_start, random)
     first_id = max(start_partition, 0)
     ids = np.arange(first_id, first_id + partitions, dtype=np.int64)
     # The shift grows at every multiple of the number of brokers but 0, the first partition's included.
-    turns = ids // len(listed) - (max(first_id, 1) - 1) // len(listed)
-    return listed[_place((ids + start) % len(listed), shift + turns, len(listed), rack_numbers, replication_factor)]
+    rounds = ids // len(listed) - (max(first_id, 1) - 1) // len(listed)
+    return listed[_place((ids + start) % len(listed), shift + rounds, len(listed), rack_numbers, replication_factor)]
 
 
 def assign_topics(
@@ -105,14 +105,14 @@ def assign_topics(
     *,
     random: Random,
 ) -> IntArray:
-    """The replicas of many new topics, one after the other, each with a start and a shift of its own.
+    """Return the replicas of many new topics, each with its own start and shift.
 
     Args:
         brokers, racks, replication_factor, random: as in `assign_topic`.
-        partitions: how many partitions each topic has.
+        partitions: number of partitions of each topic.
 
     Returns:
-        int32[sum(partitions), replication_factor]: what `assign_topic` gives for each topic in turn, concatenated.
+        int32[sum(partitions), replication_factor]: the results of `assign_topic` for each topic, concatenated.
 
     Raises:
         LayoutError: as in `assign_topic`.
@@ -120,16 +120,16 @@ def assign_topics(
     listed, rack_numbers = _list_of_brokers(brokers, racks, replication_factor)
     counts = np.asarray(partitions, dtype=np.int64)
     if (counts <= 0).any():
-        raise LayoutError(f"{counts.min()} partitions cannot be assigned", right="1 or more partitions")
+        raise LayoutError(f"cannot assign {counts.min()} partitions", right="1 or more partitions")
     drawn = np.array([_start_and_shift(len(listed), -1, random) for _ in partitions], dtype=np.int64).reshape(-1, 2)
     starts, shifts = np.repeat(drawn, counts, axis=0).T
     ids = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    turns = ids // len(listed)
-    return listed[_place((ids + starts) % len(listed), shifts + turns, len(listed), rack_numbers, replication_factor)]
+    rounds = ids // len(listed)
+    return listed[_place((ids + starts) % len(listed), shifts + rounds, len(listed), rack_numbers, replication_factor)]
 
 
 def start_index_for_addition(brokers: Sequence[int], first_replica: int) -> int:
-    """The `fixed_start` with which partitions are added to a topic (0.10.0+, §3.3).
+    """Return the `fixed_start` for adding partitions to a topic (0.10.0+, §3.3).
 
     Args:
         brokers: broker ids, ascending.
@@ -142,7 +142,7 @@ def start_index_for_addition(brokers: Sequence[int], first_replica: int) -> int:
 
 
 def alternated_by_rack(racks: Mapping[int, str]) -> list[int]:
-    """Brokers so listed that neighbours are in different racks: one of each rack in turn.
+    """Return the brokers so that neighbours are in different racks: one of each rack in turn.
 
     >>> alternated_by_rack({0: "r1", 1: "r3", 2: "r3", 3: "r2", 4: "r2", 5: "r1"})
     [0, 3, 1, 5, 4, 2]
@@ -158,15 +158,15 @@ def alternated_by_rack(racks: Mapping[int, str]) -> list[int]:
 def _list_of_brokers(
     brokers: Sequence[int], racks: Mapping[int, str] | None, replication_factor: int
 ) -> tuple[IntArray, _Indices | None]:
-    """The list over which replicas are spread, and each place's rack as a number where racks count."""
+    """Return the list over which replicas are spread, and with racks the rack number of each position."""
     if replication_factor <= 0:
-        raise LayoutError(f"replication factor {replication_factor} cannot be", right="1 or more")
+        raise LayoutError(f"replication factor {replication_factor} is out of range", right="1 or more")
     if replication_factor > len(brokers):
         raise LayoutError(
             f"replication factor {replication_factor} is larger than the {len(brokers)} available brokers"
         )
     if len(set(brokers)) != len(brokers) or min(brokers) < 0 or max(brokers) > MAX_BROKER_ID:
-        raise LayoutError("broker ids repeat or are out of range", right=f"distinct ids from 0 to {MAX_BROKER_ID}")
+        raise LayoutError("broker ids are repeated or out of range", right=f"distinct ids from 0 to {MAX_BROKER_ID}")
     if not racks:
         return np.array(brokers, dtype=np.int32), None
     without = [broker for broker in brokers if broker not in racks]
@@ -180,7 +180,7 @@ def _list_of_brokers(
 def _start_and_shift(brokers: int, fixed_start: int, chance: Random | None) -> tuple[int, int]:
     if fixed_start >= 0:
         return fixed_start, fixed_start
-    assert chance is not None, "an assignment without fixed_start draws from random"
+    assert chance is not None, "an assignment without fixed_start requires random"
     start = chance.next_int(brokers)
     return start, chance.next_int(brokers)
 
@@ -188,12 +188,12 @@ def _start_and_shift(brokers: int, fixed_start: int, chance: Random | None) -> t
 def _place(
     first: _Indices, shift: _Indices, brokers: int, racks: _Indices | None, replication_factor: int
 ) -> NDArray[np.intp]:
-    """Indices in the list of brokers, `intp[k, replication_factor]`, from each partition's first index and shift."""
+    """Return indices into the list of brokers, `intp[k, replication_factor]`, from first index and shift."""
     others = max(brokers - 1, 1)
     rack_count = 1 if racks is None else int(racks.max()) + 1
     step = shift * rack_count % others
     if first.size > brokers * others:
-        # Everything repeats with (first, step): place each pair once and look the partitions up.
+        # The result depends on (first, step) only: compute each pair once and look it up for each partition.
         pairs = np.arange(brokers * others, dtype=np.int64)
         table = _place_pairs(pairs // others, pairs % others, brokers, racks, replication_factor)
         placed: NDArray[np.intp] = table[first * others + step]
@@ -216,7 +216,7 @@ def _place_pairs(
     tried = np.zeros(first.size, dtype=np.int64)
     for replica in range(1, replication_factor):
         pending = np.arange(first.size)
-        # Candidates come round after all other brokers, so that a partition takes one of them at the latest then.
+        # Each pass tries one candidate; after all other brokers every partition has found one.
         for _ in range(others):
             candidate = (first[pending] + 1 + (step[pending] + tried[pending]) % others) % brokers
             tried[pending] += 1
@@ -224,9 +224,9 @@ def _place_pairs(
             new_rack = (racks[earlier] != racks[candidate][:, None]).all(axis=1)
             accepted = new_rack | (racks_used[pending] == rack_count)
             accepted &= (earlier != candidate[:, None]).all(axis=1)
-            taken = pending[accepted]
-            placed[taken, replica] = candidate[accepted]
-            racks_used[taken] += new_rack[accepted]
+            done = pending[accepted]
+            placed[done, replica] = candidate[accepted]
+            racks_used[done] += new_rack[accepted]
             pending = pending[~accepted]
             if pending.size == 0:
                 break

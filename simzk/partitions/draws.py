@@ -1,11 +1,7 @@
-"""Pseudorandom numbers and permutations, decided by a key or seed alone.
+"""Pseudorandom numbers decided by a key alone.
 
-Rules of the module:
-
-1. Numbers come from SplitMix64 over a counter (Steele, Lea, Flood 2014), not from numpy's generators: those may change
-   with its version.
-2. A permutation of any length is a Feistel network over the bits of a position, walked until the result is below the
-   length: any slice can be computed anywhere, without a list. Neither is for secrets.
+SplitMix64 over a counter (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, OOPSLA 2014), not numpy's
+generators, whose numbers may change with its version.
 """
 
 from __future__ import annotations
@@ -27,10 +23,10 @@ _LAST, _TO_53_BITS = np.uint64(31), np.uint64(11)
 
 
 class Draws:
-    """A stream of numbers in [0, 1), all of them decided by a key.
+    """A stream of numbers in [0, 1) decided by a key.
 
     Args:
-        key: names the stream; another key gives another stream.
+        key: names the stream; different keys give different streams.
 
     >>> Draws(b"a").uniforms(3).round(3).tolist() == Draws(b"a").uniforms(3).round(3).tolist()
     True
@@ -40,7 +36,7 @@ class Draws:
         self._counter = int.from_bytes(blake2b(key, digest_size=8).digest(), "little")
 
     def uniforms(self, *shape: int) -> NDArray[np.float64]:
-        """The next numbers of the stream, `float64[shape]`."""
+        """Return the next numbers of the stream, `float64[shape]`."""
         count = int(np.prod(shape))
         first = np.uint64(self._counter % (1 << 64))
         self._counter += int(_GAMMA) * count
@@ -52,41 +48,9 @@ class Draws:
         return found.reshape(shape)
 
     def below(self, bound: int, count: int) -> NDArray[np.int64]:
-        """Numbers from 0 up to, not including, `bound`; `int64[count]`."""
+        """Return numbers from 0 to `bound` - 1, `int64[count]`."""
         return (self.uniforms(count) * bound).astype(np.int64)
 
     def order(self, length: int) -> NDArray[np.intp]:
-        """The numbers 0 to `length` - 1, shuffled."""
+        """Return a permutation of 0 to `length` - 1, `intp[length]`."""
         return np.argsort(self.uniforms(length), kind="stable")
-
-
-_FEISTEL_ROUNDS = 6
-
-
-def shuffled_at(place: int, length: int, seed: int) -> int:
-    """The number at a place of the shuffled `range(length)`.
-
-    Args:
-        place: 0 to `length` - 1.
-        length: how many numbers there are; any size.
-        seed: decides the order.
-
-    >>> sorted(shuffled_at(place, 10, seed=1) for place in range(10)) == list(range(10))
-    True
-    """
-    assert 0 <= place < length
-    half = max(((length - 1).bit_length() + 1) // 2, 1)
-    number = _feistel(place, half, seed)
-    while number >= length:
-        number = _feistel(number, half, seed)
-    return number
-
-
-def _feistel(number: int, half: int, seed: int) -> int:
-    mask = (1 << half) - 1
-    left, right = number >> half, number & mask
-    width = (half + 7) // 8
-    for turn in range(_FEISTEL_ROUNDS):
-        told = b"%d %d %d" % (seed, turn, right)
-        left, right = right, left ^ (int.from_bytes(blake2b(told, digest_size=max(width, 8)).digest(), "big") & mask)
-    return left << half | right

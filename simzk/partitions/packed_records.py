@@ -1,12 +1,12 @@
-"""A few 64-bit numbers for each of millions of rows, and what most rows have in common, in half the bytes.
+"""Records of 64-bit numbers for millions of rows, stored in half the bytes.
 
 Rules of the module:
 
-1. Of each number the lower 32 bits stand in a column. The upper halves of a row's numbers, together with its *form*
-   (any value of the caller's), are one entry of a dictionary, and a row holds the entry's code of 16 bits: zxids of
-   one epoch, times of one quarter of a year and nodes made alike share theirs.
+1. A column stores the lower 32 bits of each number. The upper halves of a row's numbers and its *form* (any value of
+   the caller) are one entry of a dictionary, and the row stores the 16-bit code of the entry: zxids of one epoch, times
+   within 50 days and equally created nodes share an entry.
 2. A row without a record has code 0.
-3. There is room for 65,534 different entries. A row that would need one more has its record beside the columns.
+3. There are codes for 65,534 entries. A row that needs another entry has its record in a dictionary (`_beside`).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class PackedRecords(Generic[Form]):
         return self._low.nbytes + self._code.nbytes
 
     def get(self, row: int) -> tuple[list[int], Form] | None:
-        """The numbers and the form of a row's record; None where it has none."""
+        """Return the numbers and the form of a row's record, None if it has no record."""
         code = self._code.item(row) if row < len(self._code) else _NO_RECORD
         if code == _BESIDE:
             numbers, form = self._beside[row]
@@ -67,7 +67,7 @@ class PackedRecords(Generic[Form]):
         return [high << _LOW_BITS | part for high, part in zip(highs, low, strict=True)], form
 
     def form(self, row: int) -> Form | None:
-        """The form of a row's record; None where it has none."""
+        """Return the form of a row's record, None if it has no record."""
         code = self._code.item(row) if row < len(self._code) else _NO_RECORD
         if code == _BESIDE:
             return self._beside[row][1]
@@ -75,7 +75,7 @@ class PackedRecords(Generic[Form]):
         return None if entry is None else entry[1]
 
     def forms_of(self, rows: NDArray[np.integer]) -> list[Form | None]:
-        """The form of each of many rows, None where one has no record or is negative."""
+        """Return the form of each of many rows, int[k]; None for a negative row or one without record."""
         there = (rows >= 0) & (rows < len(self._code))
         codes = np.zeros(len(rows), dtype=np.uint16)
         codes[there] = self._code[rows[there]]
@@ -102,7 +102,7 @@ class PackedRecords(Generic[Form]):
     def fill(self, first: int, numbers: NDArray[np.int64], form: Form) -> None:
         """Write the records of consecutive rows at once, int64[k, width], all of one form.
 
-        Their upper halves are few, as those of zxids and times made in one go are.
+        Few upper halves may differ, as in zxids and times of one batch.
         """
         self.reserve(first + len(numbers))
         highs, kinds = _distinct(numbers >> _LOW_BITS)
@@ -115,8 +115,8 @@ class PackedRecords(Generic[Form]):
         """Write some of the numbers of rows that have a record.
 
         Args:
-            rows: distinct, k of them.
-            columns: by which number of the records, the new ones, int64[k] each.
+            rows: int[k], distinct.
+            columns: by index of the number, the new values, int64[k] each.
         """
         codes, fields = self._codes_of(rows), list(columns)
         highs = [column >> _LOW_BITS for column in columns.values()]
@@ -146,7 +146,7 @@ class PackedRecords(Generic[Form]):
             self.put(row, *record)
 
     def _code_with(self, code: int, fields: Sequence[int], highs: Sequence[int]) -> int:
-        """The code of an entry with other upper halves in some fields."""
+        """Return the code of an entry with other upper halves in some fields."""
         entry = self._entries[code] if code != _BESIDE else None
         if entry is None:
             return _BESIDE
@@ -156,17 +156,17 @@ class PackedRecords(Generic[Form]):
         return self._code_of(tuple(changed), entry[1])
 
     def clear(self, row: int) -> None:
-        """Drop a row's record, if it has one."""
+        """Remove a row's record if it has one."""
         if row < len(self._code):
             self._beside.pop(row, None)
             self._code[row] = _NO_RECORD
 
     def rows(self) -> NDArray[np.intp]:
-        """The rows that have a record, ascending."""
+        """Return the rows that have a record, ascending."""
         return np.flatnonzero(self._code)
 
     def forms(self, rows: NDArray[np.integer] | None = None) -> list[tuple[Form, int]]:
-        """How many of the rows, all where None, have a record of each form; a form may come more than once."""
+        """Count the rows, all if None, by form; a form may occur more than once."""
         asked = self.rows() if rows is None else rows[rows < len(self._code)]
         codes = self._code[asked]
         counts = np.bincount(codes, minlength=1)[:_BESIDE].tolist()
@@ -176,7 +176,7 @@ class PackedRecords(Generic[Form]):
         return found
 
     def where(self, rows: NDArray[np.integer], is_so: Callable[[Form], bool]) -> NDArray[np.bool_]:
-        """Which of the rows have a record of a form of which something is so: bool[k]."""
+        """Return which rows have a record with a form for which `is_so` is true: bool[k]."""
         codes = self._codes_of(rows)
         if len(codes) and codes[0] != _BESIDE and (codes == codes[0]).all():
             entry = self._entries[codes[0]]
@@ -210,7 +210,7 @@ class PackedRecords(Generic[Form]):
         return code
 
     def reserve(self, rows: int) -> None:
-        """Make room for rows before they come."""
+        """Extend to at least `rows` rows."""
         present = len(self._code)
         if rows <= present:
             return
@@ -229,7 +229,7 @@ class PackedRecords(Generic[Form]):
 
 
 def _distinct(rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
-    """The different rows of an array, and which of them each row is; mostly all are one, which is seen at once."""
+    """Return the distinct rows of an array, and the index of each row among them; fast if all are equal."""
     if (rows == rows[:1]).all():
         return rows[:1], np.zeros(len(rows), dtype=np.intp)
     kinds, inverse = np.unique(rows, axis=0, return_inverse=True)

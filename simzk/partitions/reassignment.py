@@ -1,9 +1,9 @@
-"""The algebra of a partition reassignment: which lists stand in the topic znode at each step.
+"""Replica assignments during a reassignment, as in the topic znode (docs/reference/kafka.md §2.11; KIP-455).
 
-Rules of the module (docs/reference/kafka.md §2.11; KIP-455; ReplicaAssignment in Kafka's controller):
+Rules of the module (ReplicaAssignment in Kafka's controller):
 
-1. RS (`replicas`), AR (`adding`) and RR (`removing`) say it all: origin = RS - AR, target = RS - RR.
-2. A new target replaces an unfinished one and starts from the same origin; a cancel is a reassignment to the origin.
+1. `replicas` (RS), `adding` (AR) and `removing` (RR) determine origin = RS - AR and target = RS - RR.
+2. A new target replaces an unfinished one and keeps its origin; a cancellation is a reassignment to the origin.
 3. A reassignment is complete when the whole target is in the ISR.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Assignment(NamedTuple):
-    """What the topic znode says of k partitions: replicas, adding, removing, each a padded list, `int32[k, w]`."""
+    """Assignments of k partitions in topic znodes: replicas, adding, removing; padded lists, `int32[k, w]` each."""
 
     replicas: IntArray
     adding: IntArray
@@ -29,24 +29,24 @@ class Assignment(NamedTuple):
 
 
 def origin_of(assignment: Assignment) -> IntArray:
-    """The replicas from which a reassignment started, all of them where none is under way; `int32[k, w]`."""
+    """Return the replicas from which a reassignment started, all replicas if none is under way; `int32[k, w]`."""
     return _without(assignment.replicas, assignment.adding)
 
 
 def target_of(assignment: Assignment) -> IntArray:
-    """The replicas that a reassignment will leave, all of them where none is under way; `int32[k, w]`."""
+    """Return the replicas that remain after the reassignment, all replicas if none is under way; `int32[k, w]`."""
     return _without(assignment.replicas, assignment.removing)
 
 
 def reassign_to(assignment: Assignment, target: IntArray) -> Assignment:
-    """The assignment while it moves to a target: the target first, then what of the origin is to go.
+    """Return the assignment while a partition moves: the target, then the replicas of the origin to remove.
 
     Args:
         assignment: the present one of k partitions, under reassignment or not.
-        target: int32[k, v], the replicas wanted, in preference order.
+        target: int32[k, v], the target replicas in preference order.
 
     Returns:
-        the assignment to write; equal to the present one where the target is already what is aimed at.
+        the assignment to write; equal to the present one if the target is unchanged.
 
     >>> from simzk.partitions.arrays import pack, unpack
     >>> moving = reassign_to(Assignment(pack([[1, 2, 3]]), pack([[]]), pack([[]])), pack([[4, 2]]))
@@ -60,28 +60,28 @@ def reassign_to(assignment: Assignment, target: IntArray) -> Assignment:
 
 
 def cancelled(assignment: Assignment) -> Assignment:
-    """The assignment that takes a reassignment back: its target is the origin."""
+    """Return the assignment that cancels a reassignment: its target is the origin."""
     return reassign_to(assignment, origin_of(assignment))
 
 
 def completed(assignment: Assignment) -> Assignment:
-    """The assignment once its reassignment is done: the target, nothing to add, nothing to remove."""
+    """Return the assignment after the reassignment: the target, nothing to add or remove."""
     target = target_of(assignment)
     return Assignment(target, np.full_like(target, NONE), np.full_like(target, NONE))
 
 
 def is_reassigning(assignment: Assignment) -> BoolArray:
-    """Whether a reassignment is under way, `bool[k]`."""
+    """Return whether a reassignment is under way, `bool[k]`."""
     return (sizes(assignment.adding) > 0) | (sizes(assignment.removing) > 0)
 
 
 def in_sync(target: IntArray, isr: IntArray) -> BoolArray:
-    """Whether the whole target is in the ISR, so that the reassignment can be completed; `bool[k]`."""
+    """Return whether the whole target, int32[k, w], is in the ISR, int32[k, v]; `bool[k]`."""
     return ~any_of((target != NONE) & ~contained(target, isr))
 
 
 def widened_for_legacy(target: IntArray, replicas: IntArray, scala: Scala) -> IntArray:
-    """The replicas that Kafka 0.8.1 to 2.3 writes while a reassignment runs: a Scala Set of target and present ones.
+    """Return the replicas that Kafka 0.8.1 to 2.3 writes during a reassignment: a Scala Set of target and old ones.
 
     >>> from simzk.partitions.arrays import pack, unpack
     >>> unpack(widened_for_legacy(pack([[4, 2]]), pack([[1, 2, 3]]), "2.12"))
@@ -95,7 +95,7 @@ def _without(ids: IntArray, others: IntArray) -> IntArray:
 
 
 def _joined(left: IntArray, right: IntArray) -> IntArray:
-    """Each list of `left` followed by the list of `right`, in no more columns than the longest result needs."""
+    """Concatenate the lists of each row, in as few columns as possible."""
     both = np.concatenate([left, right], axis=1)
     joined = keep(both, both != NONE)
     return joined[:, : max(int(sizes(joined).max(initial=0)), 1)]

@@ -1,10 +1,10 @@
-"""The state of partitions, as it stands in their `state` znodes: columns for many, a tuple for one.
+"""States of partitions as in their `state` znodes: columns for many, a tuple for one (docs/reference/kafka.md §1.6).
 
-Rules of the module (docs/reference/kafka.md §1.6):
+Rules of the module:
 
-1. `States` are the columns of k partitions, `LeaderAndIsr` the same of one. `version` is the znode's dataVersion.
-2. A partition without a state znode has version -1; nothing else in its state means anything then.
-3. Epochs move in one place: `written` is the state after one more write by a controller.
+1. `States` are the columns of k partitions, `LeaderAndIsr` the state of one. `version` is the dataVersion of the znode.
+2. A partition without a state znode has version -1; its other fields have no meaning.
+3. `simzk.partitions.transitions` computes the state after a write.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class _ColumnFunction(Protocol):
 class LeaderAndIsr(NamedTuple):
     """The state of one partition.
 
-    `leader` -1 where there is none; `isr` in the order of the znode; `version` the dataVersion of the znode;
-    `recovering` whether an unclean leader has not yet recovered (leader_recovery_state 1).
+    `leader` is -1 for none; `isr` has the order of the znode; `version` is the dataVersion of the znode; `recovering`
+    is true until an unclean leader has recovered (leader_recovery_state 1).
     """
 
     leader: int
@@ -39,7 +39,7 @@ class LeaderAndIsr(NamedTuple):
 
 
 class States(NamedTuple):
-    """The state of k partitions, a column a field: int32[k], `isr` int32[k, w] padded, `recovering` bool[k]."""
+    """States of k partitions, a column per field: int32[k], `isr` int32[k, w] padded, `recovering` bool[k]."""
 
     leader: IntArray
     leader_epoch: IntArray
@@ -49,7 +49,7 @@ class States(NamedTuple):
     recovering: BoolArray
 
     def map(self, function: _ColumnFunction) -> States:
-        """The states with a function applied to each column."""
+        """Return the states with a function applied to each column."""
         return States(
             function(self.leader),
             function(self.leader_epoch),
@@ -60,22 +60,22 @@ class States(NamedTuple):
         )
 
     def at(self, rows: NDArray[np.integer]) -> States:
-        """A copy of the states of some rows, by index."""
+        """Copy the states at some indices."""
         return self.map(lambda column: taken(column, rows))
 
     def where(self, mask: BoolArray) -> States:
-        """The states of the rows of a mask: these very states where they are all, else a copy."""
+        """Return the states selected by a mask, bool[k]: these states themselves if all are selected, else a copy."""
         return self if mask.all() else self.at(np.flatnonzero(mask))
 
     def put(self, rows: NDArray[np.integer], new: States) -> None:
-        """Overwrite the states of some rows in place; ISRs are of one width."""
+        """Overwrite the states at some indices in place; both ISR columns must have the same width."""
         for column, values in zip(self, new, strict=True):
-            # A list's places one after another: numpy assigns short rows slowly.
+            # Place by place: numpy assigns short rows slowly.
             for place, of_place in zip(column.T, values.T, strict=True) if column.ndim == 2 else ((column, values),):
                 place[rows] = of_place
 
     def put_one(self, row: int, state: LeaderAndIsr) -> None:
-        """Overwrite the state of one row in place; its ISR fits the width."""
+        """Overwrite the state of one row in place; its ISR must fit the width."""
         self.leader[row] = state.leader
         self.leader_epoch[row] = state.leader_epoch
         self.isr[row] = (*state.isr, *(NONE,) * (self.isr.shape[1] - len(state.isr)))
@@ -84,7 +84,7 @@ class States(NamedTuple):
         self.recovering[row] = state.recovering
 
     def one(self, row: int) -> LeaderAndIsr:
-        """The state of one row."""
+        """Return the state of one row."""
         members = self.isr[row]
         return LeaderAndIsr(
             int(self.leader[row]),
@@ -97,7 +97,7 @@ class States(NamedTuple):
 
 
 def no_states(rows: int, width: int) -> States:
-    """The states of partitions that have no state znode yet."""
+    """Return the states of partitions without a state znode."""
     return States(
         leader=np.full(rows, NONE, dtype=np.int32),
         leader_epoch=np.zeros(rows, dtype=np.int32),
@@ -109,7 +109,7 @@ def no_states(rows: int, width: int) -> States:
 
 
 def states_of(states: list[LeaderAndIsr], width: int) -> States:
-    """The columns of single states, ISRs padded to `width`."""
+    """Return columns of single states, with ISRs padded to `width`."""
     columns = no_states(len(states), width)
     for row, state in enumerate(states):
         columns.put_one(row, state)

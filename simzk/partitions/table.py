@@ -64,12 +64,14 @@ def validate_replicas(replicas: IntArray) -> None:
         LayoutError: a list is empty or not padded, an id is out of range, or a broker is repeated.
     """
     if not is_padded(replicas) or replicas.max(initial=NONE) > MAX_BROKER_ID:
-        raise LayoutError("a replica is no broker id", right=f"ids from 0 to {MAX_BROKER_ID}")
+        raise LayoutError("invalid broker id in replicas", right=f"ids from 0 to {MAX_BROKER_ID}")
     if (replicas[:, 0] == NONE).any():
-        raise LayoutError("a partition has no replicas", right="at least one")
+        raise LayoutError("a partition has no replicas", right="at least one replica")
     row = first_duplicate(replicas)
     if row is not None:
-        raise LayoutError(f"replicas {replicas[row][replicas[row] != NONE].tolist()} name a broker twice")
+        raise LayoutError(
+            f"replicas {replicas[row][replicas[row] != NONE].tolist()} repeat a broker", right="distinct brokers"
+        )
 
 
 def validate_moves(replicas: Sequence[int], adding: Sequence[int], removing: Sequence[int]) -> None:
@@ -97,9 +99,9 @@ def in_topic_order(topics: Sequence[str], topic: IntArray, partition: IntArray) 
         LayoutError: a topic or partition is repeated, or an id is negative.
     """
     if len(set(topics)) != len(topics):
-        raise LayoutError("a topic is named twice")
+        raise LayoutError("a topic is repeated")
     if partition.min(initial=0) < 0:
-        raise LayoutError(f"partition id {partition.min()} cannot be", right="0 or more")
+        raise LayoutError(f"partition id {partition.min()} is negative", right="0 or more")
     assert topic.size == 0 or (topic.min() >= 0 and topic.max() < len(topics)), "topic is an index into topics"
     key = topic.astype(np.int64) << 32 | partition
     if (key[1:] > key[:-1]).all():
@@ -108,7 +110,7 @@ def in_topic_order(topics: Sequence[str], topic: IntArray, partition: IntArray) 
     twice = np.flatnonzero(np.diff(key[order]) == 0)
     if twice.size:
         row = order[twice[0]]
-        raise LayoutError(f"partition {partition[row]} of topic {topics[topic[row]]!r} is given twice")
+        raise LayoutError(f"partition {partition[row]} of topic {topics[topic[row]]!r} is repeated")
     return order
 
 
@@ -266,7 +268,7 @@ class TopicRows:
         first, length = self._ranges_of(partitions.topics)
         begins, partition = first.take(partitions.topic), partitions.partition.astype(np.int32, copy=False)
         found: IntArray = begins + partition
-        # Read without sign, what is negative is beyond every length.
+        # As an unsigned number a negative id is beyond every length.
         outside = partition.view(np.uint32) >= length.take(partitions.topic)
         if outside.any():
             found[outside] = -1
@@ -331,7 +333,7 @@ class TopicRows:
         starts = np.concatenate([[0], np.flatnonzero(np.diff(topic)) + 1])
         ends = np.append(starts[1:], len(topic))
         lengths = ends - starts
-        # A topic's partitions are 0, 1, ... in consecutive rows exactly if both count up along with the position.
+        # Partitions 0, 1, ... are in consecutive rows exactly if ids and rows grow along with the position.
         run = np.arange(len(topic))
         odd_ids = partition != run - np.repeat(starts, lengths)
         odd_rows = rows - run != np.repeat(rows[starts] - starts, lengths)
@@ -529,7 +531,7 @@ class RowRecords:
         """
         before = np.empty((len(rows), self._words.shape[1]), dtype=np.int32)
         for some, words in self._written_over(rows, states):
-            before[some] = words  # a row after the other: few read more of it than a row
+            before[some] = words  # row by row: most callers read few of the rows
         return before[:, _LISTS + self.width :], self._states(before.T)
 
     def put_states(self, rows: NDArray[np.integer], states: States) -> IntArray:
@@ -543,7 +545,7 @@ class RowRecords:
         """Write states in chunks; yield each chunk of `rows` and its old words, valid until the next chunk."""
         packed, isr = packed_of(self._words), widen(states.isr, self.width)
         for some in lots(len(rows)):
-            # Read and written again while they lie in the processor's cache.
+            # Read and written while the records are in the processor cache.
             words = packed.take(rows[some]).view(np.int32).reshape(-1, self._words.shape[1])
             yield some, words
             words[:, _LEADER], words[:, _LEADER_EPOCH] = states.leader[some], states.leader_epoch[some]
@@ -864,11 +866,11 @@ class BrokerIndex:
 def _grouped(rows: IntArray, replicas: IntArray) -> dict[int, IntArray]:
     """Return, by broker, those of the rows, in order, that have a replica on it."""
     top = int(replicas.max(initial=NONE))
-    # Sorting keys of 16 bits is a radix sort: linear, ten times faster at a million rows.
+    # 16-bit keys are sorted by radix: linear, ten times faster at a million rows.
     keys = np.empty(replicas.shape, dtype=np.uint16 if top < 2**16 - 1 else np.int32)
     np.add(replicas, 1, out=keys, casting="unsafe")
     counts = np.bincount(keys.ravel(), minlength=1)
-    # Of millions of rows each array is large: as few as can be at a time, that of places in place.
+    # Arrays over millions of rows are large: few exist at a time, and `places` is divided in place.
     places = np.argsort(keys.ravel(), kind="stable")
     del keys
     places //= replicas.shape[1]
@@ -1107,7 +1109,7 @@ class PartitionTable(RowColumns):
             if self._topic_rows.has_topic(name):
                 for position in np.flatnonzero(topic == topics.index(name)).tolist():
                     if (name, int(partition[position])) in self:
-                        raise LayoutError(f"partition {partition[position]} of topic {name!r} is there already")
+                        raise LayoutError(f"partition {partition[position]} of topic {name!r} exists already")
         self._assigned += 1
         rows = self._take_rows(count)
         self._records.widen(max(replicas.shape[1], states.isr.shape[1]))
@@ -1224,7 +1226,7 @@ class PartitionTable(RowColumns):
             their names, assignments and states.
         """
         gone = np.fromiter(rows, dtype=np.int32)
-        assert len(np.unique(gone)) == len(gone), "a row is given twice"
+        assert len(np.unique(gone)) == len(gone), "a row is repeated"
         assert (self.topic[gone] != FREE_TOPIC).all(), "a row is free"
         if self._index is not None:
             self._index.discard(gone, self._records.replicas[gone])

@@ -50,8 +50,8 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "what is rare and lasts is drawn as seldom as it happens": Mistake(
         "partitions/risk/sampled.py",
-        "    edges = np.cumsum(known.per_year / often + known.share / share)\n",
-        "    edges = np.cumsum(known.per_year / often)\n",
+        "    edges = np.cumsum(minimal.per_year / often + minimal.share / share)\n",
+        "    edges = np.cumsum(minimal.per_year / often)\n",
         "partitions/risk/test_unions.py::test_intervals_hold_what_they_say",
     ),
     "an interval is as narrow as the draws are alike": Mistake(

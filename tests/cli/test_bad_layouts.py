@@ -36,7 +36,7 @@ WRONG: dict[str, tuple[dict[str, object], str]] = {
     "negative": ({"replicas": [0, -1]}, "replicas [0, -1] has a negative id; expected ids of brokers"),
     "leader": ({"leader": 2}, "leader 2 is neither -1 (none) nor in ISR [0]"),
     "added": ({"adding": [2]}, "adding [2] has a member that is not in replicas [0, 1]"),
-    "removed": ({"removing": [1, 0]}, "removing [1, 0] leaves nobody of replicas [0, 1]; expected one at least"),
+    "removed": ({"removing": [1, 0]}, "removing [1, 0] leaves none of replicas [0, 1]; expected at least one"),
     "epoch": ({"leader_epoch": 2**31}, "leader_epoch 2147483648 is out of range (0 or more)"),
 }
 DOORS = {
@@ -82,7 +82,7 @@ def test_the_first_ten_rows_are_named(simzk: Simzk, tmp_path: Path, door: str, f
     change, told = WRONG[wrong]
     path = write(tmp_path, form, change)
     lines = [f"  row {number} (t-{number}): {told}\n" for number in range(10)]
-    expected = f"{path}: 14 partitions cannot be:\n{''.join(lines)}  and 4 more"
+    expected = f"{path}: 14 invalid partitions:\n{''.join(lines)}  and 4 more"
     assert at_door(simzk, door, path).err == f"simzk: error: {expected}\n"
     with pytest.raises(LayoutError) as caught:
         read_layout(path)
@@ -102,10 +102,10 @@ def test_a_truncated_file_is_refused(simzk: Simzk, tmp_path: Path, door: str, fo
 @pytest.mark.parametrize(
     ("column", "values", "told"),
     [
-        ("replicas", {0: 1}, "column 'replicas' is"),
-        ("leader", "0", "column 'leader' is string; expected int32"),
-        ("leader", 0.5, "column 'leader' is double; expected int32"),
-        ("topic", 1, "column 'topic' is int64; expected string"),
+        ("replicas", {0: 1}, "column 'replicas' has type"),
+        ("leader", "0", "column 'leader' has type string; expected int32"),
+        ("leader", 0.5, "column 'leader' has type double; expected int32"),
+        ("topic", 1, "column 'topic' has type int64; expected string"),
     ],
 )
 @pytest.mark.parametrize("door", DOORS)
@@ -117,7 +117,7 @@ def test_a_column_of_a_wrong_type_is_named(
     assert told in at_door(simzk, door, path).err
     path = write(tmp_path, ".json", wrong)
     err = at_door(simzk, door, path).err
-    assert f"{path}: partitions: 14 partitions cannot be:\n  row 0 (" in err
+    assert f"{path}: partitions: 14 invalid partitions:\n  row 0 (" in err
     assert f"): {column} is {json.dumps(wrong[column])}; expected a" in err
 
 
@@ -125,7 +125,7 @@ def test_a_cluster_does_not_go_on_from_what_is_no_layout() -> None:
     """A layout that was put together by hand."""
     layout = generate_layout(brokers_in_racks(3, 0), topics=1, partitions=PARTITIONS, replication_factor=2, seed=1)
     replicas = np.where(layout.replicas == 1, 9, layout.replicas).astype(np.int32)
-    with pytest.raises(LayoutError, match=r"^layout: \d+ partitions cannot be:\n  row \d+ \(topic-0-\d+\): replica on"):
+    with pytest.raises(LayoutError, match=r"^layout: \d+ invalid partitions:\n  row \d+ \(topic-0-\d+\): replica on"):
         KafkaCluster.from_layout(replace(layout, replicas=replicas))
 
 

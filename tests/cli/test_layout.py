@@ -97,12 +97,12 @@ def test_the_same_seed_gives_the_same_bytes_in_any_process(tmp_path: Path) -> No
     [
         (["--rf", "9"], "replication factor 9 is larger than the 6 available brokers"),
         (["--rf", "3,x"], "--rf: '3,x' is no replication factor; expected a number, or several as 3,3,2"),
-        (["--topic-skew", "11"], "a skew of topics of 11 cannot be; expected 0 (even) to 10"),
-        (["--isr-gaps", "2"], "ISR gaps in 2 of the partitions cannot be"),
+        (["--topic-skew", "11"], "topic skew 11 is out of range; expected 0 (even) to 10"),
+        (["--isr-gaps", "2"], "share of partitions with ISR gaps 2 is out of range"),
         (["--kafka-version", "5"], "Kafka '5' is not simulated"),
-        (["--partitions", "0"], "0 partitions cannot be"),
-        (["--racks", "7"], "7 racks for 6 brokers cannot be"),
-        (["--out", "made.csv"], "made.csv: a layout file cannot end in '.csv'; expected .parquet, .arrow or .json"),
+        (["--partitions", "0"], "number of partitions 0 is out of range"),
+        (["--racks", "7"], "number of racks 7 is out of range; expected 0 (no racks) to 6, one per broker"),
+        (["--out", "made.csv"], "made.csv: unknown format '.csv' of a layout file; expected .parquet, .arrow or .json"),
     ],
 )
 def test_make_refuses_what_cannot_be(
@@ -279,7 +279,7 @@ def test_show_refuses_a_layout_that_cannot_be(simzk: Simzk, tmp_path: Path) -> N
     status, out, err = simzk("layout", "show", path)
     assert (status, out) == (2, "")
     told = "row 0 (t-0): replica on unknown broker 9; expected a broker of the layout, which has none"
-    assert err == f"simzk: error: {path}: 1 partition cannot be:\n  {told}\n"
+    assert err == f"simzk: error: {path}: 1 invalid partition:\n  {told}\n"
 
 
 def test_help_loads_nothing_heavy() -> None:

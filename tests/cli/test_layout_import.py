@@ -76,7 +76,7 @@ def test_a_reassignment_is_carried_or_told(simzk: Simzk, tmp_path: Path, source:
     plan.write_text('{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1]}]}')
     refused = simzk("layout", "plan", out, plan, "--kafka-version", "2.4")
     assert refused.status == 2
-    assert "the plan has partitions that are being reassigned already: t-0; expected" in refused.err
+    assert "the plan has partitions that are already being reassigned: t-0; expected" in refused.err
 
 
 def test_a_torn_log_is_told_and_what_is_whole_is_taken(simzk: Simzk, tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ def test_sizes_make_bytes_of_replicas(simzk: Simzk, folder: Path) -> None:
         (["--sizes", "few.parquet"], "few.parquet: tells no size of topic-0-0, topic-1-2; expected all"),
         (["--sizes", "negative.parquet"], "negative.parquet: the size of topic-1-1 is negative"),
         (["--sizes", "l.parquet"], "l.parquet: has no column 'size_bytes'"),
-        (["--sizes", "sizes.csv"], "sizes.csv: sizes cannot stand in a '.csv'"),
+        (["--sizes", "sizes.csv"], "sizes.csv: unknown format '.csv' of a file of sizes"),
         (["--diff", "d.csv"], "d.csv: a diff cannot end in '.csv'"),
         (["--json", "no/r.json"], "no/r.json: cannot be written"),
     ],

@@ -118,7 +118,10 @@ def test_a_master_that_cannot_be_is_one_line(layout: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--fail", "broker"], "'broker' is no failure; expected brokers:N, racks:N or racks:N+brokers:M"),
+        (
+            ["--fail", "broker"],
+            "'broker' is not a failure specification; expected brokers:N, racks:N or racks:N+brokers:M",
+        ),
         (["--fail", "brokers:1", "--fail", "brokers=1+9", "--strict"], "brokers=1+9 cannot fail: there is no broker 9"),
         (["--fail", "nowhere.json"], "nowhere.json: cannot be read: No such file"),
         (

@@ -121,7 +121,7 @@ def test_min_insync_replicas_is_the_topics_own() -> None:
             "/brokers/topics/t",
             b'{"version":1,"partitions":{"0":[1,1]}}',
             LayoutError,
-            "here: 1 partition cannot be:\n  row 0 (t-0): duplicate replicas [1, 1]",
+            "here: 1 invalid partition:\n  row 0 (t-0): duplicate replicas [1, 1]",
         ),
         (
             "/brokers/topics/t",

@@ -96,10 +96,10 @@ def test_what_moves_is_what_was_not_there() -> None:
 @pytest.mark.parametrize(
     ("name", "what"),
     [
-        ("best", "'best' is no assignment; expected rack-aware, copysets, copysets:SCATTER_WIDTH or random"),
-        ("random:3", "'random:3' is no assignment; expected "),
-        ("copysets:", "'copysets:' has no scatter width; expected a number, such as copysets:10"),
-        ("copysets:0", "'copysets:0' has no scatter width"),
+        ("best", "unknown assignment 'best'; expected rack-aware, copysets, copysets:SCATTER_WIDTH or random"),
+        ("random:3", "unknown assignment 'random:3'; expected "),
+        ("copysets:", "missing scatter width in 'copysets:'; expected a number, such as copysets:10"),
+        ("copysets:0", "missing scatter width in 'copysets:0'"),
     ],
 )
 def test_a_name_that_is_none_is_refused(name: str, what: str) -> None:
@@ -110,9 +110,9 @@ def test_a_name_that_is_none_is_refused(name: str, what: str) -> None:
 
 def test_what_a_layout_does_not_have_is_said() -> None:
     layout = made(3, 0, 3, 3)
-    with pytest.raises(ConfigError, match="some live brokers have no rack"):
+    with pytest.raises(ConfigError, match="needs racks, but some live brokers have none"):
         alternative(layout, "rack-aware", 0)
     ids = layout.brokers.ids
     down = Layout(**{**vars(layout), "brokers": Brokers(ids, layout.brokers.racks, ids != 1)})
-    with pytest.raises(ConfigError, match="3 replicas do not fit 2 live brokers"):
+    with pytest.raises(ConfigError, match="3 replicas need 3 live brokers, there are 2"):
         alternative(down, "random", 0)

@@ -56,7 +56,7 @@ def test_what_is_no_failure_is_refused(text: str) -> None:
 def test_an_absurd_number_of_sets_is_refused_with_the_number() -> None:
     brokers = brokers_in_racks(300, 3)
     assert FailureSpec(brokers=3).size(brokers) == 4_455_100
-    told = r"brokers:4 of 300 brokers is 330,791,175 failure sets; expected at most 10,000,000, .*: brokers:4~10000"
+    told = r"brokers:4 of 300 brokers has 330,791,175 failure sets; expected at most 10,000,000, .*: brokers:4~10000"
     with pytest.raises(ConfigError, match=told):
         FailureSpec(brokers=4).size(brokers)
 

@@ -155,13 +155,13 @@ def test_a_missing_column_is_named(tmp_path: Path, column: str) -> None:
 @pytest.mark.parametrize(
     ("column", "values", "told"),
     [
-        ("replicas", pa.array(["1"] * 7), "column 'replicas' is string; expected list"),
-        ("topic", pa.array([1] * 7), "column 'topic' is int64; expected string"),
-        ("leader", pa.array([1.0] * 7), "column 'leader' is double; expected int32"),
+        ("replicas", pa.array(["1"] * 7), "column 'replicas' has type string; expected list"),
+        ("topic", pa.array([1] * 7), "column 'topic' has type int64; expected string"),
+        ("leader", pa.array([1.0] * 7), "column 'leader' has type double; expected int32"),
         (
             "partition",
             pa.array([0, None, 2, 3, 4, 5, None]),
-            "2 partitions cannot be:\n  row 1: partition is null; expected int32",
+            "2 invalid partitions:\n  row 1: partition is null; expected int32",
         ),
         (
             "isr",
@@ -178,7 +178,7 @@ def test_a_missing_column_is_named(tmp_path: Path, column: str) -> None:
             pa.array([[0]] * 6 + [list(range(300))]),
             "row 6 ({}): replicas lists 300 brokers; expected at most",
         ),
-        ("replicas", pa.array([[]] * 7), "7 partitions cannot be:\n  row 0 ("),
+        ("replicas", pa.array([[]] * 7), "7 invalid partitions:\n  row 0 ("),
         ("replicas", pa.array([[]] * 7), "row 6 ({}): the list of replicas is empty; expected one or more"),
         ("leader", pa.nulls(7), "row 6 ({}): leader is null; expected int32"),
     ],
@@ -214,19 +214,19 @@ def test_a_column_whose_lists_are_all_empty_has_no_type_and_is_read(tmp_path: Pa
 @pytest.mark.parametrize(
     ("brokers", "told"),
     [
-        ([{"broker": 1, "rack": None, "live": True}] * 2, "broker 1 stands twice"),
+        ([{"broker": 1, "rack": None, "live": True}] * 2, "broker 1 is repeated"),
         ([{"broker": -1, "rack": None, "live": True}], "broker id -1 is out of range"),
         ([{"broker": 2**20, "rack": None, "live": True}], "broker id 1048576 is out of range (0 to 1048575)"),
-        ([{"broker": 1, "rack": "", "live": True}], "row 0 (1): the rack has no name; expected a name, or null"),
+        ([{"broker": 1, "rack": "", "live": True}], "row 0 (1): the rack name is empty; expected a name or null"),
         ([{"broker": "one", "rack": None, "live": True}], 'row 0: broker is "one"; expected a whole number'),
         ([{"broker": True, "rack": None, "live": True}], "row 0: broker is true; expected a whole number"),
         ([{"broker": 1, "rack": 2, "live": True}], "row 0: rack is 2; expected a string"),
         ([{"broker": 1, "rack": "a", "live": 1}], "row 0: live is 1; expected true or false"),
         ([{"broker": 1, "rack": "a"}], "row 0: live is missing; expected true or false"),
-        ([{"broker": n, "rack": "a"} for n in range(12)], "12 brokers cannot be:"),
-        ([{"broker": 1, "rack": None, "live": True}] * 13, "12 brokers cannot be:\n  row 1 (1): broker 1 stands twice"),
+        ([{"broker": n, "rack": "a"} for n in range(12)], "12 invalid brokers:"),
+        ([{"broker": 1, "rack": None, "live": True}] * 13, "12 invalid brokers:\n  row 1 (1): broker 1 is repeated"),
         ([{"broker": None, "rack": None, "live": True}], "row 0: broker is null"),
-        (["one"], "is no list of objects"),
+        (["one"], "not a list of objects"),
     ],
 )
 def test_brokers_that_cannot_be_are_refused(tmp_path: Path, brokers: object, told: str) -> None:
@@ -241,14 +241,16 @@ def test_brokers_that_cannot_be_are_refused(tmp_path: Path, brokers: object, tol
 def test_what_is_no_layout_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "layout.json"
     path.write_text(text, encoding="latin-1")
-    with pytest.raises(LayoutError, match=r"is no layout|cannot be read as JSON"):
+    with pytest.raises(LayoutError, match=r"not a layout|cannot be read as JSON"):
         read_layout(path)
 
 
 def test_a_missing_file_and_an_unknown_form_are_refused(tmp_path: Path) -> None:
     with pytest.raises(LayoutError, match="there is no such file"):
         read_layout(tmp_path / "none.parquet")
-    with pytest.raises(LayoutError, match=r"cannot end in '\.csv'; expected \.parquet, \.arrow or \.json"):
+    with pytest.raises(
+        LayoutError, match=r"unknown format '\.csv' of a layout file; expected \.parquet, \.arrow or \.json"
+    ):
         read_layout(tmp_path / "none.csv")
     with pytest.raises(LayoutError, match="cannot be written"):
         write_layout(small(), tmp_path / "no" / "such" / "folder.parquet")

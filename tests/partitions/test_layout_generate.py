@@ -58,18 +58,18 @@ def test_one_broker_without_a_rack_makes_the_placement_rack_unaware() -> None:
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        ({"partitions": 0}, "0 partitions cannot be"),
-        ({"partitions": 10**9}, "1000000000 partitions cannot be; expected 1 to 100,000,000"),
-        ({"topics": 0}, "cannot make 0 topics"),
-        ({"topics": 21}, "20 partitions cannot make 21 topics"),
+        ({"partitions": 0}, "number of partitions 0 is out of range"),
+        ({"partitions": 10**9}, "number of partitions 1000000000 is out of range; expected 1 to 100,000,000"),
+        ({"topics": 0}, "number of topics 0 is out of range"),
+        ({"topics": 21}, "number of topics 21 is out of range; expected 1 to 20, one per partition"),
         ({"replication_factor": 7}, "replication factor 7 is larger than the 6 available brokers"),
-        ({"replication_factor": 0}, "replication factors [0] cannot be; expected 1 or more"),
-        ({"replication_factor": [3, 0]}, "replication factors [3, 0] cannot be"),
-        ({"replication_factor": []}, "replication factors [] cannot be"),
-        ({"topic_skew": -1.0}, "a skew of topics of -1 cannot be; expected 0 (even) to 10"),
-        ({"topic_skew": float("nan")}, "a skew of topics of nan cannot be"),
-        ({"isr_gaps": 1.5}, "ISR gaps in 1.5 of the partitions cannot be; expected a share, 0 to 1"),
-        ({"min_insync_replicas": 4}, "min.insync.replicas 4 cannot be; expected 1 up to the replication factor"),
+        ({"replication_factor": 0}, "replication factors [0] are out of range; expected 1 or more"),
+        ({"replication_factor": [3, 0]}, "replication factors [3, 0] are out of range"),
+        ({"replication_factor": []}, "replication factors [] are out of range"),
+        ({"topic_skew": -1.0}, "topic skew -1 is out of range; expected 0 (even) to 10"),
+        ({"topic_skew": float("nan")}, "topic skew nan is out of range"),
+        ({"isr_gaps": 1.5}, "share of partitions with ISR gaps 1.5 is out of range; expected 0 to 1"),
+        ({"min_insync_replicas": 4}, "min.insync.replicas 4 is out of range; expected 1 to the replication factor"),
     ],
 )
 def test_what_cannot_be_drawn_is_said(wrong: dict[str, Any], told: str) -> None:
@@ -81,7 +81,7 @@ def test_what_cannot_be_drawn_is_said(wrong: dict[str, Any], told: str) -> None:
 
 @pytest.mark.parametrize(("brokers", "racks"), [(0, 0), (-1, 0), (3, 4), (3, -1), (100_001, 1)])
 def test_numbers_of_brokers_and_racks_that_cannot_be(brokers: int, racks: int) -> None:
-    with pytest.raises(LayoutError, match="cannot be"):
+    with pytest.raises(LayoutError, match="is out of range"):
         brokers_in_racks(brokers, racks)
 
 

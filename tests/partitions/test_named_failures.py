@@ -34,7 +34,7 @@ def test_a_named_set_is_its_brokers_and_those_of_its_racks_that_are_up(cluster: 
     ]
     known = layout_of(cluster).brokers
     if not up:
-        with pytest.raises(FailureSetError, match="all of it is down already"):
+        with pytest.raises(FailureSetError, match="all its brokers are down already"):
             spec.size(known)
         return
     assert (spec.population(known), spec.size(known)) == (1, 1)
@@ -59,7 +59,7 @@ def test_a_named_set_is_its_brokers_and_those_of_its_racks_that_are_up(cluster: 
     ],
 )
 def test_what_is_no_named_set_is_told(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"is no failure; expected .*brokers=ID"):
+    with pytest.raises(ConfigError, match=r"is not a failure specification; expected .*brokers=ID"):
         parse_failures(text)
 
 
@@ -81,19 +81,19 @@ def test_a_file_of_sets(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("{", "is no JSON"),
-        ("{}", "holds no failure sets"),
-        ('["a"]', "holds no failure sets"),
-        ('{"a": {"brokers": [1]}, "a": {"brokers": [2]}}', "'a': stands twice"),
-        ('{"a": {"brokers": [1]}, "b": {}}', "'b': names nothing that fails"),
-        ('{"a": {"brokers": [true]}}', "'a': is no failure set"),
-        ('{"a": {"brokers": 1}}', "'a': is no failure set"),
-        ('{"a": {"racks": [1]}}', "'a': is no failure set"),
-        ('{"a": {"hosts": [1]}}', "'a': is no failure set"),
-        ('{"a": [["brokers", [1]]]}', "'a': is no failure set"),
-        ('{"a": {"brokers": [1], "brokers": [2]}}', "'a': is no failure set"),
-        ('{"": {"brokers": [1]}}', "'': is no failure set"),
-        ('{"a": null}', "'a': is no failure set"),
+        ("{", "not JSON"),
+        ("{}", "contains no failure sets"),
+        ('["a"]', "contains no failure sets"),
+        ('{"a": {"brokers": [1]}, "a": {"brokers": [2]}}', "'a': repeated name"),
+        ('{"a": {"brokers": [1]}, "b": {}}', "'b': names no broker and no rack"),
+        ('{"a": {"brokers": [true]}}', "'a': not a failure set"),
+        ('{"a": {"brokers": 1}}', "'a': not a failure set"),
+        ('{"a": {"racks": [1]}}', "'a': not a failure set"),
+        ('{"a": {"hosts": [1]}}', "'a': not a failure set"),
+        ('{"a": [["brokers", [1]]]}', "'a': not a failure set"),
+        ('{"a": {"brokers": [1], "brokers": [2]}}', "'a': not a failure set"),
+        ('{"": {"brokers": [1]}}', "'': not a failure set"),
+        ('{"a": null}', "'a': not a failure set"),
     ],
 )
 def test_a_file_that_is_none_is_refused_whole(tmp_path: Path, text: str, told: str) -> None:

@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simzk.partitions.draws import shuffled_at
+from simzk.partitions.failures.sets import shuffled_at
 
 
 @given(st.integers(1, 400), st.integers(0, 2**70))

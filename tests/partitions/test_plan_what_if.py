@@ -116,8 +116,8 @@ def test_replicas_copied_and_deleted_are_the_difference_in_what_brokers_hold(sto
 def test_exposure_and_failures_of_the_settled_cluster_agree(cluster: Cluster) -> None:
     layout = elect_offline_leaders(layout_of(cluster))
     what_if, found = WhatIf(layout), exposure(layout)
-    assert WhatIf(layout_of(cluster)).settled == what_if.settled
-    assert (found.offline, found.under_min_isr) == (what_if.settled.offline, what_if.settled.under_min_isr)
+    assert WhatIf(layout_of(cluster)).baseline == what_if.baseline
+    assert (found.offline, found.under_min_isr) == (what_if.baseline.offline, what_if.baseline.under_min_isr)
     live = [broker for broker, state in cluster.brokers.items() if state.live]
     lost = {broker: what_if.fail([broker]).newly_offline for broker in live}
     assert found.last_in_sync == sum(lost.values())
@@ -163,10 +163,10 @@ COLUMNS = ("topic", "partition", "replicas", "isr", "leader", "leader_epoch", "m
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
-        ([("topic-0", 0, [0]), ("topic-0", 0, [1])], "partitions named twice: topic-0-0"),
+        ([("topic-0", 0, [0]), ("topic-0", 0, [1])], "partitions repeated: topic-0-0"),
         ([("topic-0", 0, [0, 9])], "on a broker that the layout does not have: topic-0-0"),
         ([("topic-0", 7, [0]), ("none", 0, [0])], "that the layout does not have: topic-0-7, none-0"),
-        ([("topic-0", 0, [1, 1])], r"replicas \[1, 1\] name a broker twice"),
+        ([("topic-0", 0, [1, 1])], r"replicas \[1, 1\] repeat a broker"),
         ([("topic-0", 0, [])], "a partition has no replicas"),
         ([("none", number, [0]) for number in range(12)], "none-9 and 2 more"),
     ],

@@ -56,7 +56,7 @@ class TableMachine(RuleBasedStateMachine):
     @rule(topic=st.sampled_from(TOPICS), assignment=st.dictionaries(st.integers(0, 12), replica_lists, max_size=5))
     def add(self, topic: str, assignment: dict[int, list[int]]) -> None:
         if any((topic, p) in self.replicas for p in assignment):
-            with pytest.raises(LayoutError, match="there already"):
+            with pytest.raises(LayoutError, match="exists already"):
                 self.table.add(topic, assignment)
             return
         rows = self.table.add(topic, assignment)
@@ -163,15 +163,15 @@ TestTable.settings = settings(stateful_step_count=25, deadline=None)
 @pytest.mark.parametrize(
     ("topics", "topic", "partition", "replicas", "says"),
     [
-        (["t"], [0, 0], [0, 0], [[1], [1]], "given twice"),
-        (["t"], [0], [-1], [[1]], "cannot be"),
-        (["t", "t"], [0, 1], [0, 0], [[1], [1]], "named twice"),
+        (["t"], [0, 0], [0, 0], [[1], [1]], "is repeated"),
+        (["t"], [0], [-1], [[1]], "is negative"),
+        (["t", "t"], [0, 1], [0, 0], [[1], [1]], "a topic is repeated"),
         (["t"], [0], [0], [[]], "no replicas"),
-        (["t"], [0], [0], [[1, 1]], "twice"),
-        (["t"], [0], [0], [[-2]], "no broker id"),
-        (["t"], [0], [0], [[MAX_BROKER_ID + 1]], "no broker id"),
-        (["t"], [0], [0], [[NONE, 1]], "no broker id"),
-        (["known"], [0, 0], [1, 0], [[1], [2]], "partition 0 of topic 'known' is there already"),
+        (["t"], [0], [0], [[1, 1]], "repeat a broker"),
+        (["t"], [0], [0], [[-2]], "invalid broker id"),
+        (["t"], [0], [0], [[MAX_BROKER_ID + 1]], "invalid broker id"),
+        (["t"], [0], [0], [[NONE, 1]], "invalid broker id"),
+        (["known"], [0, 0], [1, 0], [[1], [2]], "partition 0 of topic 'known' exists already"),
     ],
 )
 def test_bad_input_changes_nothing(
@@ -189,7 +189,7 @@ def test_bad_input_changes_nothing(
 def test_a_bad_assignment_changes_nothing() -> None:
     table = PartitionTable()
     (row,) = table.add("t", {0: [1, 2]})
-    with pytest.raises(LayoutError, match="name a broker twice"):
+    with pytest.raises(LayoutError, match="repeat a broker"):
         table.set_assignment(row, [3, 3])
     with pytest.raises(LayoutError, match="do not fit"):
         table.set_assignment(row, [1, 2], adding=[3])

@@ -59,7 +59,7 @@ def brute_force(cluster: Cluster, failed: set[int]) -> Outcome:
 @given(clusters(), st.data())
 def test_an_outcome_equals_brute_force(cluster: Cluster, data: st.DataObject) -> None:
     what_if = WhatIf(layout_of(cluster))
-    assert what_if.settled == brute_force(cluster, set())
+    assert what_if.baseline == brute_force(cluster, set())
     up = sorted(broker for broker, state in cluster.brokers.items() if state.live)
     for _ in range(3):  # one failure leaves no trace in the next
         failed = data.draw(st.sets(st.sampled_from(up))) if up else set()
@@ -73,7 +73,7 @@ def test_what_was_written_answers_as_what_wrote_it(tmp_path_factory: pytest.Temp
     files = asked.save(folder)
     assert sorted(folder.iterdir()) == sorted(files)
     mapped = WhatIf.load(folder)
-    assert (mapped.topics, mapped.brokers.racks, mapped.settled) == (asked.topics, asked.brokers.racks, asked.settled)
+    assert (mapped.topics, mapped.brokers.racks, mapped.baseline) == (asked.topics, asked.brokers.racks, asked.baseline)
     for broker in cluster.brokers:
         here, there = asked.consequences([broker]), mapped.consequences([broker])
         assert here.outcome == there.outcome == brute_force(cluster, {broker})

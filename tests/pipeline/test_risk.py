@@ -99,14 +99,14 @@ def test_tasks_of_spark_find_the_same(tmp_path: Path, spark: SparkSession, monke
 
 def test_what_a_cluster_cannot_have_is_left_out_or_refused_where_it_was_asked_for(tmp_path: Path) -> None:
     path = made(tmp_path / "layout.parquet", racks=0)
-    why = "no assignment can be rack-aware: some live brokers have no rack; expected a rack for each"
+    why = "a rack-aware assignment needs racks, but some live brokers have none; expected a rack for each broker"
     plan = plan_risk(path, SPEC, tmp_path / "out", [], samples=200)
     assert plan.left_out == (("rack-aware", why),)
     run_risk(plan)
     summary = json.loads((tmp_path / "out" / "risk.json").read_text())
     assert summary["left_out"] == [{"assignment": "rack-aware", "why": why}]
     assert summary["assignments"] == ["as-is", "copysets", "random"]
-    with pytest.raises(ConfigError, match="no assignment can be rack-aware"):
+    with pytest.raises(ConfigError, match="a rack-aware assignment needs racks"):
         plan_risk(path, SPEC, tmp_path / "other", ["rack-aware"], samples=200)
     assert [one.name for one in plan_risk(path, SPEC, tmp_path / "o", ["as-is"], samples=200).assignments] == ["as-is"]
 
@@ -124,7 +124,7 @@ def test_what_does_not_fit_is_said_by_name(tmp_path: Path) -> None:
     other = made(tmp_path / "other.parquet", brokers=24)
     assert refused(other) == f"{other}: places replicas on broker 20; expected brokers of the layout"
     assert refused("random", "random") == "random stands twice; expected each assignment once"
-    assert refused("best").startswith("'best' is no assignment")
+    assert refused("best").startswith("unknown assignment 'best'")
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "topics.parquet").touch()
     assert refused("random").startswith(f"{tmp_path / 'out'}: tables stand there already; ")

@@ -105,7 +105,7 @@ def test_a_layout_that_cannot_be_is_refused_with_its_rows(spark: SparkSession, l
     simzk.pipeline.register(spark)
     with pytest.raises(PySparkException) as caught:
         spark.read.format("simzk_failures").load(str(layout)).toArrow()
-    assert f"{layout}: {len(table)} partitions cannot be:" in str(caught.value)
+    assert f"{layout}: {len(table)} invalid partitions:" in str(caught.value)
     for row in range(10):
         assert f"row {row} (" in str(caught.value)
     assert "replica on unknown broker 99" in str(caught.value)
@@ -116,7 +116,7 @@ def test_a_layout_that_cannot_be_is_refused_with_its_rows(spark: SparkSession, l
     ("options", "told"),
     [
         ({"fail": "brokers:13"}, "brokers:13 cannot fail: there are 12 live brokers"),
-        ({"fail": "everything"}, "'everything' is no failure"),
+        ({"fail": "everything"}, "'everything' is not a failure specification"),
         ({"numPartitions": "0"}, "numPartitions: '0' cannot be; expected 1 or more"),
         ({"path": None}, "simzk_failures reads a layout"),
     ],
@@ -154,7 +154,7 @@ def test_what_a_layout_does_not_have_is_left_out_and_told_or_fatal(
     with pytest.raises(ConfigError, match="brokers:1 stands twice"):
         plan_sweep(layout, parse_specs("brokers:1,brokers:1"), tmp_path / "out")
     monkeypatch.setattr("simzk.partitions.failures.sets.MOST_SETS", 900)
-    with pytest.raises(ConfigError, match="brokers:6 of 12 brokers is 924"):
+    with pytest.raises(ConfigError, match="brokers:6 of 12 brokers has 924"):
         plan_sweep(layout, parse_specs("brokers:1,brokers:6"), tmp_path / "out")
 
 

@@ -38,7 +38,7 @@ def write_diff(what_if: PlanWhatIf, path: Path) -> None:
 
     if path.suffix != ".parquet":
         raise ConfigError(f"a diff cannot end in {path.suffix!r}", where=str(path), right=".parquet")
-    layout, diff, phases = what_if.settled, what_if.diff, what_if.phases
+    layout, diff, phases = what_if.layout, what_if.diff, what_if.phases
     before, after = phases.at("before").states, phases.at("finished").states
     topic = pa.DictionaryArray.from_arrays(pa.array(layout.topic[diff.rows]), pa.array(layout.topics, pa.string()))
     columns = {
@@ -72,7 +72,7 @@ def write_json(told: PlanReport, path: Path, *, layout: str, plan: str, version:
     Raises:
         ConfigError: the file cannot be written.
     """
-    diff, brokers = told.what_if.diff, told.what_if.settled.brokers
+    diff, brokers = told.what_if.diff, told.what_if.layout.brokers
     document: dict[str, Any] = {
         "layout": layout,
         "plan": plan,

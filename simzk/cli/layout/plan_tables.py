@@ -37,7 +37,7 @@ def show_plan(name: str, told: PlanReport, *, version: str, failed: list[int]) -
     screen.print(_phase_table(told, narrow=screen.width < NARROW_WIDTH))
     if failed:
         screen.print(_failure_table(told, failed))
-    if told.what_if.settled.brokers.rack_names:
+    if told.what_if.layout.brokers.rack_names:
         by_rack = _by_rack(told)
         screen.print(_load_table("rack", "racks", told, by_rack, range(len(by_rack.names))))
     screen.print(_broker_table(told))
@@ -45,7 +45,7 @@ def show_plan(name: str, told: PlanReport, *, version: str, failed: list[int]) -
 
 
 def _facts(title: str, told: PlanReport) -> Table:
-    diff, waits, brokers = told.what_if.diff, told.what_if.phases.waits, told.what_if.settled.brokers
+    diff, waits, brokers = told.what_if.diff, told.what_if.phases.waits, told.what_if.layout.brokers
     named = len(diff.rows)
     table = Table(title=escape(title), title_justify="left", show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold")
@@ -149,14 +149,14 @@ def _bytes_of(phase: PhaseReport, total: Total) -> NDArray[np.int64]:
 
 
 def _by_rack(told: PlanReport) -> _Load:
-    brokers = told.what_if.settled.brokers
+    brokers = told.what_if.layout.brokers
     number = {name: at for at, name in enumerate(brokers.rack_names)}
     group = np.array([NONE if rack is None else number[rack] for rack in brokers.racks], np.intp)
     return _Load(list(brokers.rack_names), told, group, len(number))
 
 
 def _broker_table(told: PlanReport) -> Table:
-    brokers = told.what_if.settled.brokers
+    brokers = told.what_if.layout.brokers
     count = len(brokers.ids)
     load = _Load([str(broker) for broker in brokers.ids.tolist()], told, np.arange(count), count)
     if count <= MOST_LISTED:
@@ -194,7 +194,7 @@ def _becomes(columns: Sequence[NDArray[np.integer]], at: int, shown: Amount) -> 
 
 def _partition_table(told: PlanReport) -> Table:
     what_if = told.what_if
-    diff, phases, layout = what_if.diff, what_if.phases, what_if.settled
+    diff, phases, layout = what_if.diff, what_if.phases, what_if.layout
     changed = np.flatnonzero(~diff.unchanged)
     left = len(changed) - MOST_PARTITIONS
     table = Table("partition", "replicas", "adds", "removes", title="partitions", title_justify="left")

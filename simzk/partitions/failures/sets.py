@@ -1,25 +1,19 @@
-"""A shuffled order of any length without a list of it: the number that stands at a place, computed by itself.
+"""Failure sets: brokers and racks that fail together, as command-line texts or in a JSON file.
 
-A Feistel network over the bits of a place, keyed by the seed, and walked on until it lands below the length: so no
-number comes twice, and any slice of the order can be computed anywhere. Not for secrets.
+Rules of the module:
 
-Failure sets: which brokers fail together, enumerated by a small language.
+1. `brokers:1` is every single live broker, `brokers:2` every pair, `racks:1` every rack with all its live brokers,
+   `racks:1+brokers:1` every rack together with each live broker of another rack. `~1000` appended draws a thousand
+   distinct sets by the seed, for specifications with too many sets.
+2. The sets of a specification have a fixed order, that of `itertools.combinations` over sorted rack names, then over
+   ascending ids, so that any slice can be computed anywhere.
+3. `brokers=3+7` is one set of those two brokers, `racks=a+b` all brokers of those racks, `racks=a+brokers=7` both.
+4. A file names sets that fail together for reasons outside a layout, such as a power feed::
 
-`brokers:1` is every single live broker, `brokers:2` every pair, `racks:1` every rack with all its live brokers,
-`racks:1+brokers:1` every rack and, with it, each live broker of another one. `~1000` behind it takes a thousand of
-those sets, none twice, drawn by a seed: where there are more than anybody can wait for.
+       {"feed 1": {"racks": ["a", "b"]}, "old machines": {"brokers": [3, 7, 11]}}
 
-The sets of a specification have a fixed order, that of `itertools.combinations` over sorted rack names, then over
-ascending ids, so that any slice of it can be computed anywhere and means the same.
-
-Failure sets that somebody names: these brokers and these racks, together, as one.
-
-`brokers=3+7` are those two brokers, `racks=a+b` all brokers of those racks, `racks=a+brokers=7` both. A file of sets
-holds what fails together for reasons that a layout does not know, such as a power feed, each under its own name::
-
-    {"feed 1": {"racks": ["a", "b"]}, "old machines": {"brokers": [3, 7, 11]}}
-
-Brokers that are down already do not fail again; a set that names what the layout does not have does not fit it.
+5. Brokers that are already down do not fail again. A set that names a broker or rack that the layout does not have
+   raises `FailureSetError`.
 """
 
 from __future__ import annotations
@@ -27,13 +21,13 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from dataclasses import dataclass
+from hashlib import blake2b
 from itertools import accumulate, combinations
 from math import comb
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from simzk.errors import ConfigError, FailureSetError
-from simzk.partitions.draws import shuffled_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -43,19 +37,19 @@ if TYPE_CHECKING:
 BROKERS, RACKS = KINDS = ("brokers", "racks")
 
 MOST_SETS = 10_000_000
-"""The most failure sets of one specification: at a millisecond each, some three hours of one core."""
+"""Maximum failure sets of one specification: at a millisecond each, about three hours of one core."""
 
 MOST_RACK_SETS = 100_000
-"""The most sets of racks beside which brokers fail: they are listed."""
+"""Maximum sets of racks that fail together with brokers: they are enumerated in memory."""
 
 RIGHT = (
-    "brokers:N, racks:N or racks:N+brokers:M, with ~S behind it for S samples; "
-    "brokers=ID+ID or racks=NAME+NAME for these; or a file of sets, FILE.json"
+    "brokers:N, racks:N or racks:N+brokers:M, followed by ~S for S samples; "
+    "brokers=ID+ID or racks=NAME+NAME for one set; or a file of sets, FILE.json"
 )
 
 
 class FailureSet(NamedTuple):
-    """Brokers that fail at one time: their ids, ascending, and the racks by which they were chosen, if they were."""
+    """Brokers that fail together: their ids, ascending, and the racks by which they were chosen."""
 
     brokers: tuple[int, ...]
     racks: tuple[str, ...]
@@ -63,13 +57,13 @@ class FailureSet(NamedTuple):
 
 @dataclass(frozen=True)
 class FailureSpec:
-    """All failure sets of one kind, or some of them.
+    """All failure sets of one kind, or a sample of them.
 
     Args:
-        brokers: how many brokers fail together, outside the racks that do.
-        racks: how many racks fail with them.
-        samples: how many sets are looked at; None for all.
-        seed: decides which those are.
+        brokers: number of brokers that fail together, outside the racks that fail.
+        racks: number of racks that fail with them.
+        samples: number of sets to draw; None for all sets.
+        seed: decides which sets are drawn.
     """
 
     brokers: int = 0
@@ -79,10 +73,10 @@ class FailureSpec:
 
     @classmethod
     def parse(cls, text: str, seed: int = 0) -> FailureSpec:
-        """Read `KIND:COUNT`, `racks:COUNT+brokers:COUNT`, each with or without `~SAMPLES`.
+        """Parse `KIND:COUNT` or `racks:COUNT+brokers:COUNT`, each with or without `~SAMPLES`.
 
         Raises:
-            ConfigError: the text is no such thing.
+            ConfigError: the text is not a specification.
 
         >>> FailureSpec.parse("racks:1"), str(FailureSpec.parse("brokers:1+racks:2~500"))
         (FailureSpec(brokers=0, racks=1, samples=None, seed=0), 'racks:2+brokers:1~500')
@@ -93,40 +87,45 @@ class FailureSpec:
         for term in terms:
             kind, _, count = term.partition(":")
             counts[kind] = _count(count)
-        drawn = _count(samples)
-        if None in counts.values() or len(counts) < len(terms) or set(counts) - set(KINDS) or (tilde and not drawn):
-            raise ConfigError(f"{text!r} is no failure", right=RIGHT)
-        return cls(counts.get(BROKERS) or 0, counts.get(RACKS) or 0, drawn, seed)
+        sample_size = _count(samples)
+        if (
+            None in counts.values()
+            or len(counts) < len(terms)
+            or set(counts) - set(KINDS)
+            or (tilde and not sample_size)
+        ):
+            raise ConfigError(f"{text!r} is not a failure specification", right=RIGHT)
+        return cls(counts.get(BROKERS) or 0, counts.get(RACKS) or 0, sample_size, seed)
 
     def __str__(self) -> str:
         terms = [f"{kind}:{count}" for kind, count in ((RACKS, self.racks), (BROKERS, self.brokers)) if count]
         return "+".join(terms) + ("" if self.samples is None else f"~{self.samples}")
 
     def population(self, brokers: Brokers) -> int:
-        """How many such sets there are in a cluster, whether they are looked at or not.
+        """Return the number of such sets in a cluster, drawn or not.
 
         Raises:
-            FailureSetError: more would fail than there are.
+            FailureSetError: the cluster has fewer live brokers or racks than fail.
             ConfigError: there are too many sets of racks.
         """
         return _Space(self, brokers).population
 
     def size(self, brokers: Brokers) -> int:
-        """How many sets are looked at.
+        """Return the number of sets to evaluate.
 
         Raises:
-            FailureSetError: more would fail than there are.
-            ConfigError: there are more sets than anybody can wait for.
+            FailureSetError: the cluster has fewer live brokers or racks than fail.
+            ConfigError: there are more than `MOST_SETS` sets.
         """
         population = self.population(brokers)
         sets = population if self.samples is None else min(self.samples, population)
         if sets > MOST_SETS:
-            what = f"{self} of {len(brokers.ids)} brokers is {sets:,} failure sets"
-            raise ConfigError(what, right=f"at most {MOST_SETS:,}, or some of them: {self}~10000")
+            problem = f"{self} of {len(brokers.ids)} brokers has {sets:,} failure sets"
+            raise ConfigError(problem, right=f"at most {MOST_SETS:,}, or a sample: {self}~10000")
         return sets
 
     def sets(self, brokers: Brokers, start: int, stop: int) -> Iterator[FailureSet]:
-        """The sets `start` to `stop` of the fixed order.
+        """Yield the sets from `start` to `stop` - 1 of the fixed order.
 
         >>> from simzk.partitions.layouts import Brokers
         >>> brokers = Brokers.from_racks({1: "a", 2: "a", 3: "b"})
@@ -163,12 +162,12 @@ class _Space:
             self._ends = list(accumulate(self._beside_racks()))
             self.population = self._ends[-1]
             if not self.population:
-                raise FailureSetError(f"{spec} cannot fail: so many live brokers are not left beside the racks")
+                raise FailureSetError(f"{spec} cannot fail: there are not enough live brokers outside the racks")
         else:
             self.population = comb(len(self._names), spec.racks) * comb(len(self._live), spec.brokers)
 
     def _beside_racks(self) -> Iterator[int]:
-        """How many sets of brokers there are beside each set of racks."""
+        """Yield the number of sets of brokers outside each set of racks."""
         rack_sets = comb(len(self._names), self._spec.racks)
         if rack_sets > MOST_RACK_SETS:
             raise ConfigError(f"{self._spec} has {rack_sets:,} sets of racks", right=f"at most {MOST_RACK_SETS:,}")
@@ -177,7 +176,7 @@ class _Space:
             yield comb(left, self._spec.brokers)
 
     def at(self, number: int) -> FailureSet:
-        """The set of that number."""
+        """Return the set with that number."""
         assert 0 <= number < self.population
         rack_number = number if self._spec.racks else 0
         if self._ends:
@@ -193,11 +192,45 @@ class _Space:
         return FailureSet(tuple(sorted([*in_racks, *chosen])), tuple(names))
 
 
+_FEISTEL_ROUNDS = 6
+
+
+def shuffled_at(place: int, length: int, seed: int) -> int:
+    """Return the number at a position of the shuffled `range(length)`, without a list of all.
+
+    A Feistel network over the bits of the position, walked until the result is below the length. Not for secrets.
+
+    Args:
+        place: 0 to `length` - 1.
+        length: number of elements; any size.
+        seed: decides the order.
+
+    >>> sorted(shuffled_at(place, 10, seed=1) for place in range(10)) == list(range(10))
+    True
+    """
+    assert 0 <= place < length
+    half = max(((length - 1).bit_length() + 1) // 2, 1)
+    number = _feistel(place, half, seed)
+    while number >= length:
+        number = _feistel(number, half, seed)
+    return number
+
+
+def _feistel(number: int, half: int, seed: int) -> int:
+    mask = (1 << half) - 1
+    left, right = number >> half, number & mask
+    width = (half + 7) // 8
+    for turn in range(_FEISTEL_ROUNDS):
+        message = b"%d %d %d" % (seed, turn, right)
+        left, right = right, left ^ (int.from_bytes(blake2b(message, digest_size=max(width, 8)).digest(), "big") & mask)
+    return left << half | right
+
+
 Item = TypeVar("Item")
 
 
 def combination_at(items: Sequence[Item], count: int, number: int) -> list[Item]:
-    """One of the combinations, by its place in the order of `itertools.combinations`.
+    """Return the combination at a position of `itertools.combinations`.
 
     >>> combination_at("abcd", 2, 4)
     ['b', 'd']
@@ -220,9 +253,9 @@ def _count(text: str) -> int | None:
 
 
 FILE = ".json"
-"""How the name of a file of sets ends."""
+"""File name ending of a file of failure sets."""
 
-_FORM = '{"NAME": {"brokers": [ID, ...], "racks": ["RACK", ...]}, ...}, one of the two lists at least'
+_FORM = '{"NAME": {"brokers": [ID, ...], "racks": ["RACK", ...]}, ...}, at least one of the two lists'
 
 
 @dataclass(frozen=True)
@@ -230,7 +263,7 @@ class NamedFailure:
     """One failure set, by its members.
 
     Args:
-        name: how it is told.
+        name: shown in tables.
         brokers: ids, ascending.
         racks: names, sorted.
     """
@@ -241,10 +274,10 @@ class NamedFailure:
 
     @classmethod
     def parse(cls, text: str) -> NamedFailure:
-        """Read `brokers=ID+ID`, `racks=NAME+NAME`, or both with a plus between them.
+        """Parse `brokers=ID+ID`, `racks=NAME+NAME`, or both joined by a plus.
 
         Raises:
-            ConfigError: the text is no such thing.
+            ConfigError: the text is not a failure set.
 
         >>> NamedFailure.parse("racks=b+a+brokers=7")
         NamedFailure(name='racks=a+b+brokers=7', brokers=(7,), racks=('a', 'b'))
@@ -256,11 +289,11 @@ class NamedFailure:
             if equals:
                 of_kind = None if kind in members or kind not in KINDS else members.setdefault(kind, [])
             if of_kind is None:
-                raise ConfigError(f"{text!r} is no failure", right=RIGHT)
+                raise ConfigError(f"{text!r} is not a failure specification", right=RIGHT)
             of_kind.append(member if equals else term)
         ids, racks = members.get(BROKERS, []), sorted(set(members.get(RACKS, [])))
         if not all(one.isdecimal() and one.isascii() for one in ids) or not all(racks):
-            raise ConfigError(f"{text!r} is no failure", right=RIGHT)
+            raise ConfigError(f"{text!r} is not a failure specification", right=RIGHT)
         brokers = sorted({int(one) for one in ids})
         terms = [f"{kind}={'+'.join(map(str, some))}" for kind, some in ((RACKS, racks), (BROKERS, brokers)) if some]
         return cls("+".join(terms), tuple(brokers), tuple(racks))
@@ -269,20 +302,20 @@ class NamedFailure:
         return self.name
 
     def population(self, brokers: Brokers) -> int:
-        """One.
+        """Return 1.
 
         Raises:
-            FailureSetError: the cluster lacks a broker or a rack of it, or has none of its brokers up.
+            FailureSetError: the cluster lacks a broker or rack of the set, or none of its brokers is live.
         """
         self._at(brokers)
         return 1
 
     def size(self, brokers: Brokers) -> int:
-        """One, as `population`."""
+        """Return 1, as `population`."""
         return self.population(brokers)
 
     def sets(self, brokers: Brokers, start: int, stop: int) -> Iterator[FailureSet]:
-        """The set, if it is among `start` to `stop`.
+        """Yield the set if `start` to `stop` - 1 contains 0.
 
         >>> from simzk.partitions.layouts import Brokers
         >>> brokers = Brokers.from_racks({1: "a", 2: "a", 3: "b"})
@@ -294,33 +327,33 @@ class NamedFailure:
 
     def _at(self, brokers: Brokers) -> FailureSet:
         ids = brokers.ids.tolist()
-        lacks = [f"broker {one}" for one in self.brokers if one not in ids]
-        lacks += [f"rack {one!r}" for one in self.racks if one not in brokers.racks]
-        if lacks:
-            raise FailureSetError(f"{self} cannot fail: there is no {', no '.join(lacks)}")
+        missing = [f"broker {one}" for one in self.brokers if one not in ids]
+        missing += [f"rack {one!r}" for one in self.racks if one not in brokers.racks]
+        if missing:
+            raise FailureSetError(f"{self} cannot fail: there is no {', no '.join(missing)}")
         found = tuple(
             broker
             for broker, rack, up in zip(ids, brokers.racks, brokers.live.tolist(), strict=True)
             if up and (broker in self.brokers or rack in self.racks)
         )
         if not found:
-            raise FailureSetError(f"{self} cannot fail: all of it is down already")
+            raise FailureSetError(f"{self} cannot fail: all its brokers are down already")
         return FailureSet(found, self.racks)
 
 
 AnyFailure = FailureSpec | NamedFailure
-"""What `--fail` can name."""
+"""Argument of `--fail`."""
 
 
 def parse_failures(text: str, seed: int = 0) -> tuple[AnyFailure, ...]:
-    """What one `--fail` names: all sets of a kind, one set, or those of a file.
+    """Parse one `--fail`: all sets of a kind, one set, or the sets of a file.
 
     Args:
-        text: as of `FailureSpec.parse` or `NamedFailure.parse`, or the path of a file that ends in `.json`.
-        seed: decides which sets are drawn where not all are looked at.
+        text: as in `FailureSpec.parse` or `NamedFailure.parse`, or the path of a file that ends in `.json`.
+        seed: decides which sets are drawn.
 
     Raises:
-        ConfigError: the text is no such thing; the error names the place in a file.
+        ConfigError: the text is not a failure specification; for a file, the error names the place.
 
     >>> [str(spec) for text in ("brokers:2", "brokers=7+3") for spec in parse_failures(text)]
     ['brokers:2', 'brokers=3+7']
@@ -331,40 +364,40 @@ def parse_failures(text: str, seed: int = 0) -> tuple[AnyFailure, ...]:
 
 
 def read_failures(path: Path) -> tuple[NamedFailure, ...]:
-    """The sets of a file, in its order.
+    """Read the sets of a file, in its order.
 
     Raises:
-        ConfigError: it cannot be read, or is no such file; nothing of it is taken then.
+        ConfigError: the file is unreadable or invalid.
     """
     try:
         read = json.loads(path.read_bytes(), object_pairs_hook=list)
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}", where=str(path)) from None
     except ValueError as error:
-        raise ConfigError(f"is no JSON: {error}", where=str(path), right=_FORM) from None
+        raise ConfigError(f"not JSON: {error}", where=str(path), right=_FORM) from None
     if not _is_object(read) or not read:
-        raise ConfigError("holds no failure sets", where=str(path), right=_FORM)
+        raise ConfigError("contains no failure sets", where=str(path), right=_FORM)
     found: dict[str, NamedFailure] = {}
     for name, members in read:
         where = f"{path}: {name!r}"
         if name in found:
-            raise ConfigError("stands twice", where=where, right="each name once")
+            raise ConfigError("repeated name", where=where, right="each name once")
         lists = dict(members) if _is_object(members) else {}
         brokers, racks = lists.get(BROKERS, []), lists.get(RACKS, [])
         is_whole = _is_object(members) and len(lists) == len(members) and not set(lists) - set(KINDS)
         if not name or not is_whole or not _is_list(brokers, int) or not _is_list(racks, str):
-            raise ConfigError("is no failure set", where=where, right=_FORM)
+            raise ConfigError("not a failure set", where=where, right=_FORM)
         if not brokers and not racks:
-            raise ConfigError("names nothing that fails", where=where, right=_FORM)
+            raise ConfigError("names no broker and no rack", where=where, right=_FORM)
         found[name] = NamedFailure(name, tuple(sorted(set(brokers))), tuple(sorted(set(racks))))
     return tuple(found.values())
 
 
 def _is_object(read: object) -> bool:
-    """Whether it was an object: those are read as lists of pairs, so that a name that stands twice is seen."""
+    """Return whether the value was a JSON object; objects are read as lists of pairs to detect repeated names."""
     return isinstance(read, list) and all(isinstance(pair, tuple) for pair in read)
 
 
 def _is_list(read: object, kind: type) -> bool:
-    # To Python true is a number.
+    # In Python, True is an int.
     return isinstance(read, list) and all(isinstance(one, kind) and not isinstance(one, bool) for one in read)

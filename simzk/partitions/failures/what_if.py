@@ -1,4 +1,4 @@
-"""What-if analysis of failures: the outcome if some brokers of a layout failed together.
+"""Outcomes of failure sets: the cluster of a layout after some brokers failed together.
 
 Rules of the module:
 
@@ -37,19 +37,19 @@ if TYPE_CHECKING:
 
 
 class Outcome(NamedTuple):
-    """What a failure set leaves; counts of partitions over the whole cluster unless said otherwise.
+    """Counts of partitions after a failure set, over the whole cluster unless said otherwise.
 
     Args:
-        touched: partitions of which a failed broker holds a replica.
-        offline: no live ISR member.
-        newly_offline: those of them that were not offline before.
-        lost: no live replica at all, in the ISR or out of it.
-        leaders_moved: led by a failed broker, and by another one now.
-        under_min_isr: fewer live ISR members than `min.insync.replicas` (offline ones among them).
-        under_replicated: fewer live ISR members than replicas (offline ones among them).
-        topics_offline: topics with a partition that is offline.
-        busiest_broker: the live broker that leads most now (the lowest id of equals); -1 where none is live.
-        busiest_leaders: how many it leads.
+        touched: with a replica on a failed broker.
+        offline: without a live ISR member.
+        newly_offline: offline now, but not before.
+        lost: without any live replica, in the ISR or not.
+        leaders_moved: led by a failed broker before and by another broker now.
+        under_min_isr: fewer live ISR members than `min.insync.replicas`, including offline partitions.
+        under_replicated: fewer live ISR members than replicas, including offline partitions.
+        topics_offline: topics with an offline partition.
+        busiest_broker: the live broker that leads most partitions (the lowest id if several); -1 if none is live.
+        busiest_leaders: the number of partitions that it leads.
     """
 
     touched: int
@@ -65,13 +65,13 @@ class Outcome(NamedTuple):
 
 
 class Consequences(NamedTuple):
-    """An outcome, and where it befalls.
+    """An outcome and the affected topics and brokers.
 
     Args:
         outcome: the counts.
-        offline: the topic of each partition that is offline and was not.
-        under_min_isr: the topic of each partition that is under its `min.insync.replicas` and was not.
-        leaders: how many partitions each broker leads now, by position.
+        offline: int32[k], the topic of each partition that became offline.
+        under_min_isr: int32[j], the topic of each partition that fell below its `min.insync.replicas`.
+        leaders: intp[b], partitions led by each broker now, by position.
     """
 
     outcome: Outcome
@@ -81,7 +81,7 @@ class Consequences(NamedTuple):
 
 
 class _State(NamedTuple):
-    """Some partitions after elections: columns of equal length."""
+    """Partitions after elections: leader, live ISR members and live replicas, [k] each."""
 
     leader: IntArray
     in_sync: NDArray[np.int16]
@@ -89,21 +89,21 @@ class _State(NamedTuple):
 
 
 class _Columns(NamedTuple):
-    """The settled cluster.
+    """The cluster before a failure.
 
     Args:
-        replicas: [w, n] positions of brokers, place by place.
-        isr: [v, n], so too.
-        leader: [n].
-        factor: [n], how many replicas.
+        replicas: [w, n], positions of brokers, place by place.
+        isr: [v, n], likewise.
+        leader: [n], position of the leader.
+        factor: [n], number of replicas.
         min_isr: [n].
         topic: [n].
-        flags: [n], what is wrong with a partition before anything fails.
-        rows: the partitions that a broker holds, broker by broker, ascending.
-        starts: [b + 1], where a broker's begin.
-        leaders: [b], how many it leads.
-        topic_offline: [t], how many partitions of a topic are offline.
-        totals: [4], how many partitions have each flag.
+        flags: [n], problems of a partition before any failure.
+        rows: partitions by broker, ascending for each broker.
+        starts: [b + 1], index in `rows` of each broker's first partition.
+        leaders: [b], partitions led by each broker.
+        topic_offline: [t], offline partitions of each topic.
+        totals: [4], partitions with each flag.
     """
 
     replicas: IntArray
@@ -125,7 +125,7 @@ _CLUSTER = "cluster.json"
 
 
 class WhatIf:
-    """A layout, made ready to be asked about many failure sets.
+    """Columns of a layout, prepared to evaluate many failure sets.
 
     >>> from simzk.partitions.layouts import Brokers, generate_layout
     >>> brokers = Brokers.from_racks({1: "a", 2: "b", 3: "c"})
@@ -136,26 +136,26 @@ class WhatIf:
     """
 
     def __init__(self, layout: Layout) -> None:
-        self._adopt(_columns_of(layout), layout.brokers, layout.topics)
+        self._set_columns(_columns_of(layout), layout.brokers, layout.topics)
 
-    def _adopt(self, columns: _Columns, brokers: Brokers, topics: Sequence[str]) -> None:
+    def _set_columns(self, columns: _Columns, brokers: Brokers, topics: Sequence[str]) -> None:
         self._columns = columns
         self.brokers = brokers
         self.topics = tuple(topics)
-        self.settled = self.fail([])
-        """The outcome of no failure at all, to compare with."""
+        self.baseline = self.fail([])
+        """The outcome without any failure, for comparison."""
 
     @property
     def leaders(self) -> NDArray[np.intp]:
-        """How many partitions each broker leads before anything fails, by position."""
+        """Partitions led by each broker before any failure, intp[b], by position."""
         return self._columns.leaders
 
     def save(self, folder: Path, prefix: str = "") -> list[Path]:
-        """Write what is needed to ask elsewhere.
+        """Write the columns to files, to evaluate failures in other processes.
 
         Args:
-            folder: one that is there.
-            prefix: of the files' names; they stay beside each other.
+            folder: an existing folder.
+            prefix: of the file names.
 
         Returns:
             the files.
@@ -176,16 +176,16 @@ class WhatIf:
 
     @classmethod
     def load(cls, folder: Path, prefix: str = "") -> WhatIf:
-        """Map what `save` wrote into this process; nothing is copied."""
+        """Map the files of `save` into this process without copying."""
         what_if = cls.__new__(cls)
         columns = _Columns(*(np.load(folder / f"{prefix}{name}.npy", mmap_mode="r") for name in _Columns._fields))
         cluster = json.loads((folder / f"{prefix}{_CLUSTER}").read_text(encoding="utf-8"))
         ids, live = np.array(cluster["ids"], np.int32), np.array(cluster["live"], np.bool_)
-        what_if._adopt(columns, Brokers(ids, tuple(cluster["racks"]), live), cluster["topics"])
+        what_if._set_columns(columns, Brokers(ids, tuple(cluster["racks"]), live), cluster["topics"])
         return what_if
 
     def fail(self, failed: Sequence[int]) -> Outcome:
-        """What is left after these brokers fail together.
+        """Return the outcome if brokers fail together.
 
         Args:
             failed: broker ids of the layout.
@@ -193,7 +193,7 @@ class WhatIf:
         return self.consequences(failed).outcome
 
     def consequences(self, failed: Sequence[int]) -> Consequences:
-        """What is left after these brokers fail together, and where.
+        """Return the outcome and the affected topics if brokers fail together.
 
         Args:
             failed: broker ids of the layout.
@@ -208,7 +208,7 @@ class WhatIf:
         flags, before_leader = before.flags.take(rows), before.leader.take(rows)
         offline, under_min_isr = after.in_sync == 0, after.in_sync < before.min_isr.take(rows)
         newly_offline = np.flatnonzero(offline & (flags & _OFFLINE == 0))
-        # Who has a leader now had one before: the cluster was settled.
+        # A partition with a leader now had one before: elections for dead brokers were done.
         moved = (after.leader != NONE) & (before_leader != after.leader)
         dark = before.topic.take(rows.take(newly_offline))
         leaders = before.leaders + (_count(after.leader, len(live)) - _count(before_leader, len(live)))
@@ -235,12 +235,12 @@ class WhatIf:
         return Consequences(outcome, dark, before.topic.take(rows.take(newly_under)), leaders)
 
     def rows_of(self, positions: IntArray) -> NDArray[np.intp]:
-        """The partitions of which one of these brokers (positions) holds a replica, ascending, each once."""
+        """Return the partitions with a replica on one of these brokers (positions), ascending and distinct."""
         rows, starts = self._columns.rows, self._columns.starts
         held = [rows[starts[position] : starts[position + 1]] for position in positions]
         if len(held) == 1:
             return held[0]
-        # A mask over all partitions costs their number, merging costs what is held: a rack holds most of them.
+        # A mask costs as much as all partitions, merging as much as the affected ones; a rack affects most of them.
         if sum(map(len, held)) < len(self._columns.leader) // 4:
             merged = np.concatenate([*held, rows[:0]])
             merged.sort(kind="stable")  # it merges what ascends already
@@ -268,7 +268,7 @@ def _elect(columns: _Columns, rows: NDArray[np.intp], live: BoolArray) -> _State
 
 
 def _count_up(places: IntArray, rows: NDArray[np.intp], up: BoolArray) -> NDArray[np.int16]:
-    """How many in each of these rows' lists are up."""
+    """Return the number of live brokers in the lists of some rows."""
     counts = np.zeros(len(rows), np.int16)
     for place in places:
         counts += up[place.take(rows)]
@@ -320,8 +320,8 @@ def _columns_of(layout: Layout) -> _Columns:
 
 
 def _rows_by_broker(replicas: IntArray, brokers: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The rows that hold a replica of each broker: `rows[starts[b]:starts[b + 1]]`, ascending."""
-    # Padding sorts behind every broker; 16 bits where they are enough, for numpy sorts those by radix.
+    """Return the rows with a replica on each broker b as `rows[starts[b]:starts[b + 1]]`, ascending."""
+    # Padding sorts after every broker; 16-bit keys, if enough, because numpy sorts them by radix.
     keys = np.where(replicas == NONE, brokers, replicas).ravel()
     order = np.argsort(keys.astype(np.uint16) if brokers < 1 << 16 else keys, kind="stable")
     starts = np.zeros(brokers + 1, np.intp)

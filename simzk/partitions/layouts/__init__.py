@@ -1,7 +1,7 @@
-"""Layouts: where every partition of a cluster lives, as files that other tools read too.
+"""Layouts: the metadata of a cluster at one instant, as files that other tools read too.
 
-A layout is a cluster's metadata at one instant, all facts and no machinery: the partitions with their replicas, ISR,
-leader and leader epoch, and the brokers with their racks. `docs/layout.md` holds the schema of the files.
+A layout has partitions with replicas, ISR, leader and leader epoch, and brokers with racks. docs/layout.md defines the
+file formats.
 """
 
 from simzk.partitions.layouts.files import read_brokers, read_layout, write_layout

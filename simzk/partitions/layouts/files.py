@@ -1,17 +1,13 @@
-"""Rows that somebody hands in, as an Arrow table or as JSON: columns of the kinds that they should be, or the first ten
-rows that are not, each by its number, what it is of, what is wrong with it, and what would be right.
+"""Layout files: Parquet or Arrow with the brokers in a second file, or one JSON document (docs/layout.md).
 
-What comes in may come from any tool: integers of any width, plain or large strings and lists, a column of lists that
-has no type because all are empty. Values that do not fit stay visible as 64-bit integers, for `problems.py` to name.
+Rules of the module:
 
-Between Arrow tables, as files hold them, and the columns of a `Layout`.
-
-What comes in is taken if its values fit, and refused by column, or by row, if they do not (rows.py, problems.py).
-
-Layout files: Parquet or Arrow with the brokers in a second file beside it, or one JSON document (docs/layout.md).
-
-All forms become the same Arrow tables and go through the same checks; nothing here walks over rows in Python but the
-reader of JSON. A file is written under another name first and then renamed, so that nobody reads half a layout.
+1. All formats become the same Arrow tables and pass the same checks. Only the JSON reader walks over rows in Python.
+2. Input may come from any tool: integers of any width, plain or large strings and lists, a column of lists without type
+   because all are empty. Values out of range are kept as int64 until validation reports them.
+3. Invalid columns or rows raise `LayoutError`; the error lists the first ten invalid rows with row number, partition or
+   broker, the problem and the accepted values.
+4. A file is written under another name and then renamed, so that no reader sees half a layout.
 """
 
 from __future__ import annotations
@@ -37,14 +33,14 @@ _SHOWN: Final = 60
 
 
 class Rows:
-    """The rows of a table.
+    """The rows of a table that was read from a file.
 
     Args:
-        table: as it was handed in.
-        schema: what its columns should be; others are not looked at.
-        optional: columns that may be missing, with what stands for them; lists of nobody do.
-        of: what a row is: a partition, a broker.
-        names: the columns that say which one.
+        table: the input.
+        schema: the expected columns; others are ignored.
+        optional: columns that may be missing, with their default value; a missing list column means empty lists.
+        of: noun for a row: partition, broker.
+        names: the columns that identify a row.
         where: the file, for errors.
 
     Raises:
@@ -65,42 +61,42 @@ class Rows:
         self._of, self._names, self._where = of, names, where
         for name in schema.names:
             if name not in table.column_names and name not in optional:
-                raise LayoutError(f"has no column {name!r}", where=where, right=_told(schema))
+                raise LayoutError(f"has no column {name!r}", where=where, right=_one_line(schema))
 
     def column(self, name: str) -> pa.Array:
-        """One column as one Arrow array of the right kind."""
+        """Return one column as one Arrow array of the expected type."""
         import pyarrow as pa
 
         table, field = self._table, self._schema.field(name)
         if name not in table.column_names:
             return pa.repeat(pa.scalar(self._optional[name], field.type), table.num_rows)
         if table.column_names.count(name) > 1:
-            raise LayoutError(f"has two columns {name!r}", where=self._where)
+            raise LayoutError(f"repeated column {name!r}", where=self._where)
         column = table.column(name)
         if not _same_kind(column.type, field.type):
-            raise LayoutError(f"column {name!r} is {column.type}", where=self._where, right=str(field.type))
+            raise LayoutError(f"column {name!r} has type {column.type}", where=self._where, right=str(field.type))
         if column.null_count and not field.nullable:
             self.refuse(
                 np.flatnonzero(column.is_null().to_numpy()), lambda row: f"{name} is null; expected {field.type}"
             )
         one = column.unify_dictionaries().combine_chunks()
-        # An empty table has a column of no chunks, which newer versions of pyarrow hand back chunked.
+        # The column of an empty table has no chunks; newer versions of pyarrow return it chunked.
         one = pa.concat_arrays(one.chunks) if isinstance(one, pa.ChunkedArray) else one
         return one.cast(field.type) if pa.types.is_null(one.type) else one
 
     def integers(self, name: str) -> NDArray[Any]:
-        """A column of integers: as int32 where the file has no more, else as int64."""
+        """Return a column of integers: int32 if the file has int32, else int64."""
         return _to_numpy(self.column(name))
 
     def lists(self, name: str) -> NDArray[Any]:
-        """A column of lists of broker ids as one row each, padded with -1 on the right; no rows where it is missing."""
+        """Return a column of lists of broker ids, [n, w], padded with -1; no rows if the column is missing."""
         if name not in self._table.column_names:
             return np.empty((0, 1), np.int32)
         lists = self.column(name)
         flat, lengths = lists.flatten(), lists.value_lengths().to_numpy()
 
         def refuse(wrong: NDArray[np.bool_], what: str) -> None:
-            """The rows of some values."""
+            """Raise an error for the rows of some values."""
             rows = np.unique(np.repeat(np.arange(len(lists)), lengths)[wrong])
             self.refuse(rows, lambda row: f"{name} {lists[row].as_py()} has {what}; expected ids of brokers")
 
@@ -121,22 +117,22 @@ class Rows:
         Problems(len(rows), lines, self._of).refuse(self._where)
 
     def _name(self, row: int) -> str:
-        """Which one a row says that it is, as far as it can be read."""
+        """Return the identity of a row as far as it is readable."""
         values = [self._table.column(name)[row].as_py() for name in self._names if name in self._table.column_names]
         known = len(values) == len(self._names) and None not in values
         return f" ({'-'.join(map(str, values))})" if known else ""
 
 
 def rows_of_json(rows: object, schema: pa.Schema, *, optional: Collection[str], of: str, where: str) -> pa.Table:
-    """A list of JSON objects as an Arrow table.
+    """Return a list of JSON objects as an Arrow table.
 
     Raises:
-        LayoutError: it is none, or values of it are not of the kind that they should be.
+        LayoutError: the value is not a list of objects, or values have the wrong type.
     """
     import pyarrow as pa
 
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise LayoutError("is no list of objects", where=where, right=_told(schema))
+        raise LayoutError("not a list of objects", where=where, right=_one_line(schema))
     fields = [field for field in schema if field.name not in optional or any(field.name in row for row in rows)]
     wrong = [(row, field) for row, values in enumerate(rows) for field in fields if not _fits(values, field)]
     first: dict[int, str] = {}
@@ -148,7 +144,7 @@ def rows_of_json(rows: object, schema: pa.Schema, *, optional: Collection[str], 
 
 
 def _fits(values: dict[str, object], field: pa.Field) -> bool:
-    """Whether the value of a field is of its kind: null too, where the field may be null."""
+    """Return whether the value of a field has its type; null is accepted if the field is nullable."""
     from pyarrow import types
 
     value = values.get(field.name)
@@ -174,7 +170,7 @@ def _what_is_wrong(values: dict[str, object], field: pa.Field) -> str:
 
 
 def _kind(kind: pa.DataType) -> str:
-    """A type in the words of JSON."""
+    """Return a type in JSON's terms."""
     from pyarrow import types
 
     if types.is_list(kind):
@@ -185,12 +181,12 @@ def _kind(kind: pa.DataType) -> str:
 
 
 def _name_of(values: dict[str, object]) -> str:
-    """Which partition a row of JSON says that it is."""
+    """Return the partition that a JSON row names."""
     return f" ({values['topic']}-{values['partition']})" if {"topic", "partition"} <= values.keys() else ""
 
 
 def _widened(field: pa.Field) -> pa.Field:
-    """The field with room for 64 bits, so that what is out of range can be named."""
+    """Return the field with 64-bit integers, so that values out of range can be reported."""
     import pyarrow as pa
 
     if field.type == pa.int32():
@@ -199,7 +195,7 @@ def _widened(field: pa.Field) -> pa.Field:
 
 
 def _same_kind(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether the values of one type can be read as the other: an integer of any width is an integer."""
+    """Return whether values of the given type can be read as the wanted type: integers of any width are integers."""
     from pyarrow import types
 
     if types.is_null(given):  # no tool knows the type of a column that holds nothing
@@ -217,31 +213,31 @@ def _same_kind(given: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def _to_numpy(array: pa.Array) -> NDArray[Any]:
-    """Integers as int32 where the file has no more, else as int64, so that what is out of range stays visible."""
+    """Return integers as int32 if the file has int32, else as int64, so that values out of range can be reported."""
     import pyarrow as pa
 
     if array.type != pa.int32():
-        # Beyond 63 bits nothing is in range anyway.
+        # Values beyond 63 bits are out of range in any case.
         array = array.cast(pa.int64(), safe=array.type != pa.uint64())
     column: NDArray[Any] = array.to_numpy(zero_copy_only=False)
     return column
 
 
-def _told(schema: pa.Schema) -> str:
-    """A schema in one line."""
+def _one_line(schema: pa.Schema) -> str:
+    """Return a schema in one line."""
     return ", ".join(f"{field.name} {field.type}" for field in schema)
 
 
 TOPIC = "topic"
 MOVES = ("adding", "removing")
-"""Columns that are written only where somebody is added or removed."""
+"""Columns that are written only if a reassignment is under way."""
 
 OPTIONAL = {"min_insync_replicas": 1, **dict.fromkeys(MOVES, NONE)}
-"""Columns that may be missing, with Kafka's own default, or nobody."""
+"""Columns that may be missing, with Kafka's default or no replica."""
 
 
 def partitions_schema() -> pa.Schema:
-    """The Arrow schema of a layout's partitions."""
+    """Return the Arrow schema of the partitions of a layout."""
     import pyarrow as pa
 
     ids = pa.list_(pa.field("element", pa.int32(), nullable=False))
@@ -260,7 +256,7 @@ def partitions_schema() -> pa.Schema:
 
 
 def brokers_schema() -> pa.Schema:
-    """The Arrow schema of the brokers beside a layout."""
+    """Return the Arrow schema of the brokers of a layout."""
     import pyarrow as pa
 
     return pa.schema(
@@ -273,7 +269,7 @@ def brokers_schema() -> pa.Schema:
 
 
 def partitions_table(layout: Layout) -> pa.Table:
-    """The partitions of a layout as an Arrow table of `partitions_schema`, without `MOVES` where nobody moves."""
+    """Return the partitions of a layout as an Arrow table of `partitions_schema`; without `MOVES` if all are empty."""
     import pyarrow as pa
 
     topic = pa.DictionaryArray.from_arrays(pa.array(layout.topic), pa.array(layout.topics, pa.string()))
@@ -293,7 +289,7 @@ def partitions_table(layout: Layout) -> pa.Table:
 
 
 def brokers_table(brokers: Brokers) -> pa.Table:
-    """The brokers of a layout as an Arrow table of `brokers_schema`."""
+    """Return the brokers of a layout as an Arrow table of `brokers_schema`."""
     import pyarrow as pa
 
     arrays = [pa.array(brokers.ids), pa.array(brokers.racks, pa.string()), pa.array(brokers.live)]
@@ -301,19 +297,19 @@ def brokers_table(brokers: Brokers) -> pa.Table:
 
 
 def partitions_of_json(rows: object, where: str) -> pa.Table:
-    """The partitions of a layout from a list of JSON objects."""
+    """Return the partitions of a layout from a list of JSON objects."""
     return rows_of_json(rows, partitions_schema(), optional=OPTIONAL, of="partition", where=where)
 
 
 def brokers_of_json(rows: object, where: str) -> pa.Table:
-    """The brokers of a layout from a list of JSON objects."""
+    """Return the brokers of a layout from a list of JSON objects."""
     return rows_of_json(rows, brokers_schema(), optional={}, of="broker", where=where)
 
 
 def to_layout(partitions: pa.Table, brokers: Brokers | None, where: str) -> Layout:
-    """The layout that a table holds, each row of it checked; `where` names the file in errors.
+    """Return the layout of a table after checking each row; `where` names the file in errors.
 
-    Where no brokers are given, they are those that the replicas name.
+    Without `brokers`, the brokers are those that replicas name.
     """
     import pyarrow as pa
 
@@ -347,7 +343,7 @@ def to_layout(partitions: pa.Table, brokers: Brokers | None, where: str) -> Layo
 
 
 def _narrowed(raw: Layout) -> Layout:
-    """The same layout in 32-bit columns, once every value is known to fit."""
+    """Return the layout with int32 columns; every value must fit."""
     return Layout(
         brokers=raw.brokers,
         topics=raw.topics,
@@ -364,7 +360,7 @@ def _narrowed(raw: Layout) -> Layout:
 
 
 def to_brokers(table: pa.Table, where: str) -> Brokers:
-    """The brokers that a table holds, each row of it checked; `where` names the file in errors."""
+    """Return the brokers of a table after checking each row; `where` names the file in errors."""
     rows = Rows(table, brokers_schema(), optional={}, of="broker", names=("broker",), where=where)
     ids, racks = rows.integers("broker"), rows.column("rack").to_pylist()
     live = rows.column("live").to_numpy(zero_copy_only=False)
@@ -372,9 +368,9 @@ def to_brokers(table: pa.Table, where: str) -> Brokers:
     rows.refuse(outside, lambda row: f"broker id {ids[row]} is out of range (0 to {MAX_BROKER_ID})")
     order = np.argsort(ids, kind="stable")
     repeated = order[1:][ids[order][1:] == ids[order][:-1]]
-    rows.refuse(np.sort(repeated), lambda row: f"broker {ids[row]} stands twice; expected each once")
+    rows.refuse(np.sort(repeated), lambda row: f"broker {ids[row]} is repeated; expected each once")
     nameless = np.array([rack == "" for rack in racks], np.bool_)
-    rows.refuse(np.flatnonzero(nameless), lambda row: "the rack has no name; expected a name, or null")
+    rows.refuse(np.flatnonzero(nameless), lambda row: "the rack name is empty; expected a name or null")
     return Brokers(ids[order].astype(np.int32), tuple(racks[index] for index in order), live[order])
 
 
@@ -384,7 +380,7 @@ def _brokers_named(replicas: NDArray[Any]) -> Brokers:
 
 
 def list_array(padded: NDArray[np.int32]) -> pa.Array:
-    """Padded lists as an Arrow array of lists."""
+    """Return padded lists, int32[n, w], as an Arrow array of lists."""
     import pyarrow as pa
 
     lengths = sizes(padded)
@@ -396,14 +392,14 @@ def list_array(padded: NDArray[np.int32]) -> pa.Array:
 
 
 FORMS = ".parquet, .arrow or .json"
-"""The endings by which the form of a layout file is told."""
+"""File name endings of the formats."""
 
 ROWS_PER_GROUP = 1 << 18
-"""Rows of a Parquet row group: large enough to compress well, small enough to be read on several cores."""
+"""Rows of a Parquet row group: large enough to compress well, small enough to be read by several cores."""
 
 
 def brokers_path(path: Path) -> Path:
-    """The file with the brokers that stands beside a layout of Parquet or Arrow.
+    """Return the path of the brokers file of a Parquet or Arrow layout.
 
     >>> brokers_path(Path("cluster.parquet")).name
     'cluster.brokers.parquet'
@@ -412,14 +408,14 @@ def brokers_path(path: Path) -> Path:
 
 
 def read_layout(path: str | Path) -> Layout:
-    """Read a layout file and check every row of it.
+    """Read a layout file and check every row.
 
     Args:
-        path: a file that ends in `.parquet`, `.arrow` (Arrow's IPC file) or `.json`. Where no brokers stand beside a
-            file of the first two, the brokers are those that the replicas name, all live, without racks.
+        path: a file that ends in `.parquet`, `.arrow` (Arrow IPC file) or `.json`. If a Parquet or Arrow layout has no
+            brokers file, its brokers are those that replicas name, all live, without racks.
 
     Raises:
-        LayoutError: the file cannot be read, lacks a column, or has rows that cannot be; the first ten are named.
+        LayoutError: the file is unreadable, lacks a column, or has invalid rows; the first ten are listed.
         ConfigError: pyarrow is not installed.
     """
     source = Path(path)
@@ -431,7 +427,7 @@ def read_layout(path: str | Path) -> Layout:
 
 
 def read_brokers(path: str | Path) -> Brokers:
-    """The brokers of a layout file, without its partitions where they stand beside them.
+    """Return the brokers of a layout file, without reading partitions if brokers are in their own file.
 
     Args and raises as in `read_layout`.
     """
@@ -444,14 +440,14 @@ def read_brokers(path: str | Path) -> Brokers:
 
 
 def write_layout(layout: Layout, path: str | Path) -> None:
-    """Write a layout; the same layout gives the same bytes.
+    """Write a layout; equal layouts give equal bytes.
 
     Args:
-        layout: what to write.
-        path: a file that ends in `.parquet`, `.arrow` or `.json`; what stands there is replaced.
+        layout: the layout.
+        path: a file that ends in `.parquet`, `.arrow` or `.json`; an existing file is replaced.
 
     Raises:
-        LayoutError: the ending is another, or the file cannot be written.
+        LayoutError: the ending is unknown, or the file cannot be written.
         ConfigError: pyarrow is not installed.
     """
     target = Path(path)
@@ -464,6 +460,7 @@ def write_layout(layout: Layout, path: str | Path) -> None:
 
 
 def require_pyarrow() -> None:
+    """Raise `ConfigError` if pyarrow is not installed."""
     try:
         import pyarrow.parquet  # noqa: F401
     except ImportError as error:
@@ -475,7 +472,7 @@ def _form_of(path: Path) -> _Form:
         return _Form(_read_json, _write_json)
     table = TABLES.get(path.suffix)
     if table is None:
-        raise LayoutError(f"a layout file cannot end in {path.suffix!r}", where=str(path), right=FORMS)
+        raise LayoutError(f"unknown format {path.suffix!r} of a layout file", where=str(path), right=FORMS)
     return _Form(
         lambda source: _read_tables(table, source), lambda target, layout: _write_tables(table, target, layout)
     )
@@ -489,7 +486,7 @@ def _read_tables(table: _TableForm, path: Path) -> Layout:
 
 
 def _write_tables(table: _TableForm, path: Path, layout: Layout) -> None:
-    # The brokers first: a layout that can be seen has its brokers beside it.
+    # Brokers first, so that a reader that sees a layout finds its brokers.
     brokers = brokers_table(layout.brokers)
     _replace(brokers_path(path), lambda target: table.write(brokers, target))
     partitions = partitions_table(layout)
@@ -497,6 +494,7 @@ def _write_tables(table: _TableForm, path: Path, layout: Layout) -> None:
 
 
 def parquet_table(path: Path) -> pa.Table:
+    """Read a Parquet file as an Arrow table; raise `LayoutError` if it is unreadable."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -531,18 +529,18 @@ def _write_arrow(table: pa.Table, path: Path) -> None:
 
 
 class _TableForm(NamedTuple):
-    """How an Arrow table stands in a file."""
+    """Reader and writer of an Arrow table in a file format."""
 
     read: Callable[[Path], pa.Table]
     write: Callable[[pa.Table, Path], None]
 
 
 TABLES = {".parquet": _TableForm(parquet_table, _write_parquet), ".arrow": _TableForm(_read_arrow, _write_arrow)}
-"""The forms in which partitions and brokers are two tables, by ending."""
+"""Formats with one file for partitions and one for brokers, by file name ending."""
 
 
 class _Form(NamedTuple):
-    """How a layout stands in files."""
+    """Reader and writer of a layout in a file format."""
 
     read: Callable[[Path], Layout]
     write: Callable[[Path, Layout], None]
@@ -554,7 +552,7 @@ def _read_json(path: Path) -> Layout:
     except (ValueError, OSError) as error:
         raise LayoutError(f"cannot be read as JSON: {error}", where=str(path)) from error
     if not isinstance(document, dict) or set(document) != {"brokers", "partitions"}:
-        raise LayoutError("is no layout", where=str(path), right="an object with the lists `brokers` and `partitions`")
+        raise LayoutError("not a layout", where=str(path), right="an object with the lists `brokers` and `partitions`")
     brokers = to_brokers(brokers_of_json(document["brokers"], f"{path}: brokers"), str(path))
     partitions = partitions_of_json(document["partitions"], f"{path}: partitions")
     return to_layout(partitions, brokers, str(path))

@@ -1,8 +1,8 @@
-"""Layouts drawn from a seed: a cluster as Kafka's own replica assignment would have placed it.
+"""Random layouts decided by a seed: clusters as placed by Kafka's replica assignment.
 
-Topics are placed by `assign_topics` (docs/reference/kafka.md §3), each with a start and a shift of its own from one
-stream of `java.util.Random`; those of one replication factor after another. The preferred replica leads everywhere, and
-every replica is in sync but for the gaps that are asked for.
+`assign_topics` places the topics (docs/reference/kafka.md §3), each with its own start and shift from one stream of
+`java.util.Random`, one replication factor after another. Every partition is led by its preferred replica, and every
+replica is in sync except for the requested ISR gaps.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MOST_PARTITIONS = 100_000_000
-"""The most partitions that a layout is drawn with: the columns of more do not fit a large machine's memory."""
+"""Maximum partitions of a generated layout: the columns of more do not fit a large machine's memory."""
 
 MOST_SKEW = 10.0
-"""The most uneven topics: the second has a thousandth of the first, and the rest next to nothing."""
+"""Maximum skew: the second topic has a thousandth of the partitions of the first."""
 
 
 def brokers_in_racks(brokers: int, racks: int) -> Brokers:
-    """Brokers 0 .. `brokers` - 1 dealt to `racks` racks in turn, named rack1, rack2, ...; no racks where `racks` is 0.
+    """Return brokers 0 to `brokers` - 1 in racks rack1, rack2, ... in turn; without racks if `racks` is 0.
 
     Raises:
         LayoutError: a number is out of range, or a rack would be empty.
@@ -41,9 +41,11 @@ def brokers_in_racks(brokers: int, racks: int) -> Brokers:
     ('rack1', 'rack2', 'rack1')
     """
     if not 1 <= brokers <= 100_000:
-        raise LayoutError(f"{brokers} brokers cannot be", right="1 to 100,000")
+        raise LayoutError(f"number of brokers {brokers} is out of range", right="1 to 100,000")
     if not 0 <= racks <= brokers:
-        raise LayoutError(f"{racks} racks for {brokers} brokers cannot be", right="0 (no racks) to one a broker")
+        raise LayoutError(
+            f"number of racks {racks} is out of range", right=f"0 (no racks) to {brokers}, one per broker"
+        )
     return Brokers.from_racks({broker: f"rack{broker % racks + 1}" if racks else None for broker in range(brokers)})
 
 
@@ -59,22 +61,21 @@ def generate_layout(
     isr_gaps: float = 0.0,
     rack_aware: bool = True,
 ) -> Layout:
-    """Draw a layout; the same arguments give the same layout.
+    """Generate a layout; equal arguments give equal layouts.
 
     Args:
-        brokers: where the replicas go.
-        topics: how many topics, `topic-0` and so on, share the partitions.
+        brokers: brokers for the replicas.
+        topics: number of topics, named `topic-0` and so on.
         partitions: of all topics together.
-        replication_factor: replicas of each partition; of several the topics have one after the other in turn.
-        seed: of `java.util.Random`, and of where gaps are.
+        replication_factor: replicas of each partition; topics take several values in turn.
+        seed: of `java.util.Random` and of the ISR gaps.
         min_insync_replicas: of every topic, at most its replication factor.
-        topic_skew: how uneven topics are: topic i has a share in proportion to 1 / (i + 1) ** topic_skew, but one
-            partition at least; of 0 as even as can be.
-        isr_gaps: the share of partitions of which one follower is out of sync; those of one replica have none.
-        rack_aware: whether the rack-aware rule holds where every broker has a rack (KIP-36, Kafka 0.10.0).
+        topic_skew: topic i gets a share proportional to 1 / (i + 1) ** topic_skew, at least one partition; 0 is even.
+        isr_gaps: share of the partitions with one follower out of sync; partitions with one replica have no gap.
+        rack_aware: whether the rack-aware rule applies if every broker has a rack (KIP-36, Kafka 0.10.0).
 
     Raises:
-        LayoutError: a number is out of range, or there are too few brokers for the replication factor.
+        LayoutError: a number is out of range, or there are fewer brokers than replicas.
 
     >>> layout = generate_layout(brokers_in_racks(3, 3), topics=2, partitions=5, replication_factor=3, seed=1)
     >>> layout.topics, layout.partition.tolist()
@@ -107,29 +108,29 @@ def _check_numbers(
     topics: int, partitions: int, factors: list[int], min_insync_replicas: int, topic_skew: float, isr_gaps: float
 ) -> None:
     if not 1 <= partitions <= MOST_PARTITIONS:
-        raise LayoutError(f"{partitions} partitions cannot be", right=f"1 to {MOST_PARTITIONS:,}")
+        raise LayoutError(f"number of partitions {partitions} is out of range", right=f"1 to {MOST_PARTITIONS:,}")
     if not 1 <= topics <= partitions:
-        raise LayoutError(f"{partitions} partitions cannot make {topics} topics", right="1 to one topic a partition")
+        raise LayoutError(f"number of topics {topics} is out of range", right=f"1 to {partitions}, one per partition")
     if not factors or min(factors) < 1:
-        raise LayoutError(f"replication factors {factors} cannot be", right="1 or more")
+        raise LayoutError(f"replication factors {factors} are out of range", right="1 or more")
     if not 1 <= min_insync_replicas <= max(factors):
         raise LayoutError(
-            f"min.insync.replicas {min_insync_replicas} cannot be", right="1 up to the replication factor"
+            f"min.insync.replicas {min_insync_replicas} is out of range", right="1 to the replication factor"
         )
     if not 0 <= topic_skew <= MOST_SKEW:
-        raise LayoutError(f"a skew of topics of {topic_skew:g} cannot be", right=f"0 (even) to {MOST_SKEW:g}")
+        raise LayoutError(f"topic skew {topic_skew:g} is out of range", right=f"0 (even) to {MOST_SKEW:g}")
     if not 0 <= isr_gaps <= 1:
-        raise LayoutError(f"ISR gaps in {isr_gaps:g} of the partitions cannot be", right="a share, 0 to 1")
+        raise LayoutError(f"share of partitions with ISR gaps {isr_gaps:g} is out of range", right="0 to 1")
 
 
 def _topic_sizes(topics: int, partitions: int, skew: float) -> NDArray[np.int64]:
-    """One partition each, and of the others what each is entitled to; the largest remainders get one more."""
-    # Rounded, so that no two libraries of mathematics give other weights.
+    """Return the partitions of each topic, int64[topics]: one each, then by weight, then by largest remainder."""
+    # Rounded, so that all math libraries give the same weights.
     weights = np.round(2**40 / np.arange(1, topics + 1) ** skew)
-    entitled = (partitions - topics) * (weights / weights.sum())
-    extra = np.floor(entitled).astype(np.int64)
+    quota = (partitions - topics) * (weights / weights.sum())
+    extra = np.floor(quota).astype(np.int64)
     left = partitions - topics - int(extra.sum())
-    remainders = np.round(entitled - extra, 6)
+    remainders = np.round(quota - extra, 6)
     extra[np.argsort(-remainders, kind="stable")[:left]] += 1
     assert extra.sum() + topics == partitions
     sizes: NDArray[np.int64] = 1 + extra
@@ -139,7 +140,7 @@ def _topic_sizes(topics: int, partitions: int, skew: float) -> NDArray[np.int64]
 def _placed(
     brokers: Brokers, sizes: NDArray[np.int64], factor: NDArray[np.int32], random: JavaRandom, *, rack_aware: bool
 ) -> NDArray[np.int32]:
-    racks = _racks_that_count(brokers) if rack_aware else None
+    racks = _racks_if_all(brokers) if rack_aware else None
     ids = brokers.ids.tolist()
     if factor.min() == factor.max():
         return assign_topics(ids, racks, sizes.tolist(), int(factor[0]), random=random)
@@ -152,7 +153,7 @@ def _placed(
 
 
 def _with_gaps(replicas: NDArray[np.int32], share: float, seed: int) -> NDArray[np.int32]:
-    """ISRs: the replicas, of a share of the partitions without one of the followers."""
+    """Return ISRs: the replicas, without one follower in a share of the partitions."""
     if not share:
         return replicas
     draws = Draws(b"isr gaps %d" % seed)
@@ -163,7 +164,7 @@ def _with_gaps(replicas: NDArray[np.int32], share: float, seed: int) -> NDArray[
     return keep(replicas, staying)
 
 
-def _racks_that_count(brokers: Brokers) -> Mapping[int, str] | None:
+def _racks_if_all(brokers: Brokers) -> Mapping[int, str] | None:
     if not brokers.all_have_racks:
         return None
     return {int(broker): rack for broker, rack in zip(brokers.ids, brokers.racks, strict=True) if rack is not None}

@@ -1,16 +1,13 @@
-"""What is wrong with the rows of a layout that somebody hands in, said row by row.
+"""Layouts in memory: immutable columns over partitions and brokers, and the validation of their rows.
 
-A layout is refused whole; the first ten wrong rows are named. Every rule is one line of a table: a mask over all rows,
-computed at once, and the words for one row that it marks.
+Rules of the module (checked by `find_problems` for input, asserted by `Layout.check`):
 
-A layout in memory: frozen columns over partitions, and the brokers that they name.
-
-The rules of a layout (each checked by `problems.py` where a layout comes in, asserted by `Layout.check`):
-- a broker id is 0 .. `MAX_BROKER_ID`, stands once, and `Brokers.ids` ascend;
-- a partition (topic, number) stands once, its replicas are one or more distinct known brokers, in preference order;
-- its ISR is a sequence of distinct members of the replicas; it may be empty (Kafka 0.8 to 0.10.2 writes `[]`);
-- its leader is in its ISR, or -1 for none;
-- who is added and who is removed by a reassignment under way are distinct replicas, nobody is both, and somebody stays.
+- a broker id is 0 to `MAX_BROKER_ID` and occurs once; `Brokers.ids` ascend;
+- a partition (topic, number) occurs once; its replicas are one or more distinct known brokers, in preference order;
+- its ISR is a sequence of distinct replicas; it may be empty (Kafka 0.8 to 0.10.2 writes `[]`);
+- its leader is in the ISR, or -1 for none;
+- the replicas that a reassignment adds and removes are distinct replicas, no replica is both, and at least one remains;
+- input is rejected as a whole; the error lists the first ten invalid rows.
 """
 
 from __future__ import annotations
@@ -36,27 +33,27 @@ if TYPE_CHECKING:
     from simzk.partitions.reassignment import Assignment
 
 NAMED_PROBLEMS = 10
-"""How many wrong rows an error names."""
+"""Invalid rows that an error lists."""
 
 LONGEST_LIST = 255
-"""The most replicas of a partition that are read: one absurd list would make every padded row as wide."""
+"""Maximum replicas of a partition: one absurd list would widen every padded row."""
 
 _FEW = 8
 
 LARGEST_INT32 = 2**31 - 1
 
 TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
-"""Kafka's rule for a topic's name (org.apache.kafka.common.internals.Topic)."""
+"""Valid topic names (org.apache.kafka.common.internals.Topic)."""
 
 
 @dataclass(frozen=True)
 class Problems:
-    """How many rows are wrong, and the first of them in words.
+    """Number of invalid rows, with messages for the first of them.
 
     Args:
-        total: how many rows break at least one rule.
-        first: at most ten sentences, by ascending row.
-        of: what a row is.
+        total: rows that break at least one rule.
+        first: at most ten messages, by ascending row.
+        of: noun for a row.
     """
 
     total: int
@@ -64,12 +61,12 @@ class Problems:
     of: str = "partition"
 
     def refuse(self, where: str) -> None:
-        """Raise `LayoutError` for the file `where`, if any row is wrong."""
+        """Raise `LayoutError` for the file `where` if any row is invalid."""
         if not self.total:
             return
-        wrong = f"{self.total:,} {self.of}{'s' * (self.total != 1)}"
+        invalid = f"{self.total:,} invalid {self.of}{'s' * (self.total != 1)}"
         more = self.total - len(self.first)
-        lines = [f"{wrong} cannot be:", *self.first]
+        lines = [f"{invalid}:", *self.first]
         if more > 0:
             lines.append(f"and {more:,} more")
         raise LayoutError("\n  ".join(lines), where=where)
@@ -79,14 +76,14 @@ Rule = tuple["NDArray[np.bool_]", "Callable[[int], str]"]
 
 
 def find_problems(rows: Layout) -> Problems:
-    """Check all rows of a layout against the rules of `layout.py`.
+    """Check all rows of a layout against the rules of this module.
 
-    The columns may still hold 64-bit integers as a file gave them, so that an id out of range is seen, not wrapped.
+    Columns may still be int64, as read from a file, so that an id out of range is reported, not wrapped.
     """
     marked = np.zeros(len(rows), np.bool_)
     found: list[tuple[int, str]] = []
     for mask, words in _rules(rows):
-        # The first rule that a row breaks is the one that is told.
+        # Only the first rule that a row breaks is reported.
         fresh = np.flatnonzero(mask & ~marked)[:NAMED_PROBLEMS]
         found.extend((int(row), words(int(row))) for row in fresh)
         marked |= mask
@@ -105,9 +102,9 @@ def _rules(rows: Layout) -> Iterator[Rule]:
     if illegal.any():
         yield (
             illegal[rows.topic],
-            lambda row: "no topic of Kafka can have this name; expected 1 to 249 of a-z A-Z 0-9 . _ -",
+            lambda row: "invalid topic name; expected 1 to 249 of a-z A-Z 0-9 . _ -",
         )
-    yield _outside(rows.partition), lambda row: "the partition's number is out of range (0 to 2147483647)"
+    yield _outside(rows.partition), lambda row: "the partition number is out of range (0 to 2147483647)"
     yield np.all(replicas == NONE, axis=1), lambda row: "the list of replicas is empty; expected one or more"
     yield (
         np.any(_outside(replicas, NONE, MAX_BROKER_ID), axis=1),
@@ -116,7 +113,9 @@ def _rules(rows: Layout) -> Iterator[Rule]:
     known = np.isin(replicas, rows.brokers.ids) | (replicas == NONE)
     yield (
         ~np.all(known, axis=1),
-        lambda row: f"replica on unknown broker {int(replicas[row][~known[row]][0])}; expected {_some(rows.brokers)}",
+        lambda row: (
+            f"replica on unknown broker {int(replicas[row][~known[row]][0])}; expected {_known_ids(rows.brokers)}"
+        ),
     )
     yield _repeated(replicas), lambda row: f"duplicate replicas {_ids_of(replicas, row)}; expected each once"
     yield (
@@ -139,12 +138,12 @@ def _rules(rows: Layout) -> Iterator[Rule]:
     yield from _rules_of_moves(rows)
     yield (
         _seen_before(rows.topic, rows.partition),
-        lambda row: "the partition stands in an earlier row too; expected it once",
+        lambda row: "the partition is in an earlier row too; expected each once",
     )
 
 
 def _rules_of_moves(rows: Layout) -> Iterator[Rule]:
-    """Who is added and removed: few partitions move at a time, mostly none, and the others are not looked at again."""
+    """Yield the rules of replicas to add and to remove, for the rows under reassignment only: mostly there are none."""
     moving = rows.reassigning
     if not len(moving):
         return
@@ -179,7 +178,7 @@ def _rules_of_moves(rows: Layout) -> Iterator[Rule]:
     )
     yield (
         at(np.all(contained(replicas, removing) | (replicas == NONE), axis=1)),
-        lambda row: f"removing {_ids_of(rows.removing, row)} leaves nobody of {of_row(row)}; expected one at least",
+        lambda row: f"removing {_ids_of(rows.removing, row)} leaves none of {of_row(row)}; expected at least one",
     )
 
 
@@ -187,8 +186,8 @@ def _ids_of(lists: NDArray[np.int32], row: int) -> list[int]:
     return [int(broker) for broker in lists[row] if broker != NONE]
 
 
-def _some(brokers: Brokers) -> str:
-    """The brokers that there are, if they are few."""
+def _known_ids(brokers: Brokers) -> str:
+    """Return the known brokers for a message, abbreviated if there are many."""
     ids = brokers.ids.tolist()
     listed = ", ".join(map(str, ids[:_FEW]))
     return f"one of {listed}{', ...' if len(ids) > _FEW else ''}" if ids else "a broker of the layout, which has none"
@@ -199,7 +198,7 @@ def _outside(column: NDArray[np.int32], lowest: int = 0, highest: int = LARGEST_
 
 
 def _repeated(lists: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """bool[n]: whether a row of `lists` holds a broker twice. Column by column: rows are short, columns long."""
+    """Return which rows of lists repeat a broker, bool[n]; by column, because rows are short and columns long."""
     result = np.zeros(len(lists), np.bool_)
     for right in range(1, lists.shape[1]):
         for left in range(right):
@@ -208,7 +207,7 @@ def _repeated(lists: NDArray[np.int32]) -> NDArray[np.bool_]:
 
 
 def _seen_before(topic: NDArray[np.int32], partition: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """bool[n]: whether (topic, partition) of a row stands in an earlier row."""
+    """Return which rows repeat the (topic, partition) of an earlier row, bool[n]."""
     key = (topic.astype(np.int64) << 32) | (partition.astype(np.int64) & 0xFFFFFFFF)
     if bool(np.all(key[1:] > key[:-1])):
         return np.zeros(len(key), np.bool_)
@@ -224,7 +223,7 @@ class Brokers:
 
     Args:
         ids: int32[b], ascending.
-        racks: the rack of each, None where it has none.
+        racks: the rack of each broker, None for none.
         live: bool[b], false for a broker that replicas name but that is not registered.
 
     >>> brokers = Brokers.from_racks({2: "west", 1: "east"})
@@ -238,7 +237,7 @@ class Brokers:
 
     @classmethod
     def from_racks(cls, racks: Mapping[int, str | None]) -> Brokers:
-        """Live brokers from a mapping of id to rack."""
+        """Return live brokers from a mapping of id to rack."""
         ids = sorted(racks)
         return cls(np.array(ids, np.int32), tuple(racks[broker] for broker in ids), np.ones(len(ids), np.bool_))
 
@@ -254,11 +253,11 @@ class Brokers:
 
     @property
     def all_have_racks(self) -> bool:
-        """Whether rack rules apply: Kafka looks at racks only where every broker has one (§3.2)."""
+        """Whether rack rules apply: Kafka uses racks only if every broker has one (§3.2)."""
         return None not in self.racks and len(self.racks) > 0
 
     def positions_of(self, ids: NDArray[np.int32]) -> NDArray[np.int32]:
-        """The position in `ids` of each broker id (any shape); -1 stays -1. Every other id must be known."""
+        """Return the position in `ids` of each broker id, in any shape; -1 stays -1, other ids must be known."""
         if len(self.ids) and self.ids[-1] == len(self.ids) - 1:
             return ids  # ids are 0 .. b-1: they are the positions already
         positions = np.searchsorted(self.ids, ids).astype(np.int32)
@@ -280,21 +279,21 @@ def _left_out() -> NDArray[np.int32]:
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Where every partition of a cluster lives; row i of each column is one partition.
+    """The assignment and state of all partitions of a cluster; row i of each column is one partition.
 
     Args:
-        brokers: all brokers that a replica may name.
-        topics: names of the topics; `topic` indexes into it.
-        topic: int32[n], the index of the topic in `topics`.
-        partition: int32[n], the partition's number in its topic.
+        brokers: all brokers that replicas name.
+        topics: topic names; `topic` is an index into them.
+        topic: int32[n], index into `topics`.
+        partition: int32[n], number in the topic.
         replicas: int32[n, w], broker ids in preference order, padded with -1 on the right.
-        isr: int32[n, v], a sequence of broker ids in the znode's order, padded with -1 on the right.
+        isr: int32[n, v], broker ids in the order of the znode, padded with -1 on the right.
         leader: int32[n], a broker id, or -1 for none.
         leader_epoch: int32[n].
-        min_insync_replicas: int32[n], the `min.insync.replicas` of the partition's topic.
-        adding: int32[n, u], which of the replicas a reassignment under way adds (KIP-455), in the znode's order, padded
-            with -1 on the right; nobody anywhere where left out.
-        removing: int32[n, r], which of them it removes.
+        min_insync_replicas: int32[n], `min.insync.replicas` of the topic.
+        adding: int32[n, u], replicas that a reassignment adds (KIP-455), in the order of the znode, padded with -1
+            [default: none].
+        removing: int32[n, r], replicas that a reassignment removes.
     """
 
     brokers: Brokers
@@ -312,13 +311,13 @@ class Layout:
     def __post_init__(self) -> None:
         for name in ("adding", "removing"):
             if not len(getattr(self, name)):
-                # One list for all rows: a column of nobody takes no memory.
-                nobody = np.broadcast_to(np.array([NONE], np.int32), (len(self), 1))
-                object.__setattr__(self, name, nobody)
+                # Broadcast one empty list to all rows: the column takes no memory.
+                empty = np.broadcast_to(np.array([NONE], np.int32), (len(self), 1))
+                object.__setattr__(self, name, empty)
 
     @property
     def reassigning(self) -> NDArray[np.intp]:
-        """The rows of which a reassignment is under way, ascending."""
+        """The rows under reassignment, ascending."""
         return np.flatnonzero((sizes(self.adding) > 0) | (sizes(self.removing) > 0))
 
     def __len__(self) -> int:

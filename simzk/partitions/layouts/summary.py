@@ -1,16 +1,13 @@
-"""How far the partitions of a layout are from harm: who is one failure away from what.
+"""Summary of a layout: load by broker and rack, skew, partitions at risk, and violations of the rack rule.
 
-What an operator looks for in a layout: loads, skew, what is under-replicated, what breaks the rack rule.
-
-Definitions, as Kafka's own metrics and tools have them:
+Definitions, as in Kafka's metrics and tools:
 - *offline*: the partition has no leader, or its leader is not live;
 - *under-replicated*: fewer in-sync replicas than replicas; *under min ISR*: fewer than `min.insync.replicas`;
 - *preferred*: the first replica leads;
-- *rack violation*: the replicas stand in fewer racks than they could, min(replicas, racks); only where all brokers have
-  a rack (docs/reference/kafka.md §3.2);
-- *being reassigned*: the topic's znode names replicas that are added or removed (KIP-455); *gain*, *lose*: the brokers
-  that those are;
-- *skew*: the largest load over the mean load of the live brokers.
+- *rack violation*: the replicas are in fewer racks than possible, min(replicas, racks); only if all brokers have a rack
+  (docs/reference/kafka.md §3.2);
+- *reassigning*: the topic znode names replicas to add or remove (KIP-455); *gaining*, *losing*: the brokers of these;
+- *skew*: the maximum load divided by the mean load of the live brokers.
 """
 
 from __future__ import annotations
@@ -29,15 +26,15 @@ if TYPE_CHECKING:
 
 
 class Exposure(NamedTuple):
-    """How many partitions of a cluster are how far from harm, by live members of the ISR.
+    """Numbers of partitions by their live ISR members.
 
     Args:
-        offline: none.
-        under_min_isr: fewer than `min.insync.replicas`, offline ones among them.
-        at_min_isr: just as many: one broker that fails, and writes that need all are refused.
-        last_in_sync: one: that broker fails, and the partition is offline.
-        worst_broker: whose failure takes most partitions offline; -1 where none would.
-        worst_offline: how many those are.
+        offline: partitions without a live ISR member.
+        under_min_isr: fewer than `min.insync.replicas`, including offline ones.
+        at_min_isr: exactly `min.insync.replicas`: after one more failure, writes with acks=all are rejected.
+        last_in_sync: one live ISR member: its failure makes the partition offline.
+        worst_broker: broker that is the last live ISR member of most partitions; -1 if there is none.
+        worst_offline: the number of these partitions.
     """
 
     offline: int
@@ -49,7 +46,7 @@ class Exposure(NamedTuple):
 
 
 def exposure(layout: Layout) -> Exposure:
-    """How far the partitions of a settled layout are from harm.
+    """Count the partitions of a layout by their live ISR members.
 
     >>> from simzk.partitions.layouts import brokers_in_racks, generate_layout
     >>> exposure(generate_layout(brokers_in_racks(3, 0), topics=1, partitions=6, replication_factor=1, seed=0))
@@ -77,14 +74,14 @@ def exposure(layout: Layout) -> Exposure:
 
 @dataclass(frozen=True, eq=False)
 class BrokerLoad:
-    """What each broker, or each rack, holds; all int64, one entry a broker or rack.
+    """Load of each broker or rack; all int64, one entry per broker or rack.
 
     Args:
-        replicas: replicas that it holds.
+        replicas: replicas on it.
         leaders: partitions that it leads.
-        preferred: partitions of which it holds the first replica.
+        preferred: partitions with their first replica on it.
         preferred_led: those of them that it leads.
-        out_of_sync: replicas on it that are not in their partition's ISR.
+        out_of_sync: replicas on it that are not in the ISR.
     """
 
     replicas: NDArray[np.int64]
@@ -96,7 +93,7 @@ class BrokerLoad:
 
 @dataclass(frozen=True, eq=False)
 class LayoutSummary:
-    """A layout in numbers; see the module for what each word means."""
+    """Numbers of a layout; the module docstring defines the terms."""
 
     partitions: int
     topics: int
@@ -116,7 +113,7 @@ class LayoutSummary:
 
 
 def summarize(layout: Layout) -> LayoutSummary:
-    """Sum up a layout.
+    """Summarize a layout.
 
     >>> from simzk.partitions.layouts import Brokers, generate_layout
     >>> summary = summarize(generate_layout(Brokers.from_racks({1: "a", 2: "b"}), topics=1, partitions=4,
@@ -153,7 +150,7 @@ def summarize(layout: Layout) -> LayoutSummary:
 
 
 def _named(lists: NDArray[np.int32]) -> tuple[int, ...]:
-    """The brokers that some lists name, ascending."""
+    """Return the brokers in some lists, int32[n, w], ascending."""
     return tuple(np.unique(lists[lists != NONE]).tolist())
 
 
@@ -165,7 +162,7 @@ def _load(
     brokers: int,
 ) -> BrokerLoad:
     def count(positions: NDArray[np.int32]) -> NDArray[np.int64]:
-        # Position -1, nobody, is counted in the first bin and left out.
+        # Position -1 (none) is counted in the first bin, which is dropped.
         return np.bincount(positions.ravel() + 1, minlength=brokers + 1)[1:].astype(np.int64)
 
     held = count(replicas)
@@ -192,7 +189,7 @@ def _by_rack(layout: Layout, by_broker: BrokerLoad) -> dict[str, BrokerLoad]:
 
 
 def breaks_rack_rule(brokers: Brokers, replicas: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Which partitions stand in fewer racks than they could; none where some broker has no rack.
+    """Return which partitions are in fewer racks than possible; none if a broker has no rack.
 
     Args:
         brokers: of the layout.

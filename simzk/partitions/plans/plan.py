@@ -1,11 +1,11 @@
-"""A reassignment plan as columns, and what it changes of a layout: its diff.
+"""Reassignment plans as columns, and their difference from a layout.
 
 Rules of the module:
 
-1. A plan is refused whole where it names a partition twice or one that the layout does not have, or replicas that
-   cannot be; the first ten partitions are named. What Kafka's own tools refuse, by release, is theirs
-   (`simzk.kafka.tools.reassign_partitions`).
-2. Rows are found by searching: nothing here walks over partitions in Python.
+1. A plan that repeats a partition, or names unknown partitions or invalid replicas, is rejected as a whole; the error
+   lists the first ten partitions. Checks of Kafka's tools, which differ by release, are in
+   `simzk.kafka.tools.reassign_partitions`.
+2. Rows are found by binary search, without a loop over partitions in Python.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Plan(NamedTuple):
-    """Which replicas k partitions are to have.
+    """Target replicas of k partitions.
 
     Args:
         partitions: their names.
@@ -40,19 +40,19 @@ class Plan(NamedTuple):
 
 
 class Diff(NamedTuple):
-    """What a plan changes of its k partitions.
+    """Changes that a plan makes to its k partitions.
 
     Args:
         rows: int[k], of the layout.
-        before: int32[k, w], replicas as they are.
-        after: int32[k, v], as they are wanted.
-        adding: int32[k, v], those that are new, in the order of the plan.
-        removing: int32[k, w], those that go.
-        order_only: bool[k], the same replicas in another order.
-        unchanged: bool[k], the very same.
-        preferred_changed: bool[k], another replica is the first.
-        breaks_racks: bool[k], the wanted replicas stand in fewer racks than they could.
-        broke_racks: bool[k], so did the present ones.
+        before: int32[k, w], present replicas.
+        after: int32[k, v], target replicas.
+        adding: int32[k, v], new replicas, in the order of the plan.
+        removing: int32[k, w], replicas that are removed.
+        order_only: bool[k], same replicas in another order.
+        unchanged: bool[k], same replicas in the same order.
+        preferred_changed: bool[k], another first replica.
+        breaks_racks: bool[k], the target replicas are in fewer racks than possible.
+        broke_racks: bool[k], likewise the present replicas.
     """
 
     rows: NDArray[np.intp]
@@ -68,10 +68,10 @@ class Diff(NamedTuple):
 
 
 def diff_of(layout: Layout, plan: Plan) -> Diff:
-    """What a plan changes of a layout.
+    """Return the changes that a plan makes to a layout.
 
     Raises:
-        LayoutError: the plan cannot be carried out on this layout.
+        LayoutError: the plan does not fit the layout.
 
     >>> from simzk.partitions.arrays import pack
     >>> from simzk.partitions.layouts import brokers_in_racks, generate_layout
@@ -86,8 +86,8 @@ def diff_of(layout: Layout, plan: Plan) -> Diff:
     rows, target = _rows_of(layout, plan.partitions), plan.replicas
     moving = np.flatnonzero(np.isin(rows, layout.reassigning))
     if len(moving):
-        after = "a layout in which they have come to their end, or were cancelled"
-        _refuse("that are being reassigned already", plan.partitions, moving, after)
+        after = "a layout after these reassignments completed or were cancelled"
+        _reject("that are already being reassigned", plan.partitions, moving, after)
     before = layout.replicas[rows]
     width = max(before.shape[1], target.shape[1])
     left, right = widen(before, width), widen(target, width)
@@ -109,11 +109,10 @@ def diff_of(layout: Layout, plan: Plan) -> Diff:
 
 
 def validate_plan(brokers: Brokers, plan: Plan) -> None:
-    """Refuse a plan that no cluster of these brokers could take.
+    """Raise an error if a plan is invalid for all layouts with these brokers.
 
     Raises:
-        LayoutError: a partition is named twice, or a list of replicas is empty, names a broker twice, or one that the
-            layout does not have.
+        LayoutError: a partition is repeated, or a list of replicas is empty, repeats a broker or names an unknown one.
     """
     names, width = plan.partitions, plan.replicas.shape[1]
     validate_replicas(plan.replicas)
@@ -122,22 +121,22 @@ def validate_plan(brokers: Brokers, plan: Plan) -> None:
     if (counts > 1).any():
         twice = np.isin(key, found[counts > 1])
         _, firsts = np.unique(key[twice], return_index=True)
-        _refuse("named twice", names, np.flatnonzero(twice)[np.sort(firsts)], "each partition once")
+        _reject("repeated", names, np.flatnonzero(twice)[np.sort(firsts)], "each partition once")
     unknown = (plan.replicas != NONE) & ~np.isin(plan.replicas, brokers.ids)
     assert unknown.shape[1] == width
     if unknown.any():
-        _refuse("on a broker that the layout does not have", names, np.flatnonzero(any_of(unknown)), "known brokers")
+        _reject("on a broker that the layout does not have", names, np.flatnonzero(any_of(unknown)), "known brokers")
 
 
-def _refuse(what: str, names: Partitions, places: NDArray[np.intp], right: str) -> None:
-    told = [f"{topic}-{number}" for topic, number in names.at(places[:NAMED_PROBLEMS]).names()]
-    more = len(places) - len(told)
-    listed = ", ".join(told) + (f" and {more:,} more" if more else "")
-    raise LayoutError(f"the plan has partitions {what}: {listed}", where="reassignment", right=right)
+def _reject(problem: str, names: Partitions, places: NDArray[np.intp], right: str) -> None:
+    shown = [f"{topic}-{number}" for topic, number in names.at(places[:NAMED_PROBLEMS]).names()]
+    more = len(places) - len(shown)
+    listed = ", ".join(shown) + (f" and {more:,} more" if more else "")
+    raise LayoutError(f"the plan has partitions {problem}: {listed}", where="reassignment", right=right)
 
 
 def find_rows(layout: Layout, partitions: Partitions) -> NDArray[np.intp]:
-    """The rows of a layout by partition, -1 where there is no such partition; int[k]."""
+    """Return the rows of partitions in a layout, -1 for unknown partitions; int[k]."""
     number_of = {name: number for number, name in enumerate(layout.topics)}
     numbers = np.array([number_of.get(name, NONE) for name in partitions.topics], np.int64)
     wanted = numbers[partitions.topic] << 32 | partitions.partition
@@ -156,5 +155,5 @@ def _rows_of(layout: Layout, partitions: Partitions) -> NDArray[np.intp]:
     rows = find_rows(layout, partitions)
     unknown = np.flatnonzero(rows == NONE)
     if len(unknown):
-        _refuse("that the layout does not have", partitions, unknown, "partitions of the layout")
+        _reject("that the layout does not have", partitions, unknown, "partitions of the layout")
     return rows

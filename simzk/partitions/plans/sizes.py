@@ -1,11 +1,11 @@
-"""How large partitions are: a file beside a layout.
+"""Files with the sizes of partitions.
 
-Two forms are read, told apart by the file's ending:
-- `.parquet`: a row a partition, `topic` string, `partition` int, `size_bytes` int, of one replica;
-- `.json`: what `kafka-log-dirs --describe` prints. Of the replicas of a partition the largest counts; such as are on
-  their way to another directory (`isFuture`) do not.
+Two formats are read, by file name ending:
+- `.parquet`: one row per partition: `topic` string, `partition` int, `size_bytes` int, of one replica;
+- `.json`: the output of `kafka-log-dirs --describe`. The largest replica of a partition counts; replicas that are
+  being moved to another directory (`isFuture`) do not.
 
-Partitions that the layout does not have are passed over.
+Partitions that the layout does not have are ignored.
 """
 
 from __future__ import annotations
@@ -32,26 +32,28 @@ if TYPE_CHECKING:
     Sizes = tuple[Partitions, NDArray[np.int64]]
 
 UNKNOWN = -1
-"""The size of a partition that a file does not tell."""
+"""Size of a partition that is not in the file."""
 
-_LOG_DIRS = "what kafka-log-dirs --describe prints"
+_LOG_DIRS = "the output of kafka-log-dirs --describe"
 
 
 def read_sizes(path: str | Path, layout: Layout) -> NDArray[np.int64]:
-    """The bytes of a replica of each partition of a layout, `UNKNOWN` where the file does not tell; int64[n].
+    """Return the bytes of a replica of each partition of a layout, `UNKNOWN` if not in the file; int64[n].
 
     Args:
         path: a file that ends in `.parquet` or `.json`.
-        layout: whose partitions are looked for.
+        layout: the layout.
 
     Raises:
-        LayoutError: the file cannot be read, or holds what is no size.
+        LayoutError: the file is unreadable or contains invalid sizes.
         ConfigError: pyarrow is not installed.
     """
     source = Path(path)
     read = {".parquet": _read_parquet, ".json": _read_log_dirs}.get(source.suffix)
     if read is None:
-        raise LayoutError(f"sizes cannot stand in a {source.suffix!r}", where=str(source), right=".parquet or .json")
+        raise LayoutError(
+            f"unknown format {source.suffix!r} of a file of sizes", where=str(source), right=".parquet or .json"
+        )
     if not source.exists():
         raise LayoutError("there is no such file", where=str(source))
     partitions, size_bytes = read(source)
@@ -78,10 +80,10 @@ def _read_parquet(path: Path) -> Sizes:
         try:
             column = table.column(name).cast(kind)
         except pa.ArrowException as error:
-            kinds = f"column {name!r} is {table.column(name).type}"
+            kinds = f"column {name!r} has type {table.column(name).type}"
             raise LayoutError(kinds, where=str(path), right=str(kind)) from error
         if column.null_count:
-            raise LayoutError(f"{name} is null in some row", where=str(path))
+            raise LayoutError(f"column {name!r} contains null", where=str(path))
         columns[name] = column
     names = pc.dictionary_encode(pa.concat_arrays(columns["topic"].chunks or [pa.array([], pa.string())]))
     partitions = Partitions(names.dictionary.to_pylist(), names.indices.to_numpy(), columns["partition"].to_numpy())
@@ -93,7 +95,7 @@ def _read_log_dirs(path: Path) -> Sizes:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise LayoutError(f"cannot be read: {error}", where=str(path), right=_LOG_DIRS) from error
-    # The tool says in words whom it asks before it prints the document.
+    # The tool prints messages before the document.
     start = next((at for at, line in enumerate(lines) if line.lstrip().startswith("{")), 0)
     try:
         found = list(_replicas(json.loads("\n".join(lines[start:]))))

@@ -1,18 +1,14 @@
-"""What a reassignment plan would do to a layout: its diff, the data it moves, and the state after each phase.
+"""Effects of a reassignment plan: the data that it moves, the cluster after each phase, and a report.
 
 Rules of the module:
 
-1. First the layout is settled: partitions of brokers that are down already get the leader that the controller would
-   have given them. No reassignment is under way in a layout.
-2. A replica that is new to a partition is copied once, from the partition's leader. Replicas that a partition has
-   already, in sync or not, are no copies.
-3. After each phase the cluster is a layout again (`PlanWhatIf.layout_at`), so that whatever is asked of a layout can be
-   asked of it: its summary, how exposed it is, what a failure would do then (`what_if.WhatIf`).
-
-What an operator wants to know of a plan before it is carried out, in numbers: by phase, by broker and by rack.
-
-Each phase is summed up as any layout is (`layouts.summarize`, `layouts.exposure`), and as if the whole plan had come
-just so far: what brokers hold then is the most that they hold at once.
+1. The analysis starts from the layout after the controller elected leaders for partitions of brokers that are already
+   dead. No reassignment of the plan's partitions may be under way.
+2. A replica that is new to a partition is copied once, from the leader. Existing replicas, in sync or not, are not
+   copied.
+3. After each phase the cluster is a layout (`PlanWhatIf.layout_at`), so that every analysis of layouts applies to it:
+   summary, exposure, failures (`simzk.partitions.failures.what_if.WhatIf`). A phase shows the whole plan at the same
+   step, so the load of a broker is the maximum that it can have at once.
 """
 
 from __future__ import annotations
@@ -40,14 +36,14 @@ if TYPE_CHECKING:
 
 
 class Moved(NamedTuple):
-    """What is copied and deleted, in replicas or in bytes; int64 an entry a broker, by its position in the layout.
+    """Copied and deleted data, in replicas or in bytes; int64, one entry per broker, by position in the layout.
 
     Args:
         copied_in: to a broker.
         copied_out: from a broker, which leads.
-        deleted: from a broker, once the others are in sync.
-        cross_rack: how much of what is copied goes from one rack to another; between brokers whose racks are known.
-        unsourced: how much would be copied and is not, for nobody leads, or who is to get it does not live.
+        deleted: from a broker, after the others are in sync.
+        cross_rack: copied between different racks; only between brokers with known racks.
+        unsourced: not copied, because no replica leads or the receiver is not live.
     """
 
     copied_in: NDArray[np.int64]
@@ -58,20 +54,20 @@ class Moved(NamedTuple):
 
     @property
     def copied(self) -> int:
-        """How much is copied in all."""
+        """The total copied."""
         return int(self.copied_in.sum())
 
 
 class PlanWhatIf:
-    """A plan over a layout.
+    """A plan applied to a layout.
 
     Args:
         layout: the cluster.
-        plan: what is wanted.
+        plan: the target replicas.
         steps, rules, scala: of the Kafka version.
 
     Raises:
-        LayoutError: the plan cannot be carried out on this layout.
+        LayoutError: the plan does not fit the layout.
 
     >>> from simzk.partitions.arrays import pack
     >>> from simzk.partitions.layouts import Brokers, generate_layout, summarize
@@ -100,11 +96,11 @@ class PlanWhatIf:
         scala: Scala = "2.13",
     ) -> None:
         self.diff = diff_of(layout, plan)
-        self.settled = elect_offline_leaders(layout, rules)
+        self.layout = elect_offline_leaders(layout, rules)
         self._steps = steps
         self._reassigned = reassignment_phases(
             self.diff.before,
-            self.settled.states.at(self.diff.rows),
+            self.layout.states.at(self.diff.rows),
             plan.replicas,
             layout.brokers.live_mask,
             steps=steps,
@@ -114,18 +110,18 @@ class PlanWhatIf:
 
     @property
     def phases(self) -> Reassigned:
-        """What stands in the znodes of the plan's partitions after each phase; `version` counts writes from here on."""
+        """Assignments and states of the partitions of the plan after each phase; `version` counts writes."""
         return self._reassigned
 
     def layout_at(self, phase: str) -> Layout:
-        """The whole cluster after a phase.
+        """Return the whole cluster after a phase.
 
         Args:
             phase: one of `PHASES`.
 
         Returns:
-            the layout. Whoever is in an ISR stands among the replicas: in 0.8.0 the topic's znode does not name the new
-            ones until the end.
+            the layout. ISR members are always listed among the replicas, although in 0.8.0 the topic znode does not
+            name new replicas until the end.
         """
         found = self._reassigned.at(phase)
         replicas, isr = found.assignment.replicas, found.states.isr
@@ -133,17 +129,17 @@ class PlanWhatIf:
             stray = keep(isr, (isr != NONE) & ~contained(isr, replicas))
             together = np.concatenate([replicas, stray], axis=1)
             replicas = keep(together, together != NONE)
-        return self.settled.with_states(self.diff.rows, found.states, found.assignment._replace(replicas=replicas))
+        return self.layout.with_states(self.diff.rows, found.states, found.assignment._replace(replicas=replicas))
 
     def moved(self, size_bytes: NDArray[np.int64] | None = None) -> Moved:
-        """What is copied, and what is deleted in the end.
+        """Return the copied and deleted data.
 
         Args:
-            size_bytes: int64[n], of a replica of each partition of the layout; without it replicas are counted.
+            size_bytes: int64[n], of a replica of each partition of the layout [default: count replicas].
         """
-        brokers, diff, waits = self.settled.brokers, self.diff, self._reassigned.waits
+        brokers, diff, waits = self.layout.brokers, self.diff, self._reassigned.waits
         weight = np.ones(len(diff.rows), np.int64) if size_bytes is None else size_bytes[diff.rows]
-        # Who leads while the others join is who sends.
+        # The leader at this phase is the source of the copies.
         leader = self._reassigned.at("joined").states.leader
         places = diff.adding.T
         arriving = [(np.flatnonzero(place != NONE), place) for place in places]
@@ -151,14 +147,14 @@ class PlanWhatIf:
         cross_rack = unsourced = 0
         racks = _rack_numbers(brokers)
         for rows, place in arriving:
-            to, source, much = brokers.positions_of(place[rows]), brokers.positions_of(leader[rows]), weight[rows]
+            to, source, amount = brokers.positions_of(place[rows]), brokers.positions_of(leader[rows]), weight[rows]
             sent = (source != NONE) & brokers.live[source] & brokers.live[to]
-            unsourced += int(much[~sent].sum())
-            to, source, much = to[sent], source[sent], much[sent]
-            copied_in = copied_in + _total(to, much, len(brokers.ids))
-            copied_out = copied_out + _total(source, much, len(brokers.ids))
+            unsourced += int(amount[~sent].sum())
+            to, source, amount = to[sent], source[sent], amount[sent]
+            copied_in = copied_in + _total(to, amount, len(brokers.ids))
+            copied_out = copied_out + _total(source, amount, len(brokers.ids))
             apart = (racks[to] != racks[source]) & (racks[to] != NONE) & (racks[source] != NONE)
-            cross_rack += int(much[apart].sum())
+            cross_rack += int(amount[apart].sum())
         deleted = np.zeros(len(brokers.ids), np.int64)
         for place in diff.removing.T:
             rows = np.flatnonzero((place != NONE) & ~waits)
@@ -167,13 +163,13 @@ class PlanWhatIf:
 
 
 def _rack_numbers(brokers: Brokers) -> NDArray[np.int32]:
-    """The rack of each broker as a number, -1 where it has none."""
+    """Return the rack of each broker as a number, -1 for none."""
     number = {name: index for index, name in enumerate(brokers.rack_names)}
     return np.array([NONE if rack is None else number[rack] for rack in brokers.racks], np.int32)
 
 
 def _total(positions: IntArray, weight: NDArray[np.int64], brokers: int) -> NDArray[np.int64]:
-    """Sums by broker, exact: numpy's weighted counts are floats."""
+    """Return exact sums by broker; numpy's weighted counts are floats."""
     total = np.zeros(brokers, np.int64)
     np.add.at(total, positions, weight)
     return total
@@ -184,11 +180,11 @@ class PhaseReport(NamedTuple):
 
     Args:
         name: of the phase.
-        summary: as of any layout.
-        exposure: how far partitions are from harm.
-        held_bytes: int64[b], what each broker holds; None where sizes are not known.
-        writes: of `state` znodes up to here.
-        failure: what the failure that was asked about would leave now; None where none was.
+        summary: of the layout.
+        exposure: partitions by live ISR members.
+        held_bytes: int64[b], data on each broker; None if sizes are unknown.
+        writes: of `state` znodes up to this phase.
+        failure: outcome of the requested failure at this phase; None if none was requested.
     """
 
     name: str
@@ -201,13 +197,13 @@ class PhaseReport(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PlanReport:
-    """A plan in numbers.
+    """Report about a plan.
 
     Args:
-        what_if: the plan over its layout.
-        phases: in their order.
-        replicas: what moves, in replicas.
-        data: the same in bytes; None where sizes are not known.
+        what_if: the plan applied to its layout.
+        phases: in order.
+        replicas: copied and deleted replicas.
+        data: copied and deleted bytes; None if sizes are unknown.
     """
 
     what_if: PlanWhatIf
@@ -216,27 +212,27 @@ class PlanReport:
     data: Moved | None
 
     def at(self, name: str) -> PhaseReport:
-        """The phase of that name."""
+        """Return the phase of that name."""
         return self.phases[PHASES.index(name)]
 
     def peak_replicas(self) -> NDArray[np.int64]:
-        """int64[b], the most replicas that each broker holds at once."""
+        """Return the maximum replicas on each broker, int64[b]."""
         peak: NDArray[np.int64] = np.maximum.reduce([phase.summary.by_broker.replicas for phase in self.phases])
         return peak
 
     def peak_bytes(self) -> NDArray[np.int64] | None:
-        """int64[b], the most bytes that each broker holds at once; None where sizes are not known."""
+        """Return the maximum bytes on each broker, int64[b]; None if sizes are unknown."""
         held = [phase.held_bytes for phase in self.phases if phase.held_bytes is not None]
         return np.maximum.reduce(held) if held else None
 
 
 def report(what_if: PlanWhatIf, size_bytes: NDArray[np.int64] | None = None, failed: Sequence[int] = ()) -> PlanReport:
-    """A plan in numbers.
+    """Return a report about a plan.
 
     Args:
-        what_if: the plan over its layout.
+        what_if: the plan applied to its layout.
         size_bytes: int64[n], of a replica of each partition of the layout.
-        failed: brokers of which is asked what their failure, together, would leave after each phase.
+        failed: brokers whose joint failure is evaluated after each phase.
 
     >>> from simzk.partitions.arrays import pack
     >>> from simzk.partitions.layouts import brokers_in_racks, generate_layout
@@ -245,8 +241,8 @@ def report(what_if: PlanWhatIf, size_bytes: NDArray[np.int64] | None = None, fai
     >>> from simzk.partitions.plans.plan import Plan
     >>> layout = generate_layout(brokers_in_racks(3, 0), topics=1, partitions=1, replication_factor=1, seed=0)
     >>> plan = Plan(Partitions(["topic-0"], np.array([0]), np.array([0])), pack([[2]]))
-    >>> told = report(PlanWhatIf(layout, plan), failed=layout.replicas[0].tolist())
-    >>> [phase.failure.offline for phase in told.phases], told.peak_replicas().tolist()
+    >>> plan_report = report(PlanWhatIf(layout, plan), failed=layout.replicas[0].tolist())
+    >>> [phase.failure.offline for phase in plan_report.phases], plan_report.peak_replicas().tolist()
     ([1, 1, 0, 0, 0, 0], [1, 0, 1])
     """
     phases = []

@@ -1,12 +1,12 @@
-"""Other assignments of a layout's partitions: as Kafka would place them anew, in copysets, or by chance.
+"""Other assignments of a layout's partitions: by Kafka's rack-aware rule, in copysets, or random.
 
 Rules of the module:
 
-1. Every partition keeps its topic, its number and how many replicas it has; brokers and racks stay. Replicas go to live
-   brokers only.
-2. Copysets (Cidon et al.: Copysets, USENIX ATC 2013): brokers are shuffled and cut into groups of as many as there are
-   replicas, S / (R - 1) times over, so that each broker shares partitions with about S others, its *scatter width*; a
-   partition lives in one of these groups. The fewer groups there are, the fewer failures of R brokers lose anything.
+1. Every partition keeps its topic, number and replication factor; brokers and racks stay. Replicas go to live brokers
+   only.
+2. Copysets (Cidon et al.: Copysets, USENIX ATC 2013): brokers are shuffled and split into groups of R (the replication
+   factor), S / (R - 1) times, so that each broker shares partitions with about S others, its *scatter width*. Each
+   partition is placed in one group. Fewer groups mean fewer combinations of R failures that lose data.
 3. The same seed gives the same assignment.
 """
 
@@ -35,24 +35,24 @@ if TYPE_CHECKING:
 RACK_AWARE, COPYSETS, RANDOM = NAMES = ("rack-aware", "copysets", "random")
 
 SCATTER_WIDTH = 10
-"""That of the paper's own experiments on HDFS, where nobody says otherwise."""
+"""Default scatter width, that of the paper's experiments on HDFS."""
 
 RIGHT = "rack-aware, copysets, copysets:SCATTER_WIDTH or random"
 
 
 def alternative(layout: Layout, name: str, seed: int) -> IntArray:
-    """The replicas of an assignment by its name.
+    """Return the replicas of an assignment by its name.
 
     Args:
-        layout: whose partitions are placed.
-        name: as `RIGHT` lists them.
-        seed: of chance.
+        layout: the partitions to place.
+        name: one of `RIGHT`.
+        seed: of random choices.
 
     Returns:
         int32[n, w], padded.
 
     Raises:
-        ConfigError: there is no such name, or the layout does not have what it needs.
+        ConfigError: the name is unknown, or the layout lacks brokers or racks.
 
     >>> from simzk.partitions.layouts import brokers_in_racks, generate_layout
     >>> layout = generate_layout(brokers_in_racks(6, 3), topics=1, partitions=4, replication_factor=3, seed=1)
@@ -62,10 +62,10 @@ def alternative(layout: Layout, name: str, seed: int) -> IntArray:
     kind, colon, number = name.partition(":")
     width = SCATTER_WIDTH
     if kind not in NAMES or (colon and kind != COPYSETS):
-        raise ConfigError(f"{name!r} is no assignment", right=RIGHT)
+        raise ConfigError(f"unknown assignment {name!r}", right=RIGHT)
     if colon:
         if not (number.isascii() and number.isdecimal() and int(number) > 0):
-            raise ConfigError(f"{name!r} has no scatter width", right="a number, such as copysets:10")
+            raise ConfigError(f"missing scatter width in {name!r}", right="a number, such as copysets:10")
         width = int(number)
 
     def in_copysets(brokers: Brokers, counts: list[int], factor: int, seed: int) -> IntArray:
@@ -76,7 +76,7 @@ def alternative(layout: Layout, name: str, seed: int) -> IntArray:
 
 
 def with_replicas(layout: Layout, replicas: IntArray) -> Layout:
-    """The layout once its partitions have moved: all replicas in sync, the preferred one leads."""
+    """Return the layout after the move to other replicas: all replicas in sync, the preferred replica leads."""
     from dataclasses import replace
 
     leader, nobody = replicas[:, 0].copy(), np.full((len(layout), 1), NONE, np.int32)
@@ -84,19 +84,21 @@ def with_replicas(layout: Layout, replicas: IntArray) -> Layout:
 
 
 def moved(before: IntArray, after: IntArray) -> int:
-    """How many replicas have to be made: those on brokers that did not hold the partition."""
+    """Return the number of replicas to copy: those on brokers without a replica of the partition before."""
     return int(np.count_nonzero((after != NONE) & ~contained(after, before)))
 
 
 def _placed(layout: Layout, place: Place, seed: int) -> IntArray:
-    """All partitions placed anew, topic by topic, those of one replication factor after the other."""
+    """Place all partitions, topic by topic, one replication factor after another."""
     live = _live(layout.brokers)
     found = np.full_like(layout.replicas, NONE)
     factors = sizes(layout.replicas)
     order = np.lexsort((layout.partition, layout.topic))
     for factor in np.unique(factors).tolist():
         if factor > len(live.ids):
-            raise ConfigError(f"{factor} replicas do not fit {len(live.ids)} live brokers", right="as many, or more")
+            raise ConfigError(
+                f"{factor} replicas need {factor} live brokers, there are {len(live.ids)}", right="at least as many"
+            )
         rows = order[factors[order] == factor]
         counts = np.unique(layout.topic[rows], return_counts=True)[1]
         found[rows, :factor] = place(live, counts.tolist(), factor, seed)
@@ -113,7 +115,9 @@ def _live(brokers: Brokers) -> Brokers:
 def _rack_aware(brokers: Brokers, counts: list[int], factor: int, seed: int) -> IntArray:
     racks = {broker: rack for broker, rack in zip(brokers.ids.tolist(), brokers.racks, strict=True) if rack is not None}
     if not brokers.all_have_racks:
-        raise ConfigError("no assignment can be rack-aware: some live brokers have no rack", right="a rack for each")
+        raise ConfigError(
+            "a rack-aware assignment needs racks, but some live brokers have none", right="a rack for each broker"
+        )
     try:
         return assign_topics(brokers.ids.tolist(), racks, counts, factor, random=JavaRandom(seed))
     except LayoutError as error:
@@ -121,27 +125,27 @@ def _rack_aware(brokers: Brokers, counts: list[int], factor: int, seed: int) -> 
 
 
 def _by_chance(brokers: Brokers, counts: list[int], factor: int, seed: int) -> IntArray:
-    """Any brokers, each set of them as likely as any other, wherever they stand."""
+    """Choose brokers at random, each combination with equal probability, regardless of racks."""
     count, total = len(brokers.ids), sum(counts)
     chance = Draws(b"random %d %d" % (seed, factor)).uniforms(factor, total)
     chosen = np.empty((total, factor), np.int64)
     for place in range(factor):
-        # A number among those not taken yet, which is moved up by each one that is taken below it.
+        # A number among the remaining brokers; each chosen broker below it moves it up by one.
         drawn = (chance[place] * (count - place)).astype(np.int64)
-        for taken in np.sort(chosen[:, :place], axis=1).T:
-            drawn += drawn >= taken
+        for earlier in np.sort(chosen[:, :place], axis=1).T:
+            drawn += drawn >= earlier
         chosen[:, place] = drawn
     return brokers.ids[chosen]
 
 
 def _in_copysets(brokers: Brokers, counts: list[int], factor: int, width: int, seed: int) -> IntArray:
-    """Each topic's partitions, one after the other, in the next copyset, its first replica the next of its brokers."""
+    """Place the partitions of each topic in consecutive copysets; the first replica rotates within a copyset."""
     sets = copysets(brokers, factor, width, seed)
     draws = Draws(b"places %d %d" % (seed, factor))
     first, turn = draws.below(len(sets), len(counts)), draws.below(factor, len(counts))
     sizes_of = np.array(counts, np.int64)
     number = np.arange(sizes_of.sum()) - np.repeat(np.cumsum(sizes_of) - sizes_of, sizes_of)
-    # Each time that a topic comes back to a set, the next of its brokers is to lead.
+    # Each time a topic returns to a copyset, the next of its brokers leads.
     visit, at = np.divmod(number + np.repeat(first, sizes_of), len(sets))
     leads = visit + at + np.repeat(turn, sizes_of)
     turned: IntArray = np.take_along_axis(sets[at], (leads[:, None] + np.arange(factor)) % factor, axis=1)
@@ -149,16 +153,16 @@ def _in_copysets(brokers: Brokers, counts: list[int], factor: int, width: int, s
 
 
 def copysets(brokers: Brokers, factor: int, width: int, seed: int) -> IntArray:
-    """Groups of brokers, each of one rack a broker where every broker has a rack and the racks allow it.
+    """Return groups of brokers, each with brokers of different racks if every broker has a rack and the racks allow it.
 
     Args:
         brokers: all of them live.
-        factor: how many of them make a group.
-        width: with how many others each is to share a group; at most all of them.
+        factor: brokers per group.
+        width: target scatter width; at most all other brokers.
         seed: of the shuffling.
 
     Returns:
-        int32[k, factor], in an order by chance; none is there twice.
+        int32[k, factor], distinct groups in random order.
     """
     count = len(brokers.ids)
     shuffles = -(-min(width, count - 1) // (factor - 1)) if factor > 1 else 1
@@ -166,12 +170,12 @@ def copysets(brokers: Brokers, factor: int, width: int, seed: int) -> IntArray:
     draws = Draws(b"copysets %d %d" % (seed, factor))
     groups = np.concatenate([_shuffled_groups(rack, factor, draws) for _ in range(max(shuffles, 1))])
     distinct = np.unique(np.sort(groups, axis=1), axis=0)
-    in_turn: IntArray = brokers.ids[distinct[draws.order(len(distinct))]]
-    return in_turn
+    ordered: IntArray = brokers.ids[distinct[draws.order(len(distinct))]]
+    return ordered
 
 
 def _rack_numbers(brokers: Brokers) -> NDArray[np.intp]:
-    """The rack of each broker; where racks do not count, each is in one of its own."""
+    """Return the rack of each broker; if rack rules do not apply, each broker has its own."""
     if not brokers.all_have_racks:
         return np.arange(len(brokers.ids))
     numbers: NDArray[np.intp] = np.unique(np.array(brokers.racks), return_inverse=True)[1].reshape(-1)
@@ -179,16 +183,16 @@ def _rack_numbers(brokers: Brokers) -> NDArray[np.intp]:
 
 
 def _shuffled_groups(rack: NDArray[np.intp], factor: int, draws: Draws) -> NDArray[np.intp]:
-    """Every broker in a group of `factor`, in another rack than the others where no rack has more than its share."""
+    """Split all brokers into groups of `factor`, with different racks where no rack has more brokers than groups."""
     count = len(rack)
     shuffled = draws.order(count)
     held = np.bincount(rack)
     turn = np.argsort(draws.order(len(held)), kind="stable")
-    # Rack by rack, the largest first: places a group's length apart are in different racks.
+    # Rack by rack, the largest first: positions one group length apart are in different racks.
     line = shuffled[np.lexsort((turn[rack[shuffled]], -held[rack[shuffled]]))]
     length = count // factor
     groups = line[: length * factor].reshape(factor, length).T
-    # Who is left over is joined by others that stand elsewhere.
+    # Remaining brokers form groups with brokers of other racks.
     joined = [_joined(rack, int(broker), factor, draws) for broker in line[length * factor :]]
     return np.concatenate([groups, np.array(joined, np.intp).reshape(-1, factor)])
 

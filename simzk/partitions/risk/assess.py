@@ -1,4 +1,4 @@
-"""What topics and a cluster risk under one assignment: docs/risk.md says what each figure is."""
+"""Risk figures of topics and of a cluster under one assignment; docs/risk.md defines each figure."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class ClusterRates(NamedTuple):
     """The rates of both kinds of failure.
 
     Args:
-        outage: a broker or rack is out of reach until it is back.
-        loss: its disks are gone until what was on them is replicated again.
+        outage: a broker or rack is unreachable until it is back.
+        loss: its disks are lost until their data is replicated again.
     """
 
     outage: Rates
@@ -38,21 +38,22 @@ class ClusterRates(NamedTuple):
 
 
 class Risk(NamedTuple):
-    """What some partitions risk in a year; times in minutes a year, `_low` and `_high` with 95 % confidence, `_least`
-    and `_most` certain.
+    """Risk of some partitions in a year; times in minutes per year.
+
+    `_low` and `_high` are the 95 % confidence interval, `_least` and `_most` limits that hold in any case.
 
     Args:
-        partitions: how many there are.
-        replica_sets: on how many distinct sets of brokers.
-        exact: whether all states were looked at, or some were drawn.
-        outages_per_year: how often one of them goes offline while none is.
-        outage_probability: of a year in which one goes offline.
-        offline_minutes: in which one at least is offline.
-        partition_minutes: the minutes that each is offline, over all of them; a bound from above, and a close one.
-        dark_minutes: of those, the ones in which no replica is up: what unclean elections would leave.
-        losses_per_year: how often all replicas of one are destroyed while none is.
-        loss_probability: of a year in which that happens.
-        partitions_lost: how many a year.
+        partitions: number of partitions.
+        replica_sets: number of distinct sets of brokers.
+        exact: whether all states were enumerated; sampled otherwise.
+        outages_per_year: a partition goes offline while none is.
+        outage_probability: of a year with such an outage.
+        offline_minutes: with at least one partition offline.
+        partition_minutes: offline minutes summed over all partitions; a tight upper bound.
+        dark_minutes: those of them without any live replica: they remain with unclean elections.
+        losses_per_year: all replicas of a partition are lost while none is.
+        loss_probability: of a year with such a loss.
+        partitions_lost: per year.
     """
 
     partitions: int
@@ -85,13 +86,13 @@ class Risk(NamedTuple):
 
 
 class Assessor:
-    """An assignment under rates, ready to be asked about any topic.
+    """An assignment with rates, prepared to return the risk of any topic.
 
     Args:
         rates: of the cluster.
         sets: the assignment.
-        samples: draws a union, where not all states are looked at.
-        seed: of the draws.
+        samples: samples per union that is not enumerated.
+        seed: of the samples.
 
     >>> from simzk.partitions.layouts import brokers_in_racks, generate_layout
     >>> from simzk.partitions.risk.rates import Rate, rates_of
@@ -110,15 +111,15 @@ class Assessor:
         self._seed = seed
         self._rates = rates
         self._cuts = [cut_sets(some, sets.places) for some in rates]
-        self._elsewhere = [background(some, seed, samples) for some in rates]
+        self._background = [background(some, seed, samples) for some in rates]
         self._found: dict[bytes, tuple[Union, Union]] = {}
 
     def topic(self, number: int) -> Risk:
-        """What a topic risks, by its number."""
+        """Return the risk of a topic, by its number."""
         return self._risk(*self._sets.of_topic(number))
 
     def cluster(self) -> Risk:
-        """What all partitions together risk."""
+        """Return the risk of all partitions together."""
         return self._risk(np.arange(len(self._sets.places)), self._sets.partitions)
 
     def _risk(self, chosen: NDArray[np.intp], partitions: NDArray[np.int64]) -> Risk:
@@ -140,7 +141,7 @@ class Assessor:
         return Risk(int(partitions.sum()), len(chosen), outages.exact and losses.exact, *figures)
 
     def _unions(self, chosen: NDArray[np.intp]) -> tuple[Union, Union]:
-        """The unions of outages and of losses; topics often share their sets."""
+        """Return the unions of outages and of losses; cached, because topics often share their sets."""
         key = chosen.tobytes()
         if key not in self._found:
             outage, loss = (self._union(kind, chosen) for kind in range(2))
@@ -151,11 +152,11 @@ class Assessor:
         rates, cuts = self._rates[kind], self._cuts[kind].take(chosen)
         if sum(map(len, components_of(rates, cuts))) <= MOST_COMPONENTS:
             return union_exact(rates, cuts)
-        return union_sampled(rates, cuts, self._elsewhere[kind], self._seed)
+        return union_sampled(rates, cuts, self._background[kind], self._seed)
 
 
 def _probability(union: Union, sure: Bounds) -> tuple[float, float, float, float, float]:
-    """Of a year with such an event: the estimate and its interval, no wider than what is certain; then that."""
+    """Return the probability of a year with such an event and its interval, limited by the bounds, and the bounds."""
     least, most = sure.probability_least, sure.probability_most
     value, low, high = (min(max(yearly(often), least), most) for often in union.per_year)
     return value, low, high, least, most

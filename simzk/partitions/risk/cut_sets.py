@@ -1,24 +1,17 @@
-"""The distinct sets of replicas of an assignment: partitions on the same brokers share their fate.
+"""Distinct sets of replicas, the exact figures of each, and of unions of few sets.
 
-A set is a row of positions in `Brokers.ids`, ascending; shorter ones are filled up with the number of brokers, which is
-the position of the broker that is always down (`rates`).
+Rules of the module:
 
-What is exact of each set of replicas by itself: how often all of it goes down, and for how long.
-
-A set is down while each of its brokers is, by itself or with its rack. Racks are independent, so the share of time is a
-product over racks; the frequency is that of minimal cut sets (Barlow, Proschan 1975; the sum over what can fail last
-of its rate times the share of time in which nothing else of the set is up). docs/risk.md has the formulas.
-
-What many sets of replicas risk together: that one of them, any one, is down.
-
-A topic is whole while all its partitions are, so what it risks is a union over its sets of replicas. Where few brokers
-and racks are concerned, all states are enumerated (`union_exact`); else states are drawn (`union_sampled`). Either way
-stand beside it what is certain whatever was drawn (`Bounds`).
-
-A union of sets of replicas where few brokers and racks are concerned: every state of them is looked at.
-
-A state is a number, a bit a component, set where it is down. How many sets are down in a state is a sum over the
-subsets of the brokers that are out of reach, for all states at once (Yates' algorithm).
+1. Partitions on the same brokers fail together. A set is a row of positions in `Brokers.ids`, ascending, padded with
+   the number of brokers, the position of the broker that is always down (`rates`).
+2. A set is down while each of its brokers is unreachable. Racks are independent, so the share of time is a product over
+   racks; the frequency is that of minimal cut sets (Barlow, Proschan 1975): the sum over the components that can fail
+   last of their rate times the share of time in which all others of the set are down. docs/risk.md has the formulas.
+3. A topic is available while all its partitions are, so its risk is that of a union of sets. `union_exact` enumerates
+   all states of few brokers and racks; larger unions are sampled (`simzk.partitions.risk.sampled`). `bounds` returns
+   limits that hold in any case.
+4. In `union_exact` a state is a number with one bit per component, set if it is down. The number of sets that are down
+   in every state is a sum over subsets of the unreachable brokers (Yates' algorithm).
 """
 
 from __future__ import annotations
@@ -39,14 +32,14 @@ if TYPE_CHECKING:
 
 
 class ReplicaSets(NamedTuple):
-    """The sets of an assignment, and which topics have partitions on them.
+    """The sets of an assignment, and the topics with partitions on them.
 
     Args:
         places: intp[m, w], the brokers of each set.
-        partitions: int64[m], how many partitions each holds.
+        partitions: int64[m], number of partitions on each set.
         by_topic: intp[k], the sets of each topic, ascending, topic by topic.
-        partitions_by_topic: int64[k], how many of the topic's partitions each holds.
-        starts: intp[t + 1], where a topic's begin.
+        partitions_by_topic: int64[k], number of the topic's partitions on each set.
+        starts: intp[t + 1], index in `by_topic` of each topic's first set.
     """
 
     places: NDArray[np.intp]
@@ -56,12 +49,12 @@ class ReplicaSets(NamedTuple):
     starts: NDArray[np.intp]
 
     def of_topic(self, topic: int) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
-        """The sets of a topic, and how many of its partitions each holds."""
+        """Return the sets of a topic and the number of its partitions on each."""
         held = slice(self.starts[topic], self.starts[topic + 1])
         return self.by_topic[held], self.partitions_by_topic[held]
 
     def scatter_widths(self, brokers: int) -> NDArray[np.int64]:
-        """With how many others each broker shares partitions, int64[b] (Cidon et al., USENIX ATC 2013)."""
+        """Return how many brokers share partitions with each broker, int64[b] (Cidon et al., USENIX ATC 2013)."""
         pairs = np.zeros((brokers + 1, brokers + 1), np.bool_)
         for one in range(self.places.shape[1]):
             for other in range(self.places.shape[1]):
@@ -72,11 +65,11 @@ class ReplicaSets(NamedTuple):
 
 
 def replica_sets(brokers: Brokers, topics: int, topic: IntArray, replicas: IntArray) -> ReplicaSets:
-    """The distinct sets of replicas.
+    """Return the distinct sets of replicas.
 
     Args:
         brokers: of the layout.
-        topics: how many there are.
+        topics: number of topics.
         topic: int32[n], of each partition.
         replicas: int32[n, w], broker ids, padded.
     """
@@ -92,7 +85,7 @@ def replica_sets(brokers: Brokers, topics: int, topic: IntArray, replicas: IntAr
 
 
 def distinct(rows: NDArray[np.intp], base: int) -> NDArray[np.intp]:
-    """The distinct rows of numbers below `base`, in order.
+    """Return the distinct rows of numbers below `base`, in order.
 
     >>> distinct(np.array([[2, 1], [0, 2], [2, 1]]), 3).tolist()
     [[0, 2], [2, 1]]
@@ -108,7 +101,7 @@ def distinct(rows: NDArray[np.intp], base: int) -> NDArray[np.intp]:
 
 
 def _distinct(rows: NDArray[np.int64], base: int) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
-    """The distinct rows in order, and for each row which of them it is."""
+    """Return the distinct rows in order, and the index of each row among them."""
     if _fit(rows, base):
         _, first, number = np.unique(_keys(rows, base), return_index=True, return_inverse=True)
         return rows[first], number.reshape(-1)
@@ -117,7 +110,7 @@ def _distinct(rows: NDArray[np.int64], base: int) -> tuple[NDArray[np.int64], ND
 
 
 def _fit(rows: NDArray[np.int64], base: int) -> bool:
-    """Whether a row fits one number: those sort ten times as fast as rows."""
+    """Return whether a row fits one integer: integers sort ten times as fast as rows."""
     return bool(base ** rows.shape[1] < 1 << 62)
 
 
@@ -129,20 +122,20 @@ def _keys(rows: NDArray[np.int64], base: int) -> NDArray[np.int64]:
 
 
 _AT_ONCE = 1 << 19
-"""So many pairs of places are looked at in one go: they fit a processor's cache."""
+"""Pairs of places per chunk: they fit a processor cache."""
 
 
 class CutSets(NamedTuple):
     """Figures of m sets of w places each.
 
     Args:
-        places: intp[m, w], as of `ReplicaSets`.
-        first: intp[m, w], the first place of the set in the same rack; a rack is spoken of at that place.
-        down: float64[m], the share of time in which all brokers of the set are down.
-        by_broker: float64[m, w], how often a year the failure of that broker takes the last one down.
-        by_rack: float64[m, w], how often the failure of the rack of that place does; 0 but at its first place.
-        wait_broker: float64[m, w], how long that broker is away then, in years.
-        wait_rack: float64[m, w], how long those of that rack are at most.
+        places: intp[m, w], as in `ReplicaSets`.
+        first: intp[m, w], the first place of the set in the same rack; figures of a rack are stored at that place.
+        down: float64[m], share of time in which all brokers of the set are down.
+        by_broker: float64[m, w], failures per year of that broker that take the last replica down.
+        by_rack: float64[m, w], likewise of the rack of that place; 0 except at its first place.
+        wait_broker: float64[m, w], years until that broker is back.
+        wait_rack: float64[m, w], maximum years until the brokers of that rack are back.
     """
 
     places: NDArray[np.intp]
@@ -155,29 +148,29 @@ class CutSets(NamedTuple):
 
     @property
     def per_year(self) -> NDArray[np.float64]:
-        """float64[m], how often a year the set goes down."""
+        """float64[m], outages of the set per year."""
         often: NDArray[np.float64] = self.by_broker.sum(axis=1) + self.by_rack.sum(axis=1)
         return often
 
     @property
     def offline(self) -> NDArray[np.float64]:
-        """float64[m], the share of time until one that was in sync last is back: a bound from above, and a close one.
+        """float64[m], share of time until a replica that was in sync last is back; a tight upper bound.
 
-        It counts the time of a second fall of the whole set within the first twice, of which there are as few as the
-        share of time that a broker is down; `down` is a bound from below.
+        The bound counts a second outage during the first one twice, which is as rare as the share of time that a broker
+        is down; `down` is a lower bound.
         """
         waits = self.by_broker * self.wait_broker + self.by_rack * self.wait_rack
         share: NDArray[np.float64] = np.minimum(waits.sum(axis=1), 1.0)
         return share
 
     def take(self, sets: NDArray[np.intp]) -> CutSets:
-        """Some of the sets."""
+        """Return some of the sets."""
         places, first, *figures = self
         return CutSets(places[sets], first[sets], *(figure[sets] for figure in figures))
 
 
 def cut_sets(rates: Rates, places: NDArray[np.intp]) -> CutSets:
-    """The exact figures of sets of replicas.
+    """Return the exact figures of sets of replicas.
 
     Args:
         rates: of the cluster.
@@ -192,12 +185,16 @@ def cut_sets(rates: Rates, places: NDArray[np.intp]) -> CutSets:
     [0.000912...]
     """
     rows = max(_AT_ONCE // places.shape[1] ** 2, 1)
-    away = rates.until_back()
-    found = [_cut_sets(rates, away, places[start : start + rows]) for start in range(0, max(len(places), 1), rows)]
+    until_back = rates.until_back()
+    found = [
+        _cut_sets(rates, until_back, places[start : start + rows]) for start in range(0, max(len(places), 1), rows)
+    ]
     return CutSets(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
 
 
-def _cut_sets(rates: Rates, away: tuple[NDArray[np.float64], NDArray[np.float64]], places: NDArray[np.intp]) -> CutSets:
+def _cut_sets(
+    rates: Rates, until_back: tuple[NDArray[np.float64], NDArray[np.float64]], places: NDArray[np.intp]
+) -> CutSets:
     width = places.shape[1]
     rack = rates.rack[places]
     same = rack[:, :, None] == rack[:, None, :]
@@ -219,13 +216,13 @@ def _cut_sets(rates: Rates, away: tuple[NDArray[np.float64], NDArray[np.float64]
         down=block.prod(axis=1),
         by_broker=rates.fail[places] * (1 - down) * others_of_rack * rack_up,
         by_rack=np.where(heads, rates.rack_fail[rack] * (1 - all_of_rack) * rack_up, 0.0),
-        wait_broker=away[0][places],
-        wait_rack=np.where(same, away[1][places][:, None, :], 0.0).max(axis=2),
+        wait_broker=until_back[0][places],
+        wait_rack=np.where(same, until_back[1][places][:, None, :], 0.0).max(axis=2),
     )
 
 
 class Figure(NamedTuple):
-    """A figure with its interval of 95 % confidence; all three are the same where it is exact."""
+    """A figure with its 95 % confidence interval; all three are equal if it is exact."""
 
     value: float
     low: float
@@ -233,12 +230,12 @@ class Figure(NamedTuple):
 
 
 class Union(NamedTuple):
-    """What some sets risk together.
+    """Risk of a union of sets.
 
     Args:
-        per_year: how often a year the first of them goes down while none is.
-        offline: the share of time in which one at least is offline.
-        exact: whether all states were looked at.
+        per_year: outages per year: one set goes down while none is.
+        offline: share of time in which at least one set is offline.
+        exact: whether all states were enumerated.
     """
 
     per_year: Figure
@@ -247,14 +244,14 @@ class Union(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """What is certain of a union.
+    """Limits of the risk of a union.
 
     Args:
-        probability_least: of a year in which one of them goes down: that of the worst set alone.
-        probability_most: as if the sets were independent, of what goes down together the most that can be
-            (Esary, Proschan 1963: states that only failures make worse are associated).
-        offline_least: the share of time in which the worst set has no broker up.
-        offline_most: the sum over all sets of the time until one that was in sync last is back.
+        probability_least: of an outage in a year, for the worst set alone.
+        probability_most: as if the sets were independent, which is an upper bound for sets that share components
+            (Esary, Proschan 1963: such states are associated).
+        offline_least: share of time in which no broker of the worst set is up.
+        offline_most: sum over all sets of the time until a replica that was in sync last is back.
     """
 
     probability_least: float
@@ -264,7 +261,7 @@ class Bounds(NamedTuple):
 
 
 def bounds(cuts: CutSets) -> Bounds:
-    """What is certain of the union of these sets; one at least."""
+    """Return limits of the risk of the union of one or more sets."""
     often = cuts.per_year
     return Bounds(
         probability_least=yearly(float(often.max())),
@@ -275,7 +272,7 @@ def bounds(cuts: CutSets) -> Bounds:
 
 
 def yearly(per_year: float) -> float:
-    """The probability of one event or more in a year, where they come independently of each other.
+    """Return the probability of at least one event in a year, for independent events.
 
     >>> yearly(0.0), round(yearly(1e-9), 12), round(yearly(2.0), 3)
     (0.0, 1e-09, 0.865)
@@ -285,11 +282,11 @@ def yearly(per_year: float) -> float:
 
 
 MOST_COMPONENTS = 12
-"""More brokers and racks than these are not enumerated: 4,096 states cost about a millisecond."""
+"""Maximum brokers and racks to enumerate: 4,096 states take about a millisecond."""
 
 
 def components_of(rates: Rates, cuts: CutSets) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The brokers of these sets, and those of their racks that ever fail."""
+    """Return the brokers of these sets, and those of their racks that can fail."""
     held = np.zeros(len(rates.fail), np.bool_)
     held[cuts.places] = True
     brokers = np.flatnonzero(held[:-1])
@@ -298,11 +295,11 @@ def components_of(rates: Rates, cuts: CutSets) -> tuple[NDArray[np.intp], NDArra
 
 
 def union_exact(rates: Rates, cuts: CutSets) -> Union:
-    """The union of some sets, by enumeration.
+    """Return the risk of a union of sets, by enumeration.
 
     Args:
         rates: of the cluster.
-        cuts: the sets; one at least, none twice.
+        cuts: one or more distinct sets.
     """
     brokers, racks = components_of(rates, cuts)
     states = np.arange(1 << (len(brokers) + len(racks)))
@@ -312,7 +309,7 @@ def union_exact(rates: Rates, cuts: CutSets) -> Union:
         likely *= np.where(states >> component & 1, down, 1 - down)
     reach = _out_of_reach(rates, brokers, racks, states)
     masks = _masks(brokers, cuts.places)
-    fallen = _over_subsets(masks, np.ones(len(masks)), len(brokers))[reach]
+    sets_down = _over_subsets(masks, np.ones(len(masks)), len(brokers))[reach]
     often = share = 0.0
     for component in range(len(downs)):
         before = states[states >> component & 1 == 0]
@@ -320,17 +317,17 @@ def union_exact(rates: Rates, cuts: CutSets) -> Union:
         if component < len(brokers):
             broker = brokers[component]
             rate, wait = rates.fail[broker], _wait_of(cuts, broker)
-            waits = wait * (fallen[after] - fallen[before])
+            waits = wait * (sets_down[after] - sets_down[before])
         else:
             rack = racks[component - len(brokers)]
             rate = rates.rack_fail[rack]
             of_rack = np.where(rates.rack[cuts.places] == rack, cuts.wait_rack, 0.0).max(axis=1)
             waited = _over_subsets(masks, of_rack, len(brokers))[reach]
             waits = waited[after] - waited[before]
-        worse = fallen[after] > fallen[before]
+        worse = sets_down[after] > sets_down[before]
         weight = likely[before] * rate
-        often += float(weight[worse & (fallen[before] == 0)].sum())
-        share += float((weight[worse] * waits[worse] / fallen[after][worse]).sum())
+        often += float(weight[worse & (sets_down[before] == 0)].sum())
+        share += float((weight[worse] * waits[worse] / sets_down[after][worse]).sum())
     share = min(share, 1.0)
     return Union(Figure(often, often, often), Figure(share, share, share), exact=True)
 
@@ -342,7 +339,7 @@ def _wait_of(cuts: CutSets, broker: np.intp) -> float:
 def _out_of_reach(
     rates: Rates, brokers: NDArray[np.intp], racks: NDArray[np.intp], states: NDArray[np.intp]
 ) -> NDArray[np.intp]:
-    """In each state, which brokers are down by themselves or with their racks, a bit each."""
+    """Return for each state the brokers that are down themselves or with their rack, one bit each."""
     reach = states & ((1 << len(brokers)) - 1)
     for number, rack in enumerate(racks):
         inside = int(sum(1 << at for at, broker in enumerate(brokers) if rates.rack[broker] == rack))
@@ -358,7 +355,7 @@ def _masks(brokers: NDArray[np.intp], places: NDArray[np.intp]) -> NDArray[np.in
 
 
 def _over_subsets(masks: NDArray[np.intp], values: NDArray[np.float64], bits: int) -> NDArray[np.float64]:
-    """For every set of bits the sum of the values whose masks lie in it."""
+    """Return for every set of bits the sum of the values with masks inside it."""
     sums = np.bincount(masks, weights=values, minlength=1 << bits).astype(np.float64)
     for bit in range(bits):
         halves = sums.reshape(-1, 2, 1 << bit)

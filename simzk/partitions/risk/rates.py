@@ -1,12 +1,12 @@
-"""Rates of failure and repair, of brokers and of the racks that they share.
+"""Rates of failure and repair of brokers and racks.
 
 Rules of the module:
 
-1. A broker and a rack are each up or down by turns, independently of all others, with exponential times: an alternating
-   renewal process (Barlow, Proschan: Mathematical Theory of Reliability, 1965, chapter 4).
-2. What stands on a broker is out of reach while the broker or its rack is down.
-3. Rates are per year. Behind the last broker stands one that is always down, for the padding of lists of replicas, and
-   behind the last rack one that never fails, for brokers without a rack.
+1. Brokers and racks are up or down independently, with exponential times: alternating renewal processes (Barlow,
+   Proschan: Mathematical Theory of Reliability, 1965, chapter 4).
+2. A replica is unreachable while its broker or its rack is down.
+3. Rates are per year. After the last broker follows one that is always down, for the padding of lists of replicas;
+   after the last rack follows one that never fails, for brokers without a rack.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ MINUTES_PER_YEAR = HOURS_PER_YEAR * 60
 
 
 class Rate(NamedTuple):
-    """How often something fails, and how long it takes then.
+    """Failure rate and repair time.
 
     Args:
-        per_year: failures a year of time that it is up.
-        hours: the mean time until it is back.
+        per_year: failures per year of uptime.
+        hours: mean time to repair.
     """
 
     per_year: float
@@ -37,12 +37,12 @@ class Rate(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """The rates of a cluster for one kind of failure; b brokers and r racks, and one more of each (rule 3).
+    """The rates of a cluster for one kind of failure, for b brokers and r racks, and one more of each (rule 3).
 
     Args:
-        fail: float64[b + 1], failures of each broker a year.
-        repair: float64[b + 1], repairs a year of time that it is down.
-        rack: intp[b + 1], the rack of each.
+        fail: float64[b + 1], failures of each broker per year.
+        repair: float64[b + 1], repairs per year of downtime.
+        rack: intp[b + 1], the rack of each broker.
         rack_fail: float64[r + 1].
         rack_repair: float64[r + 1].
     """
@@ -55,24 +55,24 @@ class Rates(NamedTuple):
 
     @property
     def down(self) -> NDArray[np.float64]:
-        """float64[b + 1], the share of time that each broker is down by itself; 1 for the padding."""
+        """float64[b + 1], share of time that each broker itself is down; 1 for the padding."""
         found = self.fail / (self.fail + self.repair)
         found[-1] = 1.0
         return found
 
     @property
     def rack_down(self) -> NDArray[np.float64]:
-        """float64[r + 1], the share of time that each rack is down."""
+        """float64[r + 1], share of time that each rack is down."""
         return self.rack_fail / (self.rack_fail + self.rack_repair)
 
     def until_back(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """How long a broker is out of reach, in years, from the moment at which it, or its rack, fails.
+        """Return the mean time in years that a broker is unreachable after it, or its rack, fails.
 
-        The other one of the two may fail meanwhile: the mean times to absorption of a chain of three states (broker
-        down, both down, rack down), whose fourth is the end.
+        The other of the two may fail meanwhile: these are the mean times to absorption of a Markov chain with three
+        states (broker down, both down, rack down).
 
         Returns:
-            float64[b + 1] after a failure of the broker, and after one of its rack.
+            float64[b + 1] after a failure of the broker, and float64[b + 1] after a failure of its rack.
         """
         fail, repair = self.fail, self.repair
         rack_fail, rack_repair = self.rack_fail[self.rack], self.rack_repair[self.rack]
@@ -99,12 +99,12 @@ class Rates(NamedTuple):
 
 
 def rates_of(brokers: Brokers, of_brokers: list[Rate], of_racks: dict[str, Rate]) -> Rates:
-    """The rates of a cluster.
+    """Return the rates of a cluster.
 
     Args:
         brokers: of the layout.
-        of_brokers: of each, by position.
-        of_racks: of each rack that a broker stands in.
+        of_brokers: of each broker, by position.
+        of_racks: of each rack that has a broker.
     """
     names = brokers.rack_names
     number = {name: at for at, name in enumerate(names)}

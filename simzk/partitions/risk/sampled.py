@@ -1,38 +1,26 @@
-"""Chance as a function: the same numbers for the same key on every machine and in every release of numpy.
+"""Estimates of the risk of large unions of sets of replicas, from sampled outages.
 
-SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, OOPSLA 2014) over a counter, so that any
-run of numbers can be computed by itself, all at once.
+Minimal cuts:
 
-Minimal cuts: in how many ways sets of replicas go down, where brokers and racks fail each by itself.
+1. A component is a broker or a rack; components are up or down independently. Brokers are numbered by position, racks
+   after them.
+2. A cut is a set of components whose failure takes a set of replicas down: for each of its racks, either the rack or
+   all of the set's brokers in it. Sets share cuts, such as a rack with a thousand sets.
+3. A cut goes down as often as it comes back: the share of time in which it is down times the repairs of its components
+   per year (Barlow, Proschan 1975).
 
-Rules of the module:
+Estimation:
 
-1. A component is a broker by itself, or a rack; each is up or down independently of all others. Brokers are numbered by
-   position, racks behind them.
-2. A cut is some components that take a set of replicas down: for each of its racks, either the rack or all of the set's
-   brokers in it. What many sets share, as a rack that holds a thousand, is one cut.
-3. A cut goes down as often as it comes back: the share of time in which all of it is down × the repairs of its
-   components a year (Barlow, Proschan 1975).
-
-A union of many sets of replicas, estimated from drawn states: every draw is one in which a cut goes down.
-
-The moments at which one given cut (`minimal_cuts`) goes down are rare, but what the cluster looks like at such a moment
-is known exactly, and can be drawn. So a draw is: a cut and which of its components fails last, by how often that
-happens, and then the state of all else. Where n cuts go down at that moment, the draw counts as one n-th: so each
-moment counts once, however many cuts share it (Karp, Luby 1983, for unions of rare events). The estimate's error is
-small against what it estimates however rare that is.
-
-Rules of the module:
-
-1. Two figures are estimated of the same draws: how often, and the share of time. A fall that is rare and lasts long is
-   little of the one and may be most of the other, so half of the draws are by how often, half by how often × how long
-   it lasts at most. Each draw counts in either figure by how much more seldom it should be drawn for that one alone: no
-   more than twice (Owen, Zhou 2000: a mixture of importances).
-2. A figure is what all cuts add up to, which is known exactly, × the share of it that the draws keep: what is shared,
-   or within another outage, is left out. That share is a mean of numbers from 0 to 1, so what was not drawn cannot be
-   larger than what is known. The interval is that of such a mean with four more draws, two of nothing and two of all,
-   each as heavy as a draw can be (Agresti, Coull 1998): where all draws are alike, it allows for what 19 of 20 series
-   of draws would have met.
+4. Outages of one cut are rare, but the distribution of the cluster's state at an outage is known exactly. A sample is a
+   cut, the component of it that fails last, drawn by frequency, and then the state of all other components. If n cuts
+   go down at that moment the sample counts as 1/n, so each outage counts once (Karp, Luby 1983). The relative error is
+   small however rare the union is.
+5. The same samples estimate two figures, frequency and share of time. A rare, long outage is a small part of the first
+   and may be most of the second, so half of the samples are drawn by frequency, half by frequency times maximum
+   duration, and each is weighted in both figures; no weight exceeds 2 (Owen, Zhou 2000: mixture importance sampling).
+6. A figure is the exact sum over all cuts times the share that samples keep; overlap between cuts is removed. The share
+   is a mean of numbers from 0 to 1. Its interval is that of such a mean with four additional samples, two of 0 and two
+   of 1, each of maximum weight (Agresti, Coull 1998), so that it has a width even if all samples are equal.
 """
 
 from __future__ import annotations
@@ -53,22 +41,22 @@ if TYPE_CHECKING:
     from simzk.partitions.risk.rates import Rates
 
 MOST_RACKS = 8
-"""Sets over more racks that fail are not taken apart: of each there would be more than 256 cuts."""
+"""Maximum racks that can fail in a set that is split into cuts: more would give more than 256 cuts each."""
 
-_LEAST = float(np.finfo(np.float64).tiny)
-"""What is rarer is never: its numbers have lost their digits."""
+_MIN_FREQUENCY = float(np.finfo(np.float64).tiny)
+"""Rarer cuts are omitted: floating-point numbers lose precision below."""
 
 _SETS_AT_ONCE = 1 << 16
 
 
 class Components(NamedTuple):
-    """Brokers, the padding, racks: c components.
+    """Brokers, the padding and racks: c components.
 
     Args:
-        down: float64[c], the share of time that each is down; 1 for the padding.
-        repair: float64[c], how many are repaired a year of time that it is down; 0 for the padding.
-        wait: float64[c], how long what goes down by its failure is offline at most, in years; 0 where nothing does.
-        least_wait: float64[c], and at least: a rack's brokers may be repaired each at its own pace.
+        down: float64[c], share of time that each is down; 1 for the padding.
+        repair: float64[c], repairs per year of downtime; 0 for the padding.
+        wait: float64[c], maximum years offline after an outage that its failure causes; 0 if it causes none.
+        least_wait: float64[c], minimum years: brokers of a rack may have different repair times.
     """
 
     down: NDArray[np.float64]
@@ -78,12 +66,12 @@ class Components(NamedTuple):
 
 
 class MinimalCuts(NamedTuple):
-    """The distinct cuts of some sets that ever go down, k of them.
+    """The k distinct cuts of some sets that can go down.
 
     Args:
         parts: intp[k, w], the components of each, ascending, padded.
-        per_year: float64[k], how often it goes down.
-        share: float64[k], that × how long what goes down is offline at most.
+        per_year: float64[k], outages per year.
+        share: float64[k], outages per year times their maximum duration.
     """
 
     parts: NDArray[np.intp]
@@ -92,7 +80,7 @@ class MinimalCuts(NamedTuple):
 
 
 def components(rates: Rates, cuts: CutSets) -> Components:
-    """The components of a cluster, and what waits for them of these sets."""
+    """Return the components of a cluster, with the waiting times of these sets."""
     brokers = len(rates.fail)
     count = brokers + len(rates.rack_fail)
     racks = (brokers + rates.rack[cuts.places]).ravel()
@@ -106,17 +94,17 @@ def components(rates: Rates, cuts: CutSets) -> Components:
 
 
 def is_wide(rates: Rates, cuts: CutSets) -> BoolArray:
-    """Which sets are over more racks that fail than are taken apart, bool[m]."""
+    """Return which sets have more racks that can fail than `MOST_RACKS`, bool[m]."""
     wide: BoolArray = _failing_heads(rates, cuts).sum(axis=1) > MOST_RACKS
     return wide
 
 
 def minimal_cuts(rates: Rates, cuts: CutSets, of: Components) -> MinimalCuts:
-    """The cuts of sets of replicas.
+    """Return the cuts of sets of replicas.
 
     Args:
         rates: of the cluster.
-        cuts: the sets; none wide, none twice.
+        cuts: distinct sets, none wide.
         of: the components of the cluster.
 
     >>> from simzk.partitions.layouts import brokers_in_racks
@@ -133,25 +121,25 @@ def minimal_cuts(rates: Rates, cuts: CutSets, of: Components) -> MinimalCuts:
     base = len(of.down)
     heads = _failing_heads(rates, cuts)
     found = [
-        distinct(_taken_apart(rates, cuts, heads, slice(start, start + _SETS_AT_ONCE)), base)
+        distinct(_all_cuts(rates, cuts, heads, slice(start, start + _SETS_AT_ONCE)), base)
         for start in range(0, len(cuts.places), _SETS_AT_ONCE)
     ]
     parts = found[0] if len(found) == 1 else distinct(np.concatenate(found), base)
     down = of.down[parts].prod(axis=1)
     often = down * of.repair[parts].sum(axis=1)
     share = down * (of.repair * of.wait)[parts].sum(axis=1)
-    ever = np.minimum(often, share) >= _LEAST
+    ever = np.minimum(often, share) >= _MIN_FREQUENCY
     return MinimalCuts(parts[ever], often[ever], share[ever])
 
 
 def _failing_heads(rates: Rates, cuts: CutSets) -> BoolArray:
-    """Of each set, the first places in racks that fail."""
+    """Return the first places in racks that can fail, bool[m, w]."""
     heads: BoolArray = (cuts.first == np.arange(cuts.first.shape[1])) & (rates.rack_fail[rates.rack[cuts.places]] > 0)
     return heads
 
 
-def _taken_apart(rates: Rates, cuts: CutSets, heads: BoolArray, some: slice) -> NDArray[np.intp]:
-    """All cuts of some sets, those that they share more than once."""
+def _all_cuts(rates: Rates, cuts: CutSets, heads: BoolArray, some: slice) -> NDArray[np.intp]:
+    """Return all cuts of some sets; shared cuts are repeated."""
     padding = len(rates.fail) - 1
     first, heads = cuts.first[some], heads[some]
     racks = padding + 1 + rates.rack[cuts.places[some]]
@@ -165,7 +153,7 @@ def _taken_apart(rates: Rates, cuts: CutSets, heads: BoolArray, some: slice) -> 
 
 
 SAMPLES = 400
-"""Draws a union where nobody says otherwise."""
+"""Default number of samples per union."""
 
 _ROWS_AT_ONCE = 1 << 15
 _WORD = 64
@@ -173,51 +161,55 @@ _Z = 1.959963984540054
 
 
 def background(rates: Rates, seed: int, samples: int) -> BoolArray:
-    """Draw states of a cluster at moments when nothing is known of it, one a draw.
+    """Sample states of a cluster.
 
     Returns:
-        bool[c, s], which components (`minimal_cuts`) are down.
+        bool[c, s], whether a component is down in a sample.
     """
     down = np.concatenate([rates.down, rates.rack_down])
     return Draws(b"background %d" % seed).uniforms(len(down), samples) < down[:, None]
 
 
-def union_sampled(rates: Rates, cuts: CutSets, elsewhere: BoolArray, seed: int) -> Union:
-    """The union of some sets, estimated.
+def union_sampled(rates: Rates, cuts: CutSets, background_states: BoolArray, seed: int) -> Union:
+    """Estimate the risk of a union of sets.
 
     Args:
         rates: of the cluster.
-        cuts: the sets; one at least, none twice.
-        elsewhere: bool[c, s], states of what the draws do not decide, of `background`.
-        seed: of the draws; the same sets get the same ones.
+        cuts: one or more distinct sets.
+        background_states: bool[c, s], sampled states of the other components, from `background`.
+        seed: of the samples; equal sets get equal samples.
     """
     wide = is_wide(rates, cuts)
     if wide.any():
-        return _with_wide(rates, cuts, wide, elsewhere, seed)
+        return _union_with_wide(rates, cuts, wide, background_states, seed)
     of = components(rates, cuts)
-    known = minimal_cuts(rates, cuts, of)
-    if not len(known.parts):
+    minimal = minimal_cuts(rates, cuts, of)
+    if not len(minimal.parts):
         return Union(Figure(0.0, 0.0, 0.0), Figure(0.0, 0.0, 0.0), exact=True)
     draws = Draws(b"union %d " % seed + cuts.places.astype("<i8").tobytes())
-    falls = _drawn(of, known, elsewhere.shape[1], draws)
-    before, after = _states(falls, elsewhere)
-    down_before, down_after = _counts(known.parts, before, after)
+    outages = _sample_outages(of, minimal, background_states.shape[1], draws)
+    before, after = _states(outages, background_states)
+    down_before, down_after = _counts(minimal.parts, before, after)
     counted = 1.0 / (down_after - down_before)
-    news = counted * (down_before == 0)
-    waited = counted * _waited(rates, cuts, of, falls.cause, before, after)
-    offline = _estimate(float(known.share.sum()), falls.long, waited)
+    new = counted * (down_before == 0)
+    waited = counted * _waited(rates, cuts, of, outages.cause, before, after)
+    offline = _estimate(float(minimal.share.sum()), outages.long, waited)
     return Union(
-        _estimate(float(known.per_year.sum()), falls.often, news),
+        _estimate(float(minimal.per_year.sum()), outages.often, new),
         offline._replace(value=min(offline.value, 1.0), low=min(offline.low, 1.0)),
         exact=False,
     )
 
 
-def _with_wide(rates: Rates, cuts: CutSets, wide: BoolArray, elsewhere: BoolArray, seed: int) -> Union:
-    """With sets that are not taken apart: from none of them counted, to each as if it shared nothing."""
+def _union_with_wide(rates: Rates, cuts: CutSets, wide: BoolArray, background_states: BoolArray, seed: int) -> Union:
+    """Estimate a union with wide sets: from none of them counted to each counted as disjoint from all others."""
     narrow, others = (cuts.take(np.flatnonzero(which)) for which in (~wide, wide))
     nothing = Figure(0.0, 0.0, 0.0)
-    drawn = union_sampled(rates, narrow, elsewhere, seed) if len(narrow.places) else Union(nothing, nothing, exact=True)
+    drawn = (
+        union_sampled(rates, narrow, background_states, seed)
+        if len(narrow.places)
+        else Union(nothing, nothing, exact=True)
+    )
     up = max(1 - float(others.down.sum()), 0.0)
 
     def added(figure: Figure, most: NDArray[np.float64]) -> Figure:
@@ -228,25 +220,25 @@ def _with_wide(rates: Rates, cuts: CutSets, wide: BoolArray, elsewhere: BoolArra
 
 
 class _Weight(NamedTuple):
-    """How heavy draws count in a figure.
+    """Weights of samples in a figure.
 
     Args:
-        of: float64[s], of each draw; 1 where the draws are those for that figure alone.
-        most: of any draw that there can be.
+        of: float64[s], of each sample; 1 for all if they were drawn for that figure alone.
+        most: the maximum of any possible sample.
     """
 
     of: NDArray[np.float64]
     most: float
 
 
-class _Falls(NamedTuple):
-    """The falls that were drawn, s of them.
+class _Outages(NamedTuple):
+    """The s sampled outages.
 
     Args:
         parts: intp[s, w], the cut.
-        cause: intp[s], which of its components falls last.
-        often: their weights in how often something falls,
-        long: and in the share of time.
+        cause: intp[s], the component that fails last.
+        often: weights in the frequency.
+        long: weights in the share of time.
     """
 
     parts: NDArray[np.intp]
@@ -255,20 +247,20 @@ class _Falls(NamedTuple):
     long: _Weight
 
 
-def _drawn(of: Components, known: MinimalCuts, samples: int, draws: Draws) -> _Falls:
-    """Draw cuts and causes, half by how often they fall, half by the share of time (rule 1)."""
-    often, share = float(known.per_year.sum()), float(known.share.sum())
+def _sample_outages(of: Components, minimal: MinimalCuts, samples: int, draws: Draws) -> _Outages:
+    """Draw cuts and causes, half by frequency, half by share of time (rule 5)."""
+    often, share = float(minimal.per_year.sum()), float(minimal.share.sum())
     mean = share / often
-    edges = np.cumsum(known.per_year / often + known.share / share)
+    edges = np.cumsum(minimal.per_year / often + minimal.share / share)
     even = (np.arange(samples) + draws.uniforms(samples)) / samples * edges[-1]
-    # A product that is rounded up to the total is behind the last one.
-    parts = known.parts[np.minimum(np.searchsorted(edges, even, side="right"), len(edges) - 1)]
+    # A product rounded up to the total would be after the last cut.
+    parts = minimal.parts[np.minimum(np.searchsorted(edges, even, side="right"), len(edges) - 1)]
     likely = np.cumsum((of.repair * (1 + of.wait / mean))[parts], axis=1)
     place = (likely <= (draws.uniforms(samples) * likely[:, -1])[:, None]).sum(axis=1)
     cause = parts[np.arange(samples), np.minimum(place, parts.shape[1] - 1)]
-    causes = np.bincount(known.parts.ravel(), minlength=len(of.wait)) > 0
+    causes = np.bincount(minimal.parts.ravel(), minlength=len(of.wait)) > 0
     waits = of.wait[causes & (of.wait > 0)]
-    return _Falls(
+    return _Outages(
         parts,
         cause,
         _Weight(2 / (1 + of.wait[cause] / mean), 2 / (1 + float(waits.min()) / mean)),
@@ -276,25 +268,25 @@ def _drawn(of: Components, known: MinimalCuts, samples: int, draws: Draws) -> _F
     )
 
 
-def _states(falls: _Falls, elsewhere: BoolArray) -> tuple[BoolArray, BoolArray]:
-    """Which components are down, right before the falls and right after: bool[c, s] each."""
-    every = np.arange(elsewhere.shape[1])
-    after = elsewhere.copy()
-    after[falls.parts, every[:, None]] = True
+def _states(outages: _Outages, background_states: BoolArray) -> tuple[BoolArray, BoolArray]:
+    """Return which components are down right before and right after the outages: bool[c, s] each."""
+    every = np.arange(background_states.shape[1])
+    after = background_states.copy()
+    after[outages.parts, every[:, None]] = True
     before = after.copy()
-    before[falls.cause, every] = False
+    before[outages.cause, every] = False
     return before, after
 
 
 def _waited(
     rates: Rates, cuts: CutSets, of: Components, cause: NDArray[np.intp], before: BoolArray, after: BoolArray
 ) -> NDArray[np.float64]:
-    """Of each fall, the mean wait over all sets that are down then, none for those that were, against the longest."""
+    """Return the mean duration of each outage over all sets that are down, relative to the maximum."""
     brokers = len(rates.fail)
     before, after = (state[:brokers] | state[brokers + rates.rack] for state in (before, after))
     down_before, down_after = _counts(cuts.places, before, after)
     waited = down_after - down_before
-    # Only where the brokers of a rack are not repaired alike it matters which sets fell.
+    # The sets matter only if the brokers of a rack have different repair times.
     for rack in np.intersect1d(cause, np.flatnonzero(of.least_wait < of.wait)):
         some = np.flatnonzero(cause == rack)
         waits = np.where(rates.rack[cuts.places] == rack - brokers, cuts.wait_rack, 0.0).max(axis=1) / of.wait[rack]
@@ -306,9 +298,9 @@ def _waited(
 def _counts(
     rows: NDArray[np.intp], before: BoolArray, after: BoolArray, worth: NDArray[np.float64] | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """How many of the rows are all down in each state before and after, float64[s] each; or what they are worth.
+    """Count the rows, intp[k, w], that are entirely down before and after, float64[s] each; or sum their `worth`.
 
-    What is down before is down after. So many states are looked at at once as a word has bits.
+    Components that are down before are down after. States are processed 64 at a time, one bit each.
     """
     words = [_words(state) for state in (before, after)]
     samples, width = after.shape[1], words[0].shape[1]
@@ -330,7 +322,7 @@ def _counts(
 
 
 def _words(states: BoolArray) -> NDArray[np.uint64]:
-    """States of c parts, a bit each: uint64[c, s / 64]."""
+    """Pack states of c components into bits: uint64[c, s / 64]."""
     bits = np.packbits(states, axis=1)
     packed = np.zeros((len(bits), -(-bits.shape[1] * 8 // _WORD) * _WORD // 8), np.uint8)
     packed[:, : bits.shape[1]] = bits
@@ -338,7 +330,7 @@ def _words(states: BoolArray) -> NDArray[np.uint64]:
 
 
 def _estimate(total: float, weight: _Weight, kept: NDArray[np.float64]) -> Figure:
-    """What all cuts add up to × the share that is kept, and its bounds (rule 2).
+    """Return the total times the kept share, with its interval (rule 6).
 
     >>> _estimate(2.0, _Weight(np.ones(400), 1.0), np.ones(400))
     Figure(value=2.0, low=1.986..., high=2.013...)

@@ -322,6 +322,6 @@ def _summary(plan: Plan) -> str:
         "seed": plan.seed,
         "unfit": [{"fail": fail, "why": why} for fail, why in plan.unfit],
         "failure_sets": plan.sets,
-        "settled": plan.what_if.settled._asdict(),
+        "settled": plan.what_if.baseline._asdict(),
     }
     return json.dumps(summary, indent=2) + "\n"
