@@ -1,19 +1,19 @@
-"""The errors of users: what simzk says when it is handed something it cannot use.
+"""Errors that simzk raises for invalid input.
 
-The one module that every room may import; it imports nothing. What ZooKeeper itself refuses is not here: that travels
-as an error code in a reply, and reaches a kazoo user as kazoo's own exception. A bug of ours is an `AssertionError`.
+Every package may import this module; it imports nothing. Errors of ZooKeeper are not among them: a reply carries them
+as an error code, and kazoo raises its own exception. A bug in simzk raises `AssertionError`.
 """
 
 from __future__ import annotations
 
 
 class SimzkError(Exception):
-    """Something handed in cannot be used: what is wrong, where, and what would be right.
+    """Invalid input: what is wrong, where, and what is accepted.
 
     Args:
         what: one sentence that says what is wrong.
-        where: file, line, path or field; empty where the call itself is the place.
-        right: what would be right; empty where `what` already says so.
+        where: file, line, path or field; empty if it is the call itself.
+        right: what is accepted; empty if `what` says so.
 
     >>> str(SimzkError("broker 9 does not exist", where="steps[2].broker", right="one of 1, 2, 3"))
     'steps[2].broker: broker 9 does not exist; expected one of 1, 2, 3'
@@ -32,20 +32,20 @@ class SimzkError(Exception):
 
 
 class ScenarioError(SimzkError):
-    """A scenario file that does not parse, does not fit its schema, or asks for what cannot be."""
+    """A scenario file that does not parse, violates its schema, or contains an impossible step."""
 
 
 class LayoutError(SimzkError):
-    """A layout that cannot be: unknown brokers, duplicate replicas, a truncated file."""
+    """An invalid layout: unknown brokers, duplicate replicas, a truncated file."""
 
 
 class ZnodeError(SimzkError):
-    """A znode whose data cannot be read as what its path says it is."""
+    """A znode whose data cannot be decoded as its path requires."""
 
 
 class ConfigError(SimzkError):
-    """An option whose value cannot be, or a part of simzk whose requirements are not installed."""
+    """An option with an invalid value, or a part of simzk whose requirements are not installed."""
 
 
 class FailureSetError(ConfigError):
-    """Failure sets that a layout does not have: more would fail than there is."""
+    """Failure sets that a layout does not have: more brokers or racks fail than there are."""

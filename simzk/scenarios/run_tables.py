@@ -12,7 +12,7 @@ import re
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from simzk.kafka.observation.observer import read_told_state
+from simzk.kafka.observation.observer import parse_state
 from simzk.report.run_page import RunTables
 
 if TYPE_CHECKING:
@@ -129,10 +129,10 @@ def _partitions(document: Document) -> tuple[dict[str, list[_Change]], dict[str,
     wanted, states = _replicas(document), _states(document)
     seen: dict[str, frozenset[int]] = {}
     for _, partition, told in states:
-        state = read_told_state(told)
+        state = parse_state(told)
         seen[partition] = seen.get(partition, frozenset()) | frozenset(state.isr if state else ())
     for at_s, partition, told in states:
-        state = read_told_state(told)
+        state = parse_state(told)
         if state is None:
             led.setdefault(partition, []).append(_Change(at_s, "", ""))
             in_sync.setdefault(partition, []).append(_Change(at_s, "", ""))
@@ -178,7 +178,7 @@ def _states(document: Document) -> list[tuple[float, str, str]]:
             found += [(at_s, partition, "") for partition in gone]
             for partition in gone:
                 del known[partition]
-        elif read_told_state(event["after"]) is not None:
+        elif parse_state(event["after"]) is not None:
             if subject not in known and event["before"]:
                 found.append((0.0, subject, event["before"]))
             known[subject] = None

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from simzk.kafka import paths
 from simzk.kafka.cluster.cluster import KafkaCluster
-from simzk.kafka.observation.observer import read_told_state
+from simzk.kafka.observation.observer import parse_state
 from simzk.kafka.releases.versions import VERSIONS, kafka_version
 from simzk.kafka.requests import Error
 from simzk.zookeeper.requests import GetChildren, GetChildren2
@@ -373,8 +373,8 @@ class Both:
         passing: dict[Partition, list[int]] = {}
         for event in events:
             topic, _, number = event.subject.rpartition("-")
-            joined = read_told_state(event.after) if event.what == "ISR expanded" else None
-            before = read_told_state(event.before)
+            joined = parse_state(event.after) if event.what == "ISR expanded" else None
+            before = parse_state(event.before)
             if joined is not None and before is not None and (topic, int(number)) in isrs:
                 left = set(joined.isr) - set(before.isr) - set(isrs[topic, int(number)])
                 passing.setdefault((topic, int(number)), []).extend(sorted(left))

@@ -33,9 +33,9 @@ from simzk.kafka.cluster.zookeeper_access import (
     PASSWORD,
     USER,
     Access,
-    Below,
+    ChrootView,
     KafkaTree,
-    Watched,
+    ObservableTree,
     access_of,
 )
 from simzk.kafka.cluster.zookeeper_host import ZooKeeperHost
@@ -43,7 +43,7 @@ from simzk.kafka.columnar import load_layout
 from simzk.kafka.consumer import join
 from simzk.kafka.observation.invariants import invariants_of
 from simzk.kafka.observation.observer import Observer
-from simzk.kafka.observation.session_names import Participant, Writers
+from simzk.kafka.observation.session_names import Participant, SessionNames
 from simzk.kafka.releases.cluster_releases import Releases, broker_ids, ids_above, local_registration, racks_of
 from simzk.kafka.requests import (
     AdminResponse,
@@ -388,7 +388,7 @@ class KafkaCluster:
             zxid=initial.zxid,
         )
         topics = None if layout is None else load_layout(self.server, layout, oldest.version, start_ms)
-        self._watched: Watched = Below(self.server, access) if access.chroot else self.server
+        self._observable: ObservableTree = ChrootView(self.server, access) if access.chroot else self.server
         self.zookeeper_host: ZooKeeperHost = ZooKeeperHost(
             self.scheduler, self.network, self.server, start_ms=start_ms, access=access, cost_model=cost_model
         )
@@ -417,9 +417,9 @@ class KafkaCluster:
             self.brokers[broker] = Broker(broker, registration, process, environment)
         self._operator = Operator(self.scheduler, environment, lambda: self.controller)
         self.producer: Producer = Producer(self.scheduler, environment.connections, self.history)
-        writers = Writers(self.brokers, self.participants, self._operator, self.zookeeper_host.client_of)
-        observer = Observer(self.history, self.tree, writers.who_is, writers.on_its_own, topics)
-        self._watched.on_transaction.add(observer.observe, observer.observe_batch)
+        names = SessionNames(self.brokers, self.participants, self._operator, self.zookeeper_host.client_of)
+        observer = Observer(self.history, self.tree, names.name_of, names.broker_of, topics)
+        self._observable.on_transaction.add(observer.observe, observer.observe_batch)
         self.server.on_transaction.add(self._note_transaction, self._note_transaction)
 
     def _environment(
@@ -568,7 +568,7 @@ class KafkaCluster:
     @synchronized
     def tree(self) -> KafkaTree:
         """The znodes by the paths that Kafka uses: those below the chroot, if there is one."""
-        return self._watched.tree
+        return self._observable.tree
 
     @property
     @synchronized
@@ -610,7 +610,7 @@ class KafkaCluster:
     def invariants(self) -> tuple[Invariant, ...]:
         """Invariants of the znodes that no failure may break, checked from the first access on."""
         if self._invariants is None:
-            self._invariants = tuple(invariants_of(self._watched, leaders_write=self._releases.leaders_write))
+            self._invariants = tuple(invariants_of(self._observable, leaders_write=self._releases.leaders_write))
         return self._invariants
 
     @synchronized

@@ -1,11 +1,10 @@
-"""How a cluster comes to its ZooKeeper: below a chroot, logged in, and with ACLs of its own
-(docs/reference/kafka.md §1.9; ZooKeeper's client, ZkData.defaultAcls).
+"""Chroot, login and ACLs of a cluster's ZooKeeper clients (docs/reference/kafka.md §1.9; ZkData.defaultAcls).
 
-Rules of the module:
-  - below a chroot every path that a client of the cluster sends or is told of begins there, and Kafka knows nothing of
-    it; the first broker to start makes the chroot, in a session of its own that sees the whole tree;
-  - with `zookeeper.set.acl` all log in by SASL, and what they create is theirs to change and the world's to read; what
-    is sensitive is theirs alone, and `/consumers` is open to all.
+Rules of this module:
+  - the client library adds the chroot to the paths of requests and removes it from those of replies and watch events,
+    so that Kafka's code never sees it. The first broker to start creates the chroot, in a session without a chroot;
+  - with `zookeeper.set.acl` all clients log in by SASL. Only they may change the znodes that they create, and everybody
+    may read them; sensitive znodes are theirs alone, and `/consumers` is open to all.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 USER: Final = "kafka"
 PASSWORD: Final = "kafka-secret"
-"""By which brokers and tools of a simulated cluster log in."""
+"""Login of the brokers and tools of a simulated cluster."""
 _ALL, _READ = 31, 1
 _FIRST_WITH_ACLS: Final = (0, 9, 0)
 _CREATOR: Final = ACL(_ALL, Id("auth", ""))
@@ -35,11 +34,11 @@ _WORLD_READS: Final = ACL(_READ, Id("world", "anyone"))
 
 
 class Access(NamedTuple):
-    """How the clients of a cluster come to its ZooKeeper.
+    """Chroot and security of a cluster's ZooKeeper clients.
 
     Args:
-        chroot: where the cluster's znodes begin; empty for the root.
-        secure: they log in, and set ACLs.
+        chroot: path of the cluster's root znode; empty for `/`.
+        secure: the clients log in and set ACLs.
     """
 
     chroot: str = ""
@@ -47,14 +46,14 @@ class Access(NamedTuple):
 
     @property
     def login(self) -> tuple[str, str] | None:
-        """User and password to log in with."""
+        """User and password of the login; None without security."""
         return (USER, PASSWORD) if self.secure else None
 
     def acl(self, path: str, version: KafkaVersion) -> tuple[ACL, ...]:
-        """The ACL that a release gives to a znode that it creates.
+        """Return the ACL that a release gives to a new znode.
 
         Args:
-            path: as Kafka knows it.
+            path: the path without the chroot.
             version: the release.
 
         >>> from simzk.kafka.releases.versions import kafka_version
@@ -66,7 +65,7 @@ class Access(NamedTuple):
         return (_CREATOR,) if path.startswith(version.znodes.sensitive_paths) else (_CREATOR, _WORLD_READS)
 
     def send(self, request: Request) -> Request:
-        """A request as the server gets it.
+        """Return a request with the chroot added to its paths.
 
         >>> from simzk.zookeeper.requests import Exists
         >>> Access("/kafka").send(Exists("/brokers", False)).path
@@ -78,13 +77,15 @@ class Access(NamedTuple):
             return Multi(tuple(self.send(part) for part in request.operations))  # type: ignore[misc]
         if isinstance(request, SetWatches):
             return request._replace(
-                data=self._all(request.data), exist=self._all(request.exist), child=self._all(request.child)
+                data=self._add_chroot(request.data),
+                exist=self._add_chroot(request.exist),
+                child=self._add_chroot(request.child),
             )
         path = getattr(request, "path", None)
         return request if path is None else request._replace(path=self.below(path))  # type: ignore[call-arg]
 
     def receive(self, reply: Reply) -> Reply:
-        """A reply as Kafka gets it: of what names a path only that of a create."""
+        """Return a reply with the chroot removed; only replies to creates contain paths."""
         body = reply.body
         if self.chroot and isinstance(body, str):
             return reply._replace(body=self.above(body))
@@ -94,14 +95,14 @@ class Access(NamedTuple):
         return reply
 
     def below(self, path: str) -> str:
-        """The whole path of what Kafka calls by `path`."""
+        """Return a path with the chroot added."""
         return self.chroot + path if path != "/" else self.chroot or "/"
 
     def above(self, path: str) -> str:
-        """What Kafka calls a path below the chroot."""
+        """Return a path with the chroot removed."""
         return path.removeprefix(self.chroot) or "/"
 
-    def _all(self, found: tuple[str | None, ...] | None) -> tuple[str | None, ...] | None:
+    def _add_chroot(self, found: tuple[str | None, ...] | None) -> tuple[str | None, ...] | None:
         return None if found is None else tuple(path and self.below(path) for path in found)
 
 
@@ -109,15 +110,15 @@ AT_THE_ROOT: Final = Access()
 
 
 def access_of(chroot: str, *, secure: bool, oldest: KafkaVersion) -> Access:
-    """What a cluster's options ask for.
+    """Return the access that a cluster's options describe.
 
     Args:
-        chroot: where its znodes begin.
+        chroot: path of the cluster's root znode; empty for `/`.
         secure: `zookeeper.set.acl`.
-        oldest: the oldest release among its brokers.
+        oldest: the oldest release among the brokers.
 
     Raises:
-        ConfigError: the chroot is no path, or a release sets no ACLs.
+        ConfigError: the chroot is no path, or the release sets no ACLs.
     """
     if secure and oldest.number < _FIRST_WITH_ACLS:
         raise ConfigError(f"Kafka {oldest.name} sets no ACLs", where="zookeeper_set_acl", right="0.9 or later")
@@ -127,49 +128,49 @@ def access_of(chroot: str, *, secure: bool, oldest: KafkaVersion) -> Access:
 
 
 class KafkaTree(Protocol):
-    """The znodes of a cluster, as Kafka calls them."""
+    """Znodes of a cluster by the paths that Kafka uses."""
 
     def get(self, path: str) -> Znode | None:
-        """A znode, None where there is none."""
+        """Return a znode; None if it does not exist."""
 
     def walk(self) -> Iterator[tuple[str, Znode]]:
-        """All znodes."""
+        """Yield all znodes with their paths."""
 
     def __contains__(self, path: str) -> bool: ...
 
 
-class Watched(Protocol):
-    """A server whose tree can be looked at, and which tells of each transaction as it is applied."""
+class ObservableTree(Protocol):
+    """Tree with observers of its transactions."""
 
     @property
     def tree(self) -> KafkaTree:
-        """What stands now."""
+        """The present znodes."""
 
     @property
     def on_transaction(self) -> Observers:
-        """Who is told."""
+        """Observers, called with each transaction when it is applied."""
 
 
-class Below:
-    """What of a server lies below a chroot, for those who know Kafka's paths."""
+class ChrootView:
+    """Part of a server's tree below a chroot, with the chroot removed from all paths."""
 
     def __init__(self, server: Server, access: Access) -> None:
         self._server = server
         self._access = access
         self.on_transaction = Observers()
-        server.on_transaction.append(self._see)
+        server.on_transaction.append(self._observe)
 
     @property
     def tree(self) -> KafkaTree:
-        """The znodes below."""
+        """The znodes below the chroot."""
         return self
 
     def get(self, path: str) -> Znode | None:
-        """A znode below, None where there is none."""
+        """Return a znode below the chroot; None if it does not exist."""
         return self._server.tree.get(self._access.below(path))
 
     def walk(self) -> Iterator[tuple[str, Znode]]:
-        """All znodes below."""
+        """Yield all znodes below the chroot with their paths."""
         for path, node in self._server.tree.walk():
             if self._is_below(path):
                 yield self._access.above(path), node
@@ -180,12 +181,13 @@ class Below:
     def _is_below(self, path: str) -> bool:
         return path == self._access.chroot or path.startswith(f"{self._access.chroot}/")
 
-    def _see(self, transaction: txns.Transaction) -> None:
-        told = transaction._replace(record=self._record(transaction.record))
+    def _observe(self, transaction: txns.Transaction) -> None:
+        translated = transaction._replace(record=self._record(transaction.record))
         for observe in self.on_transaction:
-            observe(told)
+            observe(translated)
 
     def _record(self, record: txns.Record) -> txns.Record:
+        """Return a record with the chroot removed from its paths."""
         if isinstance(record, txns.MultiTxn):
             return record._replace(records=tuple(self._record(part) for part in record.records))  # type: ignore[misc]
         if isinstance(record, txns.CloseSessionTxn):
@@ -194,5 +196,5 @@ class Below:
         if path is None:
             return record
         if not self._is_below(path):
-            return txns.ErrorTxn(0)  # nothing that concerns the cluster
+            return txns.ErrorTxn(0)  # outside the chroot: no observer of the cluster acts on it
         return record._replace(path=self._access.above(path))  # type: ignore[call-arg]

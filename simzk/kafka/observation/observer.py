@@ -1,37 +1,27 @@
-"""Partitions as somebody who follows a server's transactions knows them: by name, and else as columns have them.
+"""History events of a simulated cluster, derived from the transactions of its ZooKeeper.
 
-Rules of the module:
-  - a transaction is told when it is done: what it changes in columns is noted by name right before, once;
-  - what was told one by one stands by name;
-  - what was told as a batch, or never, is what the columns show: a batch takes the names of its rows away.
-
-Whether what somebody wrote into a znode of Kafka's can be read at all, by whatever release.
-
-Rules of the module:
-  - a table from path to codec; topics and states are no part of it, for whoever follows them reads them anyway;
-  - it says what is wrong when it is written, whoever reads it later, or nobody: what each reader then does is told by
-    that reader.
-
-What happened, read off the transactions of ZooKeeper: the events of a history that everybody can check.
-
-Rules of the module:
-  - an event tells a change of the tree, whoever made it; who did is known by the session. Broker and controller share
-    one: what a broker writes on its own account, as leader or for its producers, is the broker's;
-  - a multi is one change: only what it did to Kafka's znodes is told, its checks are not;
-  - a write that failed is no event, but for the fence: a check of the controller's epoch that stopped a write.
+Rules of this module:
+  - an event records a change of the tree, whoever made it, and names its author by session. Broker and controller share
+    a session: a write that a broker makes as leader or for its producers is attributed to the broker;
+  - a multi is one change: its writes to Kafka's znodes are recorded, its checks are not;
+  - a failed write is no event;
+  - the previous state of a partition is the one observed last. States and assignments written one by one are kept by
+    name; those written in batches, or never written, are read from the columns;
+  - a znode that no release can decode is recorded as invalid when it is written, whether or not anybody reads it. How a
+    reader reacts is recorded by that reader.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from simzk.errors import ZnodeError
 from simzk.jvm.numbers import next_int, parse_int
 from simzk.kafka import paths
-from simzk.kafka.columnar.write_log import KeptWrites
+from simzk.kafka.observation.batch_log import BatchLog
 from simzk.kafka.schemas import (
     acl,
     admin,
@@ -69,98 +59,100 @@ if TYPE_CHECKING:
     from simzk.kafka.cluster.zookeeper_access import KafkaTree
     from simzk.kafka.columnar import ColumnarTopics
     from simzk.kafka.columnar.batches import Written
+    from simzk.kafka.observation.session_names import BrokerWrite
     from simzk.kafka.topic_partition import LeaderAndIsr
     from simzk.partitions.arrays import IntArray
     from simzk.partitions.table import Partitions
     from simzk.simulation import History
 
 
-class KnownStates:
-    """States by partition."""
+class ObservedStates:
+    """Last observed state of each partition."""
 
     def __init__(self) -> None:
         self._named: dict[TopicPartition, LeaderAndIsr | None] = {}
         self._topics: ColumnarTopics | None = None
 
     def load(self, topics: ColumnarTopics) -> None:
-        """Know what columns hold now, and what they will."""
-        assert topics.partitions.before_change is None, "one follower of each"
+        """Observe the states of columns from now on."""
+        assert topics.partitions.before_change is None, "columns have one observer"
         self._topics = topics
-        topics.partitions.before_change = self._note
+        topics.partitions.before_change = self._keep_previous
 
-    def _note(self, row: int) -> None:
+    def _keep_previous(self, row: int) -> None:
+        """Keep a state that is about to change until its transaction is observed."""
         assert self._topics is not None
         table = self._topics.table
         self._named.setdefault(TopicPartition(*table.name(row)), table.leader_and_isr(row))
 
     def get(self, partition: TopicPartition) -> LeaderAndIsr | None:
-        """The state of a partition, None where none is known."""
-        return self._named[partition] if partition in self._named else self._shown(partition)
+        """Return the state of a partition; None if it has none."""
+        return self._named[partition] if partition in self._named else self._in_columns(partition)
 
-    def _shown(self, partition: TopicPartition) -> LeaderAndIsr | None:
+    def _in_columns(self, partition: TopicPartition) -> LeaderAndIsr | None:
         row = None if self._topics is None else self._topics.table.find(*partition)
         return None if row is None or self._topics is None else self._topics.table.leader_and_isr(row)
 
     def put(self, partition: TopicPartition, state: LeaderAndIsr) -> None:
-        """A state was written."""
+        """Set the state of a partition."""
         self._named[partition] = state
 
     def pop(self, partition: TopicPartition) -> None:
-        """A state was deleted."""
+        """Remove the state of a partition."""
         self._named.pop(partition, None)
-        if self._shown(partition) is not None:  # the same transaction made it anew
+        if self._in_columns(partition) is not None:  # the same transaction created it again
             self._named[partition] = None
 
     def put_batch(self, written: Written) -> None:
-        """Many states were written at once."""
-        assert written.topics is self._topics
+        """Use the columns' states for the rows of a batch."""
+        assert written.topics is self._topics, "a batch writes to the observed columns"
         if self._named:
             table, rows = written.topics.table, set(written.rows.tolist())
             for partition in [p for p in self._named if table.find(*p) in rows]:
                 del self._named[partition]
 
 
-class KnownTopics:
-    """The assignments of topics by name; of those that were in columns from the beginning, what they were then."""
+class ObservedTopics:
+    """Last observed replica assignments of each topic; at first, those of the columns at the start."""
 
     def __init__(self) -> None:
         self._named: dict[str, TopicZnode] = {}
-        self._gone: set[str] = set()
-        self._loaded: tuple[Partitions, IntArray] | None = None
+        self._deleted: set[str] = set()
+        self._initial: tuple[Partitions, IntArray] | None = None
         self._moving: dict[TopicPartition, ReplicaAssignment] = {}
 
     def load(self, topics: ColumnarTopics) -> None:
-        """Know what columns hold now."""
+        """Take the assignments of columns as observed."""
         table, rows = topics.table, topics.table.rows()
-        self._loaded = table.partitions(rows), table.replicas[rows].copy()
+        self._initial = table.partitions(rows), table.replicas[rows].copy()
         moving = np.array(table.reassigning(), dtype=np.int32)
         lists = zip(table.partitions(moving).names(), *map(unpack, table.assignment(moving)), strict=True)
         self._moving = {TopicPartition(*name): ReplicaAssignment(*one) for name, *one in lists}
 
     def get(self, name: str) -> TopicZnode | None:
-        """What is known of a topic, None where nothing is."""
-        known = self._named.get(name)
-        if known is not None or self._loaded is None or name in self._gone:
-            return known
-        partitions, replicas = self._loaded
+        """Return the assignments of a topic; None if it does not exist."""
+        observed = self._named.get(name)
+        if observed is not None or self._initial is None or name in self._deleted:
+            return observed
+        partitions, replicas = self._initial
         if name not in partitions.topics:
             return None
         places = np.flatnonzero(partitions.topic == partitions.topics.index(name))
         numbers, lists = partitions.partition[places].tolist(), unpack(replicas[places])
-        still = {number: ReplicaAssignment(ids) for number, ids in zip(numbers, lists, strict=True)}
-        return TopicZnode({n: self._moving.get(TopicPartition(name, n), one) for n, one in still.items()})
+        initial = {number: ReplicaAssignment(ids) for number, ids in zip(numbers, lists, strict=True)}
+        return TopicZnode({n: self._moving.get(TopicPartition(name, n), one) for n, one in initial.items()})
 
     def put(self, name: str, topic: TopicZnode) -> None:
-        """A topic was written."""
+        """Set the assignments of a topic."""
         self._named[name] = topic
 
     def pop(self, name: str) -> None:
-        """A topic was deleted."""
+        """Remove a topic."""
         self._named.pop(name, None)
-        self._gone.add(name)
+        self._deleted.add(name)
 
 
-_READERS: Final[tuple[tuple[str, Callable[[str, bytes | None], object]], ...]] = (
+_DECODERS: Final[tuple[tuple[str, Callable[[str, bytes | None], object]], ...]] = (
     (r"/brokers/ids/[^/]+", broker_registration.decode),
     (r"/controller", controller.decode),
     (r"/controller_epoch", controller.decode_epoch),
@@ -176,107 +168,106 @@ _READERS: Final[tuple[tuple[str, Callable[[str, bytes | None], object]], ...]] =
     (r"/delegation_token/tokens/[^/]+", delegation_token.decode),
     (r"/kafka-acl/[^/]+/[^/]+|/kafka-acl-extended/prefixed/[^/]+/[^/]+", acl.decode),
 )
-_ANY: Final = re.compile("|".join(f"({pattern.replace('(', '(?:')})" for pattern, _ in _READERS))
-_MADE_EMPTY: Final = re.compile(r"/brokers/ids/[^/]+")
-"""A registration is made without data, and filled in the same multi (2.2 and later)."""
+_DECODED_PATHS: Final = re.compile("|".join(f"({pattern.replace('(', '(?:')})" for pattern, _ in _DECODERS))
+_CREATED_EMPTY: Final = re.compile(r"/brokers/ids/[^/]+")
+"""A registration is created without data and set in the same multi (2.2 and later)."""
 
 
-def problem_with(path: str, data: bytes | None) -> ZnodeError | None:
-    """Why nobody can read what was written; None where somebody can, or where the znode is none of the table.
+def decoding_error(path: str, data: bytes | None) -> ZnodeError | None:
+    """Return why no release can decode a znode's data; None if one can, or if the path is not in the table.
 
-    >>> str(problem_with("/controller_epoch", b"x"))
+    Topics and partition states are not in the table: the observer decodes them itself.
+
+    >>> str(decoding_error("/controller_epoch", b"x"))
     '/controller_epoch: contains "x"; expected a decimal number of 32 bits'
-    >>> problem_with("/config/topics/t", b'{"version":1,"config":{}}') is None
+    >>> decoding_error("/config/topics/t", b'{"version":1,"config":{}}') is None
     True
     """
-    match = _ANY.fullmatch(path)
-    if match is None or (data is None and _MADE_EMPTY.fullmatch(path)):
+    match = _DECODED_PATHS.fullmatch(path)
+    if match is None or (data is None and _CREATED_EMPTY.fullmatch(path)):
         return None
     assert match.lastindex is not None
-    reader = _READERS[match.lastindex - 1][1]
+    decode = _DECODERS[match.lastindex - 1][1]
     try:
-        reader(path, data)
-        if reader is config.decode and data:
-            read_value(path, data)  # which a reader takes for an empty one, and an operator does not
-    except ZnodeError as problem:
-        return problem
+        decode(path, data)
+        if decode is config.decode and data:
+            read_value(path, data)  # config.decode returns {} for invalid JSON, as brokers do
+    except ZnodeError as error:
+        return error
     return None
 
 
-OwnAccount = Literal["isr", "producer ids"]
-
-_NOTED = {
+_RECORDED = {
     paths.REASSIGN_PARTITIONS: "reassignment by znode",
     paths.PREFERRED_ELECTION: "preferred election by znode",
     paths.PRODUCER_IDS: "producer ids given out",
 }
 
-
-_TOLD = (CreateTxn, Create2Txn, CreateContainerTxn, CreateTTLTxn, SetDataTxn, DeleteTxn, CloseSessionTxn)
-"""What there is to tell of; who sends much else, such as a hundred brokers that all want to be controller, is not
-asked for."""
+_OBSERVED = (CreateTxn, Create2Txn, CreateContainerTxn, CreateTTLTxn, SetDataTxn, DeleteTxn, CloseSessionTxn)
+"""Transactions that can be events. For all others, such as the failed elections of a hundred brokers, the author is not
+looked up."""
 
 
 class Observer:
-    """Turns transactions into events.
+    """Observer of transactions that records events.
 
     Args:
-        history: where the events go.
-        tree: what stands now, read once for the states that were there before.
-        who_is: the name of whom a session belongs to.
-        on_its_own: the same where a broker writes something itself, an ISR that it leads or a block of producer ids, in
-            the releases in which no controller does that for it; else None.
-        topics: the columns in which the tree keeps its topics, where it does.
+        history: the history.
+        tree: the present znodes, read once for the states before the first transaction.
+        name_of: returns the name of a session's owner.
+        broker_of: returns the name of the broker that wrote an ISR or a block of producer ids itself, in releases in
+            which no controller does that for it; else None.
+        topics: the columns that back the tree's topics, if there are any.
     """
 
     def __init__(
         self,
         history: History,
         tree: KafkaTree,
-        who_is: Callable[[int], str],
-        on_its_own: Callable[[int, OwnAccount], str | None] = lambda _session, _what: None,
+        name_of: Callable[[int], str],
+        broker_of: Callable[[int, BrokerWrite], str | None] = lambda _session, _what: None,
         topics: ColumnarTopics | None = None,
     ) -> None:
         self._history = history
-        self._who_is = who_is
-        self._on_its_own = on_its_own
+        self._name_of = name_of
+        self._broker_of = broker_of
         self._session_id = 0
-        self._states = KnownStates()
-        self._topics = KnownTopics()
-        self._kept = KeptWrites()
+        self._states = ObservedStates()
+        self._topics = ObservedTopics()
+        self._batches = BatchLog()
         self._epoch = "0"
         if topics is None:
             for path, node in tree.walk():
-                self._learn(path, node.data)
+                self._observe_initial(path, node.data)
             return
         self._states.load(topics)
         self._topics.load(topics)
         epoch = tree.get(paths.CONTROLLER_EPOCH)
         if epoch is not None:
-            self._learn(paths.CONTROLLER_EPOCH, epoch.data)
+            self._observe_initial(paths.CONTROLLER_EPOCH, epoch.data)
 
     def observe_batch(self, written: Written) -> None:
-        """Many transactions have been applied, each a write of one state; they are told when somebody looks."""
-        who = self._who_is(written.session_id)
+        """Record the state writes of a batch; their events are created when the history is read."""
+        who = self._name_of(written.session_id)
         self._states.put_batch(written)
-        kept = self._kept.keep(written)
+        batch = self._batches.append(written)
 
-        def tell(at_us: int) -> Iterator[Event]:
-            return (Event(at_us, who, *_change(*write)) for write in kept)
+        def events(at_us: int) -> Iterator[Event]:
+            return (Event(at_us, who, *_describe_change(*write)) for write in batch)
 
-        self._history.record_later(tell)
+        self._history.record_later(events)
 
     def observe(self, transaction: Transaction) -> None:
-        """A transaction has been applied."""
+        """Record the events of a transaction."""
         record = transaction.record
         parts = (record,) if not isinstance(record, MultiTxn) else () if record.failed else record.records
-        if any(isinstance(part, _TOLD) for part in parts):
+        if any(isinstance(part, _OBSERVED) for part in parts):
             self._session_id = transaction.session_id
-            who = self._who_is(transaction.session_id)
+            who = self._name_of(transaction.session_id)
             for part in parts:
-                self._tell(who, part)
+                self._record(who, part)
 
-    def _learn(self, path: str, data: bytes | None) -> None:
+    def _observe_initial(self, path: str, data: bytes | None) -> None:
         partition = paths.state_partition(path)
         if partition is not None:
             state = _state(path, data)
@@ -289,30 +280,29 @@ class Observer:
         elif path == paths.CONTROLLER_EPOCH:
             self._epoch = (data or b"").decode(errors="replace")
 
-    def _tell(self, who: str, record: Record) -> None:
+    def _record(self, who: str, record: Record) -> None:
         match record:
             case CreateTxn() | Create2Txn() | CreateContainerTxn() | CreateTTLTxn():
-                self._tell_create(who, record.path, record.data)
+                self._record_create(who, record.path, record.data)
             case SetDataTxn():
-                self._tell_set(who, record.path, record.data)
+                self._record_set(who, record.path, record.data)
             case DeleteTxn():
-                self._tell_delete(who, record.path)
+                self._record_delete(who, record.path)
             case CloseSessionTxn():
                 for path in record.paths:
-                    self._tell_delete(who, path)
+                    self._record_delete(who, path)
 
-    def _tell_problem(self, who: str, path: str, data: bytes | None) -> None:
-        """What nobody can read is told when it is written, whether anybody reads it or not."""
-        problem = problem_with(path, data)
-        if problem is not None:
-            self._history.record(who, "written wrong", path, "", str(problem))
+    def _record_invalid(self, who: str, path: str, data: bytes | None) -> None:
+        error = decoding_error(path, data)
+        if error is not None:
+            self._history.record(who, "written wrong", path, "", str(error))
 
-    def _tell_create(self, who: str, path: str, data: bytes | None) -> None:
-        self._tell_problem(who, path, data)
+    def _record_create(self, who: str, path: str, data: bytes | None) -> None:
+        self._record_invalid(who, path, data)
         parent, _, name = path.rpartition("/")
         partition = paths.state_partition(path)
         if partition is not None:
-            self._tell_state(who, partition, _state(path, data))
+            self._record_state(who, partition, _state(path, data))
         elif path == paths.CONTROLLER:
             broker = _controller(path, data)
             self._history.record(f"controller {broker}", "elected", "", "", f"epoch {self._next_epoch()}")
@@ -321,38 +311,38 @@ class Observer:
         elif parent == paths.TOPICS:
             found = _topic(path, data)
             self._topics.put(name, found or TopicZnode({}))
-            told = f"{path}: unreadable" if found is None else f"{len(found.partitions)} partitions"
-            self._history.record(who, "topic created", name, "", told)
+            text = f"{path}: unreadable" if found is None else f"{len(found.partitions)} partitions"
+            self._history.record(who, "topic created", name, "", text)
         elif parent == paths.DELETE_TOPICS:
             self._history.record(who, "deletion requested", name)
         elif parent == paths.CONFIG_CHANGES:
             self._history.record(who, "configuration changed", _text(data))
         elif path == paths.CONTROLLER_EPOCH:
             self._epoch = _text(data)
-        elif path in _NOTED and data is not None:
-            self._history.record(who, _NOTED[path], "", "", _text(data))
+        elif path in _RECORDED and data is not None:
+            self._history.record(who, _RECORDED[path], "", "", _text(data))
 
     def _next_epoch(self) -> str:
-        # The multi that makes the controller raises its epoch next.
+        # The multi that creates /controller sets /controller_epoch after it.
         epoch = parse_int(self._epoch)
         return "?" if epoch is None else str(next_int(epoch))
 
-    def _tell_set(self, who: str, path: str, data: bytes | None) -> None:
-        self._tell_problem(who, path, data)
+    def _record_set(self, who: str, path: str, data: bytes | None) -> None:
+        self._record_invalid(who, path, data)
         parent, _, name = path.rpartition("/")
         partition = paths.state_partition(path)
         if partition is not None:
-            self._tell_state(who, partition, _state(path, data))
+            self._record_state(who, partition, _state(path, data))
         elif path == paths.CONTROLLER_EPOCH:
             self._epoch = _text(data)
         elif parent == paths.TOPICS:
-            self._tell_topic(who, name, _topic(path, data))
-        elif path in _NOTED:
+            self._record_topic(who, name, _topic(path, data))
+        elif path in _RECORDED:
             if path == paths.PRODUCER_IDS:
-                who = self._on_its_own(self._session_id, "producer ids") or who
-            self._history.record(who, _NOTED[path], "", "", _text(data))
+                who = self._broker_of(self._session_id, "producer ids") or who
+            self._history.record(who, _RECORDED[path], "", "", _text(data))
 
-    def _tell_delete(self, who: str, path: str) -> None:
+    def _record_delete(self, who: str, path: str) -> None:
         parent, _, name = path.rpartition("/")
         partition = paths.state_partition(path)
         if partition is not None:
@@ -364,20 +354,21 @@ class Observer:
         elif parent == paths.TOPICS:
             self._topics.pop(name)
             self._history.record(who, "topic deleted", name)
-        elif path in _NOTED:
-            self._history.record(who, f"{_NOTED[path]}: done")
+        elif path in _RECORDED:
+            self._history.record(who, f"{_RECORDED[path]}: done")
 
-    def _tell_state(self, who: str, partition: TopicPartition, state: LeaderAndIsr | None) -> None:
+    def _record_state(self, who: str, partition: TopicPartition, state: LeaderAndIsr | None) -> None:
         before = self._states.get(partition)
         if state is None:
-            self._history.record(who, "state unreadable", str(partition), _told(before), "")
+            self._history.record(who, "state unreadable", str(partition), _format_state(before), "")
             return
         self._states.put(partition, state)
         if before is not None and (before.leader, before.leader_epoch) == (state.leader, state.leader_epoch):
-            who = self._on_its_own(self._session_id, "isr") or who  # a controller's write raises the leader epoch
-        self._history.record(who, *_change(partition, before, state))
+            # A write of the controller would have raised the leader epoch: this one is the leader's own.
+            who = self._broker_of(self._session_id, "isr") or who
+        self._history.record(who, *_describe_change(partition, before, state))
 
-    def _tell_topic(self, who: str, name: str, topic: TopicZnode | None) -> None:
+    def _record_topic(self, who: str, name: str, topic: TopicZnode | None) -> None:
         before = self._topics.get(name) or TopicZnode({})
         if topic is None:
             self._history.record(who, "assignment unreadable", name)
@@ -386,15 +377,17 @@ class Observer:
         for number, assignment in topic.partitions.items():
             old = before.partitions.get(number)
             if old is None:
-                self._history.record(who, "partition added", f"{name}-{number}", "", _told_assignment(assignment))
+                self._history.record(who, "partition added", f"{name}-{number}", "", _format_assignment(assignment))
             elif old != assignment:
                 what = "reassignment" if assignment.being_reassigned else "reassigned"
                 subject = f"{name}-{number}"
-                self._history.record(who, what, subject, _told_assignment(old), _told_assignment(assignment))
+                self._history.record(who, what, subject, _format_assignment(old), _format_assignment(assignment))
 
 
-def _change(partition: TopicPartition, before: LeaderAndIsr | None, state: LeaderAndIsr) -> tuple[str, str, str, str]:
-    """What a write of a state is, of which partition, from what to what."""
+def _describe_change(
+    partition: TopicPartition, before: LeaderAndIsr | None, state: LeaderAndIsr
+) -> tuple[str, str, str, str]:
+    """Return kind, partition, previous and new state of a state write, as in an event."""
     if before is None:
         what = "leader elected"
     elif before.leader != state.leader:
@@ -403,10 +396,10 @@ def _change(partition: TopicPartition, before: LeaderAndIsr | None, state: Leade
         what = "ISR shrunk" if len(state.isr) < len(before.isr) else "ISR expanded"
     else:
         what = "epoch raised"
-    return what, str(partition), _told(before), _told(state)
+    return what, str(partition), _format_state(before), _format_state(state)
 
 
-def _told(state: LeaderAndIsr | None) -> str:
+def _format_state(state: LeaderAndIsr | None) -> str:
     if state is None:
         return ""
     leader = "none" if state.leader < 0 else str(state.leader)
@@ -417,35 +410,35 @@ def _told(state: LeaderAndIsr | None) -> str:
 _STATE = re.compile(r"leader (none|\d+) epoch (\d+) isr \[([\d, ]*)\]( recovering)?")
 
 
-class ToldState(NamedTuple):
-    """A state as events tell it: the leader (-1 for none), its epoch, the ISR."""
+class EventState(NamedTuple):
+    """Partition state in an event: the leader (-1 for none), its epoch, the ISR."""
 
     leader: int
     leader_epoch: int
     isr: tuple[int, ...]
 
 
-def read_told_state(told: str) -> ToldState | None:
-    """The state that an event tells in its `before` or `after`; None where it tells something else.
+def parse_state(text: str) -> EventState | None:
+    """Return the partition state in the `before` or `after` of an event; None if there is none.
 
-    >>> read_told_state("leader none epoch 3 isr [2]")
-    ToldState(leader=-1, leader_epoch=3, isr=(2,))
+    >>> parse_state("leader none epoch 3 isr [2]")
+    EventState(leader=-1, leader_epoch=3, isr=(2,))
     """
-    found = _STATE.fullmatch(told)
+    found = _STATE.fullmatch(text)
     if found is None:
         return None
     leader, epoch, isr, _ = found.groups()
     members = tuple(int(member) for member in isr.split(",") if member)
-    return ToldState(-1 if leader == "none" else int(leader), int(epoch), members)
+    return EventState(-1 if leader == "none" else int(leader), int(epoch), members)
 
 
-def _told_assignment(assignment: ReplicaAssignment) -> str:
-    told = str(list(assignment.replicas))
+def _format_assignment(assignment: ReplicaAssignment) -> str:
+    text = str(list(assignment.replicas))
     if assignment.adding:
-        told += f" adding {list(assignment.adding)}"
+        text += f" adding {list(assignment.adding)}"
     if assignment.removing:
-        told += f" removing {list(assignment.removing)}"
-    return told
+        text += f" removing {list(assignment.removing)}"
+    return text
 
 
 def _text(data: bytes | None) -> str:

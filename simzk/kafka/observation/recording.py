@@ -1,10 +1,10 @@
-"""Trees recorded from a real cluster: read, summed up, and compared with a simulated one field by field.
+"""Recorded znode trees of real clusters: read, summarized, and compared with a simulated tree field by field.
 
-A recording is the JSON that the lab around a real cluster wrote: a list of steps, the first with the whole `tree`, each
-later one with what `changed` and was `removed`. A znode has `data` (text or null), `v`, `cv`, `av` (its three
-versions), `eph` (whether it is ephemeral), `nc` (children), `dl` (bytes of data).
+A recording is a JSON file: a list of steps, the first with the whole `tree`, each later one with the znodes that
+`changed` and those that were `removed`. A znode has `data` (text or null), `v`, `cv`, `av` (its three versions), `eph`
+(whether it is ephemeral), `nc` (number of children), `dl` (bytes of data).
 
-What a comparison leaves out stands in `EXEMPTIONS`, each with why: it is the list of all that cannot be equal.
+`EXEMPTIONS` lists all fields that a comparison leaves out, each with the reason why they cannot be equal.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class RecordedZnode(NamedTuple):
-    """A znode as the recording has it; `data` is None where the node holds null, and "" where it holds no bytes."""
+    """A recorded znode; `data` is None for null, and "" for zero bytes."""
 
     data: str | None
     version: int
@@ -38,7 +38,7 @@ class RecordedZnode(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """What stands in a recorded tree, as far as a scenario must know it before it starts."""
+    """Brokers, racks and topics of a recorded tree, against which a scenario is validated."""
 
     brokers: tuple[int, ...]
     racks: dict[int, str]
@@ -46,13 +46,13 @@ class Summary(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """One field of one znode in which a tree and a recorded one differ.
+    """Difference between a simulated and a recorded tree in one field of one znode.
 
     Args:
         path: the znode.
-        field: `exists`, a field of its JSON, `data` (the text, where all fields are equal), or a number of its Stat.
-        recorded: what the real cluster had.
-        simulated: what the tree has.
+        field: `exists`, a field of its JSON, `data` (the text, if all fields are equal), or a number of its Stat.
+        recorded: the value of the real cluster.
+        simulated: the value of the simulated tree.
     """
 
     path: str
@@ -65,14 +65,14 @@ class Difference(NamedTuple):
 
 
 class Exemption(NamedTuple):
-    """Fields of certain znodes that are not compared, and why they cannot be equal; no fields means the whole znode."""
+    """Fields of some znodes that are not compared, and the reason; no fields mean the whole znode."""
 
     pattern: re.Pattern[str]
     fields: frozenset[str]
     why: str
 
     def covers(self, path: str, field: str) -> bool:
-        """Whether a difference is left out."""
+        """Return whether a difference is left out."""
         return self.pattern.fullmatch(path) is not None and (not self.fields or field in self.fields)
 
 
@@ -80,7 +80,7 @@ EXEMPTIONS = (
     Exemption(
         re.compile(r"/brokers/ids/\d+|/controller"),
         frozenset({"timestamp", "data_length"}),
-        "the wall time of the real run; virtual time counts from another zero",
+        "the wall time of the real run; virtual time starts at another instant",
     ),
     Exemption(
         re.compile(r"/zookeeper(/config)?"),
@@ -88,7 +88,7 @@ EXEMPTIONS = (
         "the server's own nodes, not Kafka's; the recording did not read /zookeeper/config",
     ),
 )
-"""All that cannot be equal, and why."""
+"""All fields that cannot be equal, with reasons."""
 
 _FIELDS: dict[str, tuple[type, ...]] = {
     "data": (str, type(None)),
@@ -102,11 +102,11 @@ _FIELDS: dict[str, tuple[type, ...]] = {
 
 
 class Recording:
-    """The trees of a real cluster after each step of a story.
+    """Trees of a real cluster after each step of a recorded story.
 
     Args:
         path: the file, for messages.
-        deltas: a step's name with what changed in it and what it removed.
+        deltas: name of each step, with the znodes that it changed and the paths that it removed.
     """
 
     def __init__(self, path: Path, deltas: list[tuple[str, dict[str, RecordedZnode], list[str]]]) -> None:
@@ -127,10 +127,12 @@ class Recording:
         return dict(sorted(znodes.items()))
 
     def summary(self, step: str) -> Summary:
-        """Return which brokers and topics a tree holds; every znode that a simulation will read is read here once.
+        """Return the brokers and topics of a tree.
+
+        Every znode that a simulation decodes is decoded here once, so that an invalid recording is rejected early.
 
         Raises:
-            ZnodeError: a registration, a topic or a state that cannot be read.
+            ZnodeError: a registration, a topic or a state is invalid.
         """
         brokers: list[int] = []
         racks: dict[int, str] = {}
@@ -151,11 +153,11 @@ class Recording:
 
 
 def load(path: Path) -> Recording:
-    """Read a recording, packed by gzip where the file is called so.
+    """Read a recording; a file name that ends in `.gz` means gzip.
 
     Raises:
         OSError: the file cannot be read.
-        ZnodeError: it is no JSON, or no recording.
+        ZnodeError: the file is no JSON, or no recording.
     """
     packed = path.read_bytes()
     try:
@@ -168,7 +170,7 @@ def load(path: Path) -> Recording:
 
 
 def differences(tree: KafkaTree, recorded: dict[str, RecordedZnode]) -> list[Difference]:
-    """Return every field in which a tree differs from a recorded one, by path, less what `EXEMPTIONS` covers."""
+    """Return all fields in which a tree differs from a recorded one, ordered by path, without the `EXEMPTIONS`."""
     simulated = dict(tree.walk())
     found: list[Difference] = []
     for path in sorted(simulated.keys() | recorded.keys()):

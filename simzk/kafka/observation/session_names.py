@@ -1,8 +1,8 @@
-"""Whose a ZooKeeper session is: what the history calls those who wrote."""
+"""Session id to participant name, for the authors of history events."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from simzk.kafka.cluster.zookeeper_host import ADDRESS
 
@@ -10,33 +10,36 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from simzk.kafka.broker.broker import Broker
-    from simzk.kafka.observation.observer import OwnAccount
     from simzk.kafka.tools.operator import Operator
 
 
+BrokerWrite = Literal["isr", "producer ids"]
+"""Writes that a broker makes itself in older releases, and the controller in newer ones."""
+
+
 class Participant(Protocol):
-    """Whoever else lives on a cluster's ZooKeeper in virtual time, such as an old consumer."""
+    """A process besides brokers and operator that uses the cluster's ZooKeeper, such as an old consumer."""
 
     @property
     def name(self) -> str:
-        """How the history calls it."""
+        """The name in the history."""
 
     @property
     def session_id(self) -> int:
-        """Its session now."""
+        """The id of its present session."""
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill its process."""
 
 
-class Writers:
-    """All who have sessions with a cluster's ZooKeeper.
+class SessionNames:
+    """Names of the owners of a cluster's ZooKeeper sessions.
 
     Args:
-        brokers: by id.
-        participants: who else lives on it; more may come.
-        operator: who has the tools.
-        client_of: the name on the network of the client that is connected with a session; None where nobody is.
+        brokers: the brokers by id.
+        participants: the other processes with sessions; may grow.
+        operator: the operator.
+        client_of: returns the network name of the client that is connected with a session, or None.
     """
 
     def __init__(
@@ -51,11 +54,11 @@ class Writers:
         self._client_of = client_of
         self._participants = participants
         self._operator = operator
-        self._holders: dict[int, Broker] = {}
+        self._owners: dict[int, Broker] = {}
 
-    def who_is(self, session_id: int) -> str:
-        """The name of whom a session belongs to; ZooKeeper itself where nobody holds it."""
-        broker = self._holder(session_id)
+    def name_of(self, session_id: int) -> str:
+        """Return the name of a session's owner; `zookeeper` if it has none."""
+        broker = self._owner(session_id)
         if broker is not None:
             return f"controller {broker.id}" if broker.controller.is_active else f"broker {broker.id}"
         for participant in self._participants:
@@ -65,25 +68,28 @@ class Writers:
             return "admin"
         return ADDRESS
 
-    def on_its_own(self, session_id: int, what: OwnAccount) -> str | None:
-        """A broker that writes something itself, in a release in which no controller does that for it; else None."""
-        broker = self._holder(session_id)
+    def broker_of(self, session_id: int, write: BrokerWrite) -> str | None:
+        """Return the name of the broker that made a write itself; None if its release leaves that to the controller."""
+        broker = self._owner(session_id)
         if broker is None:
             return None
         version = broker.version
-        by_controller = version.broker.uses_alter_isr if what == "isr" else version.controller.allocates_producer_ids
+        by_controller = version.broker.uses_alter_isr if write == "isr" else version.controller.allocates_producer_ids
         return None if by_controller else f"broker {broker.id}"
 
-    def _holder(self, session_id: int) -> Broker | None:
-        """The broker whose session it is, or was until a moment ago; mostly it was the same the last time."""
-        known = self._holders.get(session_id)
+    def _owner(self, session_id: int) -> Broker | None:
+        """Return the broker that owns a session, or owned it until it expired.
+
+        Owners are cached: one broker writes thousands of times in a row, and a search asks all brokers.
+        """
+        known = self._owners.get(session_id)
         if known is not None and known.holds(session_id):
             return known
         found = self._by_name.get(self._client_of(session_id) or "")
         if found is None or not found.holds(session_id):
             found = next((broker for broker in self._brokers.values() if broker.holds(session_id)), None)
-        if found is not None and session_id:  # no session is that of several
-            if len(self._holders) > 2 * len(self._brokers):
-                self._holders.clear()
-            self._holders[session_id] = found
+        if found is not None and session_id:  # 0 means no session, for any broker
+            if len(self._owners) > 2 * len(self._brokers):  # sessions that have ended
+                self._owners.clear()
+            self._owners[session_id] = found
         return found
