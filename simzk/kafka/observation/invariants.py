@@ -185,8 +185,8 @@ def invariants_of(server: ObservableTree, *, leaders_write: bool = False) -> tup
 
     Args:
         server: the cluster's ZooKeeper.
-        leaders_write: leaders write ISRs (2.6 and older) with the epoch of the controller that elected them, after which
-            another may have been elected (§2.8): the fencing invariant does not apply.
+        leaders_write: leaders write ISRs (2.6 and older) with the epoch of the controller that elected them; another
+            controller may have followed (§2.8), so that the fencing invariant does not apply.
     """
     checker = ClusterInvariants(server)
     return tuple(invariant for invariant in checker.all if not (leaders_write and invariant is checker.fenced))
