@@ -219,7 +219,7 @@ class Broker:
             new_topic_id=environment.new_topic_id,
             election_delay_us=lambda: environment.election_delay_us(self.id),
             cost_model=environment.cost_model,
-            transport=environment.batch_transport,
+            channel_manager=environment.channel_manager,
         )
         self.controller.on_registered = self._register
         self.session.before_new_session = self._before_new_session

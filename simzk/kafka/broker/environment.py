@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from simzk.kafka.broker.replica_manager import ReplicaManager
     from simzk.kafka.cluster.cost_model import CostModel
     from simzk.kafka.cluster.zookeeper_host import ZooKeeperHost
-    from simzk.kafka.controller.channels import BatchTransport
+    from simzk.kafka.controller.channels import ChannelManagerFactory
     from simzk.kafka.releases.cluster_releases import BrokerRelease
     from simzk.kafka.releases.profile import KafkaVersion
     from simzk.kafka.releases.settings import BrokerConfig
@@ -68,7 +68,7 @@ class Environment:
         log_dirs: log directories per broker.
         manager: the replicas of all brokers.
         replication: how the replicas replicate.
-        batch_transport: sends control requests to all brokers as one message; None sends each by itself.
+        channel_manager: makes the channels of a controller to the brokers.
         sends_batches: whether brokers send many requests to ZooKeeper as one.
     """
 
@@ -89,5 +89,5 @@ class Environment:
     cost_model: CostModel | None
     manager: ReplicaManager
     replication: Replication
-    batch_transport: BatchTransport | None = None
+    channel_manager: ChannelManagerFactory
     sends_batches: bool = False

@@ -1,30 +1,40 @@
 """Fetches of followers from leaders, one fetch session for each pair of brokers (AbstractFetcherThread; KIP-227).
 
 Rules of this module:
-  - a request names only what changed since the last one: new partitions, log end offsets, removed partitions; in the
-    order of the release (`fetch_order`);
+  - a request names only what changed since the last one: new partitions, log end offsets, removed partitions;
   - the leader responds at once if it has records or errors for the follower, else after `replica.fetch.wait.max.ms`;
   - a response has the high watermarks that rose since the last one. They alone do not complete a waiting request;
   - a broken connection, or a restart of the leader, ends the session: the next request names all partitions;
   - a broker that is shutting down follows no new leader epoch (ReplicaManager.makeFollowers, all releases); it goes on
     to fetch what it followed before.
+
+Order of partitions in a fetch; leaders that write ISRs to ZooKeeper write them in this order (AbstractFetcherThread,
+ReplicaFetcherThread, FetchRequest; equal to recordings of each release):
+  - the new partitions of one LeaderAndIsr pass through an immutable map;
+  - 0.8: the mutable map of the fetcher, that of the request, its groups by topic on the wire, and an immutable map at
+    the leader, all with the case class as key;
+  - 0.9 and 0.10.0: the request is encoded from Java maps, topic by topic;
+  - 0.10.1 to 2.4: topic by topic, in the order of an immutable map (PartitionStates);
+  - 2.5 and later: topic by topic, in the order of a mutable map.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simzk.kafka.broker.fetch_order import order_added, order_fetched
+from simzk.jvm.hash_map import hash_map_order
+from simzk.jvm.scala_collections import immutable_order, mutable_order
 from simzk.kafka.requests import Error, FetchedPartition, FetchRequest, FetchResponse
 from simzk.kafka.rpc import Connections, Disconnected, Respond
+from simzk.kafka.topic_partition import Collections, TopicPartition
 from simzk.simulation import Future, Process, Task, Timer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from simzk.jvm.scala_collections import Scala
     from simzk.kafka.broker.replica_logs import Replica, ReplicaLogs
-    from simzk.kafka.releases.profile import KafkaVersion
-    from simzk.kafka.topic_partition import TopicPartition
+    from simzk.kafka.releases.profile import FetchOrder, KafkaVersion
 
 BACKOFF_US = 1_000_000
 """`replica.fetch.backoff.ms`: 1 s by default."""
@@ -303,3 +313,53 @@ class Fetchers:
             fetcher = Fetcher(self._process, self._connections, self._broker_id, leader, self._replicas, self._in_order)
             self._fetchers[leader] = fetcher
         return fetcher
+
+
+def order_added(partitions: Iterable[TopicPartition], fetches: FetchOrder, scala: Scala) -> list[TopicPartition]:
+    """Return the partitions to follow of one LeaderAndIsr, in the order in which fetchers add them."""
+    return immutable_order(partitions, scala, _keys(fetches, scala).partition_hash)
+
+
+def order_fetched(followed: Sequence[TopicPartition], fetches: FetchOrder, scala: Scala) -> list[TopicPartition]:
+    """Return the followed partitions of one leader, in the order in which it handles them in a fetch.
+
+    They are given in the order in which the fetcher added them.
+
+    >>> followed = [TopicPartition("b", 1), TopicPartition("a", 0), TopicPartition("b", 0)]
+    >>> [str(partition) for partition in order_fetched(followed, "by topic", "2.12")]
+    ['b-1', 'b-0', 'a-0']
+    """
+    keys = _keys(fetches, scala)
+    if fetches == "by topic":
+        return _by_topic(immutable_order(followed, scala, keys.partition_hash))
+    fetched = mutable_order(followed, scala, keys.partition_hash)
+    if fetches == "by topic, hashed":
+        return _by_topic(fetched)
+    if fetches == "java's maps":
+        grouped = _grouped(mutable_order(fetched, scala, Collections(scala).partition_hash))
+        on_wire = [
+            TopicPartition(topic, partition)
+            for topic in hash_map_order(list(grouped))
+            for partition in hash_map_order([of.partition for of in grouped[topic]])
+        ]
+    else:
+        named = immutable_order(mutable_order(fetched, scala, keys.partition_hash), scala, keys.partition_hash)
+        grouped = _grouped(named)
+        topics = immutable_order(mutable_order(grouped, scala), scala)
+        on_wire = [of for topic in topics for of in immutable_order(grouped[topic], scala, keys.partition_hash)]
+    return immutable_order(on_wire, scala, keys.partition_hash)
+
+
+def _keys(fetches: FetchOrder, scala: Scala) -> Collections:
+    return Collections(scala, fetches in ("scala's maps", "java's maps"))
+
+
+def _grouped(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
+    groups: dict[str, list[TopicPartition]] = {}
+    for partition in partitions:
+        groups.setdefault(partition.topic, []).append(partition)
+    return groups
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    return [partition for group in _grouped(partitions).values() for partition in group]

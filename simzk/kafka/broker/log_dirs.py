@@ -35,7 +35,7 @@ class LogDirs:
         return [directory for directory in range(self.count) if directory not in self.failed]
 
     def directory_of(self, partition: TopicPartition) -> int | None:
-        """Return the directory of a log; None if there is no such log."""
+        """Return the directory number of a log; None if the log does not exist."""
         return self._directory_of.get(partition)
 
     def open(self, partition: TopicPartition, *, is_new: bool) -> bool:

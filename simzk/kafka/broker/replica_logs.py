@@ -13,7 +13,9 @@ Rules of this module (Partition, Replica, ReplicaManager; docs/reference/kafka.m
     it can join; since 3.6 only if the leader takes it for alive;
   - the high watermark never falls by this. Since 3.7 it does not rise while the ISR is smaller than
     `min.insync.replicas` (KAFKA-15583);
-  - a leader has one proposed ISR per partition at a time.
+  - a leader has one proposed ISR per partition at a time;
+  - the check for lagging followers iterates a set of the led partitions (up to 0.8.1), later a ConcurrentHashMap of all
+    partitions of the broker (ReplicaManager.maybeShrinkIsr).
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from simzk.jvm.scala_collections import mutable_order
-from simzk.kafka.broker.fetch_order import order_checked
+from simzk.jvm.concurrent_hash_map import concurrent_order
+from simzk.jvm.scala_collections import mutable_order, mutable_set_order
 from simzk.kafka.broker.isr_changes import Outcome, outcome_of
 from simzk.kafka.requests import (
     ControlResponse,
@@ -36,7 +38,7 @@ from simzk.kafka.requests import (
     ReplicaStops,
     StopReplicaRequest,
 )
-from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition, cluster_partition_hash, named
+from simzk.kafka.topic_partition import Collections, LeaderAndIsr, TopicPartition, cluster_partition_hash, named
 from simzk.partitions.arrays import pack, unpack
 from simzk.partitions.transitions import expand_isr, shrink_isr
 
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
     from simzk.kafka.broker.configs import TopicConfigs
     from simzk.kafka.broker.log_dirs import LogDirs
     from simzk.kafka.broker.replica_manager import ReplicaManager
-    from simzk.kafka.releases.profile import KafkaVersion
+    from simzk.kafka.releases.profile import KafkaVersion, OrderRules
     from simzk.simulation import Process
 
 NEVER_US = -(1 << 60)
@@ -506,3 +508,15 @@ class ReplicaLogs:
             silent_us = self._scheduler.now_us - self._last_fetch_us.get(follower, 0)
             if progress.log_end >= 0 and silent_us <= self._lag_max_us:
                 self._maybe_expand(replica, follower, progress)
+
+
+def order_checked(
+    partitions: Iterable[TopicPartition], is_led: Callable[[TopicPartition], bool], orders: OrderRules
+) -> list[TopicPartition]:
+    """Return the led ones of a broker's partitions, in the order of the check for lagging followers."""
+    if orders.checks_set_of_led:
+        return mutable_set_order(filter(is_led, partitions), orders.scala, cluster_partition_hash)
+    ordered = concurrent_order(
+        partitions, Collections(orders.scala, orders.brokers_have_case_class_keys).partition_hash
+    )
+    return list(filter(is_led, ordered))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, Protocol, Self, TypeVar
 
 from simzk.errors import ConfigError, ZnodeError
@@ -41,6 +41,7 @@ from simzk.kafka.cluster.zookeeper_access import (
 from simzk.kafka.cluster.zookeeper_host import ZooKeeperHost
 from simzk.kafka.columnar import load_layout
 from simzk.kafka.consumer import join
+from simzk.kafka.controller.channels import BatchChannelManager, ControllerChannelManager
 from simzk.kafka.observation.invariants import invariants_of
 from simzk.kafka.observation.observer import Observer
 from simzk.kafka.observation.session_names import Participant, SessionNames
@@ -410,7 +411,10 @@ class KafkaCluster:
                 process, self.network, environment.connections, self.history, self._replica_manager, self.brokers
             )
             environment = replace(
-                environment, replication=replicas, batch_transport=replicas, sends_batches=sends_batches
+                environment,
+                replication=replicas,
+                channel_manager=partial(BatchChannelManager, replicas),
+                sends_batches=sends_batches,
             )
         for broker, registration in registrations.items():
             process = Process(self.scheduler, f"broker {broker}")
@@ -450,6 +454,7 @@ class KafkaCluster:
             cost_model=cost_model,
             manager=self._replica_manager,
             replication=ReplicationOfLogs(),
+            channel_manager=ControllerChannelManager,
         )
 
     @synchronized

@@ -13,12 +13,13 @@ Rules of the module (ControllerChannelManager, ControllerBrokerRequestBatch, Req
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
 from simzk.kafka.controller.states import group_by_broker
 from simzk.kafka.requests import (
+    LEADER_DURING_DELETE,
     ControlBatch,
     ControlResponse,
     LeaderAndIsrRequest,
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
 
 RETRY_BACKOFF_US = 100_000
 """RequestSendThread.doWork waits 100 ms before it retries."""
-DELETED = -2
-"""Leader and leader epoch of a partition of a topic to be deleted (LeaderAndIsr.LeaderDuringDelete)."""
 
 ControllerRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
 OnResponse = Callable[[ControlResponse], None]
@@ -53,7 +52,7 @@ class BatchTransport(Protocol):
     def unreachable_brokers(self, source: str, brokers: Iterable[int], /) -> set[int]:
         """Return the brokers that the message would not reach; they get requests of their own."""
 
-    def send(self, source: str, orders: ControlBatch, /) -> None:
+    def send(self, source: str, batch: ControlBatch, /) -> None:
         """Send a batch."""
 
 
@@ -114,6 +113,24 @@ class _AllExceptOn(NamedTuple):
         return found
 
 
+Recipients: TypeAlias = "IntArray | _OnlyOn | _AllExceptOn"
+
+
+class ChannelManagerFactory(Protocol):
+    """Constructor of a `ControllerChannelManager`."""
+
+    def __call__(
+        self,
+        controller_id: int,
+        process: Process,
+        connections: Connections,
+        context: ControllerContext,
+        *,
+        partition_us: int = 0,
+    ) -> ControllerChannelManager:
+        """Make the channels of one controller."""
+
+
 class ControllerChannelManager:
     """Channels to the brokers, and the present batch of control requests.
 
@@ -125,12 +142,15 @@ class ControllerChannelManager:
         connections: between processes.
         context: state of the controller.
         partition_us: controller time to name one partition in the requests of a batch, in microseconds (cost model).
-        transport: of batches to all brokers; None sends every request by itself.
 
     Attributes:
+        batches_requests: whether one message carries a batch to all brokers, so that the order of partitions is
+            unobservable.
         on_deletion_response: is called with broker, partitions and response of each StopReplica that deletes logs.
         on_leaders_response: is called with broker and response of each LeaderAndIsr with partition errors.
     """
+
+    batches_requests = False
 
     def __init__(
         self,
@@ -140,9 +160,7 @@ class ControllerChannelManager:
         context: ControllerContext,
         *,
         partition_us: int = 0,
-        transport: BatchTransport | None = None,
     ) -> None:
-        self._transport = transport
         self._partition_us = partition_us
         self._uncharged_partitions = 0
         self._controller_id = controller_id
@@ -150,7 +168,7 @@ class ControllerChannelManager:
         self._connections = connections
         self._context = context
         self._channels: dict[int, Channel] = {}
-        self._leaders: list[tuple[IntArray, IntArray | _OnlyOn | _AllExceptOn, bool]] = []
+        self._leaders: list[tuple[IntArray, Recipients, bool]] = []
         self._metadata: list[tuple[Sequence[int], IntArray]] = []
         self._stops: dict[int, list[tuple[IntArray, bool]]] = {}
         self.on_deletion_response: Callable[[int, Sequence[TopicPartition], ControlResponse], None] | None = None
@@ -189,20 +207,17 @@ class ControllerChannelManager:
 
     def send_metadata_to(self, brokers: Sequence[int], *, with_partitions: bool = False) -> None:
         """Send the registered brokers, and on request all partitions that have a state, to some brokers."""
-        rows = np.empty(0, dtype=np.int32)
-        if with_partitions and self._transport is None:  # brokers of a large cluster do not cache partitions
-            rows = self._context.all_rows()
-            rows = rows[self._context.table.version[rows] >= 0]
+        rows = self._rows_with_state() if with_partitions else np.empty(0, dtype=np.int32)
         self.new_batch()
         self.add_metadata(brokers, rows)
         self.send()
 
-    # -- a batch
+    def _rows_with_state(self) -> IntArray:
+        """Return the partitions that the metadata caches of brokers have."""
+        rows = self._context.all_rows()
+        return rows[self._context.table.version[rows] >= 0]
 
-    @property
-    def batches_requests(self) -> bool:
-        """Whether one message carries a batch to all brokers, so that the order of partitions is unobservable."""
-        return self._transport is not None
+    # -- a batch
 
     def new_batch(self) -> None:
         """Start an empty batch."""
@@ -228,15 +243,17 @@ class ControllerChannelManager:
         """Add LeaderAndIsr for all replicas except those on one broker, and UpdateMetadata for all brokers."""
         self._add_leaders(rows, _AllExceptOn(broker), is_new=False)
 
-    def _add_leaders(self, rows: IntArray, recipients: IntArray | _OnlyOn | _AllExceptOn, is_new: bool) -> None:
+    def _add_leaders(self, rows: IntArray, recipients: Recipients, is_new: bool) -> None:
         if not len(rows):
             return
-        if self._transport is None:  # otherwise `_part` selects the recipients as a mask over the updates
-            recipients = self._broker_ids(recipients, rows)
-        self._leaders.append((rows, recipients, is_new))
+        self._leaders.append((rows, self._recipients(recipients, rows), is_new))
         self.add_metadata(list(self._context.registered().racks), rows)
 
-    def _broker_ids(self, recipients: IntArray | _OnlyOn | _AllExceptOn, rows: IntArray) -> IntArray:
+    def _recipients(self, recipients: Recipients, rows: IntArray) -> Recipients:
+        """Return the recipients at the time of the state change; assignments may change before `send`."""
+        return self._broker_ids(recipients, rows)
+
+    def _broker_ids(self, recipients: Recipients, rows: IntArray) -> IntArray:
         """Return the recipients of each row, int32[k, v]."""
         if isinstance(recipients, _OnlyOn):
             return np.full((len(rows), 1), recipients.broker, dtype=np.int32)
@@ -257,58 +274,19 @@ class ControllerChannelManager:
 
     def send(self) -> None:
         """Send the batch to all brokers that have a channel, and start a new one."""
-        if self._transport is None:
-            self._send_leaders()
-            self._send_metadata()
-            self._send_stops()
-        else:
-            self._send_batch(self._transport)
+        self._send_requests()
         self.new_batch()
+
+    def _send_requests(self) -> None:
+        self._send_leaders()
+        self._send_metadata()
+        self._send_stops()
 
     async def spend(self) -> None:
         """Sleep for the controller time of the partitions named since the last call."""
         partitions, self._uncharged_partitions = self._uncharged_partitions, 0
         if partitions and self._partition_us:
             await self._process.sleep(partitions * self._partition_us)
-
-    # -- one message for all brokers
-
-    def _send_batch(self, transport: BatchTransport) -> None:
-        """Send the batch as one message; unreachable brokers, and log deletions, get requests of their own."""
-        context, source = self._context, self._process.name
-        unreachable = transport.unreachable_brokers(source, context.brokers)
-        parts = [self._part(rows, recipients, unreachable) for rows, recipients, _ in self._leaders]
-        stops = {broker: self._stops_of(parts) for broker, parts in self._stops.items() if broker in context.brokers}
-        brokers, epochs, racks, _ = context.registered()
-        if unreachable:
-            reachable = ~np.isin(brokers, list(unreachable))
-            brokers, epochs = brokers[reachable], epochs[reachable]
-        orders = ControlBatch(self._controller_id, context.epoch, brokers, epochs, racks, parts, stops)
-        transport.send(source, orders)
-        for broker, replica_stops in stops.items():
-            if broker in unreachable or replica_stops.delete.any():
-                self._put_stops(broker, replica_stops)
-
-    def _part(
-        self, rows: IntArray, recipients: IntArray | _OnlyOn | _AllExceptOn, unreachable: set[int]
-    ) -> tuple[PartitionUpdates, BoolArray]:
-        """Return updates of distinct partitions, and which assigned replicas of reachable brokers receive them."""
-        self._uncharged_partitions += len(rows)
-        updates = self._updates(rows, np.zeros(len(rows), dtype=np.bool_))
-        if len(updates) < len(rows):
-            known = np.flatnonzero(self._context.table.version[rows] >= 0)
-            rows, recipients = rows[known], recipients[known] if isinstance(recipients, np.ndarray) else recipients
-        if isinstance(recipients, np.ndarray):
-            receive = contained(updates.replicas, recipients)
-        else:
-            receive = recipients.among(updates.replicas)
-        if unreachable:
-            for broker in sorted(unreachable):
-                named = np.flatnonzero(any_of(receive & (updates.replicas == broker)))
-                if len(named):
-                    self._put_leaders(broker, rows[named], np.zeros(len(named), dtype=np.bool_))
-            receive &= ~np.isin(updates.replicas, list(unreachable))
-        return updates, receive
 
     # -- one request for each broker
 
@@ -387,7 +365,7 @@ class ControllerChannelManager:
         return self._controller_id, self._context.epoch, self._context.brokers[broker].epoch
 
     def _updates(self, rows: IntArray, is_new: BoolArray) -> PartitionUpdates:
-        """Return the updates of partitions that have a state; the leader is DELETED for topics to be deleted."""
+        """Return the updates of partitions that have a state; the leader says whether a topic is to be deleted."""
         context = self._context
         updates = PartitionUpdates.of_table(context.table, rows, is_new)
         has_state = updates.states.version >= 0
@@ -395,14 +373,83 @@ class ControllerChannelManager:
             rows = rows[has_state]
             updates = PartitionUpdates.of_table(context.table, rows, is_new[has_state])
         if context.to_be_deleted:
-            updates.states.leader[context.of_topics(rows, context.to_be_deleted)] = DELETED
+            updates.states.leader[context.of_topics(rows, context.to_be_deleted)] = LEADER_DURING_DELETE
         return updates
 
     def _stop_epochs(self, rows: IntArray) -> IntArray:
-        """Return the leader epochs of StopReplica requests; DELETED for topics to be deleted."""
+        """Return the leader epochs of StopReplica requests; LEADER_DURING_DELETE for topics to be deleted."""
         context = self._context
         deleted = context.of_topics(rows, context.to_be_deleted) | (context.table.version[rows] < 0)
-        return np.where(deleted, np.int32(DELETED), context.table.leader_epoch[rows])
+        return np.where(deleted, np.int32(LEADER_DURING_DELETE), context.table.leader_epoch[rows])
+
+
+class BatchChannelManager(ControllerChannelManager):
+    """Channels where one message carries a batch to all brokers that it reaches.
+
+    Args:
+        transport: of the message.
+        controller_id, process, connections, context, partition_us: as for `ControllerChannelManager`.
+    """
+
+    batches_requests = True
+
+    def __init__(
+        self,
+        transport: BatchTransport,
+        controller_id: int,
+        process: Process,
+        connections: Connections,
+        context: ControllerContext,
+        *,
+        partition_us: int = 0,
+    ) -> None:
+        super().__init__(controller_id, process, connections, context, partition_us=partition_us)
+        self._transport = transport
+
+    def _rows_with_state(self) -> IntArray:
+        """Return no rows: brokers of a large cluster do not cache partitions."""
+        return np.empty(0, dtype=np.int32)
+
+    def _recipients(self, recipients: Recipients, _rows: IntArray) -> Recipients:
+        """Return the recipients as given: `_part` selects them as a mask over the updates."""
+        return recipients
+
+    def _send_requests(self) -> None:
+        """Send the batch as one message; unreachable brokers, and log deletions, get requests of their own."""
+        context, source, transport = self._context, self._process.name, self._transport
+        unreachable = transport.unreachable_brokers(source, context.brokers)
+        parts = [self._part(rows, recipients, unreachable) for rows, recipients, _ in self._leaders]
+        stops = {broker: self._stops_of(parts) for broker, parts in self._stops.items() if broker in context.brokers}
+        brokers, epochs, racks, _ = context.registered()
+        if unreachable:
+            reachable = ~np.isin(brokers, list(unreachable))
+            brokers, epochs = brokers[reachable], epochs[reachable]
+        batch = ControlBatch(self._controller_id, context.epoch, brokers, epochs, racks, parts, stops)
+        transport.send(source, batch)
+        for broker, replica_stops in stops.items():
+            if broker in unreachable or replica_stops.delete.any():
+                self._put_stops(broker, replica_stops)
+
+    def _part(
+        self, rows: IntArray, recipients: Recipients, unreachable: set[int]
+    ) -> tuple[PartitionUpdates, BoolArray]:
+        """Return updates of distinct partitions, and which assigned replicas of reachable brokers receive them."""
+        self._uncharged_partitions += len(rows)
+        updates = self._updates(rows, np.zeros(len(rows), dtype=np.bool_))
+        if len(updates) < len(rows):
+            known = np.flatnonzero(self._context.table.version[rows] >= 0)
+            rows, recipients = rows[known], recipients[known] if isinstance(recipients, np.ndarray) else recipients
+        if isinstance(recipients, np.ndarray):
+            receive = contained(updates.replicas, recipients)
+        else:
+            receive = recipients.among(updates.replicas)
+        if unreachable:
+            for broker in sorted(unreachable):
+                named = np.flatnonzero(any_of(receive & (updates.replicas == broker)))
+                if len(named):
+                    self._put_leaders(broker, rows[named], np.zeros(len(named), dtype=np.bool_))
+            receive &= ~np.isin(updates.replicas, list(unreachable))
+        return updates, receive
 
 
 def _flat(rows: IntArray, recipients: IntArray, is_new: bool) -> tuple[IntArray, IntArray, BoolArray]:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
     from simzk.kafka.cluster.cost_model import CostModel
-    from simzk.kafka.controller.channels import BatchTransport
+    from simzk.kafka.controller.channels import ChannelManagerFactory
     from simzk.kafka.releases.settings import BrokerConfig
     from simzk.kafka.rpc import Connections
     from simzk.kafka.topic_partition import TopicPartition
@@ -66,7 +66,7 @@ class KafkaController:
         election_delay_us: delay of this broker behind the fastest when `/controller` is deleted, in microseconds;
             called at each election. In a real cluster chance decides which broker wins; here the caller does.
         cost_model: durations of the controller's work; None for zero.
-        transport: of control requests to all brokers of a large cluster as one message; None sends each by itself.
+        channel_manager: makes the channels to the brokers.
 
     Attributes:
         active_id: broker id in `/controller`, as last read; None if there was none.
@@ -88,7 +88,7 @@ class KafkaController:
         new_topic_id: Callable[[], str],
         election_delay_us: Callable[[], int],
         cost_model: CostModel | None = None,
-        transport: BatchTransport | None = None,
+        channel_manager: ChannelManagerFactory = ControllerChannelManager,
     ) -> None:
         self.broker_id = broker_id
         self.client = client
@@ -107,13 +107,12 @@ class KafkaController:
         context = self.context = ControllerContext(
             client.version.orders.collections, flat=client.version.orders.has_flat_assignments
         )
-        channels = self._channels = ControllerChannelManager(
+        channels = self._channels = channel_manager(
             broker_id,
             process,
             connections,
             context,
             partition_us=0 if cost_model is None else cost_model.order_us,
-            transport=transport,
         )
         unclean = config.boolean(UNCLEAN_KEY)
         self.replicas = replicas = ReplicaStateMachine(context, client, channels, unclean_by_default=unclean)

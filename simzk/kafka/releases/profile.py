@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from simzk.partitions.rules import ElectionRules
 
 FetchOrder: TypeAlias = Literal["scala's maps", "java's maps", "by topic", "by topic, hashed"]
-"""Collections that a follower's fetch passes through (`simzk.kafka.broker.fetch_order`)."""
+"""Collections that a follower's fetch passes through (`simzk.kafka.broker.fetching`)."""
 
 _PATHS_OF_0_8_1: Final = (
     paths.CONSUMERS,
