@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 class ClientFaults(FaultVerbs["KazooClient | int"]):
-    """Faults on the clients of one `simzk.ZooKeeper` or `simzk.ZooKeeperServer`: its attribute `faults`.
+    """Fault verbs for the clients of one `simzk.ZooKeeper` or `simzk.ZooKeeperServer`: its attribute `faults`.
 
     Args:
         driver: where their connections end.
-        session_of: returns the id of a client's session; raises `SimzkError` if it is not the server's, or has none.
+        session_of: returns the id of a client's session; raises `SimzkError` if the client belongs to another server.
 
     >>> import simzk
     >>> with simzk.ZooKeeper() as zookeeper:

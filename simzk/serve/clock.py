@@ -1,8 +1,8 @@
-"""The time that a server is told: standing still, running with the wall, or somebody else's.
+"""Clocks of a server: virtual time, wall time, or the time of a simulated cluster.
 
 Rules of this module:
-  - a clock answers `now_ms()`, integer milliseconds that never go back; the server below reads none itself;
-  - only a `StillClock` can be moved by hand; only a `WallClock` moves by itself.
+  - `now_ms()` returns integer milliseconds that never go back; the state machine reads no clock itself;
+  - only a `StillClock` is moved by hand; only a `WallClock` moves by itself.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class StillClock:
-    """Virtual time from 0: it stands still while somebody debugs, and moves when it is told to.
+    """Virtual time from 0: it stands still until `move_to`, so that nothing expires during debugging.
 
     Attributes:
-        at_ms: what `now_ms` tells; only `move_to` changes it.
+        at_ms: the present time; only `move_to` changes it.
 
     >>> clock = StillClock()
     >>> clock.move_to(1_500)
@@ -38,7 +38,7 @@ class StillClock:
 
 
 class WallClock:
-    """Wall time in ms since 1970, as a real server stamps its znodes, but steady when the machine's clock is set."""
+    """Wall time in ms since 1970, as in timestamps of real znodes; it ignores changes of the system clock."""
 
     def __init__(self) -> None:
         self._offset_ns = time.time_ns() - time.monotonic_ns()
@@ -48,7 +48,7 @@ class WallClock:
 
 
 class BorrowedClock:
-    """The time of whoever drives the server, as a simulated cluster does.
+    """Time of the simulated cluster that the server belongs to.
 
     >>> BorrowedClock(lambda: 42).now_ms()
     42

@@ -1,8 +1,8 @@
-"""`simzk.ZooKeeperServer`: a ZooKeeper on a TCP port of this machine, for any client, with a test's verbs.
+"""`simzk.ZooKeeperServer`: a ZooKeeper on a TCP port of this machine, for any client, with test verbs.
 
 Rules of this module:
-  - the server's loop runs in one thread of its own, made with the object and gone with it;
-  - time stands still but for `advance`, unless `clock="wall"` is asked for.
+  - the event loop runs in one thread, which starts with the object and ends with `close`;
+  - time stands still unless `advance` is called, or `clock="wall"` is given.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from simzk.errors import ConfigError, SimzkError
 from simzk.serve.clock import Clock, StillClock, WallClock
 from simzk.serve.configuration.settings import Settings
 from simzk.serve.tcp.server import TcpServer
-from simzk.serve.verbs import EAGER_RETRY, Facade
+from simzk.serve.verbs import EAGER_RETRY, TestServer
 from simzk.zookeeper.releases import NEWEST
 
 if TYPE_CHECKING:
@@ -30,33 +30,32 @@ if TYPE_CHECKING:
     from simzk.zookeeper.server import Server
 
 
-class ZooKeeperServer(Facade):
-    """A ZooKeeper server on TCP, and the kazoo clients of this process that talk to it.
+class ZooKeeperServer(TestServer):
+    """A ZooKeeper server on TCP, and the kazoo clients of this process that connect to it.
 
     Args:
         port: the port to listen on; 0 for any free one.
         host: the interface to listen on.
-        clock: "still" for virtual time that moves by `advance` only, so that nothing expires while somebody debugs;
-            "wall" for wall time.
-        data_directory: where the tree is kept, an ensemble's in a directory a server, `1`, `2` and so on, within it;
-            None for in memory only.
-        tls: how its port is secured (simzk.serve.tcp.tls); None for no TLS.
-        secure_port: a port beside `port`, 0 for any free one, which alone is secured then; an ensemble's servers have
-            one each.
-        sasl_users: name to password of who can log in by SASL DIGEST-MD5; None for no SASL.
-        version: the ZooKeeper release whose behaviour it has, as "3.4" or "3.9.1"; no other is taken.
-        servers: how many servers there are; more than 1 are an ensemble, with the verbs of `ensemble`. They listen on
-            `port` and those that follow it, or each on any free one.
-        observers: how many servers without a vote there are beside them: they follow, and are not asked.
-        read_only: whether a server that can speak with no majority of the others serves read-only clients, 2 s after
-            it has lost it.
-        local_sessions: whether an ensemble's sessions are known only to the server where they begin, until they make
-            an ephemeral znode (localSessionsEnabled, localSessionsUpgradingEnabled).
-        super_digest: "super:" and the digest of who may do everything, reconfigurations of an ensemble among it
-            (DigestAuthenticationProvider.superDigest); None for nobody.
+        clock: "still" for virtual time that only `advance` moves, so that nothing expires during debugging; "wall" for
+            wall time.
+        data_directory: folder of snapshots and logs, for an ensemble of one folder per server, `1`, `2` and so on; None
+            for in memory only.
+        tls: TLS configuration of the port (simzk.serve.tcp.tls); None for no TLS.
+        secure_port: a second port for TLS, 0 for any free one; `port` accepts plain text then. Each server of an
+            ensemble has one.
+        sasl_users: passwords by user name for SASL DIGEST-MD5; None for no SASL.
+        version: the ZooKeeper release to behave as, such as "3.4" or "3.9.1".
+        servers: number of voting servers; more than 1 are an ensemble, with the verbs of `ensemble`. They listen on
+            `port` and the following ports, or each on any free one.
+        observers: number of additional servers without a vote.
+        read_only: whether a server without a majority serves read-only clients, 2 s after it has lost the majority.
+        local_sessions: whether sessions of an ensemble are local to a server until they create an ephemeral znode
+            (localSessionsEnabled, localSessionsUpgradingEnabled).
+        super_digest: "super:" and the digest of the user with all permissions, that to reconfigure an ensemble included
+            (DigestAuthenticationProvider.superDigest); None for no such user.
 
     Raises:
-        ConfigError: an unknown clock, a port that is taken, a data directory that cannot be used.
+        ConfigError: the clock or version is unknown, a port is in use, or a data directory cannot be used.
 
     >>> with ZooKeeperServer() as server:
     ...     client = server.client()
@@ -85,7 +84,7 @@ class ZooKeeperServer(Facade):
         super_digest: str | None = None,
     ) -> None:
         if clock not in ("still", "wall"):
-            raise ConfigError(f"there is no clock {clock!r}", where="clock", right='"still" or "wall"')
+            raise ConfigError(f"unknown clock {clock!r}", where="clock", right='"still" or "wall"')
         chosen: Clock = StillClock() if clock == "still" else WallClock()
         if secure_port is not None and tls is None:
             raise ConfigError("a secure port needs a key", where="secure_port", right="tls=Tls(...)")
@@ -118,34 +117,35 @@ class ZooKeeperServer(Facade):
         if self._failure is not None:
             raise self._failure
 
-    def __repr__(self) -> str:
-        return f"<ZooKeeperServer {self.version} on {self.hosts}, {len(self._clients)} clients>"
+    @property
+    def _address_text(self) -> str:
+        return f"{self.version} on {self.hosts}"
 
     @property
     def hosts(self) -> str:
-        """Where it listens, as a client's hosts."""
+        """Address, as a client's hosts; of an ensemble those of all servers, separated by commas."""
         return self._tcp.hosts
 
     @property
     def secure_hosts(self) -> str:
-        """The secure port beside that, or an ensemble's, as a client's hosts; empty where there is none."""
+        """Address of the secure port, as a client's hosts; empty without one."""
         return self._tcp.secure_hosts
 
     @property
     def port(self) -> int:
-        """The port that it, or an ensemble's first server, listens on."""
+        """Port; of an ensemble that of the first server."""
         return self._tcp.port
 
     @property
     def server(self) -> Server:
-        """The state machine, of an ensemble the leader's, or while nobody leads the first server's."""
+        """State machine; of an ensemble the leader's, or the first server's while there is no leader."""
         if isinstance(self._tcp, TcpServer):
             return super().server
         return self._tcp.ensemble.leading or self._tcp.ensemble.members[1]
 
     @property
     def ensemble(self) -> EnsembleVerbs:
-        """What can be done to the servers of an ensemble.
+        """Verbs for the servers of an ensemble.
 
         Raises:
             SimzkError: this is a single server.
@@ -157,18 +157,19 @@ class ZooKeeperServer(Facade):
         return EnsembleVerbs(self._tcp, self._clock, self._loop)
 
     def client(self, **options: object) -> KazooClient:
-        """kazoo's own client, not yet started; `close` stops it.
+        """Return an unmodified kazoo client of this server, not yet started; `close` stops it.
 
         Args:
-            options: what `KazooClient` takes. Of `hosts` only the chroot counts, as in `hosts="any/app"`, but for an
-                ensemble's `ensemble.hosts(...)`; with `use_ssl` it goes to the secure ports beside them. Unless
-                `connection_retry` is given, a lost connection is made anew without kazoo's first wait of 0.1 s.
+            options: of `KazooClient`. Only the chroot of `hosts` is used, as in `hosts="any/app"`, except for
+                `ensemble.hosts(...)`, which selects servers of an ensemble; with `use_ssl` the client connects to
+                their secure ports. Unless `connection_retry` is given, the client reconnects without kazoo's first
+                backoff of 0.1 s.
         """
         hosts = str(options.pop("hosts", ""))
         chroot = hosts[hosts.index("/") :] if "/" in hosts else ""
         options.setdefault("connection_retry", EAGER_RETRY)
         options.setdefault("use_ssl", self._tcp.settings.tls is not None and not self.secure_hosts)
-        # Here, as a server whose clients are not kazoo's need not wait for it to be imported.
+        # Imported late: a server may have no kazoo clients.
         from kazoo.client import KazooClient
 
         client = KazooClient(hosts=self._addresses(hosts, secure=bool(options["use_ssl"])) + chroot, **options)
@@ -176,7 +177,7 @@ class ZooKeeperServer(Facade):
         return client
 
     def _addresses(self, hosts: str, *, secure: bool) -> str:
-        """Those of our servers' addresses that are among `hosts`; all where there are none such."""
+        """Return the addresses of the servers in `hosts`; of all servers if none is."""
         names = self.hosts.split(",")
         reached = self.secure_hosts.split(",") if secure and self.secure_hosts else names
         asked = hosts.split("/")[0].split(",")
@@ -187,14 +188,14 @@ class ZooKeeperServer(Facade):
         return any(port in ours for _, port in client.hosts)
 
     def _last_session_id(self, client: KazooClient) -> int:
-        # kazoo tells a client's id only while it is connected; the verbs are about clients that are not, too.
+        # KazooClient.client_id is None while disconnected; the verbs apply to disconnected clients too.
         return client._session_id or 0
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         try:
             self._loop.run_until_complete(self._tcp.start())
-        except BaseException as failure:  # whatever it is, it belongs to whoever waits for the start
+        except BaseException as failure:  # of any kind: raised in the thread that waits for the start
             self._failure = failure
             self._tcp.stop()
             self._loop.close()
@@ -203,16 +204,16 @@ class ZooKeeperServer(Facade):
             self._ready.set()
         self._loop.run_forever()
         self._tcp.stop()
-        # The loop calls connection_lost of what was cut in its next turn.
+        # The loop calls connection_lost of aborted connections in its next turn.
         self._loop.run_until_complete(asyncio.sleep(0))
         self._loop.close()
 
     def close(self) -> None:
-        """Stop the clients that `client` made, refuse what still connects, and free the port. Twice is no harm."""
+        """Stop the clients that `client` made, refuse new connections, and free the port; closing twice is allowed."""
         if self._loop.is_closed():
             return
         if not isinstance(self._tcp, TcpServer):
-            self._tcp.catch_up()  # clients that stop wait for the end of their sessions
+            self._tcp.catch_up()  # a client that stops waits for the end of its session
         super().close()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()

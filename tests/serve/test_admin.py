@@ -240,7 +240,8 @@ def test_a_session_can_be_expired(server: Served, client: TcpClient) -> None:
     assert inject(server, f"expire?session={session_of(server)}") is None
     events = [client.next(), client.next()]
     assert isinstance(events[1], Closed)
-    assert inject(server, "expire?session=0x77") == "session: there is no session 0x77; expected a session that lives"
+    error = inject(server, "expire?session=0x77")
+    assert error == "session: there is no session 0x77; expected the id of a live session"
 
 
 def test_a_session_can_be_disconnected_and_taken_up_again(server: Served) -> None:

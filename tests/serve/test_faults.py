@@ -16,14 +16,14 @@ from tests.waiting import PATIENCE_S, Reports
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from simzk.serve.verbs import Facade
+    from simzk.serve.verbs import TestServer
     from simzk.simulation.faults.request_faults import FaultRule
 
 TIMEOUT_S = 10.0
 
 
 @pytest.fixture(params=["ZooKeeper", "ZooKeeperServer", "ensemble"])
-def either(request: pytest.FixtureRequest) -> Iterator[Facade]:
+def either(request: pytest.FixtureRequest) -> Iterator[TestServer]:
     """In memory, on TCP, and on TCP with three servers: the rules mean the same."""
     makers: dict[str, Callable[[], simzk.ZooKeeper | simzk.ZooKeeperServer]] = {
         "ZooKeeper": simzk.ZooKeeper,
@@ -36,19 +36,19 @@ def either(request: pytest.FixtureRequest) -> Iterator[Facade]:
             server.server.check()
 
 
-def started(zookeeper: Facade, **options: Any) -> KazooClient:
+def started(zookeeper: TestServer, **options: Any) -> KazooClient:
     client = zookeeper.client(timeout=TIMEOUT_S, **options)
     client.start(timeout=PATIENCE_S)
     return client
 
 
-def data(zookeeper: Facade, path: str) -> bytes | None:
+def data(zookeeper: TestServer, path: str) -> bytes | None:
     with zookeeper.lock:
         node = zookeeper.server.tree.get(path)
         return None if node is None else node.data
 
 
-def test_a_lost_request_is_not_applied_and_the_client_cannot_know(either: Facade) -> None:
+def test_a_lost_request_is_not_applied_and_the_client_cannot_know(either: TestServer) -> None:
     client = started(either)
     rule = either.faults.drop_request("create", path="/a")
     with pytest.raises(ConnectionLoss):
@@ -58,7 +58,7 @@ def test_a_lost_request_is_not_applied_and_the_client_cannot_know(either: Facade
     assert client.retry(client.create, "/a", b"1") == "/a"
 
 
-def test_a_lost_reply_is_of_a_request_that_was_applied(either: Facade) -> None:
+def test_a_lost_reply_is_of_a_request_that_was_applied(either: TestServer) -> None:
     client = started(either)
     rule = either.faults.drop_reply("create")
     with pytest.raises(ConnectionLoss):
@@ -69,7 +69,7 @@ def test_a_lost_reply_is_of_a_request_that_was_applied(either: Facade) -> None:
     assert rule.fired == 1
 
 
-def test_what_stands_before_a_lost_reply_arrives_and_what_is_behind_it_does_not(either: Facade) -> None:
+def test_what_stands_before_a_lost_reply_arrives_and_what_is_behind_it_does_not(either: TestServer) -> None:
     client = started(either)
     client.create("/a", b"0")
     either.faults.drop_reply("set", path="/a")
@@ -82,7 +82,7 @@ def test_what_stands_before_a_lost_reply_arrives_and_what_is_behind_it_does_not(
     assert client.retry(client.get, "/a")[1].version == 1
 
 
-def test_rules_mean_their_session_kind_and_path_alone(either: Facade) -> None:
+def test_rules_mean_their_session_kind_and_path_alone(either: TestServer) -> None:
     one, other = started(either), started(either)
     one.ensure_path("/a/b")
     rule = either.faults.fail("set", error=OperationTimeoutError, client=one, path="/a", times=None)
@@ -99,7 +99,7 @@ def test_rules_mean_their_session_kind_and_path_alone(either: Facade) -> None:
     assert either.faults.rules == []
 
 
-def test_below_means_the_path_and_what_is_under_it(either: Facade) -> None:
+def test_below_means_the_path_and_what_is_under_it(either: TestServer) -> None:
     client = started(either)
     for path in ("/a", "/ab", "/a/b"):
         client.create(path)
@@ -117,7 +117,7 @@ def test_below_means_the_path_and_what_is_under_it(either: Facade) -> None:
     assert client.exists("/c") is None
 
 
-def test_delayed_requests_wait_for_time_and_keep_their_order(either: Facade) -> None:
+def test_delayed_requests_wait_for_time_and_keep_their_order(either: TestServer) -> None:
     client, other = started(either), started(either)
     client.create("/a", b"0")
     rule = either.faults.delay("set", seconds=5, client=client)
@@ -142,7 +142,7 @@ def until_waiting(rule: FaultRule) -> None:
     came.next()
 
 
-def test_what_is_held_goes_on_in_order_when_it_is_released(either: Facade) -> None:
+def test_what_is_held_goes_on_in_order_when_it_is_released(either: TestServer) -> None:
     client, other = started(either), started(either)
     client.create("/a", b"0")
     rule = either.faults.hold("set", times=None)
@@ -161,7 +161,7 @@ def test_what_is_held_goes_on_in_order_when_it_is_released(either: Facade) -> No
     assert rule.active
 
 
-def test_a_held_session_lives_and_hears_its_watches(either: Facade) -> None:
+def test_a_held_session_lives_and_hears_its_watches(either: TestServer) -> None:
     client, other = started(either), started(either)
     events = Reports()
     client.create("/a")
@@ -176,7 +176,7 @@ def test_a_held_session_lives_and_hears_its_watches(either: Facade) -> None:
     assert pending.get(timeout=PATIENCE_S) == "/b"
 
 
-def test_what_is_held_of_a_connection_that_is_gone_is_never_applied(either: Facade) -> None:
+def test_what_is_held_of_a_connection_that_is_gone_is_never_applied(either: TestServer) -> None:
     client = started(either)
     rule = either.faults.hold("create")
     pending = client.create_async("/a")
@@ -188,7 +188,7 @@ def test_what_is_held_of_a_connection_that_is_gone_is_never_applied(either: Faca
     assert client.retry(client.exists, "/a") is None
 
 
-def test_a_session_that_is_paused_at_a_request_expires(either: Facade) -> None:
+def test_a_session_that_is_paused_at_a_request_expires(either: TestServer) -> None:
     client = started(either)
     states = Reports()
     client.add_listener(states)
@@ -205,7 +205,7 @@ def test_a_session_that_is_paused_at_a_request_expires(either: Facade) -> None:
     states.until_equal(KazooState.CONNECTED)
 
 
-def test_a_pause_at_a_request_ends_with_its_release(either: Facade) -> None:
+def test_a_pause_at_a_request_ends_with_its_release(either: TestServer) -> None:
     client, other = started(either), started(either)
     client.create("/a")
     rule = either.faults.pause("set", client=client)
@@ -217,7 +217,7 @@ def test_a_pause_at_a_request_ends_with_its_release(either: Facade) -> None:
     assert pending[1].get(timeout=PATIENCE_S)[0] == b"1"
 
 
-def test_a_session_expires_at_a_request(either: Facade) -> None:
+def test_a_session_expires_at_a_request(either: TestServer) -> None:
     client, other = started(either), started(either)
     states = Reports()
     client.add_listener(states)
@@ -247,7 +247,7 @@ def test_a_session_moves_to_the_server_that_is_named() -> None:
         assert client.exists("/e").ephemeralOwner == client.client_id[0]
 
 
-def test_a_closed_server_lets_its_clients_go(either: Facade) -> None:
+def test_a_closed_server_lets_its_clients_go(either: TestServer) -> None:
     client = started(either)
     rule = either.faults.hold(times=None)
     pending = client.create_async("/a")
@@ -257,7 +257,7 @@ def test_a_closed_server_lets_its_clients_go(either: Facade) -> None:
     assert either.faults.rules == []
 
 
-def test_a_rule_says_what_it_is(either: Facade) -> None:
+def test_a_rule_says_what_it_is(either: TestServer) -> None:
     client = started(either)
     rule = either.faults.fail("get", error="NoNodeError", path="/a", below=True, times=3)
     with pytest.raises(NoNodeError):
@@ -286,14 +286,14 @@ def test_a_rule_says_what_it_is(either: Facade) -> None:
         (lambda faults: faults.move(server=9), "cannot move to server 9"),
     ],
 )
-def test_what_cannot_be_is_refused(either: Facade, make: Callable[[Any], object], said: str) -> None:
+def test_what_cannot_be_is_refused(either: TestServer, make: Callable[[Any], object], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         make(either.faults)
     assert either.faults.rules == []
 
 
-def test_a_client_of_another_server_is_refused(either: Facade) -> None:
-    with pytest.raises(SimzkError, match="talks to another server"):
+def test_a_client_of_another_server_is_refused(either: TestServer) -> None:
+    with pytest.raises(SimzkError, match="belongs to another server"):
         either.faults.hold(client=KazooClient())
 
 

@@ -20,7 +20,7 @@ Faults by HTTP: a test's verbs for clients of any language, one POST each.
 | /faults/expire?session=ID | ends the session at once |
 | /faults/disconnect?session=ID | cuts its connection |
 | /faults/pause?session=ID, /faults/resume?session=ID | neither reads nor answers it, until it is resumed |
-| /faults/fail_next?op=OP&error=NAME&n=N | lets the next N requests of a kind fail, as `Facade.fail_next` does |
+| /faults/fail_next?op=OP&error=NAME&n=N | lets the next N requests of a kind fail, as `TestServer.fail_next` does |
 | /faults/drop_request, /faults/drop_reply | loses requests before they are applied; the replies of those that are |
 | /faults/delay?seconds=S, /faults/hold | keeps requests back, for a time or until they are released |
 | /faults/pause_at | from a request on neither reads nor answers its session, until released |
@@ -99,10 +99,10 @@ def seconds(query: Query, name: str = "seconds") -> float:
 
 
 def session(server: TcpServer, query: Query) -> int:
-    """The id of a session that lives, on whichever server of an ensemble."""
+    """Return the id of a live session, on any server of an ensemble."""
     session_id = number(query, "session")
     if not server.driver.group.has_session(session_id):
-        raise SimzkError(f"there is no session 0x{session_id:x}", where="session", right="a session that lives")
+        raise SimzkError(f"there is no session 0x{session_id:x}", where="session", right="the id of a live session")
     return session_id
 
 

@@ -1,19 +1,15 @@
-"""The client's end of a connection in memory: what kazoo takes for a socket, without a file descriptor.
+"""kazoo handler with connections in memory, and the sockets that it gives to kazoo.
 
 Rules of this module:
-  - one thread reads an endpoint (kazoo's connection thread), any thread may write to it; every step between them is
-    one atomic operation of a deque or a lock, so no lock is held while anybody waits;
-  - data is appended before the signal is raised, and the signal is consumed before data is looked for, so that no
-    arrival is lost;
-  - what a peer sent before it closed is still read, as in TCP; then `recv` answers b"".
-
-A kazoo handler whose connections stay in memory: kazoo itself is unmodified, for a handler is its own extension.
-
-Rules of this module:
-  - only the four things that touch the network differ from kazoo's `SequentialThreadingHandler`: create_connection,
-    create_socket_pair, select, and what time a select may take;
-  - no file descriptor is made, and no thread beside those that kazoo makes for every client;
-  - a handler belongs to one client, whose connection thread is the only one that selects.
+  - kazoo is unmodified, because handlers are its own extension point. Only what touches the network differs from its
+    `SequentialThreadingHandler`: create_connection, create_socket_pair, select, and the timeout of a select;
+  - no file descriptor is opened, and no thread is started beside those that kazoo starts for every client;
+  - a handler belongs to one client, and only the client's connection thread selects;
+  - one thread reads a socket (kazoo's connection thread), any thread may write to it; every step between them is one
+    atomic operation of a deque or a lock, so no lock is held during a wait;
+  - data is appended before the signal is raised, and the signal is consumed before data is read, so that no arrival is
+    missed;
+  - data that was sent before the end is still read, as in TCP; then `recv` returns b"".
 """
 
 from __future__ import annotations
@@ -31,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Peer(Protocol):
-    """The other end of a `MemorySocket`."""
+    """Server's end of a `MemorySocket`."""
 
     session_id: int
 
@@ -41,7 +37,7 @@ class Peer(Protocol):
 
 
 class Signal:
-    """An auto-reset event for one waiter: `wait` consumes what any number of `raise_` calls left."""
+    """Auto-reset event for one waiter: one `wait` consumes any number of `raise_` calls before it."""
 
     __slots__ = ("_lock",)
 
@@ -53,15 +49,15 @@ class Signal:
         try:
             self._lock.release()
         except RuntimeError:
-            return  # raised already and not yet consumed
+            return  # already raised, and not yet consumed
 
     def wait(self, timeout_s: float | None) -> bool:
-        """Wait for the signal; False when `timeout_s` went by without it."""
+        """Wait for the signal; return False after `timeout_s` without it."""
         return self._lock.acquire(True, -1 if timeout_s is None else timeout_s)
 
 
 class MemorySocket:
-    """What kazoo takes for its TCP socket: `send` runs the server in the calling thread, `recv` takes what it left."""
+    """Replacement of kazoo's TCP socket: `send` runs the server in the calling thread, `recv` returns its output."""
 
     __slots__ = ("_address", "_chunk", "_chunks", "_closed", "_ended", "_peer", "_position", "_signal")
 
@@ -76,22 +72,23 @@ class MemorySocket:
         self._peer: Peer | None = None
 
     def attach(self, peer: Peer) -> None:
-        assert self._peer is None, "an endpoint has one peer"
+        """Set the server's end."""
+        assert self._peer is None, "a socket has one peer"
         self._peer = peer
 
-    # What the server's end calls.
+    # Called by the server's end
 
     def deliver(self, data: bytes) -> None:
-        """Hand `data` to whoever reads this endpoint."""
+        """Append data for `recv`."""
         self._chunks.append(data)
         self._signal.raise_()
 
     def end(self) -> None:
-        """Nothing follows: the peer has closed its end."""
+        """Mark the end of the data: the server has closed its end."""
         self._ended = True
         self._signal.raise_()
 
-    # What kazoo calls.
+    # Called by kazoo
 
     @property
     def readable(self) -> bool:
@@ -114,7 +111,7 @@ class MemorySocket:
     def send(self, data: bytes | bytearray | memoryview) -> int:
         if self._closed:
             raise OSError(errno.EBADF, "this connection in memory is closed")
-        assert self._peer is not None, "an endpoint is attached before it is used"
+        assert self._peer is not None, "a socket is attached before it is used"
         self._peer.receive(bytes(data))
         return len(data)
 
@@ -128,20 +125,20 @@ class MemorySocket:
                 self._peer.hang_up()
 
     def shutdown(self, how: int) -> None:
-        """Both ways at once, whatever is asked: who does this means to break the connection."""
+        """Close both directions, whatever `how` is: kazoo calls this to break the connection."""
         self.end()
         self.close()
 
     def setblocking(self, flag: bool) -> None:
-        """Nothing to set: a read that would wait raises, a write never waits."""
+        """Do nothing: a read never waits but raises, a write never waits."""
 
     def getpeername(self) -> tuple[str, int]:
-        """The address that was asked for, as a four-letter word is sent to the connection's peer."""
+        """Return the address that kazoo connected to; kazoo sends four-letter words there."""
         return self._address
 
 
 class WakePipe:
-    """What kazoo takes for the socket pair that wakes its connection thread: a count of bytes not yet read."""
+    """Replacement of the socket pair that wakes kazoo's connection thread."""
 
     __slots__ = ("_bytes", "_closed", "_signal")
 
@@ -169,7 +166,7 @@ class WakePipe:
             raise BlockingIOError(errno.EAGAIN, "nothing to read") from None
 
     def getsockname(self) -> str:
-        """The name of either end of a socket pair: there is none."""
+        """Return the name of a socket pair, which is empty."""
         return ""
 
     def close(self) -> None:
@@ -177,20 +174,24 @@ class WakePipe:
 
 
 class Listener(Protocol):
-    """What a handler connects to."""
+    """Server that a handler connects to."""
 
     def accept(self, socket: MemorySocket) -> Peer | None:
-        """The server's end of a new connection; None where nobody listens."""
+        """Return the server's end of a new connection; None if the server is closed."""
 
     def seconds_to_deadline(self) -> float | None:
-        """How long a client may sleep before the server has something to do by itself; None: for ever."""
+        """Return how long a client may sleep before `tick` has something to do; None if for ever."""
 
     def tick(self) -> None:
-        """Let the server do what has become due."""
+        """Process what is due."""
 
 
 class MemoryHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
-    """Connects one kazoo client to a server in this process: `KazooClient(handler=zookeeper.handler())`."""
+    """Handler that connects one kazoo client to a server in this process.
+
+    Args:
+        listener: the server.
+    """
 
     name = "simzk_memory_handler"
 
@@ -203,16 +204,16 @@ class MemoryHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo 
 
     @property
     def listener(self) -> Listener:
-        """The server that this handler's connections reach."""
+        """Server that this handler connects to."""
         return self._listener
 
     @property
     def session_id(self) -> int:
-        """The client's session, which outlives its connections; 0 before the first."""
+        """Id of the client's session, which outlives its connections; 0 before the first."""
         return (self._peer.session_id if self._peer is not None else 0) or self._earlier_session_id
 
     def create_connection(self, address: tuple[str, int], **options: object) -> MemorySocket:
-        """Connect to the server, whatever address kazoo asks for.
+        """Connect to the server, whatever the address.
 
         Raises:
             ConnectionRefusedError: the server is closed.
@@ -227,7 +228,7 @@ class MemoryHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo 
         return socket
 
     def create_socket_pair(self) -> tuple[WakePipe, WakePipe]:
-        """One object is both ends: what is sent into it is read from it."""
+        """Return one object as both ends: it reads what was sent into it."""
         pipe = WakePipe(self._signal)
         return pipe, pipe
 
@@ -238,7 +239,7 @@ class MemoryHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo 
         _exceptional: Sequence[object],
         timeout_s: float | None = None,
     ) -> tuple[list[MemorySocket | WakePipe], Sequence[MemorySocket], list[object]]:
-        """As `select.select`: memory can always be written; to read, wait for the signal."""
+        """Wait like `select.select`: memory is always writable; to read, wait for the signal."""
         if writers:
             return [], writers, []
         ready = [reader for reader in readers if reader.readable]
@@ -248,7 +249,7 @@ class MemoryHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo 
         return ready, [], []
 
     def _wait(self, give_up_at_s: float | None) -> bool:
-        """Wait for the signal or for the server's next deadline; False once `give_up_at_s` has passed."""
+        """Wait for the signal or the server's next deadline; return False once `give_up_at_s` has passed."""
         deadline_s = self._listener.seconds_to_deadline()
         left_s = None if give_up_at_s is None else give_up_at_s - time.monotonic()
         if deadline_s is not None and (left_s is None or deadline_s < left_s):

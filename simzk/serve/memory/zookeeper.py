@@ -1,9 +1,9 @@
-"""`simzk.ZooKeeper`: a ZooKeeper in this process for kazoo clients, with no port and no thread of its own.
+"""`simzk.ZooKeeper`: a ZooKeeper in this process for kazoo clients, without a port or a thread of its own.
 
 Rules of this module:
-  - all state belongs to the object: two servers in one process know nothing of each other;
-  - a client is kazoo's own `KazooClient`; what makes it talk in memory is the handler that it is given;
-  - time stands still but for `advance`, unless `clock="wall"` is asked for.
+  - all state belongs to the object: two servers in one process are independent;
+  - a client is an unmodified `KazooClient`; its handler connects it in memory;
+  - time stands still unless `advance` is called, or `clock="wall"` is given.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kazoo.hosts import collect_hosts
 from simzk.errors import ConfigError
 from simzk.serve.clock import BorrowedClock, Clock, StillClock, WallClock
 from simzk.serve.memory.kazoo_handler import MemoryHandler
-from simzk.serve.verbs import EAGER_RETRY, Facade
+from simzk.serve.verbs import EAGER_RETRY, TestServer
 from simzk.serve.wire_driver import WireDriver, WireLink
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.releases import NEWEST
@@ -30,26 +30,26 @@ if TYPE_CHECKING:
     from simzk.serve.memory.kazoo_handler import MemorySocket
     from simzk.simulation.faults.request_faults import FaultRules
 
-# kazoo looks its hosts up before it asks the handler for a connection; this one needs no look-up.
+# kazoo resolves its hosts before it asks the handler for a connection; this address needs no resolution.
 _ADDRESS = "127.0.0.1:2181"
 
 
-class ZooKeeper(Facade):
-    """A ZooKeeper server in memory, and the kazoo clients that talk to it.
+class ZooKeeper(TestServer):
+    """A ZooKeeper server in memory, and the kazoo clients that connect to it.
 
     Args:
-        clock: "still" for virtual time that moves by `advance` only, so that nothing expires while somebody debugs;
-            "wall" for wall time.
-        version: the ZooKeeper release whose behaviour it has, as "3.4" or "3.9.1".
-        sasl_users: name to password of who can log in by SASL DIGEST-MD5, by kazoo's `sasl_options`, for which it needs
-            pure-sasl; None for no SASL.
-        server: a server that somebody else made and drives, such as a simulated cluster's; with `now_ms`.
-        now_ms: the virtual time of that server in ms; what clients ask is applied at that instant.
-        rules: a table of faults that he applies too, and which holds for these clients.
-        pump: asks that somebody to take the server's output, and to hand to `deliver` what is for these clients.
+        clock: "still" for virtual time that only `advance` moves, so that nothing expires during debugging; "wall" for
+            wall time.
+        version: the ZooKeeper release to behave as, such as "3.4" or "3.9.1".
+        sasl_users: passwords by user name for SASL DIGEST-MD5 (kazoo's `sasl_options`, which needs pure-sasl); None for
+            no SASL.
+        server: the server of a simulated cluster, to serve instead of a new one; with `now_ms` and `pump`.
+        now_ms: returns the virtual time of that server in ms; requests are applied at that instant.
+        pump: sends the output of that server, to the cluster's brokers and to these clients.
+        rules: the fault rules of that server, which apply to these clients too.
 
     Raises:
-        ConfigError: an unknown clock or version, or `server`, `now_ms` and `pump` not given together.
+        ConfigError: the clock or version is unknown, or `server`, `now_ms` and `pump` are not given together.
 
     >>> with ZooKeeper() as zookeeper:
     ...     client = zookeeper.client()
@@ -74,23 +74,29 @@ class ZooKeeper(Facade):
         chosen = _clock(clock, server, now_ms, pump)
         served = server or Server(ServerConfig(version=version, sasl_users=sasl_users), now_ms=chosen.now_ms())
         super().__init__(WireDriver(served, chosen, send=pump, rules=rules), chosen, version)
-        # What a handler asks before each wait (kazoo_handler.Listener), without a detour.
+        # Called by a handler before each wait (kazoo_handler.Listener): bound here to save a call.
         self.seconds_to_deadline: Callable[[], float | None] = self._driver.seconds_to_deadline
         self.tick: Callable[[], None] = self._driver.tick
 
     def client(self, **options: object) -> KazooClient:
-        """kazoo's own client, not yet started, on a connection in memory; `close` stops it.
+        """Return an unmodified kazoo client that connects in memory, not yet started; `close` stops it.
 
         Args:
-            options: what `KazooClient` takes. Of `hosts` only the chroot counts, as in `hosts="any/app"`. Unless
-                `connection_retry` is given, a lost connection is made anew without kazoo's first wait of 0.1 s.
+            options: of `KazooClient`. Only the chroot of `hosts` is used, as in `hosts="any/app"`. Unless
+                `connection_retry` is given, the client reconnects without kazoo's first backoff of 0.1 s.
 
         Raises:
-            ConfigError: `handler` or `use_ssl`, for the handler is what keeps the connection in memory.
+            ConfigError: `handler` or `use_ssl` is given: the handler keeps the connection in memory.
+
+        >>> with ZooKeeper() as zookeeper:
+        ...     client = zookeeper.client(timeout=4)
+        ...     client.start()
+        ...     zookeeper
+        <ZooKeeper 3.9, 1 client>
         """
         for option in ("handler", "use_ssl"):
             if options.get(option):
-                raise ConfigError("a client in memory brings its own", where=option, right="not to be given")
+                raise ConfigError("a client in memory has its own handler", where=option, right="no such option")
         hosts = options.pop("hosts", None)
         chroot = collect_hosts(hosts)[1] if hosts else None
         options.setdefault("connection_retry", EAGER_RETRY)
@@ -99,9 +105,9 @@ class ZooKeeper(Facade):
         return client
 
     def handler(self) -> SequentialThreadingHandler:
-        """A handler for one client that other code makes: `KazooClient(handler=zookeeper.handler())`.
+        """Return a handler for one client that other code creates: `KazooClient(handler=zookeeper.handler())`.
 
-        Such a client is stopped by whoever made it, and its `hosts` are looked up by kazoo: leave the default.
+        That code stops the client. kazoo resolves `hosts`, so leave the default.
         """
         return MemoryHandler(self)
 
@@ -113,16 +119,16 @@ class ZooKeeper(Facade):
         session_id: int = client.handler.session_id
         return session_id
 
-    # What whoever drives the server brings.
+    # Called by a simulated cluster
 
     def wake_by(self, wake_at: Callable[[int], None]) -> None:
-        """Let `wake_at` be called with each time, in ms of the server, at which a request that is late goes on."""
+        """Call `wake_at` with each time, in ms of the server, at which a delayed request is to be processed."""
         self._driver.on_deadline = wake_at
 
-    # What a handler asks (kazoo_handler.Listener).
+    # Called by handlers (kazoo_handler.Listener)
 
     def accept(self, socket: MemorySocket) -> WireLink | None:
-        """The server's end of a new connection; None once this object is closed."""
+        """Return the server's end of a new connection; None once this object is closed."""
         return self._driver.open(socket)
 
 
@@ -132,9 +138,9 @@ def _clock(
     if now_ms is not None and server is not None and pump is not None:
         return BorrowedClock(now_ms)
     if (now_ms, server, pump) != (None, None, None):
-        raise ConfigError("a server that somebody else drives comes with its time and its pump", right="all three")
+        raise ConfigError("server, now_ms and pump belong together", right="all three or none")
     if clock == "still":
         return StillClock()
     if clock == "wall":
         return WallClock()
-    raise ConfigError(f"there is no clock {clock!r}", where="clock", right='"still" or "wall"')
+    raise ConfigError(f"unknown clock {clock!r}", where="clock", right='"still" or "wall"')

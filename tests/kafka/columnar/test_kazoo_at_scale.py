@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from simzk.partitions.layouts import Layout
     from simzk.partitions.table import PartitionTable
-    from simzk.serve.verbs import Facade
+    from simzk.serve.verbs import TestServer
 
 BROKERS, TOPICS, PARTITIONS = 300, 10_000, 1_000_000
 NOW_MS = 0  # time stands still
@@ -49,7 +49,7 @@ def layout() -> Layout:
 class Cluster:
     """Brokers that are registered, each in a session of its own, and the controller that writes when one is gone."""
 
-    def __init__(self, zookeeper: Facade) -> None:
+    def __init__(self, zookeeper: TestServer) -> None:
         self._zookeeper = zookeeper
         self.dead: set[int] = set()
         with zookeeper.lock:
@@ -81,18 +81,18 @@ class Cluster:
 
 
 @pytest.fixture(params=["memory", "tcp"])
-def zookeeper(request: pytest.FixtureRequest) -> Iterator[Facade]:
+def zookeeper(request: pytest.FixtureRequest) -> Iterator[TestServer]:
     with simzk.ZooKeeper() if request.param == "memory" else simzk.ZooKeeperServer() as made:
         yield made
 
 
 @pytest.fixture
-def cluster(zookeeper: Facade) -> Cluster:
+def cluster(zookeeper: TestServer) -> Cluster:
     return Cluster(zookeeper)
 
 
 @pytest.fixture
-def client(zookeeper: Facade, cluster: Cluster) -> Iterator[KazooClient]:
+def client(zookeeper: TestServer, cluster: Cluster) -> Iterator[KazooClient]:
     started = zookeeper.client(timeout=40.0)
     started.start(PATIENCE_S)
     yield started
@@ -104,7 +104,7 @@ def state_at(client: KazooClient, path: str) -> LeaderAndIsr:
     return partition_state.decode(path, data, stat.version)
 
 
-def test_a_client_among_a_million_partitions(zookeeper: Facade, cluster: Cluster, client: KazooClient) -> None:
+def test_a_client_among_a_million_partitions(zookeeper: TestServer, cluster: Cluster, client: KazooClient) -> None:
     table = cluster.topics.table
     assert sorted(client.get_children(paths.TOPICS)) == sorted(layout().topics)
     assert client.exists(paths.TOPICS).children_count == TOPICS

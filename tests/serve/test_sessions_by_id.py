@@ -1,4 +1,4 @@
-"""Verbs by session id, for clients that are none of kazoo's; and a server that cannot be started says why."""
+"""Verbs with session ids, for clients other than kazoo; errors of a server that cannot start."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_foreign_client_is_named_by_its_session(server: simzk.ZooKeeperServer)
 
 def test_a_session_that_is_not_there_is_named(server: simzk.ZooKeeperServer) -> None:
     for verb in (server.expire, server.disconnect, server.pause):
-        with pytest.raises(simzk.SimzkError, match="there is no session 0x2a; expected a session that lives"):
+        with pytest.raises(simzk.SimzkError, match="there is no session 0x2a; expected the id of a live session"):
             verb(42)
 
 
