@@ -39,7 +39,7 @@ from simzk.kafka.releases.versions import kafka_version
 from simzk.kafka.schemas import partition_state
 from simzk.kafka.topic_partition import LeaderAndIsr
 from simzk.partitions.layouts import brokers_in_racks, generate_layout
-from simzk.serve.storage.directory_reader import DirectoryReader, packer
+from simzk.serve.storage.directory_reader import DirectoryReader, new_compressor
 from simzk.zookeeper.persistence import TreeDigest, encode_snapshot
 from simzk.zookeeper.server import Server
 from tests.conformance.real_zookeeper import RealZooKeeper
@@ -103,7 +103,7 @@ def packed(place: Path, method: str, into: Path) -> Path:
     """The same directory with its snapshots packed."""
     shutil.copytree(place, into)
     for snapshot in (into / "version-2").glob("snapshot.*"):
-        pack = packer(method)
+        pack = new_compressor(method)
         data = snapshot.read_bytes()
         pieces = (data[at : at + _CHUNK_BYTES] for at in range(0, len(data), _CHUNK_BYTES))
         with snapshot.with_name(f"{snapshot.name}.{method}").open("wb") as stream:

@@ -191,7 +191,7 @@ def test_a_snapshot_with_a_wrong_checksum_is_no_layout(simzk: Simzk, tmp_path: P
     snapshot.write_bytes(snapshot.read_bytes().replace(b'"0":[1]', b'"0":[2]'))
     done = simzk("layout", "import", "--data-dir", tmp_path / "data", "--out", tmp_path / "layout.parquet")
     assert (done.status, done.out) == (2, "")
-    assert "it holds a damaged snapshot only; expected a whole snapshot, or nothing at all" in done.err
+    assert "it contains only damaged snapshots; expected a whole snapshot, or no files" in done.err
     assert not (tmp_path / "layout.parquet").exists()
 
 

@@ -12,7 +12,7 @@ from simzk.kafka.columnar.layouts import describe_brokers, load_layout
 from simzk.kafka.observation.recording import load
 from simzk.kafka.releases.versions import kafka_version
 from simzk.partitions.layouts import read_layout
-from simzk.serve.storage.directory_reader import packer
+from simzk.serve.storage.directory_reader import new_compressor
 from simzk.zookeeper.persistence import TreeDigest, encode_snapshot
 from simzk.zookeeper.server import Server
 
@@ -104,7 +104,7 @@ def test_the_snapshot_of_a_layout_holds_that_layout(simzk: Simzk, tmp_path: Path
     load_layout(server, layout, version, now_ms=0)
     describe_brokers(server, layout, version, now_ms=0)
     digest = TreeDigest(server.tree).value
-    pack = packer(packing)
+    pack = new_compressor(packing)
     folder = tmp_path / "data" / "version-2"
     folder.mkdir(parents=True)
     with (folder / f"snapshot.{server.zxid:x}{packing and '.'}{packing}").open("wb") as stream:

@@ -148,7 +148,7 @@ def test_a_corrupt_data_directory_is_one_line_and_exit_2(tmp_path: Path) -> None
     assert f"{log}: " in refused(*arguments)
     log.write_bytes(whole)
     snapshot.write_bytes(snapshot.read_bytes()[:-9])
-    assert "it holds a damaged snapshot only; expected a whole snapshot" in refused(*arguments)
+    assert "it contains only damaged snapshots; expected a whole snapshot" in refused(*arguments)
 
 
 def test_warnings_about_a_zoo_cfg_are_lines_on_stderr(tmp_path: Path) -> None:

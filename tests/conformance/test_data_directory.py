@@ -244,6 +244,6 @@ def test_both_servers_refuse_a_file_in_the_other_directory(tmp_path: Path, stray
     shutil.copy(newest(tmp_path / "data", strayed), wrong / "version-2")
     with pytest.raises(RuntimeError, match=f"directory has {strayed} files"):
         RealZooKeeper(boot_from=data, settings={"dataLogDir": str(logs)}).start()
-    with pytest.raises(ConfigError, match="which belongs elsewhere") as refused:
+    with pytest.raises(ConfigError, match="which belongs in the other folder") as refused:
         DataDirectory(data, log_path=logs).load(CONFIG, NOW_MS)
     assert refused.value.where == str(wrong / "version-2")

@@ -213,7 +213,7 @@ def test_transactions_missing_in_between_are_said(place: Path) -> None:
     last = live(left)
     assert [str(loss) for loss in last.directory.losses] == [
         f"{folder / 'log.5'}: the transactions 0x3 to 0x4 are missing before it",
-        f"{folder}: the tree after 0x5 is not the one that its digest was taken of",
+        f"{folder}: the tree after 0x5 does not match its digest",
     ]
 
 
@@ -272,7 +272,7 @@ def test_what_is_no_directory_of_zookeeper_is_refused(tmp_path: Path) -> None:
     (foreign / "log.1").write_text("2026-11-21 some other program's log\n")
     assert "without a snapshot" in str(refusal(tmp_path / "foreign"))
     (foreign / "snapshot.0").write_text("a picture")
-    assert "damaged snapshot only" in str(refusal(tmp_path / "foreign"))
+    assert "it contains only damaged snapshots" in str(refusal(tmp_path / "foreign"))
 
 
 def test_snappy_is_refused(tmp_path: Path) -> None:
@@ -316,7 +316,7 @@ def test_a_server_that_was_refused_leaves_no_lock(place: Path) -> None:
     snapshot = copy / "version-2" / "snapshot.0"
     whole = snapshot.read_bytes()
     snapshot.write_bytes(b"")
-    with pytest.raises(ConfigError, match="a damaged snapshot only"):
+    with pytest.raises(ConfigError, match="it contains only damaged snapshots"):
         DataDirectory(copy).load(CONFIG, 1000)
     snapshot.write_bytes(whole)
     with closing(DataDirectory(copy, Storage(fsync=False))) as directory:

@@ -148,7 +148,7 @@ def test_what_the_newer_epoch_has_not_is_taken_back(tmp_path: Path) -> None:
 def test_what_is_no_directory_of_the_ensemble_is_refused(tmp_path: Path) -> None:
     place = tmp_path / "data"
     load(place, config=EnsembleConfig(5))[0].close()
-    with pytest.raises(ConfigError, match="of no server of this ensemble") as fewer:
+    with pytest.raises(ConfigError, match="it belongs to no server of this ensemble") as fewer:
         load(place)
     assert fewer.value.right == "5 servers"
     (place / "2" / "myid").write_text("7\n")

@@ -12,7 +12,7 @@ import pytest
 from simzk.errors import ConfigError
 from simzk.serve.configuration.settings import Storage
 from simzk.serve.storage.data_directory import DataDirectory, padded_size
-from simzk.serve.storage.directory_reader import Numbered, superfluous
+from simzk.serve.storage.directory_reader import Numbered, purgeable_files
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.persistence import SnapshotReader, TransactionLogReader
@@ -108,7 +108,7 @@ def test_logs_without_a_snapshot_are_believed_where_asked(tmp_path: Path) -> Non
 
 
 def test_a_folder_that_is_not_to_be_made_is_missed(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="it is not there, and is not to be made"):
+    with pytest.raises(ConfigError, match="the folder does not exist"):
         DataDirectory(tmp_path / "data", Storage(makes_folders=False)).load(CONFIG, 1)
     assert not (tmp_path / "data").exists()
 
@@ -151,13 +151,13 @@ def test_what_a_purge_leaves_can_be_booted_from(tmp_path: Path) -> None:
         path.write_bytes(bytes(20) + b"\0\0\0\1/" if zxid % 5 else b"")
         kind.append(Numbered(zxid, path))
     for kept in range(3, 12):
-        gone = set(superfluous(snapshots, logs, kept))
+        gone = set(purgeable_files(snapshots, logs, kept))
         whole = [one.zxid for one in snapshots if one.zxid % 5][-kept:]
         assert {one.zxid for one in snapshots if one.path not in gone} >= set(whole)
         assert all(one.path in gone for one in snapshots if one.zxid < whole[0])
         held = [one.zxid for one in logs if one.path not in gone]
         assert held == [one.zxid for one in logs if one.zxid >= max(n.zxid for n in logs if n.zxid <= whole[0])]
-    assert superfluous([], logs, 3) == []
+    assert purgeable_files([], logs, 3) == []
 
 
 @pytest.mark.parametrize("alphabet", [b"a", b"ab", b"/brokers0123456789", bytes(range(256))])

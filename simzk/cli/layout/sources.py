@@ -16,7 +16,7 @@ from simzk.kafka import paths
 from simzk.kafka.layout_import import ignore_note, layout_from_tree, layout_of
 from simzk.kafka.schemas import topic
 from simzk.pipeline.logs.live import Guest, session
-from simzk.serve.storage.directory_reader import DirectoryReader, refusing
+from simzk.serve.storage.directory_reader import DirectoryReader, as_config_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -47,7 +47,7 @@ def layout_of_directory(
         ZnodeError: a znode cannot be read.
     """
     reader = DirectoryReader(path, log_path, sleeping=True)
-    with refusing(reader.folder):
+    with as_config_errors(reader.folder):
         restoration = reader.restore()
     layout = layout_of(_Restored(restoration, chroot), where=f"{path}{chroot and f', {chroot}'}", note=note)
     return layout, list(reader.losses)

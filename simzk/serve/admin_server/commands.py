@@ -1,19 +1,12 @@
-"""The AdminServer's commands that are about a server's place in an ensemble (§5).
+"""Commands of the AdminServer and their JSON (§5).
 
 Rules of this module:
-  - names are not looked up: a host is told as its members' lines have it.
+  - a command is a row of `COMMANDS`: its primary name, its other names, and a function of the report; server.py appends
+    `command` and `error`;
+  - a command that resets counters does so through the report, which refers to the live ones;
+  - host names are not resolved: they are those of the members' lines.
 
-Source: org.apache.zookeeper.server.admin.Commands (LeaderCommand, ObserversCommand, VotingViewCommand,
-ZabStateCommand), QuorumVerifier's and QuorumServer's getters as Jackson finds them.
-
-The AdminServer's commands: what each tells, as the real one's JSON (§5).
-
-Rules of this module:
-  - a command is a row of `COMMANDS`: its primary name, its other names, and a function of the report; `command` and
-    `error` are put behind what it tells by whoever answers;
-  - a command that resets something does so through the report, whose counters are the live ones.
-
-Source: org.apache.zookeeper.server.admin.Commands.
+Source: org.apache.zookeeper.server.admin.Commands; QuorumVerifier's and QuorumServer's getters, as Jackson finds them.
 """
 
 from __future__ import annotations
@@ -36,7 +29,7 @@ _COUNTER_BITS = 32
 
 
 def leader(report: Report) -> Answer:
-    """Who leads."""
+    """Answer the command leader."""
     place = report.place
     if place is None or place.leader is None:
         return {"error": _NO_LEADER}
@@ -44,7 +37,7 @@ def leader(report: Report) -> Answer:
 
 
 def proposals(report: Report) -> Answer:
-    """What the commands server_stats and stats tell of a leader beside all else."""
+    """Return the fields that only a leader adds to server_stats and stats."""
     place = report.place
     if place is None or not place.leads:
         return {}
@@ -59,7 +52,7 @@ def proposals(report: Report) -> Answer:
 
 
 def observers(report: Report) -> Answer:
-    """Which observers follow this leader."""
+    """Answer the command observers: the observers that follow this leader."""
     learners = [] if report.place is None else [learner for learner in report.place.learners if learner.observes]
     return {"synced_observers": len(learners), "observers": [_observer(learner) for learner in learners]}
 
@@ -79,7 +72,7 @@ def _observer(learner: Learner) -> Answer:
 
 
 def voting_view(report: Report) -> Answer:
-    """Who has a vote."""
+    """Answer the command voting_view: the members with a vote."""
     place = report.place
     if place is None or place.leader is None:
         return {"current_config": {}}
@@ -98,7 +91,7 @@ def voting_view(report: Report) -> Answer:
 
 
 def zab_state(report: Report) -> Answer:
-    """How far it is with the history."""
+    """Answer the command zabstate."""
     place = report.place
     if place is None or place.leader is None:
         return {"voting": False, "zabstate": ""}
@@ -118,7 +111,7 @@ def zab_state(report: Report) -> Answer:
 
 
 def _addresses(endpoint: Endpoint) -> Answer:
-    """An address as MultipleAddresses, which hold one."""
+    """Return an address in the form of MultipleAddresses with one address."""
     address = str(endpoint)
     return {
         "empty": False,
@@ -134,7 +127,7 @@ def _addresses(endpoint: Endpoint) -> Answer:
     }
 
 
-# What zoo.cfg and the word conf call it, and what the command configuration does.
+# Names of zoo.cfg and the word conf, with those of the command configuration.
 _CONFIGURATION = {
     "clientPort": "client_port",
     "dataDir": "data_dir",
@@ -154,7 +147,7 @@ def _configuration(report: Report) -> Answer:
 
 def _connection(connection: ConnectionReport, *, brief: bool) -> Answer:
     statistics = connection.statistics
-    told: Answer = {
+    answer: Answer = {
         "remote_socket_address": connection.address,
         "interest_ops": int(connection.reading),
         "outstanding_requests": connection.queued,
@@ -162,10 +155,10 @@ def _connection(connection: ConnectionReport, *, brief: bool) -> Answer:
         "packets_sent": statistics.packets_sent,
     }
     if brief or not connection.session_id:
-        return told
+        return answer
     latency = statistics.latency
     return {
-        **told,
+        **answer,
         "session_id": connection.session_id,
         "last_operation": statistics.last_operation,
         "established": statistics.established_ms,
@@ -181,10 +174,10 @@ def _connection(connection: ConnectionReport, *, brief: bool) -> Answer:
 
 
 def _connections(report: Report) -> Answer:
-    return _told_connections(report, brief=False)
+    return _connection_lists(report, brief=False)
 
 
-def _told_connections(report: Report, *, brief: bool) -> Answer:
+def _connection_lists(report: Report, *, brief: bool) -> Answer:
     plain, secure = (
         [_connection(connection, brief=brief) for connection in report.connections if connection.is_secure == securely]
         for securely in (False, True)
@@ -194,7 +187,7 @@ def _told_connections(report: Report, *, brief: bool) -> Answer:
 
 def _connection_stat_reset(report: Report) -> Answer:
     for connection in report.connections:
-        if not connection.is_secure:  # the real server's is as forgetful [V]
+        if not connection.is_secure:  # the real server omits secure connections too [V]
             connection.statistics.reset()
     return {}
 
@@ -210,8 +203,8 @@ def _dump(report: Report) -> Answer:
     }
 
 
-def _text_keys(told: dict[int, Any]) -> Answer:
-    return {str(key): value for key, value in told.items()}
+def _text_keys(values: dict[int, Any]) -> Answer:
+    return {str(key): value for key, value in values.items()}
 
 
 def _environment(report: Report) -> Answer:
@@ -286,7 +279,7 @@ def _server_stats(report: Report) -> Answer:
 
 
 def _stats(report: Report) -> Answer:
-    return {**_server_stats(report), **_told_connections(report, brief=True)}
+    return {**_server_stats(report), **_connection_lists(report, brief=True)}
 
 
 def _stat_reset(report: Report) -> Answer:
@@ -316,10 +309,15 @@ def _watches_by_path(report: Report) -> Answer:
 
 
 class Command(NamedTuple):
-    """One command under all its names, the primary one first."""
+    """One command.
+
+    Attributes:
+        names: all its names, the primary one first.
+        answer: returns its fields.
+    """
 
     names: tuple[str, ...]
-    tell: Callable[[Report], Answer]
+    answer: Callable[[Report], Answer]
 
 
 SNAPSHOT, RESTORE = ("snapshot", "snap"), ("restore", "rest")
@@ -340,11 +338,11 @@ COMMANDS = (
     Command(("monitor", "mntr"), _monitor),
     Command(("observer_connection_stat_reset", "orst"), _nothing),
     Command(("observers", "obsr"), observers),
-    Command(RESTORE, _nothing),  # beside the last zxid
+    Command(RESTORE, _nothing),  # server.py adds the last zxid
     Command(("ruok",), _nothing),
     Command(("server_stats", "srvr"), _server_stats),
-    Command(SET_TRACE_MASK, _get_trace_mask),  # told once it is set
-    Command(SNAPSHOT, _nothing),  # what it says beside the bytes
+    Command(SET_TRACE_MASK, _get_trace_mask),  # server.py sets it before
+    Command(SNAPSHOT, _nothing),  # server.py adds the bytes
     Command(("stat_reset", "srst"), _stat_reset),
     Command(("stats", "stat"), _stats),
     Command(("system_properties", "sysp"), _system_properties),
@@ -355,6 +353,6 @@ COMMANDS = (
     Command(("zabstate",), zab_state),
 )
 BY_NAME = {name: command for command in COMMANDS for name in command.names}
-_ALWAYS = frozenset({"environment", "get_trace_mask", "set_trace_mask", "system_properties", "zabstate"})
-UNLESS_LOOKING = {name: command.names[0] for name, command in BY_NAME.items() if command.names[0] not in _ALWAYS}
-"""By their names the commands that a server does not answer that has no leader."""
+_WITHOUT_LEADER = frozenset({"environment", "get_trace_mask", "set_trace_mask", "system_properties", "zabstate"})
+NEEDS_LEADER = {name: command.names[0] for name, command in BY_NAME.items() if command.names[0] not in _WITHOUT_LEADER}
+"""Primary names, by all names, of the commands that a server answers only while there is a leader."""

@@ -1,43 +1,39 @@
-"""The parameters of a fault by HTTP, read with an error that says which of them is wrong.
+"""Faults over HTTP: the test verbs for clients of any language, one POST each.
 
-Faults of ensembles by HTTP: what `ZooKeeperServer(servers=3).ensemble` does, one POST each, to any of the servers.
-
-| POST | does |
+| POST | effect |
 | --- | --- |
-| /faults/move?session=ID&server=N | cuts the session's connection, and server N alone takes it up |
-| /faults/stop?server=N, /faults/start?server=N | stops a server and closes its port; starts it again |
-| /faults/lose_leader | stops the leader, and tells which server that was |
-| /faults/elect?server=N | has a leader elected now: this one, or by the real rule |
-| /faults/cut?servers=1,2, /faults/heal | lets these servers speak with each other and no others; all with all again |
-| /faults/lag?server=N&seconds=S | lets a server apply what is committed later; by `&transactions=K` less; or at once |
-
-`stop` and `lose_leader` take `outage=S`, for how many seconds nobody leads if it was the leader.
-
-Faults by HTTP: a test's verbs for clients of any language, one POST each.
-
-| POST | does |
-| --- | --- |
-| /faults/expire?session=ID | ends the session at once |
-| /faults/disconnect?session=ID | cuts its connection |
-| /faults/pause?session=ID, /faults/resume?session=ID | neither reads nor answers it, until it is resumed |
-| /faults/fail_next?op=OP&error=NAME&n=N | lets the next N requests of a kind fail, as `TestServer.fail_next` does |
-| /faults/drop_request, /faults/drop_reply | loses requests before they are applied; the replies of those that are |
-| /faults/delay?seconds=S, /faults/hold | keeps requests back, for a time or until they are released |
-| /faults/pause_at | from a request on neither reads nor answers its session, until released |
-| /faults/expire_at | ends the session that a request comes from |
-| /faults/move_at?server=N | loses a request, and lets server N of the ensemble alone take its session up |
+| /faults/expire?session=ID | expires the session |
+| /faults/disconnect?session=ID | closes its connection |
+| /faults/pause?session=ID, /faults/resume?session=ID | stops reading and answering it, until it is resumed |
+| /faults/fail_next?op=OP&error=NAME&n=N | fails the next N requests of one kind, like `TestServer.fail_next` |
+| /faults/drop_request, /faults/drop_reply | loses requests before they are applied; loses replies of applied requests |
+| /faults/delay?seconds=S, /faults/hold | holds requests back, for a time or until they are released |
+| /faults/pause_at | pauses the session that a request comes from, until released |
+| /faults/expire_at | expires the session that a request comes from |
+| /faults/move_at?server=N | loses a request; only server N of the ensemble accepts its session then |
 | /faults/fail?error=NAME | answers requests with an error |
-| /faults/release?rule=N, /faults/clear?rule=N | lets go what a rule keeps back; ends it too, or all of them |
-| /faults/restart | stops the server and starts it again: connections are cut, the tree and the sessions stay |
+| /faults/release?rule=N, /faults/clear?rule=N | processes the requests that a rule holds back; removes it too, or all |
+| /faults/restart | stops the server and starts it again: connections are closed, the tree and the sessions are kept |
 
-What befalls the servers of an ensemble has a table of its own (admin_ensemble_faults.py).
+For the servers of an ensemble, on the AdminServer of any of them:
 
-Those from drop_request to fail make a rule, whose number is in the answer. They take `op`, `session`, `path`,
-`below=true` and `n` (how often, 1 if it is not given, or `all`), and mean every request where none of these is given.
-GET /faults lists the rules and how often each has struck.
+| POST | effect |
+| --- | --- |
+| /faults/move?session=ID&server=N | closes the session's connection; only server N accepts it then |
+| /faults/stop?server=N, /faults/start?server=N | stops a server and closes its port; starts it again |
+| /faults/lose_leader | stops the leader, and returns its number |
+| /faults/elect?server=N | elects a leader now: this server, or by ZooKeeper's rule |
+| /faults/cut?servers=1,2, /faults/heal | lets these servers reach only each other; ends the partition |
+| /faults/lag?server=N&seconds=S | delays committed transactions on a server, or keeps it `&transactions=K` behind |
 
-A session's id is given as the commands tell it (decimal), or as the words do (0x and hexadecimal). An error is called
-as kazoo's exception class, or as the code of the protocol: NoNodeError, NO_NODE.
+`stop` and `lose_leader` accept `outage=S`: seconds without a leader, if it was the leader.
+
+The verbs from drop_request to fail add a rule and answer with its number. They accept `op`, `session`, `path`,
+`below=true` and `n` (the number of requests, default 1, or `all`); without these they match every request. GET /faults
+lists the rules and their counts.
+
+A session's id is written as in the commands (decimal) or as in the words (0x and hexadecimal). An error is kazoo's
+exception class or the protocol's code: NoNodeError, NO_NODE.
 """
 
 from __future__ import annotations
@@ -62,15 +58,19 @@ if TYPE_CHECKING:
 Query = dict[str, str]
 
 
-def wanted(query: Query, name: str) -> str:
-    """A parameter that must be there."""
+def required(query: Query, name: str) -> str:
+    """Return a parameter.
+
+    Raises:
+        SimzkError: it is missing.
+    """
     if name not in query:
-        raise SimzkError("it is not given", where=name, right=f"?{name}=...")
+        raise SimzkError("the parameter is missing", where=name, right=f"?{name}=...")
     return query[name]
 
 
 def whole(text: str, name: str) -> int:
-    """A whole number, hexadecimal behind 0x.
+    """Parse an integer, hexadecimal after 0x.
 
     >>> whole("0x10", "session"), whole("7", "n")
     (16, 7)
@@ -78,23 +78,23 @@ def whole(text: str, name: str) -> int:
     try:
         return int(text, 0)
     except ValueError:
-        raise SimzkError(f"{text!r} is no number", where=name) from None
+        raise SimzkError(f"{text!r} is not a number", where=name) from None
 
 
 def number(query: Query, name: str) -> int:
-    """A whole number that must be there."""
-    return whole(wanted(query, name), name)
+    """Return a parameter as an integer."""
+    return whole(required(query, name), name)
 
 
 def seconds(query: Query, name: str = "seconds") -> float:
-    """A number of seconds that must be there."""
-    text = wanted(query, name)
+    """Return a parameter as a number of seconds."""
+    text = required(query, name)
     try:
         duration = float(text)
     except ValueError:
-        raise SimzkError(f"{text!r} is no number", where=name) from None
+        raise SimzkError(f"{text!r} is not a number", where=name) from None
     if not math.isfinite(duration):
-        raise SimzkError(f"it cannot be {text}", where=name, right="a number of seconds")
+        raise SimzkError(f"invalid duration {text}", where=name, right="a number of seconds")
     return duration
 
 
@@ -107,7 +107,7 @@ def session(server: TcpServer, query: Query) -> int:
 
 
 def verbs(server: TcpServer) -> EnsembleVerbs:
-    """The verbs of a server's ensemble.
+    """Return the verbs of a server's ensemble.
 
     Raises:
         SimzkError: it is a single server.
@@ -147,7 +147,7 @@ def elect(server: TcpServer, query: Query) -> None:
 
 
 def cut(server: TcpServer, query: Query) -> None:
-    names = wanted(query, "servers").split(",")
+    names = required(query, "servers").split(",")
     verbs(server).cut(*(whole(name, "servers") for name in names))
 
 
@@ -176,7 +176,7 @@ def _pause(server: TcpServer, query: Query) -> None:
 
 
 def _resume(server: TcpServer, query: Query) -> None:
-    # A session may have run out while it was paused, and be resumed nevertheless.
+    # A session may have expired during its pause; resuming it is no error.
     server.driver.group.resume_session(number(query, "session"))
 
 
@@ -195,10 +195,10 @@ def _faults(server: TcpServer) -> ClientFaults:
 
 
 def _which(server: TcpServer, query: Query) -> Which[KazooClient | int]:
-    """Which requests a rule is to mean."""
+    """Return which requests a rule matches."""
     which: Which[KazooClient | int] = {"below": query.get("below", "false") == "true"}
     if query.get("below", "false") not in ("true", "false"):
-        raise ConfigError(f"{query['below']!r} is neither", where="below", right="true or false")
+        raise ConfigError(f"{query['below']!r} is neither true nor false", where="below", right="true or false")
     if "session" in query:
         which["client"] = session(server, query)
     if "path" in query:
@@ -210,7 +210,7 @@ def _which(server: TcpServer, query: Query) -> Which[KazooClient | int]:
 
 def _rule_endpoint(kind: type[RequestFault]) -> Callable[[TcpServer, Query], FaultRule]:
     """Return the handler of the endpoint that adds a rule with this kind of fault."""
-    readers: dict[type, Callable[[Query, str], str | float]] = {int: number, float: seconds, str: wanted}
+    readers: dict[type, Callable[[Query, str], str | float]] = {int: number, float: seconds, str: required}
 
     def handle(server: TcpServer, query: Query) -> FaultRule:
         value = readers[kind.parameter_type](query, kind.parameter) if kind.parameter else ""
@@ -221,7 +221,7 @@ def _rule_endpoint(kind: type[RequestFault]) -> Callable[[TcpServer, Query], Fau
 
 
 def _fail_next(server: TcpServer, query: Query) -> FaultRule:
-    wanted(query, "op")
+    required(query, "op")
     return _rule_endpoint(Fail)(server, query)
 
 
@@ -236,7 +236,7 @@ def _clear(server: TcpServer, query: Query) -> None:
         server.driver.rules.clear()
 
 
-# What is made known in the answer: the rule that was made, or what a verb tells.
+# A handler returns what its answer contains: the rule that was added, or other fields.
 FAULTS: dict[str, Callable[[TcpServer, Query], FaultRule | dict[str, int] | None]] = {
     "clear": _clear,
     "cut": cut,

@@ -1,9 +1,9 @@
-"""HTTP as the real server's Jetty speaks it: requests read whole, answers and error pages laid out as there.
+"""HTTP server with the answers and error pages of the real server's Jetty.
 
 Rules of this module:
-  - a connection is kept for more requests, which are answered in order; one that is silent for too long is closed;
-  - a body is as long as its Content-Length says, or comes in chunks; all of it is read, `BODY_BYTES` at most;
-  - who answers is handed a whole request, and returns a whole response.
+  - a connection is kept for more requests, which are answered in order; an idle one is closed after a timeout;
+  - a body has the length of Content-Length, or comes in chunks; it is read completely, `BODY_BYTES` at most;
+  - the handler gets a complete request, and returns a complete response.
 
 Source: Jetty 9.4 (HttpParser, ErrorHandler), as JettyAdminServer and PrometheusMetricsProvider of 3.9.5 use it.
 """
@@ -32,18 +32,18 @@ PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 NO_SERVLET = "org.eclipse.jetty.servlet.ServletHandler$Default404Servlet"
 _SERVER = "Jetty(9.4.58.v20250814)"
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE"})
-_SPOKEN = ("HTTP/1.1", "HTTP/1.0")
+_VERSIONS = ("HTTP/1.1", "HTTP/1.0")
 
 
 class Request(NamedTuple):
-    """What is asked.
+    """HTTP request.
 
     Attributes:
         method: GET and so on.
-        path: as it was sent, without what follows a question mark.
-        query: what does.
+        path: as it was sent, without the query.
+        query: the part after the question mark.
         headers: by their names in lower case.
-        body: all of it.
+        body: the complete body.
         address: the client's.
     """
 
@@ -56,17 +56,17 @@ class Request(NamedTuple):
 
     @property
     def parameters(self) -> dict[str, str]:
-        """What the query says, the first of each name."""
+        """Parameters of the query, the first of each name."""
         return dict(reversed(parse_qsl(self.query)))
 
     @property
     def plain_path(self) -> str:
-        """The path without its percent signs."""
+        """Path with percent escapes decoded."""
         return unquote(self.path)
 
 
 class Response(NamedTuple):
-    """What is answered; errors that Jetty tells by itself have no date, and the worst of them end the connection."""
+    """HTTP response; Jetty's own error pages have no date, and the worst of them close the connection."""
 
     status: HTTPStatus
     kind: str
@@ -77,35 +77,35 @@ class Response(NamedTuple):
 
 
 def nothing(status: HTTPStatus, *headers: tuple[str, str], is_dated: bool = False) -> Response:
-    """A status, and no more."""
+    """Return a response without a body."""
     return Response(status, "", "", headers, is_dated)
 
 
 def error_page(
     request: Request, status: HTTPStatus, message: str = "", *, servlet: str = NO_SERVLET, cause: str = ""
 ) -> Response:
-    """Jetty's page of an error, in the form that is accepted."""
+    """Return Jetty's error page, in the form of the header Accept."""
     message = message or status.phrase
-    # Java's identity of the servlet is any number.
-    told = {"URI": request.path, "STATUS": str(status.value), "MESSAGE": message}
-    told["SERVLET"] = f"{servlet}-{crc32(servlet.encode()):x}"
+    # Jetty appends the identity hash of the servlet, which is any number.
+    rows = {"URI": request.path, "STATUS": str(status.value), "MESSAGE": message}
+    rows["SERVLET"] = f"{servlet}-{crc32(servlet.encode()):x}"
     if cause:
-        told["CAUSED BY"] = cause
+        rows["CAUSED BY"] = cause
     fresh = ("Cache-Control", "must-revalidate,no-cache,no-store")
     accepted = request.headers.get("accept", "*/*")
     if "json" in accepted and "html" not in accepted:
-        fields = {"servlet": told["SERVLET"], "message": message, "url": request.path, "status": told["STATUS"]}
+        fields = {"servlet": rows["SERVLET"], "message": message, "url": request.path, "status": rows["STATUS"]}
         lines = ",\n".join(f"{json.dumps(name)}:{json.dumps(value)}" for name, value in fields.items())
         return Response(status, JSON, f"{{\n{lines}\n}}", (fresh,), is_dated=False)
     if "text/plain" in accepted and "html" not in accepted:
-        lines = "".join(f"{name}: {value}\n" for name, value in told.items())
+        lines = "".join(f"{name}: {value}\n" for name, value in rows.items())
         plain = f"HTTP ERROR {status.value} {message}\n{lines}"
         return Response(status, "text/plain;charset=iso-8859-1", plain, (fresh,), is_dated=False)
-    return Response(status, HTML, _page(told, f"{status.value} {message}", cause), (fresh,), is_dated=False)
+    return Response(status, HTML, _page(rows, f"{status.value} {message}", cause), (fresh,), is_dated=False)
 
 
 def no_servlet(request: Request) -> Response:
-    """What is answered where there is nothing."""
+    """Answer a path that has no servlet."""
     if request.method == "TRACE":
         return nothing(HTTPStatus.FORBIDDEN)
     if request.method == "OPTIONS":
@@ -118,9 +118,9 @@ def no_servlet(request: Request) -> Response:
     return nothing(HTTPStatus.METHOD_NOT_ALLOWED)
 
 
-def _page(told: Mapping[str, str], title: str, cause: str) -> str:
+def _page(values: Mapping[str, str], title: str, cause: str) -> str:
     title = escape(title)
-    rows = "".join(f"<tr><th>{name}:</th><td>{escape(value)}</td></tr>\n" for name, value in told.items())
+    rows = "".join(f"<tr><th>{name}:</th><td>{escape(value)}</td></tr>\n" for name, value in values.items())
     trace = f"<h3>Caused by:</h3><pre>{escape(cause)}\n</pre>\n" if cause else ""
     return (
         '<html>\n<head>\n<meta http-equiv="Content-Type" content="text/html;charset=ISO-8859-1"/>\n'
@@ -130,16 +130,16 @@ def _page(told: Mapping[str, str], title: str, cause: str) -> str:
 
 
 class HttpServer:
-    """A listener whose requests somebody answers.
+    """HTTP server on one port.
 
     Args:
         address: the interface to listen on; empty for all.
         port: the port; 0 for any free one.
-        answer: what a request is answered; called on the loop.
-        idle_ms: how long a connection may be silent.
+        answer: returns the response to a request; called on the loop.
+        idle_ms: idle timeout of a connection.
 
     Raises:
-        ConfigError: it cannot listen there.
+        ConfigError: it cannot listen.
     """
 
     def __init__(self, address: str, port: int, answer: Callable[[Request], Response], *, idle_ms: int) -> None:
@@ -151,13 +151,13 @@ class HttpServer:
         self.name = name_of(self._listener)
 
     async def start(self) -> None:
-        """Begin to answer, on the running loop."""
+        """Accept connections on the running loop."""
         self._accepting = await asyncio.get_running_loop().create_server(
             lambda: _Connection(self), sock=self._listener, backlog=BACKLOG
         )
 
     def stop(self) -> None:
-        """Answer no more."""
+        """Refuse new connections, and close those that are open."""
         if self._accepting is not None:
             self._accepting.close()
         self._listener.close()
@@ -166,7 +166,7 @@ class HttpServer:
 
 
 class _BadRequestError(Exception):
-    """A request that is none; its status, and the reason as Jetty says it."""
+    """Malformed request: the status, and Jetty's reason."""
 
     def __init__(self, status: HTTPStatus, reason: str) -> None:
         super().__init__(reason)
@@ -181,10 +181,10 @@ class _Head(NamedTuple):
     headers: dict[str, str]
 
     @property
-    def keeps(self) -> bool:
-        """Whether the connection is to be kept."""
-        asked = self.headers.get("connection", "").lower()
-        return asked == "keep-alive" if self.version == "HTTP/1.0" else asked != "close"
+    def keeps_alive(self) -> bool:
+        """Whether the client wants the connection to be kept."""
+        option = self.headers.get("connection", "").lower()
+        return option == "keep-alive" if self.version == "HTTP/1.0" else option != "close"
 
 
 def _read_head(lines: list[str]) -> _Head:
@@ -196,7 +196,7 @@ def _read_head(lines: list[str]) -> _Head:
         raise _BadRequestError(HTTPStatus.BAD_REQUEST, "No URI")
     if len(words) == 2:
         raise _BadRequestError(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "HTTP/0.9 not supported")
-    if len(words) > 3 or words[2] not in _SPOKEN:
+    if len(words) > 3 or words[2] not in _VERSIONS:
         raise _BadRequestError(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "Unknown Version")
     headers: dict[str, str] = {}
     for line in lines[1:]:
@@ -212,7 +212,7 @@ def _read_head(lines: list[str]) -> _Head:
 
 
 class _Connection(asyncio.Protocol):
-    """One client's requests, one after another."""
+    """Connection of one client, with one request at a time."""
 
     def __init__(self, server: HttpServer) -> None:
         self._server = server
@@ -221,49 +221,49 @@ class _Connection(asyncio.Protocol):
         self._head: _Head | None = None
         self._body: list[bytes] = []
         self._body_bytes = 0
-        self._silence: asyncio.TimerHandle | None = None
+        self._idle_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self._server.connections[self] = None
-        self._listen()
+        self._restart_idle_timer()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
         del self._server.connections[self]
-        if self._silence is not None:
-            self._silence.cancel()
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
 
-    def _listen(self) -> None:
-        """Wait for what comes next, and not for ever."""
-        if self._silence is not None:
-            self._silence.cancel()
-        self._silence = asyncio.get_running_loop().call_later(self._server.idle_s, self.end)
+    def _restart_idle_timer(self) -> None:
+        """Set the idle timeout anew."""
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        self._idle_timer = asyncio.get_running_loop().call_later(self._server.idle_s, self.end)
 
     def end(self) -> None:
-        """Close, once all is sent."""
+        """Close the connection once all is sent."""
         if self._transport is not None:
             self._transport.close()
 
     def data_received(self, data: bytes) -> None:
-        self._listen()
+        self._restart_idle_timer()
         self._buffer += data
         try:
-            while self._transport is not None and not self._transport.is_closing() and self._read_on():
+            while self._transport is not None and not self._transport.is_closing() and self._read_next():
                 pass
         except _BadRequestError as bad:
             page = f"<h1>Bad Message {bad.status.value}</h1><pre>reason: {bad.reason}</pre>"
             self._send(Response(bad.status, HTML, page, is_dated=False, closes=True), None, bad.reason)
 
-    def _read_on(self) -> bool:
-        """Go on by a head or a body, if it is there; whether it was."""
+    def _read_next(self) -> bool:
+        """Parse the next head, body or chunk; return whether it has arrived."""
         if self._head is None:
-            return self._take_head()
+            return self._read_request_head()
         if self._head.headers.get("transfer-encoding", "").lower() == "chunked":
-            return self._take_chunk()
+            return self._read_chunk()
         length = int(self._head.headers.get("content-length", "0"))
-        self._need_room(length)
+        self._check_body_size(length)
         if len(self._buffer) < length:
             return False
         self._body.append(bytes(self._buffer[:length]))
@@ -271,7 +271,7 @@ class _Connection(asyncio.Protocol):
         self._answer()
         return True
 
-    def _take_head(self) -> bool:
+    def _read_request_head(self) -> bool:
         while self._buffer[:2] == b"\r\n":
             del self._buffer[:2]
         end = self._buffer.find(b"\r\n\r\n")
@@ -290,8 +290,8 @@ class _Connection(asyncio.Protocol):
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         return True
 
-    def _take_chunk(self) -> bool:
-        """One chunk of a body; the last one is empty."""
+    def _read_chunk(self) -> bool:
+        """Parse one chunk of a body; the last one is empty."""
         line = self._buffer.find(b"\r\n")
         if line < 0:
             return False
@@ -299,18 +299,18 @@ class _Connection(asyncio.Protocol):
             length = int(self._buffer[:line].partition(b";")[0], 16)
         except ValueError:
             raise _BadRequestError(HTTPStatus.BAD_REQUEST, "Bad Request") from None
-        self._need_room(length)
-        whole = line + 2 + length + 2
-        if len(self._buffer) < whole:
+        self._check_body_size(length)
+        end = line + 2 + length + 2
+        if len(self._buffer) < end:
             return False
-        self._body.append(bytes(self._buffer[line + 2 : whole - 2]))
+        self._body.append(bytes(self._buffer[line + 2 : end - 2]))
         self._body_bytes += length
-        del self._buffer[:whole]
+        del self._buffer[:end]
         if not length:
             self._answer()
         return True
 
-    def _need_room(self, length: int) -> None:
+    def _check_body_size(self, length: int) -> None:
         if self._body_bytes + length > BODY_BYTES:
             raise _BadRequestError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "Payload Too Large")
 
@@ -327,14 +327,14 @@ class _Connection(asyncio.Protocol):
         request = Request(head.method, parts.path, parts.query, head.headers, body, address)
         self._send(self._server.answer(request), head)
 
-    def _send(self, response: Response, asked: _Head | None, reason: str = "") -> None:
+    def _send(self, response: Response, head: _Head | None, reason: str = "") -> None:
         assert self._transport is not None
         body = response.body if isinstance(response.body, bytes) else response.body.encode()
-        ends = response.closes or (asked is not None and not asked.keeps)
+        ends = response.closes or (head is not None and not head.keeps_alive)
         closing = [("Connection", "close")]
-        says_so = ends and not response.closes and asked is not None and asked.version != _SPOKEN[1]
+        names_close = ends and not response.closes and head is not None and head.version != _VERSIONS[1]
         fields = [
-            *(closing if says_so else []),
+            *(closing if names_close else []),
             *([("Date", formatdate(usegmt=True))] if response.is_dated else []),
             *response.headers,
             *([("Content-Type", response.kind)] if response.kind else []),
@@ -342,15 +342,15 @@ class _Connection(asyncio.Protocol):
             *(closing if response.closes else []),
             ("Server", _SERVER),
         ]
-        head = f"HTTP/1.1 {response.status.value} {reason or _phrase(response.status)}\r\n"
-        head += "".join(f"{name}: {value}\r\n" for name, value in fields)
+        lines = f"HTTP/1.1 {response.status.value} {reason or _phrase(response.status)}\r\n"
+        lines += "".join(f"{name}: {value}\r\n" for name, value in fields)
         self._transport.write(
-            f"{head}\r\n".encode("latin-1") + (b"" if asked is not None and asked.method == "HEAD" else body)
+            f"{lines}\r\n".encode("latin-1") + (b"" if head is not None and head.method == "HEAD" else body)
         )
         if ends:
             self._transport.close()
 
 
 def _phrase(status: HTTPStatus) -> str:
-    """The reason phrase, as Jetty has it."""
+    """Return Jetty's reason phrase."""
     return "Server Error" if status is HTTPStatus.INTERNAL_SERVER_ERROR else status.phrase

@@ -1,19 +1,15 @@
-"""The AdminServer: the monitoring commands, metrics and faults over HTTP (§5).
+"""AdminServer: monitoring commands, metrics and faults over HTTP (§5).
 
 Rules of this module:
-  - `/commands/<name>` answers as the real server's, status by status; `/metrics` is Prometheus's text, which the real
-    one tells on a port of its own only;
-  - POST of `/faults/<verb>?...`, and GET of `/faults`, are simzk's own: a test's verbs for those who have only HTTP
-    (admin_faults.py);
-  - it runs on the loop of the server that it tells of;
-  - of a server of an ensemble that is stopped it tells nothing (a real one's is gone with it), but faults are taken,
-    for they are how it starts again.
+  - `/commands/<name>` answers like the real server, status by status;
+  - `/metrics` answers in Prometheus's text format, here and on a port of its own as with the real server's
+    PrometheusMetricsProvider;
+  - POST `/faults/<verb>?...` and GET `/faults` are simzk's own (faults.py);
+  - everything runs on the loop of the server;
+  - a stopped server of an ensemble answers no command (a real one's AdminServer ends with it), but accepts faults,
+    which can start it again.
 
-Source: org.apache.zookeeper.server.admin.JettyAdminServer, JsonOutputter.
-
-The metrics endpoint on a port of its own, as the real server's PrometheusMetricsProvider opens it.
-
-Source: PrometheusMetricsProvider and its MetricsServlet.
+Source: org.apache.zookeeper.server.admin.JettyAdminServer, JsonOutputter; PrometheusMetricsProvider, MetricsServlet.
 """
 
 from __future__ import annotations
@@ -26,7 +22,7 @@ from urllib.parse import parse_qs
 
 from simzk.errors import SimzkError
 from simzk.jvm.numbers import double_text
-from simzk.serve.admin_server.commands import BY_NAME, COMMANDS, RESTORE, SET_TRACE_MASK, SNAPSHOT, UNLESS_LOOKING
+from simzk.serve.admin_server.commands import BY_NAME, COMMANDS, NEEDS_LEADER, RESTORE, SET_TRACE_MASK, SNAPSHOT
 from simzk.serve.admin_server.faults import FAULTS
 from simzk.serve.admin_server.http import (
     JSON,
@@ -48,14 +44,14 @@ if TYPE_CHECKING:
     from simzk.serve.tcp.server import TcpServer
 
 _SERVLET = "org.apache.zookeeper.server.admin.JettyAdminServer$CommandServlet"
-_STUMBLE = (
+_NULL_POINTER = (
     'java.lang.NullPointerException: Cannot invoke "org.apache.zookeeper.server.admin.CommandResponse.getStatusCode()" '
     'because "cmdResponse" is null'
 )
 
 
 def pretty(value: Any, indent: str = "") -> str:
-    """JSON as the real server lays it out: two blanks a level, blanks round colons, lists on one line.
+    """Return JSON in the layout of the real server: two blanks a level, blanks around colons, lists on one line.
 
     >>> print(pretty({"connections": [{"sent": 1}], "empty": [], "error": None}))
     {
@@ -78,25 +74,25 @@ def pretty(value: Any, indent: str = "") -> str:
 
 
 class AdminServer(HttpServer):
-    """The HTTP door of one server.
+    """AdminServer of one server.
 
     Args:
-        server: whom it tells of.
+        server: the server.
         address: the interface to listen on; empty for all.
         port: the port; 0 for any free one.
-        path: where the commands are found.
+        path: URL path of the commands.
 
     Raises:
-        ConfigError: it cannot listen there.
+        ConfigError: it cannot listen.
     """
 
     def __init__(self, server: TcpServer, address: str, port: int, path: str = "/commands") -> None:
-        self.follow(server)
+        self.use_server(server)
         super().__init__(address, port, self._answer, idle_ms=server.settings.admin_idle_ms)
         self._path = path
 
-    def follow(self, server: TcpServer) -> None:
-        """Tell of this server from now on: the one that it told of was stopped, and has been started anew."""
+    def use_server(self, server: TcpServer) -> None:
+        """Use another server from now on: the one before was stopped, and this one is its new start."""
         self._server = server
         self._snapshots = Snapshots(server, server.settings.snapshot_interval_ms)
 
@@ -106,12 +102,12 @@ class AdminServer(HttpServer):
             return _json({"command": "faults", "rules": self._rules(), "error": None})
         if path.startswith("/faults/"):
             if request.method != "POST":
-                return _json({"error": "a fault is a POST"}, HTTPStatus.METHOD_NOT_ALLOWED)
+                return _json({"error": "a fault needs POST"}, HTTPStatus.METHOD_NOT_ALLOWED)
             return self._inject(path.removeprefix("/faults/"), request.parameters)
         if not self._server.driver.accepts_links:
             return _json({"error": "this server is stopped"}, HTTPStatus.SERVICE_UNAVAILABLE)
         if path == "/metrics" and request.method in ("GET", "HEAD"):
-            return tell(self._server, request, of_process=False)
+            return metrics_response(self._server, request, of_process=False)
         if not f"{path}/".startswith(f"{self._path}/") or request.method == "TRACE":
             return no_servlet(request)
         if request.method == "OPTIONS":
@@ -125,15 +121,15 @@ class AdminServer(HttpServer):
             names = sorted(command.names[0] for command in COMMANDS)
             links = "".join(f'<a href="{self._path}/{name}">{name}</a>\n<br/>\n' for name in names)
             return Response(HTTPStatus.OK, "", links)
-        if name in UNLESS_LOOKING and not self._server.driver.server.mode:
-            return _looking(UNLESS_LOOKING[name])
+        if name in NEEDS_LEADER and not self._server.driver.server.mode:
+            return _without_leader(NEEDS_LEADER[name])
         if name in SNAPSHOT or name in RESTORE:
             return self._guarded(request, SNAPSHOT[0] if name in SNAPSHOT else RESTORE[0])
         if request.method == "POST" and name in BY_NAME:
-            return _stumbled(request)
-        return self._tell(name, request.parameters)
+            return _null_pointer_page(request)
+        return self._answer_command(name, request.parameters)
 
-    def _tell(self, name: str, query: dict[str, str]) -> Response:
+    def _answer_command(self, name: str, query: dict[str, str]) -> Response:
         command = BY_NAME.get(name)
         if command is None:
             return _json({"command": name, "error": f"Unknown command: {name}"})
@@ -143,29 +139,29 @@ class AdminServer(HttpServer):
             if error is not None:
                 return _json({"error": error, "command": primary})
         with self._server.driver.lock:
-            told = command.tell(self._server.report())
-        told["command"] = primary
-        return _json(told if "error" in told else {**told, "error": None})
+            fields = command.answer(self._server.report())
+        fields["command"] = primary
+        return _json(fields if "error" in fields else {**fields, "error": None})
 
     def _guarded(self, request: Request, name: str) -> Response:
-        """A command that is not for everybody, and only by its own method."""
+        """Answer snapshot or restore, which need permissions and their own HTTP method."""
         address = request.address
         if self._server.settings.trusts_forwarded_for:
             address = request.headers.get("x-forwarded-for", address).split(",")[0].strip()
-        refusal = self._snapshots.who_is_not_let(request.headers.get("authorization"), address)
+        refusal = self._snapshots.rejection(request.headers.get("authorization"), address)
         if refusal is not None:
             return _refused(name, refusal)
         if (request.method == "POST") != (name == RESTORE[0]):
-            return _stumbled(request)
+            return _null_pointer_page(request)
         return self._restore(request.body) if name == RESTORE[0] else self._snapshot(request)
 
     def _snapshot(self, request: Request) -> Response:
-        taken = self._snapshots.take()
-        if isinstance(taken, Refusal):
-            return _refused(SNAPSHOT[0], taken)
-        headers = (("last_zxid", f"0x{taken.zxid:x}"), ("snapshot_size", str(len(taken.data))))
+        snapshot = self._snapshots.snapshot()
+        if isinstance(snapshot, Refusal):
+            return _refused(SNAPSHOT[0], snapshot)
+        headers = (("last_zxid", f"0x{snapshot.zxid:x}"), ("snapshot_size", str(len(snapshot.data))))
         if request.parameters.get("streaming", "true").lower() == "true":
-            return Response(HTTPStatus.OK, STREAM, taken.data, headers)
+            return Response(HTTPStatus.OK, STREAM, snapshot.data, headers)
         return _json({"command": SNAPSHOT[0], "error": None})._replace(headers=headers)
 
     def _restore(self, data: bytes) -> Response:
@@ -175,7 +171,7 @@ class AdminServer(HttpServer):
         return _json({"last_zxid": zxid, "command": RESTORE[0], "error": None})
 
     def _set_trace_mask(self, query: dict[str, str]) -> str | None:
-        """Keep the mask that is asked for, or say what is wrong with it."""
+        """Store the requested mask; return an error message if it is invalid."""
         asked = query.get("traceMask")
         required = "setTraceMask requires long traceMask argument"
         if asked is None:
@@ -190,7 +186,7 @@ class AdminServer(HttpServer):
         fault = FAULTS.get(verb)
         try:
             if fault is None:
-                raise SimzkError(f"no fault is called {verb!r}", right=f"one of {', '.join(FAULTS)}")
+                raise SimzkError(f"unknown fault {verb!r}", right=f"one of {', '.join(FAULTS)}")
             rule = fault(self._server, query)
         except SimzkError as error:
             return _json({"command": verb, "error": str(error)}, HTTPStatus.BAD_REQUEST)
@@ -202,25 +198,25 @@ class AdminServer(HttpServer):
             return [rule.as_dict() for rule in self._server.driver.rules.list()]
 
 
-def _stumbled(request: Request) -> Response:
-    """What is answered to a method that a command has not got: there the real server stumbles."""
-    return error_page(request, HTTPStatus.INTERNAL_SERVER_ERROR, _STUMBLE, servlet=_SERVLET, cause=_STUMBLE)._replace(
-        closes=True
-    )
+def _null_pointer_page(request: Request) -> Response:
+    """Answer a method that a command does not support: the real server fails with a NullPointerException."""
+    return error_page(
+        request, HTTPStatus.INTERNAL_SERVER_ERROR, _NULL_POINTER, servlet=_SERVLET, cause=_NULL_POINTER
+    )._replace(closes=True)
 
 
 def _refused(name: str, refusal: Refusal) -> Response:
     return _json({"command": name, "error": refusal.error}, refusal.status)
 
 
-def _looking(name: str) -> Response:
-    """What a server of an ensemble answers that looks for a leader; a real one's command monitor stumbles there."""
+def _without_leader(name: str) -> Response:
+    """Answer for a server without a leader; the real server's command monitor fails there."""
     status = HTTPStatus.INTERNAL_SERVER_ERROR if name == "monitor" else HTTPStatus.OK
     return _json({"command": name, "error": NOT_SERVING}, status)
 
 
-def _json(told: dict[str, Any], status: HTTPStatus = HTTPStatus.OK) -> Response:
-    return Response(status, JSON, pretty(told))
+def _json(fields: dict[str, Any], status: HTTPStatus = HTTPStatus.OK) -> Response:
+    return Response(status, JSON, pretty(fields))
 
 
 IDLE_MS = 30_000
@@ -228,37 +224,37 @@ PATH = "/metrics"
 _ALLOWED = ("Allow", "GET, HEAD, POST, TRACE, OPTIONS")
 
 
-def tell(server: TcpServer, request: Request, *, of_process: bool) -> Response:
-    """All metrics of a server, or those of the names that are asked for."""
-    asked = parse_qs(request.query).get("name[]")
+def metrics_response(server: TcpServer, request: Request, *, of_process: bool) -> Response:
+    """Return the metrics of a server, or those of the requested names."""
+    names = parse_qs(request.query).get("name[]")
     with server.driver.lock:
         report = server.report()
         families = [*families_of(report), *(report.process if of_process else ())]
-    return Response(HTTPStatus.OK, PROMETHEUS, text_of(families, frozenset(asked) if asked else None))
+    return Response(HTTPStatus.OK, PROMETHEUS, text_of(families, frozenset(names) if names else None))
 
 
 class MetricsServer(HttpServer):
-    """The endpoint of one server.
+    """Port for Prometheus of one server.
 
     Args:
-        server: whom it tells of.
-        metrics: where it listens.
+        server: the server.
+        metrics: address and port.
 
     Raises:
-        ConfigError: it cannot listen there.
+        ConfigError: it cannot listen.
     """
 
     def __init__(self, server: TcpServer, metrics: Metrics) -> None:
-        self.follow(server)
+        self.use_server(server)
         super().__init__(metrics.address, metrics.port, self._answer, idle_ms=IDLE_MS)
 
-    def follow(self, server: TcpServer) -> None:
-        """Tell of this server from now on, which takes the place of the other."""
+    def use_server(self, server: TcpServer) -> None:
+        """Use another server from now on, which replaces the one before."""
         self._server = server
 
     def _answer(self, request: Request) -> Response:
         if request.plain_path == PATH and request.method == "OPTIONS":
             return nothing(HTTPStatus.OK, _ALLOWED, is_dated=True)
         if request.plain_path == PATH and request.method in ("GET", "HEAD", "POST"):
-            return tell(self._server, request, of_process=True)
+            return metrics_response(self._server, request, of_process=True)
         return no_servlet(request)

@@ -1,11 +1,11 @@
-"""The AdminServer's commands snapshot and restore: who may have them, how often, and the bytes (§5).
+"""Commands snapshot and restore of the AdminServer: permissions, rate limit, bytes (§5).
 
 Rules of this module:
-  - whoever asks shows who they are in the header Authorization, as "digest USER:PASSWORD" or "ip", and must have all
-    permissions on the root;
-  - with a data directory the snapshot is written there, and what was written is sent; what was restored is on disk
-    before it is told;
-  - a server of an ensemble is not restored, for the others would have another history.
+  - a client authenticates in the header Authorization, as "digest USER:PASSWORD" or "ip", and needs all permissions on
+    the root;
+  - with a data directory the snapshot is written there, and the file is sent; a restored tree is on disk before the
+    reply;
+  - a server of an ensemble is not restored, because its history would differ from the others'.
 
 Source: org.apache.zookeeper.server.admin.Commands (SnapshotCommand, RestoreCommand, handleAuthentication,
 handleAuthorization), RateLimiter, ZooKeeperServer.restoreFromSnapshot.
@@ -29,21 +29,21 @@ _PERMISSIONS = (READ, WRITE, CREATE, DELETE, ADMIN)
 
 
 class Refusal(NamedTuple):
-    """Why there is no snapshot; `error` is None where the real server says nothing."""
+    """Rejection of a command; `error` is None if the real server gives no reason."""
 
     status: HTTPStatus
     error: str | None
 
 
-class Taken(NamedTuple):
-    """A snapshot, and the last transaction that it holds."""
+class Snapshot(NamedTuple):
+    """Bytes of a snapshot, and the zxid of its last transaction."""
 
     zxid: int
     data: bytes
 
 
 class _Limiter:
-    """Lets one through in each interval, which begins with the first after the last one (RateLimiter)."""
+    """Rate limiter: one call per interval; an interval begins with the first call after the last one (RateLimiter)."""
 
     def __init__(self, interval_ms: int) -> None:
         self._interval_ns = interval_ms * 1_000_000
@@ -59,48 +59,48 @@ class _Limiter:
 
 
 class Snapshots:
-    """What hands out snapshots of one server, and takes them.
+    """Snapshots of one server over HTTP.
 
     Args:
-        server: whose.
-        interval_ms: how long nobody gets another, or brings one (admin.rateLimiterIntervalInMS).
+        server: the server.
+        interval_ms: minimum time between two snapshots, and between two restores (admin.rateLimiterIntervalInMS).
     """
 
     def __init__(self, server: TcpServer, interval_ms: int) -> None:
         self._server = server
-        self._taking, self._restoring = _Limiter(interval_ms), _Limiter(interval_ms)
+        self._snapshot_limit, self._restore_limit = _Limiter(interval_ms), _Limiter(interval_ms)
 
-    def who_is_not_let(self, authorization: str | None, address: str) -> Refusal | None:
-        """Why who asks from an address may not, if they may not."""
+    def rejection(self, authorization: str | None, address: str) -> Refusal | None:
+        """Return why a client lacks permission; None if it has it."""
         if authorization is None:
             return Refusal(HTTPStatus.UNAUTHORIZED, "Auth info is missing for the command")
         identities = self._identities(authorization, address)
         if not identities:
             return Refusal(HTTPStatus.UNAUTHORIZED, "Not authenticated")
         with self._server.driver.lock:
-            return None if self._may(identities) else Refusal(HTTPStatus.FORBIDDEN, "Not authorized")
+            return None if self._is_permitted(identities) else Refusal(HTTPStatus.FORBIDDEN, "Not authorized")
 
-    def take(self) -> Taken | Refusal:
-        """A snapshot."""
+    def snapshot(self) -> Snapshot | Refusal:
+        """Return a snapshot."""
         settings = self._server.settings
         if not settings.gives_snapshots:
             return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, None)
         if not settings.storage.tells_zxid:
             return Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, None)
-        if not self._taking.allows():
+        if not self._snapshot_limit.allows():
             self._server.statistics.snapshots_limited += 1
             return Refusal(HTTPStatus.TOO_MANY_REQUESTS, None)
         with self._server.driver.lock:
-            return Taken(self._server.driver.server.zxid, self._data())
+            return Snapshot(self._server.driver.server.zxid, self._data())
 
     def restore(self, data: bytes) -> int | Refusal:
-        """Have the server be what a snapshot shows; the last zxid that it shows."""
+        """Replace the tree and sessions of the server by those of a snapshot; return its last zxid."""
         settings = self._server.settings
         if not settings.takes_snapshots:
             return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, None)
         if not settings.storage.tells_zxid or self._server.ensemble_verbs is not None:
             return Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, None)
-        if not self._restoring.allows():
+        if not self._restore_limit.allows():
             self._server.statistics.restores_limited += 1
             return Refusal(HTTPStatus.TOO_MANY_REQUESTS, None)
         zxid, restoration = _read(data)
@@ -114,7 +114,7 @@ class Snapshots:
                 directory.sync()
             driver.server.replace(restoration.tree, restoration.sessions, zxid, self._server.now_ms())
             if directory is not None:
-                directory.start_anew()
+                directory.restart_from_tree()
             driver.flush()
         return zxid
 
@@ -129,7 +129,7 @@ class Snapshots:
         is_super = digest == config.super_digest
         return [Id("digest", digest), *([Id("super", "")] if is_super else [])]
 
-    def _may(self, identities: list[Id]) -> bool:
+    def _is_permitted(self, identities: list[Id]) -> bool:
         root = self._server.driver.server.tree.get("/")
         assert root is not None
         skipped = self._server.settings.server.skip_acl
@@ -144,7 +144,7 @@ class Snapshots:
 
 
 def _read(data: bytes) -> tuple[int, Restoration | None]:
-    """A snapshot's last zxid, and what it shows; None where it is damaged."""
+    """Parse a snapshot; return its last zxid and its content, None if it is damaged."""
     first_look = SnapshotReader(io.BytesIO(data))
     for _ in first_look:
         pass

@@ -1,29 +1,18 @@
-"""Folders that one server at a time may have.
+"""Data directory of one server on disk: locks, transaction log, snapshots, purge (§6).
 
 Rules of this module:
-  - a folder is locked by `flock` on itself: no file is left behind, and the end of a process lets go, however it ended.
+  - the formats are those of zookeeper/persistence; this module adds files, their names, their order, and fsync;
+  - a transaction is on disk when `sync` returns, not before; replies are sent after it;
+  - one server at a time uses a directory: its folders are locked with `flock`, which leaves no file behind and ends
+    with the process;
+  - files have the names and layout of the real server's, so that either can boot from what the other wrote;
+  - a log is named after its first transaction, and created with it. With preallocation it grows by steps, filled with
+    zeros, whenever less than 4 KiB of the last step are left; a reader stops at the zeros. A log longer than its limit,
+    zeros included, is closed after the fsync;
+  - a snapshot gets its name only when it is complete; damaged files are kept, only unfinished snapshots of simzk are
+    removed.
 
-The transaction log that a data directory is writing (§6): opened, filled ahead with zeros, forced to disk, rolled.
-
-Rules of this module:
-  - a log is named after the first transaction that it holds, and is made when there is one;
-  - with a step it grows by steps, whenever less than 4 KiB of the last one are left, as the real server's does; a
-    reader ends at the zeros;
-  - one that is longer than its limit, zeros included, is rolled once it is forced.
-
-Source: FileTxnLog, FilePadding.
-
-A data directory on disk: what a server boots from, and where what it acknowledges is kept (§6).
-
-Rules of this module:
-  - the formats are those of zookeeper/persistence; here are files, their names, their order, and fsync;
-  - a transaction is on disk when `sync` returns, not before; whoever serves clients sends replies after it;
-  - one server at a time has a directory: it is locked (folder_locks.py);
-  - files are named and laid out as the real server's, so that either can boot from what the other wrote; a snapshot
-    takes its name only when it is whole;
-  - what is damaged stays for others to look at; only unfinished snapshots of our own are removed.
-
-Source: FileTxnSnapLog, FileTxnLog, SyncRequestProcessor, ZooKeeperServer.loadData.
+Source: FileTxnSnapLog, FileTxnLog, FilePadding, SyncRequestProcessor, ZooKeeperServer.loadData.
 """
 
 from __future__ import annotations
@@ -40,7 +29,7 @@ from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError
 from simzk.serve.configuration.settings import Storage
-from simzk.serve.storage.directory_reader import DirectoryReader, packer, refusing, superfluous
+from simzk.serve.storage.directory_reader import DirectoryReader, as_config_errors, new_compressor, purgeable_files
 from simzk.zookeeper.persistence import (
     LOG_HEADER,
     TreeDigest,
@@ -64,7 +53,7 @@ if TYPE_CHECKING:
 
 
 class FolderLocks:
-    """What one server has locked; let go at the latest when this object is gone."""
+    """Locks of one server on folders; released at the latest when this object is deleted."""
 
     def __init__(self) -> None:
         self._unlock: list[Callable[[], object]] = []
@@ -72,11 +61,11 @@ class FolderLocks:
     def __bool__(self) -> bool:
         return bool(self._unlock)
 
-    def take(self, folder: Path) -> None:
-        """Keep other processes, and other servers of this one, from a folder.
+    def acquire(self, folder: Path) -> None:
+        """Lock a folder against other processes, and against other servers of this process.
 
         Raises:
-            ConfigError: another server has it.
+            ConfigError: another server uses it.
         """
         descriptor = os.open(folder, os.O_RDONLY)
         self._unlock.append(weakref.finalize(self, os.close, descriptor))
@@ -86,8 +75,8 @@ class FolderLocks:
             right = "a directory of its own for each server"
             raise ConfigError("another server is using it", where=str(folder), right=right) from None
 
-    def let_go(self) -> None:
-        """Give all of them free."""
+    def release(self) -> None:
+        """Release all locks."""
         while self._unlock:
             self._unlock.pop()()
 
@@ -96,7 +85,7 @@ _LEFT_BYTES = 4096
 
 
 def padded_size(position: int, size: int, step: int) -> int:
-    """How long a file is to be before what is at `position` is written (FilePadding.calculateFileSizeWithPadding).
+    """Return the size of a log before entries are written at `position` (FilePadding.calculateFileSizeWithPadding).
 
     >>> padded_size(16, 16, 65536), padded_size(61440, 65536, 65536), padded_size(70000, 65536, 65536)
     (65552, 131072, 131072)
@@ -109,21 +98,18 @@ def padded_size(position: int, size: int, step: int) -> int:
 
 
 class LogFile:
-    """The log of one directory.
+    """Transaction log that a data directory writes.
 
     Args:
-        folder: where it is.
+        folder: the folder of logs.
         storage: how it is written.
-        forced: takes the time of each fsync in ms.
-
-    Attributes:
-        total_bytes: of this log and those before it, since `total_bytes` was last set.
+        fsync_times: collects the time of each fsync in ms.
     """
 
-    def __init__(self, folder: Path, storage: Storage, forced: Summary) -> None:
+    def __init__(self, folder: Path, storage: Storage, fsync_times: Summary) -> None:
         self._folder = folder
         self._storage = storage
-        self._forced = forced
+        self._fsync_times = fsync_times
         self._stream: FileIO | None = None
         self._position = 0
         self._size = 0
@@ -131,17 +117,22 @@ class LogFile:
 
     @property
     def total_bytes(self) -> int:
+        """Size of this log and those before it, since `reset_total`."""
         return self._before_bytes + self._size
 
-    def forget_total(self) -> None:
-        """Begin to count `total_bytes` anew, as with each snapshot; the present log counts on."""
+    def reset_total(self) -> None:
+        """Reset `total_bytes` to the size of the present log."""
         self._before_bytes = 0
 
     def write(self, first_zxid: int, entries: bytes) -> None:
-        """Append entries, the first of which is of that transaction, and force them.
+        """Append entries and force them to the disk.
+
+        Args:
+            first_zxid: of the first entry.
+            entries: encoded entries.
 
         Raises:
-            OSError: the disk does not take it.
+            OSError: the disk cannot be written to.
         """
         stream = self._open(first_zxid)
         size = padded_size(self._position, self._size, self._storage.log_step_kib * 1024)
@@ -153,12 +144,12 @@ class LogFile:
         if self._storage.fsync:
             begin_ns = time.monotonic_ns()
             os.fdatasync(stream.fileno())
-            self._forced.note((time.monotonic_ns() - begin_ns) // 1_000_000)
+            self._fsync_times.note((time.monotonic_ns() - begin_ns) // 1_000_000)
         if 0 < self._storage.log_limit_kib * 1024 < self._size:
             self.roll()
 
     def _open(self, first_zxid: int) -> FileIO:
-        """The log to write to; there can be a file of that name, if its first entry is torn: it gives way."""
+        """Return the log to write to. A file of its name, left with a torn first entry, is overwritten."""
         if self._stream is None:
             self._stream = FileIO(self._folder / f"log.{first_zxid:x}", "w")
             _write_all(self._stream, LOG_HEADER)
@@ -167,7 +158,7 @@ class LogFile:
         return self._stream
 
     def roll(self) -> None:
-        """What is written next is in another log."""
+        """Close the log; the next write begins another."""
         if self._stream is not None:
             self._stream.close()
             self._stream = None
@@ -182,7 +173,7 @@ def _write_all(stream: FileIO, data: bytes) -> None:
 
 
 def sync_folder(folder: Path, *, fsync: bool) -> None:
-    """Make names of files last, as their contents do."""
+    """Force the names of files in a folder to the disk."""
     if fsync:
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -193,24 +184,24 @@ def sync_folder(folder: Path, *, fsync: bool) -> None:
 
 _DIGEST_INTERVAL, _DIGESTS_KEPT = 128, 1024
 _SLICE_PIECES = 2000
-"""How much of a snapshot one `sync` writes: some milliseconds' worth."""
+"""Pieces of a snapshot that one `sync` writes, which takes some milliseconds."""
 
 
 class DataDirectory:
-    """The data directory of one server.
+    """Data directory of one server.
 
     Args:
-        path: the server's dataDir; made if it is not there.
-        storage: how it is kept.
-        log_path: where logs are kept if not beside the snapshots, its dataLogDir; made if it is not there.
+        path: the server's dataDir, created if missing.
+        storage: how snapshots and logs are written.
+        log_path: its dataLogDir, if logs are not beside the snapshots; created if missing.
 
     Attributes:
-        folder: where the snapshots are.
-        log_folder: where the logs are.
-        measured: times in ms of its fsyncs and snapshots, and how many transactions it wrote at once, by the names
-            that the real server tells them by.
-        losses: what the last `load` found missing.
-        digests: zxids and the tree's digest at each, at every 128th zxid, the last 1024 of them (§2.7).
+        folder: the folder of snapshots.
+        log_folder: the folder of logs.
+        measured: summaries by the real server's metric names: times of fsyncs and snapshots in ms, transactions per
+            write.
+        losses: data that the last `load` found missing.
+        digests: zxid and digest of the tree at every 128th zxid, the last 1024 of them (§2.7).
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -226,8 +217,7 @@ class DataDirectory:
     def __init__(self, path: Path, storage: Storage | None = None, *, log_path: Path | None = None) -> None:
         self._storage = storage or Storage()
         if self._storage.snap_count < 2:
-            what = f"a snapshot every {self._storage.snap_count} transactions is too often"
-            raise ConfigError(what, where="snap_count", right=">= 2")
+            raise ConfigError(f"{self._storage.snap_count} is too small", where="snap_count", right="2 or more")
         self._reader = DirectoryReader(
             path, log_path, trusts_empty=self._storage.trusts_empty, compares_digests=self._storage.digests
         )
@@ -257,17 +247,17 @@ class DataDirectory:
     # Booting
 
     def load(self, config: ServerConfig, now_ms: int) -> Server:
-        """The server that this directory holds; an empty directory holds a new one.
+        """Return the server of this directory; a new one if it is empty.
 
-        A snapshot is written at once, and from then on each transaction of the server goes to the log.
+        A snapshot is written at once, and from then on each transaction of the server is logged.
 
         Args:
             config: for the server.
-            now_ms: the present time, from which each session has its whole timeout again.
+            now_ms: the present time; each session has its full timeout again.
 
         Raises:
-            ConfigError: the directory cannot be read or written, is another server's, or holds what the real server
-                refuses to boot from.
+            ConfigError: the directory cannot be read or written, another server uses it, or the real server would not
+                boot from it.
         """
         restoration = self.restore(config)
         server = Server(
@@ -277,71 +267,71 @@ class DataDirectory:
             sessions=restoration.sessions.items(),
             zxid=restoration.zxid,
         )
-        self.keep(server, restoration)
+        self.attach(server, restoration)
         return server
 
     def restore(self, config: ServerConfig) -> Restoration:
-        """What this directory holds, for a server that somebody else makes of it; an empty one holds a new tree.
-
-        From now on it is nobody else's.
+        """Lock the directory and load it; return a new tree if it is empty.
 
         Raises:
             ConfigError: as `load`.
         """
         assert self._server is None, "a directory is loaded once"
         try:
-            with refusing(self.folder):
+            with as_config_errors(self.folder):
                 return self._read(config)
         except BaseException:
-            self._locks.let_go()
+            self._locks.release()
             raise
 
     def _read(self, config: ServerConfig) -> Restoration:
         if not self._locks:
             for folder in self._folders():
                 if not self._storage.makes_folders and not folder.exists():
-                    raise ConfigError("it is not there, and is not to be made", where=str(folder), right="a folder")
+                    raise ConfigError(
+                        "the folder does not exist", where=str(folder), right="datadir.autocreate, or a folder"
+                    )
                 folder.mkdir(parents=True, exist_ok=True)
-                self._locks.take(folder)
+                self._locks.acquire(folder)
         if self._storage.purge_interval_h > 0:
             self._purge()
         for unfinished in self.folder.glob(f".{SNAPSHOT}.*.partial"):
             unfinished.unlink()
-        # What the real server reads back is bounded by the same setting (BinaryInputArchive.checkLength).
+        # The real server limits entries that it reads back by the same setting (BinaryInputArchive.checkLength).
         restoration = self._reader.restore(2 * config.max_buffer_bytes)
         restoration.finish()
         return restoration
 
-    def keep(self, server: Server, restoration: Restoration) -> None:
-        """Write a snapshot of a server at once, and from now on each of its transactions to the log.
+    def attach(self, server: Server, restoration: Restoration) -> None:
+        """Write a snapshot of a server at once, and log each of its transactions from now on.
 
         Args:
-            server: made of `restoration`, and still what that is.
-            restoration: of this directory, or of one whose history this one is to have.
+            server: made from `restoration`, and unchanged since.
+            restoration: of this directory, or of another one whose history this one continues.
 
         Raises:
             ConfigError: the directory cannot be written.
         """
-        assert self._server is None, "a directory is of one server"
+        assert self._server is None, "a directory belongs to one server"
         self._server, self._digest = server, restoration.finish()
         server.on_transaction.append(self._append)
         try:
-            with refusing(self.folder):
+            with as_config_errors(self.folder):
                 self._begin_snapshot()
                 self._finish_snapshot()
         except BaseException:
-            self._locks.let_go()
+            self._locks.release()
             raise
 
     def truncate(self, zxid: int) -> None:
-        """Forget what came after a transaction, that others have not: a snapshot of theirs will follow.
+        """Remove transactions after a zxid, which were never committed; a snapshot of another server will follow.
 
-        Logs go first, so that what is left can be booted from whenever the process is killed.
+        Logs are removed first, so that a server can boot from the rest whenever the process is killed.
 
         Raises:
             ConfigError: the directory cannot be written.
         """
-        with refusing(self.folder):
+        with as_config_errors(self.folder):
             for _, path in reversed(self._reader.logs()):
                 path.unlink()
             for later, path in self._reader.snapshots():
@@ -351,35 +341,35 @@ class DataDirectory:
                 sync_folder(folder, fsync=self._storage.fsync)
 
     def _folders(self) -> list[Path]:
-        return [self.folder] if self._is_one else [self.folder, self.log_folder]
+        return [self.folder] if self._has_one_folder else [self.folder, self.log_folder]
 
     @property
-    def _is_one(self) -> bool:
+    def _has_one_folder(self) -> bool:
         return self.log_folder == self.folder
 
-    # What it holds
+    # Monitoring
 
     def size_bytes(self) -> tuple[int, int]:
-        """The size of the folder of snapshots, and of that of logs; the same where they share one."""
+        """Return the sizes of the folders of snapshots and of logs; the same twice if they share one."""
         data, logs = (
             sum(path.stat().st_size for path in folder.iterdir()) for folder in (self.folder, self.log_folder)
         )
         return data, logs
 
     def last_snapshot(self) -> tuple[int, int]:
-        """The zxid of the newest snapshot, and when it was written, in seconds since 1970."""
+        """Return the zxid of the newest snapshot, and its time in seconds since 1970."""
         zxid, path = self._reader.snapshots()[-1]
         return zxid, int(path.stat().st_mtime)
 
     # Logging
 
     def _append(self, transaction: Transaction) -> None:
-        """Note a transaction that was just applied; `sync` writes it."""
+        """Queue a transaction that was applied; `sync` writes it."""
         assert self._digest is not None
         record = transaction.record
         digest = None
         if self._storage.digests:
-            # What failed is logged without a digest, as the real server does.
+            # A failed write is logged without a digest, as in the real server.
             digest = None if record.__class__ is ErrorTxn else self._digest.refresh(touched_paths(record))
             if transaction.zxid % _DIGEST_INTERVAL == 0:
                 self.digests.append((transaction.zxid, self._digest.value))
@@ -389,13 +379,13 @@ class DataDirectory:
         self._unwritten.append(encode_log_entry(transaction, digest, names_ephemerals=named))
 
     def sync(self) -> None:
-        """Put on disk what was applied since the last time: one write and one fsync, however much it is.
+        """Write the transactions that were applied since the last call, with one write and one fsync.
 
-        Also goes on with a snapshot where one is due, and removes older files when they are to be looked at.
+        It also continues a snapshot that is being written, and purges older files at their interval.
 
         Raises:
-            OSError: the disk does not take it. Nothing that was applied since may be acknowledged then, now or later:
-                the log may end in half an entry, behind which nothing can be written.
+            OSError: the disk cannot be written to. Nothing that was applied since may be acknowledged, now or later:
+                the log may end with half an entry, after which nothing can be written.
         """
         if self._failure is not None:
             raise self._failure
@@ -421,7 +411,7 @@ class DataDirectory:
             self._purge()
 
     def close(self) -> None:
-        """Put on disk what was applied, and let go of the files; the server may be used on, unrecorded.
+        """Write the transactions that were applied, and close the files; later transactions are not logged.
 
         Raises:
             OSError: as `sync`, unless that has raised it already.
@@ -432,29 +422,29 @@ class DataDirectory:
                 self._finish_snapshot()
         finally:
             self._log.roll()
-            self._locks.let_go()
+            self._locks.release()
             if self._server is not None:
                 self._server.on_transaction.remove(self._append)
                 self._server = None
 
     def abandon(self) -> None:
-        """Let go of the files as they are, for the disk takes nothing more."""
+        """Close the files as they are, after the disk has failed."""
         self._unwritten.clear()
         self._snapshot = None
         self._log.roll()
-        self._locks.let_go()
+        self._locks.release()
 
     def _purge(self) -> None:
-        """Remove what nobody will boot from any more (autopurge)."""
+        """Remove older snapshots and the logs before them (autopurge)."""
         self._purged_s = time.monotonic()
         snapshots, logs = self._reader.snapshots(), self._reader.logs()
-        for path in superfluous(snapshots, logs, self._storage.snapshots_kept):
+        for path in purgeable_files(snapshots, logs, self._storage.snapshots_kept):
             path.unlink()
 
     # Snapshots
 
     def snapshot(self) -> Path:
-        """Write a snapshot of the server as it is, with what it applied; its file.
+        """Write a snapshot of the server; return its file.
 
         Raises:
             OSError: as `sync`.
@@ -468,8 +458,8 @@ class DataDirectory:
         assert self._last_snapshot is not None
         return self._last_snapshot
 
-    def start_anew(self) -> None:
-        """The server has another tree than what was logged leads to: it is on disk when this returns.
+    def restart_from_tree(self) -> None:
+        """Write a snapshot after the server's tree was replaced; the log does not lead to it.
 
         Raises:
             OSError: as `sync`.
@@ -486,12 +476,13 @@ class DataDirectory:
 
     def _begin_snapshot(self) -> None:
         self._since_snapshot = 0
-        # Not all servers of an ensemble shall be busy with it at once (SyncRequestProcessor.resetSnapshotStats).
+        # Random, so that the servers of an ensemble do not write snapshots at once
+        # (SyncRequestProcessor.resetSnapshotStats).
         half = self._storage.snap_count // 2
         self._snapshot_after = half + random.randrange(half)
         half = max(self._storage.snap_limit_kib, 1) * 512
         self._snapshot_after_bytes = half + random.randrange(half)
-        self._log.forget_total()
+        self._log.reset_total()
         self._snapshot = self._write_snapshot()
 
     def _finish_snapshot(self) -> None:
@@ -501,7 +492,7 @@ class DataDirectory:
             self._snapshot = None
 
     def _write_snapshot(self) -> Iterator[None]:
-        """Write a snapshot slice by slice; between slices the server may go on, which makes it fuzzy."""
+        """Write a snapshot slice by slice; the server may change between slices, so the snapshot is fuzzy."""
         server, digest = self._server, self._digest
         assert server is not None
         assert digest is not None
@@ -516,14 +507,14 @@ class DataDirectory:
         )
         ending = f".{storage.compression}" if storage.compression else ""
         whole = self._last_snapshot = self.folder / f"{SNAPSHOT}.{server.zxid:x}{ending}"
-        packing = packer(storage.compression)
-        # The real server does not take a file of this name for a snapshot.
+        compressor = new_compressor(storage.compression)
+        # The real server does not read a file of this name as a snapshot.
         partial = self.folder / f".{whole.name}.partial"
         with partial.open("wb") as stream:
             while some := list(islice(pieces, _SLICE_PIECES)):
-                stream.write(packing.compress(b"".join(some)))
+                stream.write(compressor.compress(b"".join(some)))
                 yield
-            stream.write(packing.flush())
+            stream.write(compressor.flush())
             stream.flush()
             if storage.fsync:
                 os.fsync(stream.fileno())

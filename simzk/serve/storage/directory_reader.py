@@ -1,22 +1,13 @@
-"""Which files of a data directory are no longer needed: older snapshots, and the logs before them.
-
-Source: PurgeTxnLog, FileSnap.findNValidSnapshots, SnapStream.isValidSnapshot.
-
-A data directory as it lies on disk, read: which files it has, and what they hold together (§6).
+"""Data directories as they are on disk: files, restoration, and the files that a purge removes (§6).
 
 Rules of this module:
-  - nothing is written, made, removed or locked: it may be another server's, which is running;
-  - the newest snapshot that is whole is taken, and the logs behind it;
-  - what is not whole is told as a loss; what the real server does not boot from is refused.
+  - nothing is written, created, removed or locked: the directory may belong to another server, which is running;
+  - the newest whole snapshot is loaded, and the logs after it are replayed;
+  - damaged files and missing transactions are reported as losses; what the real server does not boot from is an error;
+  - the suffix of a snapshot file names its compression.
 
-Source: FileTxnSnapLog, FileTxnLog.
-
-A snapshot's file, packed or not, as the bytes that it holds, and the other way round (§6).
-
-Rules of this module:
-  - how a file is packed is the last part of its name.
-
-Source: SnapStream, zookeeper.snapshot.compression.method.
+Source: FileTxnSnapLog, FileTxnLog, PurgeTxnLog, FileSnap.findNValidSnapshots, SnapStream,
+zookeeper.snapshot.compression.method.
 """
 
 from __future__ import annotations
@@ -38,25 +29,25 @@ if TYPE_CHECKING:
 
 
 class Numbered(NamedTuple):
-    """A log or a snapshot, by the zxid in its name."""
+    """A log or a snapshot, with the zxid in its name."""
 
     zxid: int
     path: Path
 
 
-def superfluous(snapshots: Sequence[Numbered], logs: Sequence[Numbered], kept: int) -> list[Path]:
-    """What can be removed so that each of the newest `kept` whole snapshots can still be booted from.
+def purgeable_files(snapshots: Sequence[Numbered], logs: Sequence[Numbered], kept: int) -> list[Path]:
+    """Return the files that can be removed so that a server still boots from each of the newest whole snapshots.
 
     Args:
-        snapshots: all of them, oldest first.
-        logs: likewise.
-        kept: how many.
+        snapshots: all snapshots, oldest first.
+        logs: all logs, oldest first.
+        kept: number of snapshots to keep.
     """
-    whole = [snapshot.zxid for snapshot in reversed(snapshots) if looks_whole(snapshot.path)][:kept]
+    whole = [snapshot.zxid for snapshot in reversed(snapshots) if is_whole_snapshot(snapshot.path)][:kept]
     if not whole:
         return []
     oldest = whole[-1]
-    # A log that begins before a snapshot may go on behind it.
+    # A log that begins before a snapshot may contain transactions after it.
     first_log = max((log.zxid for log in logs if log.zxid <= oldest), default=0)
     return [
         *(snapshot.path for snapshot in snapshots if snapshot.zxid < oldest),
@@ -65,11 +56,11 @@ def superfluous(snapshots: Sequence[Numbered], logs: Sequence[Numbered], kept: i
 
 
 class Loss(NamedTuple):
-    """Something that a directory once held, or should hold, and does not.
+    """Data that is missing from a directory.
 
     Args:
-        file: in which it was noticed.
-        what: is lost.
+        file: where it was noticed.
+        what: a description of what is missing.
     """
 
     file: Path
@@ -80,19 +71,19 @@ class Loss(NamedTuple):
 
 
 class DirectoryReader:
-    """Reads the data directory of one server.
+    """Reader of the data directory of one server.
 
     Args:
         path: the server's dataDir.
-        log_path: its dataLogDir, where logs are if not beside the snapshots.
-        trusts_empty: whether logs may stand without a snapshot (snapshot.trust.empty).
-        compares_digests: whether a tree that is not the one its digest was taken of is a loss (digest.enabled).
+        log_path: its dataLogDir, if the logs are not beside the snapshots.
+        trusts_empty: whether logs without a snapshot are accepted (snapshot.trust.empty).
+        compares_digests: whether a tree that differs from its digest is a loss (digest.enabled).
         sleeping: whether what is restored is only looked at (`Restoration`).
 
     Attributes:
-        folder: where the snapshots are.
-        log_folder: where the logs are.
-        losses: what the last `restore` found missing.
+        folder: the folder of snapshots.
+        log_folder: the folder of logs.
+        losses: data that the last `restore` found missing.
     """
 
     def __init__(
@@ -112,23 +103,23 @@ class DirectoryReader:
         self.losses: list[Loss] = []
 
     def snapshots(self) -> list[Numbered]:
-        """The snapshots, oldest first."""
+        """Return the snapshots, oldest first."""
         return _numbered(SNAPSHOT, self.folder)
 
     def logs(self) -> list[Numbered]:
-        """The logs, oldest first."""
+        """Return the logs, oldest first."""
         return _numbered(LOG, self.log_folder)
 
     def restore(self, max_entry_bytes: int = MAX_ENTRY_BYTES) -> Restoration:
-        """What the newest whole snapshot and the logs behind it hold; a new tree where there is neither.
+        """Load the newest whole snapshot and replay the logs after it; return a new tree if there is neither.
 
         Args:
-            max_entry_bytes: the longest entry to believe in.
+            max_entry_bytes: a log entry with a greater length is damage.
 
         Raises:
-            ConfigError: the directory cannot be read, or holds what the real server refuses to boot from.
+            ConfigError: the directory cannot be read, or the real server would not boot from it.
         """
-        self._look_for_strays()
+        self._reject_misplaced_files()
         self.losses.clear()
         with without_cyclic_gc():
             return self._restore(max_entry_bytes)
@@ -138,29 +129,29 @@ class DirectoryReader:
         restoration = self._load_newest(snapshots, max_entry_bytes)
         if restoration is None:
             if snapshots or (logs and not self._trusts_empty):
-                held = "a damaged snapshot only" if snapshots else "transaction logs without a snapshot"
+                content = "only damaged snapshots" if snapshots else "transaction logs without a snapshot"
                 raise ConfigError(
-                    f"it holds {held}", where=str(self.folder), right="a whole snapshot, or nothing at all"
+                    f"it contains {content}", where=str(self.folder), right="a whole snapshot, or no files"
                 )
             restoration = Restoration(sleeping=self._sleeping)
-        # The last log that starts at or before the first transaction wanted may hold it; all later ones do.
+        # The last log that starts at or before the first transaction to replay may contain it; later logs are needed.
         wanted = restoration.zxid + 1
         first = max((log.zxid for log in logs if log.zxid <= wanted), default=0)
         for log in logs:
             if log.zxid >= first:
                 self._replay(restoration, log, max_entry_bytes)
-        self._note_gaps(restoration)
+        self._report_gaps(restoration)
         return restoration
 
     def _load_newest(self, snapshots: list[Numbered], max_item_bytes: int) -> Restoration | None:
-        """The newest snapshot that is whole; those that are not are told as losses."""
+        """Load the newest whole snapshot; report damaged ones as losses."""
         for zxid, path in reversed(snapshots):
             restoration = Restoration(sleeping=self._sleeping)
             with open_snapshot(path) as stream:
                 damage = restoration.load(SnapshotReader(stream, max_item_bytes=max_item_bytes), zxid)
             if damage is None:
                 return restoration
-            self.losses.append(Loss(path, f"not a whole snapshot, an older one is taken: {damage}"))
+            self.losses.append(Loss(path, f"damaged snapshot, an older one is used: {damage}"))
         return None
 
     def _replay(self, restoration: Restoration, log: Numbered, max_entry_bytes: int) -> None:
@@ -181,40 +172,39 @@ class DirectoryReader:
             )
         self.losses.append(Loss(log.path, str(damage)))
 
-    def _note_gaps(self, restoration: Restoration) -> None:
+    def _report_gaps(self, restoration: Restoration) -> None:
         if restoration.missing_until is not None:
-            what = (
-                f"the transactions up to 0x{restoration.missing_until:x}, which its snapshot partly shows, are missing"
-            )
+            until = f"0x{restoration.missing_until:x}"
+            what = f"the transactions up to {until}, which its snapshot contains in part, are missing"
             self.losses.append(Loss(self.folder, what))
         if restoration.mismatch_zxid is not None and self._compares_digests:
-            what = f"the tree after 0x{restoration.mismatch_zxid:x} is not the one that its digest was taken of"
+            what = f"the tree after 0x{restoration.mismatch_zxid:x} does not match its digest"
             self.losses.append(Loss(self.folder, what))
 
-    def _look_for_strays(self) -> None:
-        """Where logs have a folder of their own, each kind is in its own (FileTxnSnapLog.checkLogDir, checkSnapDir)."""
+    def _reject_misplaced_files(self) -> None:
+        """Reject files in the wrong folder, if logs have their own (FileTxnSnapLog.checkLogDir, checkSnapDir)."""
         if self.log_folder == self.folder:
             return
         for kind, folder, setting in (
             (SNAPSHOT, self.log_folder, "dataLogDir"),
             (LOG, self.folder, "dataDir"),
         ):
-            strays = _numbered(kind, folder)
-            if strays:
-                right = f"{setting} as the directory was written with"
-                what = f"it holds {strays[0].path.name}, which belongs elsewhere"
+            misplaced = _numbered(kind, folder)
+            if misplaced:
+                right = f"the {setting} that the directory was written with"
+                what = f"it contains {misplaced[0].path.name}, which belongs in the other folder"
                 raise ConfigError(what, where=str(folder), right=right)
 
 
 def _numbered(kind: str, folder: Path) -> list[Numbered]:
-    """The logs or the snapshots, oldest first; by their names, as the real server goes."""
+    """Return the logs or the snapshots, oldest first, by the zxid in their names like the real server."""
     found = ((zxid_of(kind, path.name), path) for path in folder.iterdir())
     return sorted(Numbered(zxid, path) for zxid, path in found if zxid is not None)
 
 
 @contextmanager
-def refusing(folder: Path) -> Iterator[None]:
-    """What the file system refuses, and what only looks like a directory of ours, as one clear error."""
+def as_config_errors(folder: Path) -> Iterator[None]:
+    """Raise errors of the file system as ConfigError."""
     try:
         yield
     except OSError as error:
@@ -229,13 +219,13 @@ _LEAST_BYTES = 10
 
 @contextmanager
 def open_snapshot(path: Path) -> Iterator[Readable]:
-    """A snapshot's bytes, unpacked."""
+    """Open a snapshot for reading, decompressed."""
     with path.open("rb") as stream:
         yield unpacked(stream, path.suffix)
 
 
-def looks_whole(path: Path) -> bool:
-    """Whether a file looks like a whole snapshot by its ends, which is all that the real server asks."""
+def is_whole_snapshot(path: Path) -> bool:
+    """Return whether the first or last bytes are those of a whole snapshot; the real server checks no more."""
     with path.open("rb") as stream:
         if path.suffix == ".gz":
             return stream.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
@@ -248,14 +238,14 @@ def looks_whole(path: Path) -> bool:
         return stream.read() == _END
 
 
-class Packer(Protocol):
-    """What packs a stream piece by piece."""
+class Compressor(Protocol):
+    """Compressor of a stream."""
 
     def compress(self, data: bytes, /) -> bytes:
-        """What is to be written now that `data` has come."""
+        """Add data; return bytes to write now."""
 
     def flush(self) -> bytes:
-        """What is to be written at the end."""
+        """Return bytes to write at the end."""
 
 
 class _Plain:
@@ -290,8 +280,8 @@ class _Snappy:
         return self._out + (pack_frame(self._buffer) if self._buffer else b"")
 
 
-def packer(method: str) -> Packer:
-    """What packs a snapshot by the method "gz", "snappy" or "" for none."""
+def new_compressor(method: str) -> Compressor:
+    """Return a compressor for the method "gz", "snappy" or "" for none."""
     if method == "gz":
         return zlib.compressobj(wbits=16 + zlib.MAX_WBITS)
     return _Snappy() if method == "snappy" else _Plain()

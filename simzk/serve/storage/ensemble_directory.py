@@ -1,28 +1,19 @@
-"""The data directories of an ensemble: one a server, each as a real ensemble's server has it (§6).
+"""Data directories of an ensemble, and the files that its reconfigurations write (§6).
 
 Rules of this module:
-  - each server has a dataDir of its own, `DIR/1`, `DIR/2`, ... where nothing else is said: `myid`, and in `version-2`
-    logs, snapshots, `acceptedEpoch` and `currentEpoch`; a real server boots from any of them, and these servers from
-    what real ones wrote;
-  - who has the newest epoch, and of those who has come farthest, has the history that all go on with; who lacks some
-    of it gets a snapshot of it, and who has what the others never committed loses that;
-  - an epoch is on disk before the first transaction of it, and no reply leaves before all that follow have it on disk.
+  - each server has its own dataDir, `DIR/1`, `DIR/2`, ... by default, with `myid`, and in `version-2` logs, snapshots,
+    `acceptedEpoch` and `currentEpoch`; a real server boots from any of them, and these servers from those of real ones;
+  - the server with the newest epoch, and among those the one with the greatest zxid, has the history that all continue.
+    A server that lacks part of it gets a snapshot; one with transactions that were never committed loses them;
+  - an epoch is on disk before its first transaction, and no reply is sent before all that follow have it on disk;
+  - with reconfigEnabled, the members are in `zoo.cfg.dynamic.VERSION`, and zoo.cfg names that file; the members' lines
+    and all comments are removed from zoo.cfg, whose previous content is kept as `zoo.cfg.bak`;
+  - the new file is complete before zoo.cfg names it, so that a killed process leaves either the old or the new one;
+  - a stopped server gets the new members when it starts.
 
-Source: QuorumPeer.loadDataBase, FastLeaderElection.totalOrderPredicate, LearnerHandler.syncFollower.
-
-Small files that are there whole or not at all.
-
-Source: AtomicFileWritingIdiom.
-
-What reconfigurations leave behind in the files of an ensemble's servers, so that they start again as they were.
-
-Rules of this module:
-  - where reconfigEnabled is set, the members stand in `zoo.cfg.dynamic.VERSION`, and zoo.cfg names that file; its own
-    lines of members are gone from it, and so are its comments. As it was before it is kept as `zoo.cfg.bak`;
-  - the new file is whole before zoo.cfg names it, so that whenever the process is killed either counts;
-  - a server that is stopped learns of it when it starts.
-
-Source: QuorumPeer.setQuorumVerifier, QuorumPeerConfig (writeDynamicConfig, editStaticConfig, backupOldConfig).
+Source: QuorumPeer (loadDataBase, setQuorumVerifier), FastLeaderElection.totalOrderPredicate,
+LearnerHandler.syncFollower, AtomicFileWritingIdiom, QuorumPeerConfig (writeDynamicConfig, editStaticConfig,
+backupOldConfig).
 """
 
 from __future__ import annotations
@@ -35,7 +26,7 @@ from simzk.errors import ConfigError
 from simzk.serve.configuration.file_formats import read_properties
 from simzk.serve.configuration.members import DYNAMIC
 from simzk.serve.storage.data_directory import DataDirectory
-from simzk.serve.storage.directory_reader import Loss, refusing
+from simzk.serve.storage.directory_reader import Loss, as_config_errors
 from simzk.zookeeper.ensemble import Ensemble
 from simzk.zookeeper.ensemble.membership import membership_of
 
@@ -54,12 +45,12 @@ _ACCEPTED, _CURRENT = "acceptedEpoch", "currentEpoch"
 
 
 class DataPlace(NamedTuple):
-    """Where a server keeps its data.
+    """Data folders of one server.
 
     Attributes:
         path: its dataDir.
         log_path: its dataLogDir, or None.
-        storage: how it is kept.
+        storage: how snapshots and logs are written.
     """
 
     path: Path
@@ -68,27 +59,29 @@ class DataPlace(NamedTuple):
 
 
 def make_folder(path: Path, ids: Sequence[int]) -> None:
-    """See to it that there is a folder for the dataDirs of numbered servers, and theirs alone.
+    """Create the folder for the dataDirs of numbered servers, if it is missing.
 
     Raises:
-        ConfigError: it holds something else, or other servers too: fewer than there were might not have it all.
+        ConfigError: it contains the data of a single server, or of more servers: fewer servers might lack transactions.
     """
-    with refusing(path):
+    with as_config_errors(path):
         path.mkdir(parents=True, exist_ok=True)
         if (path / "version-2").exists():
             right = f"the servers' own directories in it, {', '.join(map(str, ids))}, or one server"
-            raise ConfigError("it holds the data of a single server", where=str(path), right=right)
+            raise ConfigError("it contains the data of a single server", where=str(path), right=right)
         for folder in sorted(path.iterdir()):
             if (folder / "version-2").is_dir() and folder.name.isdecimal() and int(folder.name) not in ids:
                 most = max(int(name.name) for name in path.iterdir() if name.name.isdecimal())
-                raise ConfigError("it is of no server of this ensemble", where=str(folder), right=f"{most} servers")
+                raise ConfigError(
+                    "it belongs to no server of this ensemble", where=str(folder), right=f"{most} servers"
+                )
 
 
 class EnsembleDirectory:
-    """Where an ensemble keeps what it has acknowledged.
+    """Data directories of an ensemble.
 
     Args:
-        places: each server's own, by its id.
+        places: the folders of each server, by its number.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -113,21 +106,21 @@ class EnsembleDirectory:
         self._ensemble: Ensemble | None = None
 
     def of(self, server_id: int) -> DataDirectory:
-        """One server's directory."""
+        """Return the directory of one server."""
         return self._directories[server_id]
 
     @property
     def losses(self) -> list[Loss]:
-        """What the servers' directories were found to lack."""
+        """Data that is missing from the directories."""
         return [loss for directory in self._directories.values() for loss in directory.losses]
 
     # Booting
 
     def load(self, config: EnsembleConfig, now_ms: int) -> Ensemble:
-        """The ensemble that these directories hold; empty ones hold a new one.
+        """Return the ensemble of these directories; a new one if they are empty.
 
         Raises:
-            ConfigError: a directory cannot be used, is another server's, or holds what no server boots from.
+            ConfigError: a directory cannot be used, belongs to another server, or no server would boot from it.
         """
         assert self._ensemble is None, "directories are loaded once"
         try:
@@ -138,8 +131,8 @@ class EnsembleDirectory:
 
     def _load(self, config: EnsembleConfig, now_ms: int) -> Ensemble:
         for server_id, place in self._places.items():
-            with refusing(place.path):
-                self._refuse_another(server_id, place.path / _MYID)
+            with as_config_errors(place.path):
+                self._require_own(server_id, place.path / _MYID)
         past = {server_id: directory.restore(config.server) for server_id, directory in self._directories.items()}
         accepted = {server_id: self._read_epoch(server_id, _ACCEPTED) for server_id in past}
         current = {
@@ -151,36 +144,36 @@ class EnsembleDirectory:
             if restoration.zxid != past[farthest].zxid:
                 past[server_id] = self._replace(server_id, restoration, farthest, config)
         if config.membership is None:
-            kept = self._kept_membership(past[farthest])
+            kept = self._stored_membership(past[farthest])
             if kept is not None:
                 config = replace(config, membership=kept, here=tuple(config.ids))
         epoch = max(*accepted.values(), *current.values())
         ensemble = self._ensemble = Ensemble(config, now_ms=now_ms, past=past, epoch=epoch)
-        with refusing(next(iter(self._places.values())).path):
+        with as_config_errors(next(iter(self._places.values())).path):
             self._write_epochs()
         for server_id, directory in self._directories.items():
-            directory.keep(ensemble.members[server_id], past[server_id])
+            directory.attach(ensemble.members[server_id], past[server_id])
             myid = self._places[server_id].path / _MYID
             if not myid.exists():
                 write_whole(myid, f"{server_id}\n", fsync=self._places[server_id].storage.fsync)
         return ensemble
 
-    def _kept_membership(self, restoration: Restoration) -> Membership | None:
-        """What reconfigurations made of numbered servers; it stands in the tree, as in a real one's dynamicConfigFile.
+    def _stored_membership(self, restoration: Restoration) -> Membership | None:
+        """Return the members that reconfigurations of numbered servers have left in the tree; None for a new ensemble.
 
-        A server that is new makes a new ensemble: then it is those that there are.
+        A server without `myid` is new, so the ensemble is new too.
         """
         if not all((place.path / _MYID).exists() for place in self._places.values()):
             return None
         node = restoration.tree.get("/zookeeper/config")
         return None if node is None else membership_of(node.data or b"")
 
-    def _refuse_another(self, server_id: int, myid: Path) -> None:
+    def _require_own(self, server_id: int, myid: Path) -> None:
         if myid.exists() and myid.read_text(encoding="latin-1").strip() != str(server_id):
-            raise ConfigError("it is another server's directory", where=str(myid), right=str(server_id))
+            raise ConfigError("it belongs to another server", where=str(myid), right=str(server_id))
 
     def _replace(self, server_id: int, restoration: Restoration, farthest: int, config: EnsembleConfig) -> Restoration:
-        """The history that all go on with, for one who has another."""
+        """Return the history that all continue, for a server with another one."""
         history = self._directories[farthest].restore(config.server)
         if restoration.zxid > history.zxid:
             self._directories[server_id].truncate(history.zxid)
@@ -190,12 +183,12 @@ class EnsembleDirectory:
 
     def _read_epoch(self, server_id: int, name: str) -> int:
         path = self._directories[server_id].folder / name
-        with refusing(path):
+        with as_config_errors(path):
             if not path.exists():
                 return 0
             text = path.read_text(encoding="latin-1").strip()
         if not text.isdecimal():
-            raise ConfigError(f"{text!r} is no epoch", where=str(path), right="a whole number")
+            raise ConfigError(f"invalid epoch {text!r}", where=str(path), right="a whole number")
         return int(text)
 
     def _write_epochs(self) -> None:
@@ -203,24 +196,24 @@ class EnsembleDirectory:
         for server_id, member in self._ensemble.members.items():
             if member.epoch != self._epochs[server_id]:
                 folder = self._directories[server_id].folder
-                for name in (_ACCEPTED, _CURRENT):  # never is the current one ahead of the accepted one
+                for name in (_ACCEPTED, _CURRENT):  # in this order: currentEpoch must not exceed acceptedEpoch
                     write_whole(folder / name, str(member.epoch), fsync=self._places[server_id].storage.fsync)
                 self._epochs[server_id] = member.epoch
 
     # Logging
 
     def sync(self) -> None:
-        """Put on disk what the servers have applied since the last time.
+        """Write the transactions that the servers have applied since the last call.
 
         Raises:
-            OSError: a disk does not take it; nothing may be acknowledged any more.
+            OSError: a disk cannot be written to; nothing may be acknowledged any more.
         """
         self._write_epochs()
         for directory in self._directories.values():
             directory.sync()
 
     def close(self) -> None:
-        """Put on disk what was applied, and let go of the files.
+        """Write the transactions that were applied, and close the files.
 
         Raises:
             OSError: as `sync`.
@@ -230,18 +223,18 @@ class EnsembleDirectory:
             directory.close()
 
     def abandon(self) -> None:
-        """Let go of the files as they are, for a disk takes nothing more."""
+        """Close the files as they are, after a disk has failed."""
         for directory in self._directories.values():
             directory.abandon()
 
 
 def write_whole(path: Path, text: str, *, fsync: bool = True) -> None:
-    """Put a text in the place of what a file held; whoever reads it meanwhile sees either.
+    """Replace the content of a file atomically.
 
     Args:
         path: the file.
-        text: of ISO 8859-1.
-        fsync: whether it is to outlive the machine.
+        text: its new content, in ISO 8859-1.
+        fsync: whether to force it to the disk.
 
     Raises:
         OSError: it cannot be written.
@@ -260,10 +253,10 @@ _OF_CLIENTS = "clientPort"
 
 
 class DynamicConfig:
-    """The files of one server.
+    """Configuration files of one server, which reconfigurations rewrite.
 
     Args:
-        belonging: what its zoo.cfg said at the start.
+        belonging: the ensemble in its zoo.cfg at the start.
     """
 
     def __init__(self, belonging: Belonging) -> None:
@@ -272,8 +265,8 @@ class DynamicConfig:
         self._has_own_client_port = belonging.line is None or belonging.line.client is None
         self._version = belonging.membership.version
 
-    def keep(self, membership: Membership) -> None:
-        """Write down who belongs to the ensemble, unless that is written.
+    def write(self, membership: Membership) -> None:
+        """Write the members of the ensemble, if they have changed.
 
         Raises:
             OSError: the files cannot be written.
@@ -286,7 +279,7 @@ class DynamicConfig:
         entries = read_properties(text, str(self._file))
         if DYNAMIC not in entries:
             write_whole(self._file.with_name(f"{self._file.name}.bak"), text)
-        gone = _OF_MEMBERS if self._has_own_client_port else (*_OF_MEMBERS, _OF_CLIENTS)
-        kept = "".join(f"{key}={entry.value}\n" for key, entry in entries.items() if not key.startswith(gone))
+        removed = _OF_MEMBERS if self._has_own_client_port else (*_OF_MEMBERS, _OF_CLIENTS)
+        kept = "".join(f"{key}={entry.value}\n" for key, entry in entries.items() if not key.startswith(removed))
         write_whole(self._file, f"{kept}{DYNAMIC}={dynamic}\n")
         self._version = membership.version

@@ -293,7 +293,7 @@ class TcpEnsemble(EventLoopServer):
             self.directory.sync()
             for server_id, dynamic in self._dynamic.items():
                 if server_id in self._tcp:
-                    dynamic.keep(self.ensemble.membership)
+                    dynamic.write(self.ensemble.membership)
 
     def _bind(self, server_id: int) -> None:
         """Bind a server's ports. One that chose any free port keeps it when it is started again."""
@@ -401,9 +401,9 @@ class TcpEnsemble(EventLoopServer):
             raise
         tcp = self._tcp[server_id]
         if server_id in self.admins:
-            self.admins[server_id].follow(tcp)
+            self.admins[server_id].use_server(tcp)
         if server_id in self.metrics:
-            self.metrics[server_id].follow(tcp)
+            self.metrics[server_id].use_server(tcp)
         assert self._loop is not None
         accepting = self._loop.create_task(tcp.start())
         self._starting.add(accepting)  # the loop alone keeps no reference to a task

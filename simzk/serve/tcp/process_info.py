@@ -1,11 +1,9 @@
-"""What a server tells of the machine and the process that it runs in (the word envi), under the real server's names.
-
-What a metrics endpoint tells of the process, under the names that the real server's has for its Java machine.
+"""Machine and process in monitoring reports, under the real server's names.
 
 Rules of this module:
-  - what is Java's alone (pools of memory, loaded classes) has no samples.
+  - values of Java's own (memory pools, loaded classes) have no samples.
 
-Source: DefaultExports of the Prometheus client library 0.9, as a standalone 3.9.5 tells it.
+Source: Environment; DefaultExports of the Prometheus client library 0.9, as in a standalone server 3.9.5.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from simzk.wire.monitoring import Family, Sample
 
 
 def environment(version: str) -> dict[str, str]:
-    """Name to value, in the real server's order. What is Java's there is Python's here."""
+    """Return the values of the word envi by name, in the real server's order; Python's in the place of Java's."""
     return {
         "zookeeper.version": version,
         "host.name": socket.gethostname(),
@@ -46,8 +44,8 @@ def environment(version: str) -> dict[str, str]:
     }
 
 
-# What QuorumPeerConfig.parseProperties knows by itself; of any other key it makes a system property.
-_KNOWN = frozenset(
+# Keys that QuorumPeerConfig.parseProperties handles; any other key becomes a system property.
+_CONFIGURATION_KEYS = frozenset(
     [
         "dataDir",
         "dataLogDir",
@@ -100,20 +98,22 @@ _KNOWN = frozenset(
 
 
 def system_properties(text: str) -> dict[str, str]:
-    """Name to value, sorted by name: what is Java's is Python's here, and what a zoo.cfg's text makes of itself."""
-    told = {name: value for name, value in environment("").items() if name.startswith(("java.", "os.", "user."))}
-    told |= {"file.separator": os.sep, "line.separator": os.linesep, "path.separator": os.pathsep}
+    """Return the system properties by name, sorted: Python's in the place of Java's, and those of a zoo.cfg."""
+    properties = {name: value for name, value in environment("").items() if name.startswith(("java.", "os.", "user."))}
+    properties |= {"file.separator": os.sep, "line.separator": os.linesep, "path.separator": os.pathsep}
     if text:
         from simzk.serve.configuration.file_formats import read_properties
 
         for key, entry in read_properties(text).items():
-            if key not in _KNOWN and not key.startswith(("server.", "group", "weight", "metricsProvider.")):
-                told[f"zookeeper.{key}"] = entry.value
-    return dict(sorted(told.items()))
+            if key not in _CONFIGURATION_KEYS and not key.startswith(
+                ("server.", "group", "weight", "metricsProvider.")
+            ):
+                properties[f"zookeeper.{key}"] = entry.value
+    return dict(sorted(properties.items()))
 
 
 def open_files() -> tuple[int, int]:
-    """File descriptors in use (-1 where the platform does not tell), and how many there may be."""
+    """Return the number of open file descriptors, -1 if the platform does not report it, and their maximum."""
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     try:
         return len(os.listdir("/proc/self/fd")), most
@@ -122,7 +122,7 @@ def open_files() -> tuple[int, int]:
 
 
 def java_date(at_ms: int) -> str:
-    """A time as Java's `Date` is written, in UTC.
+    """Return a time in the format of Java's `Date.toString`, in UTC.
 
     >>> java_date(1_795_256_032_000)
     'Sat Nov 21 10:13:52 UTC 2026'
@@ -134,7 +134,7 @@ def java_date(at_ms: int) -> str:
 
 
 _STARTED_S = time.time()
-_OF_JAVA = {
+_JVM_ONLY = {
     "jvm_memory_bytes_used": ("gauge", "Used bytes of a given JVM memory area."),
     "jvm_memory_bytes_committed": ("gauge", "Committed (bytes) of a given JVM memory area."),
     "jvm_memory_bytes_max": ("gauge", "Max (bytes) of a given JVM memory area."),
@@ -174,7 +174,7 @@ _OF_JAVA = {
 
 
 def process_families() -> list[Family]:
-    """What there is to tell at this moment."""
+    """Return the metrics of the process."""
     opened, most = open_files()
     virtual_bytes, resident_bytes = _memory_bytes()
     threads = threading.enumerate()
@@ -194,7 +194,7 @@ def process_families() -> list[Family]:
         _collections(),
         _one("jvm_threads_current", len(threads), "Current thread count of a JVM"),
         _one("jvm_threads_daemon", sum(thread.daemon for thread in threads), "Daemon thread count of a JVM"),
-        *(Family(name, kind, [], about) for name, (kind, about) in _OF_JAVA.items()),
+        *(Family(name, kind, [], about) for name, (kind, about) in _JVM_ONLY.items()),
     ]
 
 
@@ -213,7 +213,7 @@ def _collections() -> Family:
 
 
 def _memory_bytes() -> tuple[int, int]:
-    """Virtual and resident; where the platform does not tell, the largest resident size so far for both."""
+    """Return virtual and resident size; without /proc the peak resident size for both."""
     try:
         pages = Path("/proc/self/statm").read_text(encoding="ascii").split()
     except OSError:

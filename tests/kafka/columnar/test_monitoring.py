@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 QUESTIONS: dict[str, Callable[[Report], object]] = {
     **{word: lambda report, word=word: answer(word, report) for word in sorted(set(WORDS) - {"stmk"})},  # type: ignore[misc]
-    **{command.names[0]: command.tell for command in COMMANDS},
+    **{command.names[0]: command.answer for command in COMMANDS},
     "metrics": lambda report: text_of(families_of(report)),
 }
 
