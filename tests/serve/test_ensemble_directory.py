@@ -152,7 +152,7 @@ def test_what_is_no_directory_of_the_ensemble_is_refused(tmp_path: Path) -> None
         load(place)
     assert fewer.value.right == "5 servers"
     (place / "2" / "myid").write_text("7\n")
-    with pytest.raises(ConfigError, match="another server's"):
+    with pytest.raises(ConfigError, match="it belongs to another server"):
         load(place, config=EnsembleConfig(5))
     (place / "2" / "myid").write_text("2\n")
     (place / "3" / "version-2" / "currentEpoch").write_text("soon")
