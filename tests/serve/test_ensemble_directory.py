@@ -156,7 +156,7 @@ def test_what_is_no_directory_of_the_ensemble_is_refused(tmp_path: Path) -> None
         load(place, config=EnsembleConfig(5))
     (place / "2" / "myid").write_text("2\n")
     (place / "3" / "version-2" / "currentEpoch").write_text("soon")
-    with pytest.raises(ConfigError, match="no epoch"):
+    with pytest.raises(ConfigError, match="invalid epoch 'soon'"):
         load(place, config=EnsembleConfig(5))
     with pytest.raises(ConfigError, match="single server"):
         load(place / "1")
