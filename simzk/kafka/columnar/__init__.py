@@ -1,4 +1,4 @@
-"""`/brokers/topics` of a large cluster in columns, for a `DataTree` to answer from (`simzk.zookeeper.backing`)."""
+"""Znodes of the topics of a large cluster stored as columns, as a backing of a `DataTree`."""
 
 from simzk.kafka.columnar.backing import ColumnarTopics
 from simzk.kafka.columnar.layouts import describe_brokers, load_layout

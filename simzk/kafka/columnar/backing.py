@@ -1,11 +1,12 @@
-"""`/brokers/topics` of a DataTree in the columns of a partition table: four kinds of znodes, each where it fits.
+"""`/brokers/topics` of a DataTree stored as columns of a partition table.
 
 Rules of this module:
-  - a path names a topic, its `partitions`, one of them, or that one's `state`; anything else below stays an object;
-  - a partition is held only while its topic's assignment, which makes its row, is in the table;
-  - the table is this backing's alone: what changes it is what clients write (`simzk.zookeeper.backing`).
+  - stored are the znodes of topics, of their `partitions`, of each partition and of its `state`; any other znode below
+    `/brokers/topics` stays an object;
+  - a partition's znodes are stored only while its topic's assignment, which creates the row, is in the table;
+  - only this backing changes the table, when clients write znodes (`simzk.zookeeper.backing`).
 
-A partition's two znodes take 26 bytes beside the table's columns; `python -m benchmarks.columns` measures all of it.
+A partition's two znodes take 26 bytes besides the table's columns, which `python -m benchmarks.columns` measures.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ _LONGEST = 4
 
 
 class ColumnarTopics:
-    """A `Backing` of `/brokers/topics`.
+    """Backing of `/brokers/topics` (`simzk.zookeeper.backing.Backing`).
 
     Args:
-        width: places for replicas and ISR in each row; a partition with more stays an object. It never grows, for
-            it would in all rows.
+        width: length of the replica and ISR columns of each row. A topic with longer lists stays an object: the width
+            never grows, because it would grow in all rows.
 
     >>> from simzk.zookeeper.requests import OPEN_ACL
     >>> from simzk.zookeeper.tree import DataTree
@@ -60,11 +61,11 @@ class ColumnarTopics:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all columns, and of the table's index where it is built."""
+        """Bytes of all columns, and of the table's index if it is built."""
         return self.table.nbytes + self.partitions.records.nbytes + self.topics.nbytes
 
     def are_plain(self, rows: IntArray) -> BoolArray:
-        """Which of the rows can be read and written as columns; -1, no row at all, cannot."""
+        """Return which rows can be read and written as columns: bool[k]; False for -1, which is no row."""
         known = rows >= 0
         if known.all():
             return self.partitions.are_plain(rows)
@@ -76,7 +77,7 @@ class ColumnarTopics:
         return self.topics.held + self.partitions.held
 
     def _parts(self, path: str) -> list[str]:
-        """The names below the prefix; none for a path that is of no kind held here."""
+        """Return the names below the prefix; none for a path that is never stored as columns."""
         parts = path[len(PREFIX) :].split("/")
         if len(parts) > _LONGEST or (len(parts) > 1 and parts[1] != PARTITIONS) or parts[3:] not in ([], [STATE]):
             return []
@@ -151,9 +152,9 @@ class ColumnarTopics:
             return len(self)
         match self._parts(path) if path.startswith(PREFIX) else []:
             case [topic]:
-                return self.topics.form(topic).nodes - self.holds(path) + self._held_of(topic)
+                return self.topics.form(topic).nodes - self.holds(path) + self._stored_nodes_of(topic)
             case [topic, _]:
-                return self._held_of(topic)
+                return self._stored_nodes_of(topic)
             case [_, _, _]:
                 return int(self.holds(f"{path}/{STATE}"))
         return 0
@@ -161,7 +162,7 @@ class ColumnarTopics:
     def data_size(self) -> int:
         return self.topics.data_size(PREFIX) + self.partitions.data_size(PREFIX)
 
-    def _held_of(self, topic: str) -> int:
+    def _stored_nodes_of(self, topic: str) -> int:
         rows = self.table.rows_of(topic)
         return sum(form.nodes * count for form, count in self.partitions.records.forms(rows))
 

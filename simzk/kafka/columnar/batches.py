@@ -1,24 +1,17 @@
-"""Many states read or written, many topics read, in one request: a batch means as many pipelined requests.
+"""Batched ZooKeeper requests on columns: partition states read and written, topics read.
 
 Rules of this module:
-  - a batch of k conditional writes *is* k requests, each a multi of a check of `/controller_epoch` and of a write of
-    one state at its version (without an epoch the write alone), one after the other: each takes the next zxid, fails
-    alone, tells its watchers;
-  - it is done column by column only as far as nobody could tell: a row that somebody watches, that is not in the
-    columns, or that the columns cannot take, and all rows while transactions are listened to one by one (a log), go
-    the way of single requests, in their place among the others;
-  - who listens to transactions and can take a batch as a whole (`zookeeper.observers`) is told of the columns at once;
-  - reads mean as many `GetData`.
+  - a batch of k requests has the effect of k pipelined requests. Each write is a multi of a check of
+    `/controller_epoch` and a conditional set (without an epoch, the set alone): each takes the next zxid, fails alone
+    and notifies its watchers;
+  - a batch is served from columns only where no client can see the difference. A single request serves a row that has a
+    watcher, that is not in columns or that columns cannot represent; all rows while an observer, such as a log, takes
+    transactions one by one; and a topic that is an object, that the client may not read, that is being reassigned, or
+    that has no id. Single requests keep their place among the others;
+  - an observer that accepts batches (`zookeeper.observers`) gets the columns at once;
+  - a batch that reads topics returns the partitions of each in ascending order, whatever the order of its text.
 
-Both ways are held equal by tests/kafka/columnar/test_batches.py.
-
-Many topics read in one request: who holds each of their partitions, as columns where the topics are.
-
-Rules of this module:
-  - a batch of k reads is k requests `GetData`, each with a watch where one is asked for;
-  - the partitions of a topic come in order, whatever the order of its text;
-  - what the columns cannot say (a topic that is an object, that somebody may not read, that is being reassigned, or
-    has no id) is read by a request of its own.
+tests/kafka/columnar/test_batches.py compares both ways.
 """
 
 from __future__ import annotations
@@ -52,13 +45,13 @@ if TYPE_CHECKING:
     from simzk.zookeeper.server import Server
 
 _STATE_DEPTH = paths.state(TopicPartition("t", 0)).count("/")
-"""Of what else is watched next to nothing lies as deep as a state."""
+"""Depth of a partition state's path; hardly any other watched path is as deep."""
 _MANY_WATCHES = 20
-"""To look at a watched path costs so much less than to name a row."""
+"""Ratio of watched paths to rows above which it is cheaper to build the path of each row."""
 
 
 def columns_of(server: Server) -> ColumnarTopics | None:
-    """The columns in which a server keeps its topics, if it does."""
+    """Return the columns that back a server's topics; None if the topics are objects."""
     backing = server.tree.backing
     return backing if isinstance(backing, ColumnarTopics) else None
 
@@ -68,11 +61,11 @@ def _path(partitions: Partitions, place: int) -> str:
 
 
 class StatesRead(NamedTuple):
-    """What was read of k partitions.
+    """States of k partitions.
 
     Args:
-        states: k states, `version` -1 where the columns have none.
-        replies: by place, what `GetData` said of a znode that the columns do not have.
+        states: k states, with `version` -1 for those that are not in columns.
+        replies: replies to `GetData` by place, for existing znodes that are not in columns.
     """
 
     states: States
@@ -80,10 +73,10 @@ class StatesRead(NamedTuple):
 
 
 class ReadStates(Batch):
-    """The states of many partitions; the reply is `StatesRead`.
+    """Read of many partition states; the reply is `StatesRead`.
 
     Args:
-        partitions: k of them.
+        partitions: the k partitions.
     """
 
     def __init__(self, partitions: Partitions) -> None:
@@ -120,13 +113,13 @@ class ReadStates(Batch):
 
 
 class Written(NamedTuple):
-    """Consecutive transactions, told as columns: those of a batch that nobody could tell from single requests.
+    """Consecutive transactions of a batch, as columns.
 
     Args:
-        session_id: whose.
+        session_id: the session of the client.
         rows: int32[k], of the table of `topics`.
-        before: k states.
-        after: k states.
+        before: the k states before.
+        after: the k states after.
         topics: the columns.
         zxids: int64[k], ascending.
     """
@@ -140,13 +133,13 @@ class Written(NamedTuple):
 
 
 class WriteStates(Batch):
-    """Conditional writes of states; the reply is int32[k, 2]: the error of each check, and of each write.
+    """Conditional writes of partition states; the reply is int32[k, 2], the error codes of each check and each write.
 
     Args:
-        partitions: k distinct ones.
-        states: k states to write; their `version` is the one that the znode must have now.
-        epoch_version: the version that `/controller_epoch` must have; None where it is not asked (before Kafka 2.1).
-        encode: writes a state's text.
+        partitions: k distinct partitions.
+        states: k states to write; `version` is the required version of the znode, -1 for any.
+        epoch_version: required version of `/controller_epoch`; None for no check (before Kafka 2.1).
+        encode: encodes a state.
     """
 
     def __init__(
@@ -219,7 +212,7 @@ class WriteStates(Batch):
         )
 
     def _singly(self, server: Server, topics: ColumnarTopics, rows: IntArray) -> BoolArray:
-        """Which rows are to be written by a request of their own: bool[k]."""
+        """Return which rows need a request of their own: bool[k]."""
         states, width = self._states, topics.table.width
         singly = ~topics.are_plain(rows)
         singly |= any_of(states.isr[:, width:] != NONE) if states.isr.shape[1] > width else np.False_
@@ -230,13 +223,13 @@ class WriteStates(Batch):
         return singly | np.isin(rows, watched) if watched else singly
 
     def _watched(self, server: Server, topics: ColumnarTopics, rows: IntArray) -> list[int]:
-        """Those of the rows whose states somebody watches; others may be among them."""
+        """Return the rows with watched states; may include rows outside the batch."""
         if not server.watches.data.has_depth(_STATE_DEPTH):
             return []
         by_path, table = server.watches.data.by_path, topics.table
         if len(by_path) > _MANY_WATCHES * len(rows):
             return [row for place, row in enumerate(rows.tolist()) if _path(self._partitions, place) in by_path]
-        # One search through one text tells sooner than a look at each path that, as a rule, none is of a state.
+        # Usually no path is of a state: one search through the joined text is faster than a check of each path.
         if "/state\n" not in "\n".join([path or "" for path in by_path] + [""]):
             return []
         named = [paths.state_partition(path) for path in by_path if path is not None and path.endswith("/state")]
@@ -252,7 +245,7 @@ class WriteStates(Batch):
         now_ms: int,
         errors: IntArray,
     ) -> None:
-        """The writes of rows that nobody looks at, told from one another by nothing but their zxids."""
+        """Write rows as columns, and report the writes to observers as one batch."""
         table, states = topics.table, self._states.map(lambda column: column[places])
         zxids = server.zxid + 1 + np.arange(len(rows), dtype=np.int64)
         server.zxid += len(rows)
@@ -275,11 +268,11 @@ class WriteStates(Batch):
 
 
 class Assigned(NamedTuple):
-    """Who holds the partitions of many topics.
+    """Replica assignments of many topics.
 
     Args:
-        ids: of the topics, None for one without, in the order asked for.
-        partitions: k of them, of those topics in that order, but lying as in the columns.
+        ids: topic ids by name in the order of the request, None for a topic without an id.
+        partitions: the k partitions of these topics, in the order of the columns.
         replicas: int32[k, w], padded.
     """
 
@@ -289,18 +282,18 @@ class Assigned(NamedTuple):
 
 
 class TopicsRead(NamedTuple):
-    """What was read of topics: replies to `GetData`, and columns; those that are not there are in neither."""
+    """Topics read: replies to `GetData` by name, and columns; topics that do not exist are in neither."""
 
     replies: dict[str, Reply]
     columns: Assigned | None
 
 
 class ReadTopics(Batch):
-    """The assignments of many topics; the reply is `TopicsRead`.
+    """Read of the replica assignments of many topics; the reply is `TopicsRead`.
 
     Args:
-        names: of the topics, distinct.
-        watch: whether a watch is set on each.
+        names: distinct names of topics.
+        watch: set a watch on each topic.
     """
 
     def __init__(self, names: Sequence[str], *, watch: bool) -> None:
@@ -337,7 +330,8 @@ class ReadTopics(Batch):
 
 
 def _regular(topics: ColumnarTopics, names: Sequence[str]) -> dict[str, tuple[range, str]]:
-    """Topics whose columns say all there is: their partitions count from 0 in consecutive rows; rows and id of each."""
+    """Return rows and id of each topic that can be read as columns: an open znode with an id, without a reassignment,
+    and partitions from 0 on in consecutive rows."""
     moving = {topics.table.name(row)[0] for row in topics.table.reassigning()}
     found: dict[str, tuple[range, str]] = {}
     for name, form, topic_id in zip(names, *topics.topics.forms_and_ids(names), strict=True):

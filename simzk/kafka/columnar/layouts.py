@@ -1,10 +1,9 @@
-"""A layout as znodes: `/brokers/topics` of any number of partitions, its columns filled at once.
+"""Layouts as znodes: `/brokers/topics` of any number of partitions, with all columns filled at once.
 
 Rules of this module:
-  - the znodes are what they would be had the topics been made one after the other, as Kafka does it: the topic,
-    `partitions`, each partition, each state, a transaction each; partitions whose leader epoch is not 0 were changed
-    once more, after all topics were there;
-  - a partition with an empty ISR has not been started yet, and has no znodes of its own.
+  - the znodes are those that Kafka writes if it creates the topics one after another: the topic, `partitions`, each
+    partition and each state, in a transaction each. Partitions with a leader epoch above 0 are then written once more;
+  - a partition with an empty ISR has not been started, and has no znodes.
 """
 
 from __future__ import annotations
@@ -47,16 +46,16 @@ _ROW = RowForm(PartitionForm(OPEN_ACL, 0, None, 1, True), StateForm(OPEN_ACL, 0,
 
 
 def load_layout(server: Server, layout: Layout, version: KafkaVersion, now_ms: int) -> ColumnarTopics:
-    """Make all topics of a layout on a server at once, as if so many transactions had been applied to it just now.
+    """Create all topics of a layout on a server at once, with the zxids of one transaction per znode.
 
     Args:
-        server: without topics, and with nobody who hears of its transactions (`on_transaction`): these are not told.
-        layout: checked.
-        version: in whose form the znodes are written; not 0.8.0, and 2.4 or later where something is being reassigned.
-        now_ms: when all of it is made.
+        server: a server without topics and without observers of transactions, which would not be called.
+        layout: a valid layout.
+        version: the release that writes the znodes; not 0.8.0, and 2.4 or later if a partition is being reassigned.
+        now_ms: creation time of all znodes.
 
     Returns:
-        The backing that holds them from here on.
+        The backing that stores them.
 
     >>> from simzk.kafka.releases.versions import kafka_version
     >>> from simzk.partitions.layouts import brokers_in_racks, generate_layout
@@ -75,25 +74,25 @@ def load_layout(server: Server, layout: Layout, version: KafkaVersion, now_ms: i
         if path not in server.tree:
             _make(server, path, now_ms)
     topics = ColumnarTopics(max(layout.replicas.shape[1], layout.isr.shape[1]))
-    made = _Made(layout, server.zxid)
-    _fill_rows(topics, layout, made, now_ms)
-    _fill_topics(topics, layout, made, version, now_ms)
+    zxids = _CreationZxids(layout, server.zxid)
+    _fill_rows(topics, layout, zxids, now_ms)
+    _fill_topics(topics, layout, zxids, version, now_ms)
     parent = server.tree.get(paths.TOPICS)
     assert parent is not None
     assert not parent.child_count
     for name in layout.topics:
         parent.add_child(name)
     parent.cversion += len(layout.topics)
-    parent.pzxid = int(made.topic_zxid[-1]) if layout.topics else parent.pzxid
-    server.zxid = made.last_zxid
+    parent.pzxid = int(zxids.topic_zxid[-1]) if layout.topics else parent.pzxid
+    server.zxid = zxids.last_zxid
     server.tree.mount(topics)
     return topics
 
 
 def describe_brokers(server: Server, layout: Layout, version: KafkaVersion, now_ms: int) -> None:
-    """Register the live brokers of a layout, and configure its topics, for those who read a cluster's znodes.
+    """Register the live brokers of a layout and configure its topics, for clients that read a cluster's znodes.
 
-    Nobody holds a session for these brokers, so their registrations are no ephemerals: they stay until deleted.
+    No process has sessions for these brokers, so that their registrations are not ephemeral.
     """
     for path in (BROKERS, paths.BROKER_IDS, paths.CONFIG, f"{paths.CONFIG}/topics"):
         if path not in server.tree:
@@ -117,8 +116,8 @@ def _make(server: Server, path: str, now_ms: int, data: bytes | None = None) -> 
     server.apply(Transaction(0, 0, server.zxid + 1, now_ms, record))
 
 
-class _Made:
-    """The zxids of the transactions that made a layout."""
+class _CreationZxids:
+    """Zxids of the transactions that would create a layout."""
 
     def __init__(self, layout: Layout, before: int) -> None:
         count = len(layout.topics)
@@ -126,7 +125,7 @@ class _Made:
         started = layout.isr[order, 0] != NONE
         topic = layout.topic[order]
         self.started = np.bincount(topic[started], minlength=count).astype(np.int64)
-        """How many partitions of each topic have znodes."""
+        """Number of partitions with znodes, by topic."""
         first = np.cumsum(2 + 2 * self.started) - (2 + 2 * self.started)
         self.topic_zxid: NDArray[np.int64] = before + 1 + first
         rank = np.cumsum(started) - started
@@ -141,7 +140,7 @@ class _Made:
         self.last_zxid = last + int(changed.sum())
 
 
-def _fill_rows(topics: ColumnarTopics, layout: Layout, made: _Made, now_ms: int) -> None:
+def _fill_rows(topics: ColumnarTopics, layout: Layout, zxids: _CreationZxids, now_ms: int) -> None:
     started = layout.isr[:, 0] != NONE
     states = States(
         leader=layout.leader,
@@ -161,25 +160,27 @@ def _fill_rows(topics: ColumnarTopics, layout: Layout, made: _Made, now_ms: int)
     for begin in range(0, len(layout), _CHUNK):
         chunk = slice(begin, begin + _CHUNK)
         times = np.full(len(layout.topic[chunk]), now_ms)
-        numbers = (made.partition_zxid[chunk], times, made.state_zxid[chunk], made.mzxid[chunk], times, times)
+        numbers = (zxids.partition_zxid[chunk], times, zxids.state_zxid[chunk], zxids.mzxid[chunk], times, times)
         topics.partitions.fill(begin, np.stack(numbers, axis=1), started[chunk], _ROW)
 
 
-def _fill_topics(topics: ColumnarTopics, layout: Layout, made: _Made, version: KafkaVersion, now_ms: int) -> None:
+def _fill_topics(
+    topics: ColumnarTopics, layout: Layout, zxids: _CreationZxids, version: KafkaVersion, now_ms: int
+) -> None:
     codec = TOPIC_CODECS.index(version.znodes.encode_topic)
     form = BothForm(TopicForm(OPEN_ACL, 0, codec, True, None), DirectoryForm(OPEN_ACL, 0, None))
     count = len(layout.topics)
-    zxid, zeros, times = made.topic_zxid, np.zeros(count, dtype=np.int64), np.full(count, now_ms)
-    capacities = np.array([capacity_for(size, CHILDREN_CAPACITY) for size in made.started.tolist()], dtype=np.int64)
-    capacities[made.started == 0] = 0
+    zxid, zeros, times = zxids.topic_zxid, np.zeros(count, dtype=np.int64), np.full(count, now_ms)
+    capacities = np.array([capacity_for(size, CHILDREN_CAPACITY) for size in zxids.started.tolist()], dtype=np.int64)
+    capacities[zxids.started == 0] = 0
     own = (zxid, zxid, zxid + 1, times, times, zeros, zeros + 1)
-    directory = (zxid + 1, zxid + 1, zxid + 1 + made.started, times, times, zeros, made.started)
+    directory = (zxid + 1, zxid + 1, zxid + 1 + zxids.started, times, times, zeros, zxids.started)
     ids = [uuid_text((number + 1) * _GOLDEN) if version.znodes.has_topic_ids else None for number in range(count)]
-    topics.topics.fill(np.stack((*own, *directory, capacities, made.started), axis=1), form, ids)
-    # Topics whose started partitions are not simply counted.
+    topics.topics.fill(np.stack((*own, *directory, capacities, zxids.started), axis=1), form, ids)
+    # Topics with started partitions other than 0, 1, 2 and so on.
     highest = np.full(count, -1, dtype=np.int64)
     started = layout.isr[:, 0] != NONE
     np.maximum.at(highest, layout.topic[started], layout.partition[started])
-    for number in np.flatnonzero(highest + 1 != made.started).tolist():
+    for number in np.flatnonzero(highest + 1 != zxids.started).tolist():
         mine = np.sort(layout.partition[started & (layout.topic == number)])
         topics.topics.name_partitions(number, array("i", mine.tolist()))

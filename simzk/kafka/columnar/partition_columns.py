@@ -1,10 +1,12 @@
-"""`/brokers/topics/T/partitions/P` and its `state` in columns: what a row of the partition table has beside its state.
+"""Znodes `/brokers/topics/T/partitions/P` and `/state` as columns, besides the states in the partition table.
 
 Rules of this module:
-  - the state's text is what a codec writes of the table's columns, or the node is not held;
-  - the columns of the table show a state only while it is held: else the row looks as if it had none;
-  - a row keeps, packed, the zxids and times of both nodes; what is left of them (ACL, which codec) is its form;
-  - the partition's pzxid is not kept: it is its own czxid, or where it has a state, that one's.
+  - a state is stored only if a codec encodes the table's columns to exactly its data; otherwise the znode stays an
+    object;
+  - the table contains a state only while it is stored here; otherwise the row looks like one without a state;
+  - packed numbers of a row are the zxids and times of both znodes. Everything else (ACL, codec and so on) is its form,
+    which many rows share;
+  - the partition's pzxid is not stored: it equals its czxid or, if it has a state, the state's czxid.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from simzk.errors import ZnodeError
-from simzk.kafka.columnar.znode_form import FEW, NO_DATA, characters, chunks, made, only_child, state_bytes
+from simzk.kafka.columnar.znode_form import FEW, NO_DATA, characters, chunks, new_znode, only_child, state_bytes
 from simzk.kafka.schemas import partition_state
 from simzk.kafka.topic_partition import NO_LEADER, LeaderAndIsr
 from simzk.partitions.arrays import MAX_BROKER_ID
@@ -33,16 +35,16 @@ if TYPE_CHECKING:
 
 STATE = "state"
 STATE_CODECS = (partition_state.encode, partition_state.encode_spaced)
-"""By their place they are named in forms."""
+"""Forms refer to codecs by index."""
 
 NO_STATE = LeaderAndIsr(NO_LEADER, 0, (), 0, version=-1)
 
 CZXID, CTIME, STATE_CZXID, STATE_MZXID, STATE_CTIME, STATE_MTIME = range(6)
-"""The numbers of a row; times in ms."""
+"""Indices of the numbers of a row; times in ms."""
 
 
 class StateForm(NamedTuple):
-    """A `state` that is held, but for its numbers."""
+    """Attributes of a stored `state` besides its numbers."""
 
     acl: tuple[ACL, ...]
     aversion: int
@@ -50,7 +52,7 @@ class StateForm(NamedTuple):
 
 
 class PartitionForm(NamedTuple):
-    """A partition's own node that is held, but for its numbers."""
+    """Attributes of a stored partition znode besides its numbers."""
 
     acl: tuple[ACL, ...]
     aversion: int
@@ -60,14 +62,14 @@ class PartitionForm(NamedTuple):
 
 
 class RowForm(NamedTuple):
-    """What is held of a row; None for a node that is not."""
+    """Forms of a row's two znodes; None for a znode that is not stored."""
 
     partition: PartitionForm | None
     state: StateForm | None
 
     @property
     def nodes(self) -> int:
-        """How many nodes."""
+        """Number of stored znodes."""
         return (self.partition is not None) + (self.state is not None)
 
 
@@ -75,14 +77,14 @@ _NOTHING = RowForm(None, None)
 
 
 class PartitionColumns:
-    """The nodes of the partitions of one table.
+    """Columns of the znodes of all partitions in a table.
 
     Args:
-        table: whose rows they are; this object writes the states of its rows, and nobody else.
+        table: the table; only this object writes the states of its rows.
 
     Attributes:
-        held: how many nodes are held.
-        before_change: called with a row whose state is about to change by itself, not with others (`note_written`).
+        held: number of stored znodes.
+        before_change: called with a row before its state changes alone; not called for batches (`note_written`).
     """
 
     before_change: Callable[[int], None] | None = None
@@ -90,20 +92,20 @@ class PartitionColumns:
     def __init__(self, table: PartitionTable) -> None:
         self._table = table
         self._records: PackedRecords[RowForm] = PackedRecords(6)
-        # A write looks at a node, perhaps twice, before it takes it: the last one looked at, while it stands so.
+        # The last znode that `look_state` returned, while it is valid: a write looks at a znode up to twice.
         self._seen: tuple[int, Znode] | None = None
         self.held = 0
 
     @property
     def records(self) -> PackedRecords[RowForm]:
-        """The packed numbers, by row."""
+        """The packed numbers by row."""
         return self._records
 
     def _row(self, row: int) -> tuple[list[int], RowForm]:
         return self._records.get(row) or ([0] * 6, _NOTHING)
 
     def form(self, row: int) -> RowForm:
-        """What is held of a row."""
+        """Return the form of a row."""
         return self._records.form(row) or _NOTHING
 
     def _write(self, row: int, numbers: Sequence[int], before: RowForm, after: RowForm) -> None:
@@ -112,14 +114,15 @@ class PartitionColumns:
         self.held += after.nodes - before.nodes
 
     def fill(self, first: int, numbers: NDArray[np.int64], started: NDArray[np.bool_], form: RowForm) -> None:
-        """Hold both nodes of the started ones of consecutive rows, whose states are in the table.
+        """Store both znodes of consecutive rows, whose states are in the table.
 
         Args:
             first: the first row.
-            numbers: int64[k, 6], of each row.
-            started: bool[k], rows that have nodes.
-            form: of these.
+            numbers: int64[k, 6], the numbers of each row.
+            started: bool[k], rows that have znodes.
+            form: form of these rows.
         """
+        assert len(numbers) == len(started)
         self._records.fill(first, numbers, form)
         for row in (first + np.flatnonzero(~started)).tolist():
             self._records.clear(row)
@@ -128,11 +131,12 @@ class PartitionColumns:
     # The partition's own node
 
     def look_partition(self, row: int) -> Znode | None:
+        """Return a copy of the partition znode of a row; None if it is not stored."""
         numbers, form = self._row(row)
         held = form.partition
         if held is None:
             return None
-        node = made(held.data, held.acl, held.aversion, numbers[CZXID], numbers[CTIME])
+        node = new_znode(held.data, held.acl, held.aversion, numbers[CZXID], numbers[CTIME])
         node.cversion = held.cversion
         if held.has_state:
             node.add_child(STATE)
@@ -140,12 +144,14 @@ class PartitionColumns:
         return node
 
     def take_partition(self, row: int) -> Znode | None:
+        """Remove and return the partition znode of a row; None if it is not stored."""
         node = self.look_partition(row)
         if node is not None:
             self._drop(row, partition=True)
         return node
 
     def settle_partition(self, row: int, node: Znode) -> bool:
+        """Store a partition znode if columns can represent it exactly; return whether it is stored."""
         numbers, form = self._row(row)
         assert form.partition is None
         has_state = only_child(node, STATE)
@@ -157,7 +163,7 @@ class PartitionColumns:
         ):
             return False
         if has_state and form.state is None:
-            # The state comes later, or stays an object: its czxid is known from here.
+            # The state is stored later, or stays an object: the parent's pzxid is its czxid.
             numbers[STATE_CZXID] = node.pzxid
         if node.pzxid != (numbers[STATE_CZXID] if has_state else node.czxid):
             return False
@@ -169,6 +175,7 @@ class PartitionColumns:
     # Its state
 
     def look_state(self, row: int) -> Znode | None:
+        """Return a copy of the state of a row; None if it is not stored. The caller must not change it."""
         if self._seen is not None and self._seen[0] == row:
             return self._seen[1]
         numbers, form = self._row(row)
@@ -178,12 +185,13 @@ class PartitionColumns:
         state = self._table.leader_and_isr(row)
         assert state is not None, "a state that is held is in the table"
         data = STATE_CODECS[held.codec](state)
-        node = made(data, held.acl, held.aversion, numbers[STATE_CZXID], numbers[STATE_CTIME])
+        node = new_znode(data, held.acl, held.aversion, numbers[STATE_CZXID], numbers[STATE_CTIME])
         node.mzxid, node.mtime_ms, node.version = numbers[STATE_MZXID], numbers[STATE_MTIME], state.version
         self._seen = row, node
         return node
 
     def take_state(self, row: int) -> Znode | None:
+        """Remove and return the state of a row; None if it is not stored."""
         node = self.look_state(row)
         if node is not None:
             if self.before_change is not None:
@@ -192,10 +200,11 @@ class PartitionColumns:
         return node
 
     def settle_state(self, row: int, path: str, node: Znode) -> bool:
+        """Store a state if columns can represent it exactly; return whether it is stored."""
         numbers, form = self._row(row)
         assert form.state is None
-        found = self._fitting(path, node)
-        # Where the partition's node is held with another state's czxid, that one is not written over.
+        found = self._find_codec(path, node)
+        # A partition znode that is stored with the czxid of another state keeps it: its pzxid would change.
         others = form.partition is not None and form.partition.has_state and numbers[STATE_CZXID] != node.czxid
         if found is None or others:
             self.forget_state(row)
@@ -209,28 +218,28 @@ class PartitionColumns:
         return True
 
     def are_plain(self, rows: NDArray[np.integer]) -> NDArray[np.bool_]:
-        """Which of the rows have a state that is held, is open to everybody, and is written as from 0.8.1 on."""
+        """Return which rows have a stored state with an open ACL and the codec of 0.8.1 and later: bool[k]."""
         return self._records.where(rows, _is_plain)
 
     def note_written(self, rows: NDArray[np.integer], zxids: NDArray[np.int64], now_ms: int) -> None:
-        """The states of some rows were written, and are in the table.
+        """Update zxids and times of rows after a batch wrote their states to the table.
 
         Args:
             rows: int32[k], all plain (`are_plain`).
-            zxids: int64[k], of the writes.
-            now_ms: when it was.
+            zxids: int64[k], the zxids of the writes.
+            now_ms: time of the writes.
         """
         self._seen = None
         times = np.full(len(rows), now_ms, dtype=np.int64)
         self._records.update(rows, {STATE_MZXID: zxids, STATE_MTIME: times})
 
     def forget_state(self, row: int) -> None:
-        """There is no state here, or none that fits."""
+        """Remove the state of a row from the table, because it is deleted or stays an object."""
         if self._table.version.item(row) >= 0:
             self._table.put(row, NO_STATE)
 
-    def _fitting(self, path: str, node: Znode) -> tuple[LeaderAndIsr, int] | None:
-        """The state that a node says, and the codec that writes it so; None where it does not fit."""
+    def _find_codec(self, path: str, node: Znode) -> tuple[LeaderAndIsr, int] | None:
+        """Return the state of a znode and the index of its codec; None if the znode cannot be stored."""
         if (
             only_child(node, STATE) is not False
             or (node.cversion, node.pzxid) != (0, node.czxid)
@@ -257,7 +266,7 @@ class PartitionColumns:
         return None
 
     def data_size(self, prefix: str) -> int:
-        """Characters of the paths and bytes of the data of the nodes that are held; `prefix` is of their paths."""
+        """Return the total size of paths and data of all stored znodes; paths start with `prefix`."""
         table, size = self._table, 0
         names = np.array([*map(len, table.topics)], dtype=np.int64)
         directory = len(f"{prefix}/partitions/")
@@ -283,12 +292,12 @@ class PartitionColumns:
         self._write(row, numbers, form, form._replace(partition=None) if partition else form._replace(state=None))
 
     def forget_row(self, row: int) -> None:
-        """The row's partition leaves the table; nothing of it is held."""
+        """Clear a row that leaves the table; none of its znodes is stored."""
         assert not self.form(row).nodes
         self._records.clear(row)
 
     def check(self) -> None:
-        """Assert every invariant."""
+        """Assert all invariants."""
         self._records.check()
         assert self.held == sum(form.nodes * rows for form, rows in self._records.forms())
         in_use = set(self._table.rows().tolist())
@@ -299,7 +308,7 @@ class PartitionColumns:
 
 
 def _kind(form: RowForm) -> tuple[bool, int | None]:
-    """Whether a partition's own node is held, and the codec of its state if that is."""
+    """Return whether the partition znode is stored, and the codec of its state; None if that is not stored."""
     return form.partition is not None, None if form.state is None else form.state.codec
 
 

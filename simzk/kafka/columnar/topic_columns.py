@@ -1,9 +1,10 @@
-"""`/brokers/topics/T` and `/brokers/topics/T/partitions` in columns, by the number that the table gives a topic.
+"""Znodes `/brokers/topics/T` and `/brokers/topics/T/partitions` as columns, by the topic's number in the table.
 
 Rules of this module:
-  - a topic's text is what a codec writes of the assignments in the table, and of its id, or the node is not held;
-  - the assignments in the table are those of the last text that fitted: what does not fit leaves them as they are;
-  - the children of `partitions` are numbers: those that came in order cost nothing, others 4 bytes each.
+  - a topic is stored only if a codec encodes the table's assignments and the topic id to exactly its data; otherwise
+    the znode stays an object;
+  - the table contains the assignments of the last data that could be stored; other data leaves them unchanged;
+  - the children of `partitions` are numbers: consecutive numbers from 0 need no memory, others 4 bytes each.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 from simzk.errors import LayoutError, ZnodeError
 from simzk.jvm.numbered_names import LARGEST, NumberedNames
 from simzk.jvm.scala_collections import SMALL
-from simzk.kafka.columnar.znode_form import NO_DATA, chunks, is_plain, made, only_child, topic_bytes
+from simzk.kafka.columnar.znode_form import NO_DATA, chunks, is_plain, new_znode, only_child, topic_bytes
 from simzk.kafka.schemas import topic as topic_schema
 from simzk.kafka.schemas.topic import TopicZnode
 from simzk.kafka.topic_partition import ReplicaAssignment
@@ -42,12 +43,12 @@ TOPIC_CODECS: tuple[Callable[[TopicZnode], bytes], ...] = (
     topic_schema.encode_v1,
     topic_schema.encode_v1_spaced,
 )
-"""By their place they are named in forms."""
+"""Forms refer to codecs by index."""
 
 ID_LENGTH = 22
-"""Characters of a topic's id."""
+"""Length of a topic id in characters."""
 
-# The numbers of a topic: those of its own node, then those of `partitions`.
+# Indices of the numbers of a topic: those of its own znode, then those of `partitions`.
 CZXID, MZXID, PZXID, CTIME, MTIME, VERSION, CVERSION = range(7)
 NODE_WIDTH = 7
 CAPACITY, COUNT = 2 * NODE_WIDTH, 2 * NODE_WIDTH + 1
@@ -55,7 +56,7 @@ WIDTH = 2 * NODE_WIDTH + 2
 
 
 class TopicForm(NamedTuple):
-    """A topic's own node that is held, but for its numbers; `order` of its partitions where the text has another."""
+    """Attributes of a stored topic znode besides its numbers; `order` of its partitions unless ascending."""
 
     acl: tuple[ACL, ...]
     aversion: int
@@ -65,7 +66,7 @@ class TopicForm(NamedTuple):
 
 
 class DirectoryForm(NamedTuple):
-    """`partitions` that is held, but for its numbers."""
+    """Attributes of a stored `partitions` znode besides its numbers."""
 
     acl: tuple[ACL, ...]
     aversion: int
@@ -73,14 +74,14 @@ class DirectoryForm(NamedTuple):
 
 
 class BothForm(NamedTuple):
-    """What is held of a topic; None for a node that is not."""
+    """Forms of a topic's two znodes; None for a znode that is not stored."""
 
     topic: TopicForm | None
     directory: DirectoryForm | None
 
     @property
     def nodes(self) -> int:
-        """How many nodes."""
+        """Number of stored znodes."""
         return (self.topic is not None) + (self.directory is not None)
 
 
@@ -88,15 +89,15 @@ _NOTHING = ([0] * WIDTH, BothForm(None, None))
 
 
 class TopicColumns:
-    """The two nodes of each topic of one table.
+    """Columns of the two znodes of each topic in a table.
 
     Args:
-        table: whose topics they are; this object alone changes its assignments.
-        is_used: whether anything is held of the partition of a row, which then stays.
-        forget_row: told of each row that leaves the table.
+        table: the table; only this object changes its assignments.
+        is_used: returns whether a znode of a row's partition is stored, so that the row must stay.
+        forget_row: called with each row that leaves the table.
 
     Attributes:
-        held: how many nodes are held.
+        held: number of stored znodes.
     """
 
     def __init__(
@@ -112,12 +113,12 @@ class TopicColumns:
 
     @property
     def records(self) -> PackedRecords[BothForm]:
-        """The packed numbers, by number of the topic."""
+        """The packed numbers by topic number."""
         return self._records
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the columns."""
+        """Size of the columns in bytes."""
         explicit = sum(len(numbers) * numbers.itemsize for numbers in self._numbers.values())
         return self._records.nbytes + self._ids.nbytes + explicit
 
@@ -127,16 +128,16 @@ class TopicColumns:
         return number, numbers, form
 
     def form(self, name: str) -> BothForm:
-        """What is held of a topic."""
+        """Return the form of a topic."""
         number = self._table.topic_number(name)
         return (self._records.form(number) if number >= 0 else None) or _NOTHING[1]
 
     def id_of(self, name: str) -> str | None:
-        """The id of a topic whose own node is held; None where it has none."""
+        """Return the id of a stored topic; None if it has none."""
         return self._ids[self._table.topic_number(name)].decode() or None
 
     def forms_and_ids(self, names: Sequence[str]) -> tuple[list[BothForm], list[str]]:
-        """What is held of each of many topics, and their ids, "" where there is none."""
+        """Return forms and ids of many topics; "" for a topic without an id."""
         numbers = np.array([self._table.topic_number(name) for name in names], dtype=np.int64)
         there = (numbers >= 0) & (numbers < len(self._ids))
         ids = np.zeros(len(numbers), dtype=self._ids.dtype)
@@ -148,24 +149,26 @@ class TopicColumns:
         self.held += after.nodes - before.nodes
 
     def fill(self, numbers: NDArray[np.int64], form: BothForm, ids: Sequence[str | None]) -> None:
-        """Hold both nodes of all topics, whose assignments are in the table.
+        """Store both znodes of all topics, whose assignments are in the table.
 
         Args:
-            numbers: int64[k, 16], of each topic by its number in the table.
-            form: of all of them.
-            ids: their ids, where they have any.
+            numbers: int64[k, 16], the numbers of each topic by its number in the table.
+            form: form of all topics.
+            ids: ids of the topics, None for a topic without an id.
         """
+        assert numbers.shape == (len(ids), WIDTH)
         self._records.fill(0, numbers, form)
         self._ids = np.array([topic_id or "" for topic_id in ids], dtype=self._ids.dtype)
         self.held += form.nodes * len(ids)
 
     def name_partitions(self, number: int, partitions: array[int]) -> None:
-        """The children of `partitions` of a topic that was just filled, where they are not simply counted."""
+        """Set the children of `partitions` of a stored topic that are not consecutive numbers from 0."""
         self._numbers[number] = partitions
 
     # The topic's own node
 
     def look_topic(self, name: str) -> Znode | None:
+        """Return a copy of a topic znode; None if it is not stored."""
         number, numbers, form = self._both(name)
         held = form.topic
         if held is None:
@@ -178,6 +181,7 @@ class TopicColumns:
         return node
 
     def take_topic(self, name: str) -> Znode | None:
+        """Remove and return a topic znode; None if it is not stored."""
         node = self.look_topic(name)
         if node is not None:
             number, numbers, form = self._both(name)
@@ -185,6 +189,7 @@ class TopicColumns:
         return node
 
     def settle_topic(self, path: str, name: str, node: Znode) -> bool:
+        """Store a topic znode if columns can represent it exactly; return whether it is stored."""
         has_partitions = only_child(node, PARTITIONS)
         if has_partitions is None or node.data is None:
             return False
@@ -192,18 +197,18 @@ class TopicColumns:
             topic = topic_schema.decode(path, node.data)
         except ZnodeError:
             return False
-        written = _written_by(topic, node.data)
-        if written is None or not self._take_over(name, topic):
+        written = _find_codec(topic, node.data)
+        if written is None or not self._assign(name, topic):
             return False
         number, numbers, form = self._both(name)
         assert form.topic is None
         held = TopicForm(node.acl, node.aversion, written[0], has_partitions, written[1])
         self._write(number, [*_numbers_of(node), *numbers[NODE_WIDTH:]], form, form._replace(topic=held))
-        self._keep_id(number, topic.topic_id)
+        self._store_id(number, topic.topic_id)
         return True
 
     def forget_topic(self, name: str) -> None:
-        """The topic is deleted: its partitions leave the table."""
+        """Remove the partitions of a deleted topic from the table."""
         number = self._table.topic_number(name)
         if number >= 0:
             assert not self.form(name).nodes
@@ -224,10 +229,13 @@ class TopicColumns:
                 found[partition] = ReplicaAssignment(replicas)
         return found if order is None else {partition: found[partition] for partition in order}
 
-    def _take_over(self, name: str, topic: TopicZnode) -> bool:
-        """Whether the table could take these assignments; it has them then."""
+    def _assign(self, name: str, topic: TopicZnode) -> bool:
+        """Set the assignments of a topic in the table; return whether they are set.
+
+        Nothing changes if the table cannot represent them, or if a removed partition still has stored znodes.
+        """
         table = self._table
-        if not _is_possible(topic, table.width):
+        if not _is_representable(topic, table.width):
             return False
         rows = table.rows_of(name)
         known = dict(zip(table.partition[rows].tolist(), rows.tolist(), strict=True))
@@ -249,11 +257,11 @@ class TopicColumns:
             self._forget_row(row)
         self._table.remove(rows)
 
-    def _keep_id(self, number: int, topic_id: str | None) -> None:
-        self._reach(number + 1)
+    def _store_id(self, number: int, topic_id: str | None) -> None:
+        self._reserve_ids(number + 1)
         self._ids[number] = (topic_id or "").encode()
 
-    def _reach(self, topics: int) -> None:
+    def _reserve_ids(self, topics: int) -> None:
         if topics > len(self._ids):
             ids = np.zeros(max(topics, len(self._ids) + len(self._ids) // 4), dtype=self._ids.dtype)
             ids[: len(self._ids)] = self._ids
@@ -262,6 +270,7 @@ class TopicColumns:
     # `partitions`
 
     def look_directory(self, name: str) -> Znode | None:
+        """Return a copy of a topic's `partitions`; None if it is not stored."""
         number, numbers, form = self._both(name)
         held = form.directory
         if held is None:
@@ -273,6 +282,7 @@ class TopicColumns:
         return node
 
     def take_directory(self, name: str) -> Znode | None:
+        """Remove and return a topic's `partitions`; None if it is not stored."""
         node = self.look_directory(name)
         if node is not None:
             number, numbers, form = self._both(name)
@@ -281,9 +291,10 @@ class TopicColumns:
         return node
 
     def settle_directory(self, name: str, node: Znode) -> bool:
+        """Store a topic's `partitions` if columns can represent it exactly; return whether it is stored."""
         number, numbers, form = self._both(name)
         assert form.directory is None
-        children = None if node.children is None else _packed(node.children)
+        children = None if node.children is None else _as_numbers(node.children)
         if (
             number < 0
             or not is_plain(node)
@@ -300,7 +311,7 @@ class TopicColumns:
         return True
 
     def data_size(self, prefix: str) -> int:
-        """Characters of the paths and bytes of the data of the nodes that are held; `prefix` is of their paths."""
+        """Return the total size of paths and data of all stored znodes; paths start with `prefix`."""
         topics, numbers = self._table.topics, self._records.rows()
         paths = np.array([*map(len, topics)], dtype=np.int64) + len(prefix)
         below = numbers[self._records.where(numbers, lambda form: form.directory is not None)]
@@ -312,7 +323,7 @@ class TopicColumns:
         return size
 
     def _text_bytes(self, numbers: NDArray[np.integer], encode: Callable[[TopicZnode], bytes]) -> int:
-        """Bytes of the texts of some topics, by their numbers."""
+        """Return the total data size of topics by number, without encoding them."""
         table = self._table
         chosen = np.zeros(len(table.topics) + 1, dtype=np.bool_)  # the last is that of free rows
         chosen[numbers] = True
@@ -327,11 +338,11 @@ class TopicColumns:
         return topic_bytes(encode, ids, rows, moves.values())
 
     def check(self) -> None:
-        """Assert every invariant."""
+        """Assert all invariants."""
         self._records.check()
         assert self.held == sum(form.nodes * topics for form, topics in self._records.forms())
         for number in self._records.rows().tolist():
-            assert self._table.topics[number], "what is held belongs to a topic"
+            assert self._table.topics[number], "a stored znode belongs to a topic"
         for number in self._numbers:
             record = self._records.get(number)
             assert record is not None
@@ -339,12 +350,12 @@ class TopicColumns:
 
 
 def _codec(form: BothForm) -> int | None:
-    """The codec of a topic's own node, if that is held."""
+    """Return the codec of a topic znode; None if it is not stored."""
     return None if form.topic is None else form.topic.codec
 
 
 def _restored(data: bytes | None, acl: tuple[ACL, ...], aversion: int, numbers: Sequence[int]) -> Znode:
-    node = made(data, acl, aversion, numbers[CZXID], numbers[CTIME])
+    node = new_znode(data, acl, aversion, numbers[CZXID], numbers[CTIME])
     node.mzxid, node.pzxid, node.mtime_ms = numbers[MZXID], numbers[PZXID], numbers[MTIME]
     node.version, node.cversion = numbers[VERSION], numbers[CVERSION]
     return node
@@ -354,21 +365,21 @@ def _numbers_of(node: Znode) -> list[int]:
     return [node.czxid, node.mzxid, node.pzxid, node.ctime_ms, node.mtime_ms, node.version, node.cversion]
 
 
-def _packed(children: HashOrderedSet) -> NumberedNames | None:
-    """The same set held as numbers; None where it cannot be."""
+def _as_numbers(children: HashOrderedSet) -> NumberedNames | None:
+    """Return a set of children as numbers; None if it has other names."""
     if not isinstance(children, NumberedNames):
         return NumberedNames.of(children)
     return None if children.numbers is None else children
 
 
-def _written_by(topic: TopicZnode, data: bytes) -> tuple[int, tuple[int, ...] | None] | None:
-    """The codec that writes a topic so, and the order of its partitions if it is not the natural one."""
+def _find_codec(topic: TopicZnode, data: bytes) -> tuple[int, tuple[int, ...] | None] | None:
+    """Return codec and partition order (None if ascending) that encode a topic to its data; None if there are none."""
     partitions, topic_id = topic
     if topic_id is not None and not (topic_id.isascii() and "\0" not in topic_id and len(topic_id) <= ID_LENGTH):
         return None
     orders: list[tuple[int, ...] | None] = [None]
     if len(partitions) <= SMALL and list(partitions) != sorted(partitions):
-        # Only maps as small as that are written in the order in which they were filled.
+        # Scala keeps insertion order in maps of up to four entries only.
         orders.append(tuple(partitions))
     for codec, encode in enumerate(TOPIC_CODECS):
         for order in orders:
@@ -378,8 +389,8 @@ def _written_by(topic: TopicZnode, data: bytes) -> tuple[int, tuple[int, ...] | 
     return None
 
 
-def _is_possible(topic: TopicZnode, width: int) -> bool:
-    """Whether a table whose lists have `width` places can hold these assignments."""
+def _is_representable(topic: TopicZnode, width: int) -> bool:
+    """Return whether a table of a width can represent the assignments of a topic."""
     assignments = topic.partitions.values()
     if not assignments or max(topic.partitions) > LARGEST:
         return False

@@ -1,16 +1,12 @@
-"""What the znodes of topics and partitions have in common, and which of them may be held in columns.
+"""Common attributes of the stored znodes of topics and partitions, and the size of their data without encoding it.
 
 Rules of this module:
-  - a node of a kind that Kafka makes has no owner, and at most the one child that Kafka gives it;
-  - a set of children that was never more than one is told by whether it is empty (hash_order.py: its capacity is the
-    first one, and nothing is left of who came when).
-
-How long the texts of many states and topics are, without writing one of them: sums over columns.
-
-Rules of this module:
-  - a text is as long as the decimal numbers in it and what stands around and between these, which is the same in all
-    texts of one codec: it is measured once, on texts of the codec's own;
-  - numbers are counted in columns, a chunk after the other, so that nothing as long as the table is made.
+  - a znode can be stored only if it has no owner and at most the one child that Kafka creates there;
+  - a set of children that never had more than one member is represented by whether it is empty: its capacity is the
+    initial one, and no insertion order is left (`jvm.hash_map`);
+  - the size of encoded data is the number of digits in it plus the characters around and between the numbers. The
+    latter are the same for all data of one codec, and are measured once on examples;
+  - digits are counted in chunks of columns, so that no temporary array is as long as the table.
 """
 
 from __future__ import annotations
@@ -35,19 +31,19 @@ if TYPE_CHECKING:
     from simzk.zookeeper.requests import ACL
 
 FEW = 15
-"""The highest aversion and cversion that is held: they are part of a form, of which there must not be many."""
+"""Greatest aversion and cversion of a stored znode. They are part of the form, and there must be few forms."""
 
 NO_DATA = (None, b"")
-"""The data of a node that only has children."""
+"""Data of a znode that only has children."""
 
 
 def is_plain(node: Znode) -> bool:
-    """Whether nobody owns a node, and its aversion may be part of a form."""
+    """Return whether a znode has no owner and an aversion that a form can contain."""
     return not node.ephemeral_owner and 0 <= node.aversion <= FEW
 
 
 def only_child(node: Znode, name: str) -> bool | None:
-    """Whether a plain node has the one child of this name, or none; None for any other node."""
+    """Return whether a plain znode has only the child `name` (True) or no child (False); None for any other znode."""
     children = node.children
     if not is_plain(node) or (children is not None and children.capacity != CHILDREN_CAPACITY):
         return None
@@ -56,25 +52,25 @@ def only_child(node: Znode, name: str) -> bool | None:
     return True if len(children) == 1 and name in children else None
 
 
-def made(data: bytes | None, acl: tuple[ACL, ...], aversion: int, czxid: int, ctime_ms: int) -> Znode:
-    """A node as it was when it was created, but for its aversion."""
+def new_znode(data: bytes | None, acl: tuple[ACL, ...], aversion: int, czxid: int, ctime_ms: int) -> Znode:
+    """Return a znode as after its creation, with an aversion."""
     node = Znode(data, acl, 0, czxid, ctime_ms)
     node.aversion = aversion
     return node
 
 
 _CHUNK = 1 << 16
-"""Rows that lie in the processor's cache."""
+"""Rows per chunk: their columns fit into the processor's cache."""
 
 
 def chunks(chosen: BoolArray) -> Iterator[IntArray]:
-    """The rows of a mask, ascending, some at a time."""
+    """Yield the rows of a mask in ascending chunks."""
     for begin in range(0, len(chosen), _CHUNK):
         yield (begin + np.flatnonzero(chosen[begin : begin + _CHUNK])).astype(np.int32)
 
 
 def characters(numbers: NDArray[np.integer]) -> int:
-    """How many characters some numbers take as decimal text, all together.
+    """Return the total number of characters of numbers in decimal.
 
     >>> characters(np.array([0, 9, 10, 1234, -1, -10]))
     13
@@ -89,7 +85,7 @@ def characters(numbers: NDArray[np.integer]) -> int:
 
 
 def _further_digits(numbers: NDArray[np.integer]) -> int:
-    """How many digits numbers have but for the last one of each."""
+    """Return the total number of digits without the last digit of each number."""
     total, power, greatest = 0, 10, int(numbers.max(initial=0))
     while power <= greatest:
         total += int(np.count_nonzero(numbers >= power))
@@ -97,15 +93,15 @@ def _further_digits(numbers: NDArray[np.integer]) -> int:
     return total
 
 
-def _lists(padded: IntArray) -> tuple[int, int, int]:
-    """Of padded lists: how many are not empty, how many numbers they have in all, and the characters of these."""
+def _count_lists(padded: IntArray) -> tuple[int, int, int]:
+    """Return the number of non-empty lists, of all their members, and of the characters of these."""
     members = int(np.count_nonzero(padded != NONE))
     return int(np.count_nonzero(padded[:, 0] != NONE)), members, members + _further_digits(padded)
 
 
 class _StateCosts(NamedTuple):
-    """Characters of a state's text beside its numbers: of all; of an ISR that is not empty; between its members; more
-    where the leader is recovering."""
+    """Characters of an encoded state besides its numbers: fixed; for a non-empty ISR; between two members; for a
+    recovering leader."""
 
     fixed: int
     listed: int
@@ -122,11 +118,11 @@ def _state_costs(encode: Callable[[LeaderAndIsr], bytes]) -> _StateCosts:
 
 
 def state_bytes(encode: Callable[[LeaderAndIsr], bytes], states: States) -> int:
-    """The bytes of all texts of some states.
+    """Return the total size of encoded states, in bytes.
 
     Args:
-        encode: writes each.
-        states: k of them.
+        encode: encodes a state.
+        states: the states.
 
     >>> from simzk.kafka.schemas.partition_state import encode
     >>> from simzk.partitions.states import no_states
@@ -134,23 +130,23 @@ def state_bytes(encode: Callable[[LeaderAndIsr], bytes], states: States) -> int:
     True
     """
     costs = _state_costs(encode)
-    lists, members, digits = _lists(states.isr)
+    lists, members, digits = _count_lists(states.isr)
     numbers = sum(map(characters, (states.controller_epoch, states.leader, states.leader_epoch)))
     around = costs.fixed * len(states.leader) + costs.listed * lists + costs.between * (members - lists)
     return numbers + digits + around + costs.recovering * int(np.count_nonzero(states.recovering))
 
 
 class _TopicCosts(NamedTuple):
-    """Characters of a topic's text beside its numbers and its id: of one of a single partition, with an id and without;
-    for each further partition; between replicas; where the first partition of a topic adds replicas, or removes some;
-    whether it tells an id."""
+    """Characters of an encoded topic besides its numbers and its id: with one partition, without and with an id; for
+    each further partition; between two replicas; for the first partition that adds, or removes, replicas; per character
+    of an id (0 if the codec has no ids)."""
 
     fixed: int
     fixed_with_id: int
     partition: int
     between: int
     moving: int
-    tells_id: int
+    per_id_character: int
 
 
 @cache
@@ -165,7 +161,7 @@ def _topic_costs(encode: Callable[[TopicZnode], bytes]) -> _TopicCosts:
         partition=size(partitions=2) - size() - 2,
         between=size(replicas=2) - size() - 1,
         moving=size(adding=(0,)) - size() - 2,
-        tells_id=size(topic_id="x") - size(topic_id=""),
+        per_id_character=size(topic_id="x") - size(topic_id=""),
     )
 
 
@@ -175,13 +171,13 @@ def topic_bytes(
     rows: Iterable[tuple[NDArray[np.integer], IntArray]],
     moves: Iterable[dict[int, tuple[int, ...]]],
 ) -> int:
-    """The bytes of all texts of some topics.
+    """Return the total size of encoded topics, in bytes.
 
     Args:
-        encode: writes each.
-        id_lengths: int[k], characters of their ids; 0 of one without.
-        rows: their partitions, in parts: numbers, and replicas padded.
-        moves: by partition, the replicas that one of the topics adds, or removes; none of them empty.
+        encode: encodes a topic.
+        id_lengths: int[k], lengths of the topic ids; 0 for a topic without an id.
+        rows: the partitions of the topics in chunks: partition numbers and padded replicas.
+        moves: replicas by partition that a topic adds, or removes; no mapping and no list is empty.
 
     >>> from simzk.kafka.schemas.topic import encode_v3
     >>> ids, partitions = np.array([3]), (np.array([0, 1]), np.array([[1, 20], [2, NONE]]))
@@ -191,10 +187,11 @@ def topic_bytes(
     """
     costs = _topic_costs(encode)
     topics, with_id = len(id_lengths), int(np.count_nonzero(id_lengths))
-    total = costs.fixed * (topics - with_id) + costs.fixed_with_id * with_id + costs.tells_id * int(id_lengths.sum())
+    total = costs.fixed * (topics - with_id) + costs.fixed_with_id * with_id
+    total += costs.per_id_character * int(id_lengths.sum())
     partitions = 0
     for numbers, replicas in rows:
-        lists, members, digits = _lists(replicas)
+        lists, members, digits = _count_lists(replicas)
         assert lists == len(numbers), "a partition of a topic has replicas"
         total += characters(numbers) + digits + costs.between * (members - lists)
         partitions += lists
