@@ -1,7 +1,7 @@
-"""Virtual time: scheduler, seeded streams, processes, network, faults, history, invariants.
+"""Simulation in virtual time: scheduler, random streams, processes, network, faults, history, invariants.
 
-Nothing here waits, reads a clock or draws unseeded chance: a run is a function of its seed and of what is asked of it.
-Its names are loaded when they are first asked for (PEP 562): a server on wall time needs the rules of faults only.
+No code here waits, reads a clock or uses an unseeded random generator: a run is a function of its seed and its inputs.
+Names are imported on first use (PEP 562), because a server on wall time needs the fault rules only.
 """
 
 from importlib import import_module
@@ -49,7 +49,7 @@ _HOMES = {
     "streams": ("RandomStream",),
 }
 
-if not TYPE_CHECKING:  # a type checker is to know the names one by one, and no others
+if not TYPE_CHECKING:  # hidden from type checkers, which know the names above and reject others
 
     def __getattr__(name: str) -> object:
         for home, names in _HOMES.items():

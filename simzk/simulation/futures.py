@@ -1,6 +1,6 @@
-"""Results to come, and coroutines that wait for them: our own, driven by `Process`, and none of asyncio's.
+"""Futures and queues for coroutines that a `Process` drives; asyncio is not involved.
 
-A coroutine awaits a `Future`, which yields itself to whoever drives the coroutine. Nothing here runs by itself.
+A coroutine awaits a `Future`, which yields itself to the driver of the coroutine. Nothing here runs by itself.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ T = TypeVar("T")
 
 
 class CancelledError(Exception):
-    """What a waiter gets whose task was cancelled, or whose task's process was killed."""
+    """Raised in a coroutine that awaits a task which was cancelled, or the process of which was killed."""
 
 
 class Future(Generic[T]):
-    """A result that will be there once; whoever awaits it goes on in the process that it belongs to.
+    """A result that is set once; a coroutine that awaits it continues in its own process.
 
     >>> future: Future[int] = Future()
     >>> future.set_result(3)
@@ -36,50 +36,50 @@ class Future(Generic[T]):
         self._callbacks: list[Callable[[Future[T]], None]] = []
 
     def result(self) -> T:
-        """Return the result, or raise the exception it was given."""
-        assert self.done, "the result is not there yet"
+        """Return the result, or raise the exception that was set."""
+        assert self.done, "the future is not done"
         if self._exception is not None:
             raise self._exception
         return cast("T", self._result)
 
     def exception(self) -> Exception | None:
-        """Return the exception it was given, or None."""
-        assert self.done, "the result is not there yet"
+        """Return the exception that was set, or None."""
+        assert self.done, "the future is not done"
         return self._exception
 
     def set_result(self, result: T) -> None:
-        """Give the result, once; its callbacks run now."""
-        assert not self.done, "a future is done once"
+        """Set the result, once, and call the callbacks."""
+        assert not self.done, "a future is set once"
         self._result = result
         self._finish()
 
     def set_exception(self, exception: Exception) -> None:
-        """Give an exception in place of a result, once."""
-        assert not self.done, "a future is done once"
+        """Set an exception instead of a result, once, and call the callbacks."""
+        assert not self.done, "a future is set once"
         self._exception = exception
         self._finish()
 
     def add_done_callback(self, callback: Callable[[Future[T]], None]) -> None:
-        """Call `callback(self)` once done: at once if it is done already."""
+        """Call `callback(self)` when the future is done, immediately if it already is."""
         if self.done:
             callback(self)
         else:
             self._callbacks.append(callback)
 
     def remove_done_callback(self, callback: Callable[[Future[T]], None]) -> None:
-        """Forget a callback that was added and has not been called."""
+        """Remove a callback that has not been called yet."""
         if callback in self._callbacks:
             self._callbacks.remove(callback)
 
     def __await__(self) -> Generator[Future[T], None, T]:
-        """Wait in a coroutine of a `Process`."""
+        """Wait for the result in a coroutine of a `Process`."""
         if not self.done:
             yield self
         return self.result()
 
     @property
     def awaited(self) -> bool:
-        """Whether anybody waits for it."""
+        """Whether any callback waits for the future."""
         return bool(self._callbacks)
 
     def _finish(self) -> None:
@@ -90,12 +90,12 @@ class Future(Generic[T]):
 
 
 def gather(futures: Iterable[Future[T]]) -> Future[list[T]]:
-    """Return a future of all results in the order given; it fails with the first failure, once all are done."""
+    """Return a future of all results in the given order; once all are done, it fails with the first failure if any."""
     waited = list(futures)
     gathered: Future[list[T]] = Future()
     missing = len(waited)
 
-    def one_is_done(_: Future[T]) -> None:
+    def count_done(_: Future[T]) -> None:
         nonlocal missing
         missing -= 1
         if missing == 0:
@@ -111,14 +111,14 @@ def gather(futures: Iterable[Future[T]]) -> Future[list[T]]:
     if not waited:
         finish()
     for future in waited:
-        future.add_done_callback(one_is_done)
+        future.add_done_callback(count_done)
     return gathered
 
 
 class Queue(Generic[T]):
-    """Items in the order they were put; `await queue.get()` waits for one.
+    """A first-in, first-out queue; `await queue.get()` waits for an item.
 
-    An item is never lost with a waiter: one that dies between being woken and running leaves the item to the next.
+    A waiter that is killed between its wake-up and its run does not lose the item: the next waiter is woken.
     """
 
     def __init__(self) -> None:
@@ -137,7 +137,7 @@ class Queue(Generic[T]):
             self._waiters.append(waiter)
             try:
                 await waiter
-            except BaseException:  # the coroutine is being closed: whoever was woken in vain passes it on
+            except BaseException:  # the coroutine is closed: pass its wake-up on
                 if waiter in self._waiters:
                     self._waiters.remove(waiter)
                 elif self._items:
@@ -146,14 +146,14 @@ class Queue(Generic[T]):
         return self._items.popleft()
 
     def clear(self) -> None:
-        """Drop all items; waiters go on waiting."""
+        """Remove all items; waiters keep waiting."""
         self._items.clear()
 
     def __len__(self) -> int:
         return len(self._items)
 
     def check(self) -> None:
-        """Assert that every waiter waits still."""
+        """Assert that no waiter in the queue has been woken."""
         assert not any(waiter.done for waiter in self._waiters)
 
     def _wake(self) -> None:

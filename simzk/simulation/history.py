@@ -1,6 +1,6 @@
-"""What happened in a run: typed events in order, in one form.
+"""History of a run: typed events in order.
 
-The timeline that a user reads, the JSON that a script reads and the history that a test compares are this list.
+The timeline that users read, the JSON that scripts read and the history that tests compare all derive from this list.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 
 class Event(NamedTuple):
-    """One thing that happened.
+    """One event.
 
     Args:
-        at_us: when, in microseconds of virtual time.
-        who: the component that did it or that it happened to, such as `broker 1` or `controller 3`.
-        what: a verb phrase that is the same for all events of a kind, such as `leader elected`.
-        subject: what it was done to, such as `orders-0`; empty where `who` says it all.
-        before: what held before; empty where nothing did.
-        after: what holds since.
+        at_us: its virtual time in microseconds.
+        who: the component that acted or was acted on, such as `broker 1` or `controller 3`.
+        what: the kind of event, a verb phrase such as `leader elected`.
+        subject: the object of the event, such as `orders-0`; empty if `who` is enough.
+        before: the state before; empty for none.
+        after: the state after.
     """
 
     at_us: int
@@ -34,16 +34,16 @@ class Event(NamedTuple):
 
     def __str__(self) -> str:
         change = " -> ".join(part for part in (self.before, self.after) if part)
-        told = "  ".join(part for part in (self.who, self.what, self.subject, change) if part)
-        return f"{format_time(self.at_us)}  {told}"
+        text = "  ".join(part for part in (self.who, self.what, self.subject, change) if part)
+        return f"{format_time(self.at_us)}  {text}"
 
     def to_json(self) -> dict[str, int | str]:
-        """Return it as one flat JSON object, with every field."""
+        """Return the event as one flat JSON object with every field."""
         return self._asdict()
 
 
 def format_time(at_us: int) -> str:
-    """Return virtual time as seconds with all its microseconds' worth of milliseconds, right aligned.
+    """Return a virtual time in seconds with three decimals, right aligned.
 
     >>> format_time(12_345_678)
     '  12.345 s'
@@ -55,7 +55,10 @@ class History:
     """The events of one run, in the order in which they happened.
 
     Args:
-        scheduler: whose time the events bear.
+        scheduler: gives the virtual time of events.
+
+    Attributes:
+        observers: called with each event when it is recorded.
 
     >>> from simzk.simulation.scheduler import Scheduler
     >>> history = History(Scheduler(seed=1))
@@ -66,46 +69,46 @@ class History:
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
-        self._told: list[Event] = []
-        # How many events are before them, when they happened, and who tells them.
-        self._untold: list[tuple[int, int, Callable[[int], Iterable[Event]]]] = []
+        self._recorded: list[Event] = []
+        # Events that are built on first use: the number of recorded events before them, their time, their factory.
+        self._deferred: list[tuple[int, int, Callable[[int], Iterable[Event]]]] = []
         self.observers: list[Callable[[Event], None]] = []
 
     def record(self, who: str, what: str, subject: str = "", before: str = "", after: str = "") -> None:
-        """Add an event that happens now, and show it to every observer."""
-        assert who, "an event without an actor"
-        assert what, f"an event of {who} in which nothing happens"
+        """Add an event at the present time, and call the observers with it."""
+        assert who, "an event without a component"
+        assert what, f"an event of {who} without a kind"
         event = Event(self._scheduler.now_us, who, what, subject, before, after)
-        self._told.append(event)
+        self._recorded.append(event)
         for observer in self.observers:
             observer(event)
 
-    def record_later(self, tell: Callable[[int], Iterable[Event]]) -> None:
-        """Add events that happen now, and are told when somebody looks: at once where somebody observes.
+    def record_later(self, events_at: Callable[[int], Iterable[Event]]) -> None:
+        """Add events at the present time that are built on first use, or at once if there are observers.
 
         Args:
-            tell: gives them when asked, for the time that it is handed; what they say must not change by then.
+            events_at: returns the events for a virtual time; its result must not depend on when it is called.
         """
         if not self.observers:
-            self._untold.append((len(self._told), self._scheduler.now_us, tell))
+            self._deferred.append((len(self._recorded), self._scheduler.now_us, events_at))
             return
-        for event in tell(self._scheduler.now_us):
-            self._told.append(event)
+        for event in events_at(self._scheduler.now_us):
+            self._recorded.append(event)
             for observer in self.observers:
                 observer(event)
 
     @property
     def _events(self) -> list[Event]:
-        """All events, told by now."""
-        if self._untold:
-            untold, self._untold = self._untold, []
-            told, self._told, begin = self._told, [], 0
-            for place, at_us, tell in untold:
-                self._told += told[begin:place]
-                self._told += tell(at_us)
+        """All events, with the deferred ones built and merged in their places."""
+        if self._deferred:
+            deferred, self._deferred = self._deferred, []
+            recorded, self._recorded, begin = self._recorded, [], 0
+            for place, at_us, events_at in deferred:
+                self._recorded += recorded[begin:place]
+                self._recorded += events_at(at_us)
                 begin = place
-            self._told += told[begin:]
-        return self._told
+            self._recorded += recorded[begin:]
+        return self._recorded
 
     def __len__(self) -> int:
         return len(self._events)
@@ -117,11 +120,11 @@ class History:
         return self._events[index]
 
     def since(self, at_us: int) -> list[Event]:
-        """Return the events from a time on."""
+        """Return the events at or after a time."""
         return [event for event in self._events if event.at_us >= at_us]
 
     def to_text(self) -> str:
-        """Return the timeline, a line an event."""
+        """Return the timeline, one line per event."""
         return format_timeline(self._events)
 
     def to_json(self) -> list[dict[str, int | str]]:
@@ -129,12 +132,12 @@ class History:
         return [event.to_json() for event in self._events]
 
     def check(self) -> None:
-        """Assert that time never falls."""
+        """Assert that events are in the order of their times."""
         assert all(a.at_us <= b.at_us for a, b in zip(self._events, self._events[1:], strict=False))
 
 
 def format_timeline(events: Iterable[Event]) -> str:
-    """Return events as aligned text: when, who, what, to what, from -> to."""
+    """Return events as aligned text: time, component, kind, subject, before -> after."""
     rows = list(events)
     who_width = max((len(event.who) for event in rows), default=0)
     what_width = max((len(event.what) for event in rows), default=0)

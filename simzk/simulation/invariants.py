@@ -1,7 +1,7 @@
-"""What must hold at every step, and who watches that it does.
+"""Invariants of a run, and the monitor that checks them at every event.
 
-An invariant sees every event as it is recorded, between two steps of the run, so that a break is laid to the very event
-that made it. What an invariant looks at besides (a tree, a table) it was given when it was made.
+An invariant is checked as each event is recorded, between two steps of the run, so that a violation is reported for the
+event that caused it. Other state that it checks (a tree, a table) is given to its constructor.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
     from simzk.simulation.history import Event, History
 
 VIOLATIONS_MAX = 100
-"""So many are kept: a broken run breaks again at each step, and the first ones tell why."""
+"""Number of violations that are stored; after the first ones, more of them tell nothing new."""
 
 
 class Invariant(Protocol):
-    """Something that must hold after every event."""
+    """A condition that holds after every event."""
 
     @property
     def name(self) -> str:
-        """What must hold, in a few words: `one controller to an epoch`."""
+        """The condition in a few words, such as `the version of a znode only grows`."""
 
     def check(self, event: Event) -> str | None:
-        """Return how it is broken now that `event` has happened; None where it holds."""
+        """Return how the condition is violated after `event`; None if it holds."""
 
 
 class Violation(NamedTuple):
-    """A broken invariant: which one, by which event, in which run, and how."""
+    """A violation of an invariant: the event that caused it, the seed of the run, and what was found."""
 
     invariant: str
     event: Event
@@ -40,7 +40,7 @@ class Violation(NamedTuple):
         return f"{self.invariant}: {self.detail}, broken by {' '.join(str(self.event).split())} (seed {self.seed})"
 
     def to_json(self) -> dict[str, object]:
-        """Return it as a JSON object."""
+        """Return the violation as a JSON object."""
         return {
             "invariant": self.invariant,
             "event": self.event.to_json(),
@@ -50,12 +50,12 @@ class Violation(NamedTuple):
 
 
 class Monitor:
-    """Checks invariants at every event of a history.
+    """Check of invariants at every event of a history.
 
     Args:
-        history: watched from now on.
-        invariants: what must hold.
-        seed: the run's, so that a violation tells how to see it again.
+        history: the history, checked from now on.
+        invariants: the invariants.
+        seed: the seed of the run, stored with each violation.
 
     >>> from simzk.simulation.history import History
     >>> from simzk.simulation.scheduler import Scheduler

@@ -1,7 +1,7 @@
-"""The network between processes: first in, first out on each directed link, as TCP keeps it; no order across links.
+"""Network between processes: messages of one directed link arrive in order, as over TCP; links are independent.
 
-Every message passes `Network.send`, which is the one point where a fault applies: what is sent on a link that is cut is
-lost, what is sent on a link that is held waits in order, and `drop_next` loses so many.
+Faults apply in `Network.send` only: a message on a cut link is lost, messages on a held link wait in order, and
+`drop_next` loses a number of messages.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 class _Link:
-    """One direction between two ends: what is under way, and the faults that hold on it."""
+    """One direction between two ends: its messages in flight and its faults."""
 
-    __slots__ = ("chance", "component", "cut", "drop_count", "held", "held_back", "last_arrival_us", "under_way")
+    __slots__ = ("chance", "component", "cut", "drop_count", "held", "held_back", "in_flight", "last_arrival_us")
 
     def __init__(self, source: str, target: str) -> None:
         self.component = f"network/{source}->{target}"
-        self.chance: RandomStream | None = None  # none is needed before the first message
-        self.under_way: deque[tuple[Callable[[], None], Timer]] = deque()
+        self.chance: RandomStream | None = None  # created with the first message
+        self.in_flight: deque[tuple[Callable[[], None], Timer]] = deque()
         self.last_arrival_us = 0
         self.cut = False
         self.held = False
@@ -32,17 +32,17 @@ class _Link:
         self.drop_count = 0
 
     def arrive(self) -> None:
-        """Hand over the first message: events of equal time run in the order of a hash, whichever was its own."""
-        deliver, _ = self.under_way.popleft()
+        """Deliver the first message: two arrivals at one time may run in any order, the messages must not."""
+        deliver, _ = self.in_flight.popleft()
         deliver()
 
 
 class Network:
-    """Links with a latency, between ends that are known by name.
+    """Links with a latency between named ends.
 
     Args:
-        scheduler: the clock, and the source of each link's own stream of chance.
-        latency_us: the least and the greatest time that a message is under way.
+        scheduler: the clock, and the source of each link's random stream.
+        latency_us: minimum and maximum latency of a message.
 
     >>> from simzk.simulation.scheduler import Scheduler
     >>> scheduler = Scheduler(seed=1)
@@ -53,14 +53,14 @@ class Network:
     """
 
     def __init__(self, scheduler: Scheduler, *, latency_us: tuple[int, int]) -> None:
-        assert 0 <= latency_us[0] <= latency_us[1], f"a latency of {latency_us}"
+        assert 0 <= latency_us[0] <= latency_us[1], f"invalid latency {latency_us}"
         self._scheduler = scheduler
         self._latency_us = latency_us
         self._links: dict[tuple[str, str], _Link] = {}
         self._disturbed = False
 
     def send(self, source: str, target: str, deliver: Callable[[], None]) -> None:
-        """Call `deliver` at the far end once the message arrives there, after all that was sent on this link before."""
+        """Call `deliver` when the message arrives, after all messages sent on this link before."""
         link = self._link(source, target)
         if link.cut:
             return
@@ -73,50 +73,50 @@ class Network:
         self._post(link, deliver)
 
     def cut(self, source: str, target: str, *, both: bool = True) -> None:
-        """Lose what is under way and what will be sent, until `heal`; in one direction only if `both` is false."""
+        """Lose messages in flight and those sent until `heal`; in one direction only if `both` is false."""
         self._disturbed = True
         for link in self._directions(source, target, both):
             link.cut = True
-            for _, arrival in link.under_way:
+            for _, arrival in link.in_flight:
                 arrival.cancel()
-            link.under_way.clear()
+            link.in_flight.clear()
             link.held_back.clear()
 
     def heal(self, source: str, target: str, *, both: bool = True) -> None:
-        """End every fault of the link: a cut, a hold, a loss that was to come."""
+        """End every fault of a link: cut, hold, and messages to be dropped."""
         for link in self._directions(source, target, both):
             link.cut = False
             link.drop_count = 0
             self._release(link)
 
     def hold(self, source: str, target: str) -> None:
-        """Keep back what is sent from now on, in order, until `release`."""
+        """Hold messages back from now on, in order, until `release`."""
         self._disturbed = True
         self._link(source, target).held = True
 
     def release(self, source: str, target: str) -> None:
-        """Let go what was kept back, in order."""
+        """Send the messages that were held back, in order."""
         self._release(self._link(source, target))
 
     def drop_next(self, source: str, target: str, count: int = 1) -> None:
-        """Lose the next messages."""
+        """Lose the next `count` messages."""
         assert count > 0
         self._disturbed = True
         self._link(source, target).drop_count = count
 
     def heal_all(self) -> None:
-        """End every fault."""
+        """End the faults of all links."""
         for source, target in list(self._links):
             self.heal(source, target, both=False)
         self._disturbed = False
 
     def is_cut(self, source: str, target: str) -> bool:
-        """Return whether a message sent now on that link would be lost to a cut."""
+        """Return whether a link is cut."""
         link = self._links.get((source, target))
         return link is not None and link.cut
 
     def is_clear(self, source: str, target: str) -> bool:
-        """Return whether a message sent now on that link would be under way at once."""
+        """Return whether a message sent now on a link would not be delayed or lost by a fault."""
         if not self._disturbed:
             return True
         link = self._links.get((source, target))
@@ -124,13 +124,13 @@ class Network:
 
     @property
     def is_undisturbed(self) -> bool:
-        """Return whether no fault was ever put on any link, or all were ended at once."""
+        """Whether no link had a fault since the start or the last `heal_all`."""
         return not self._disturbed
 
     def check(self) -> None:
-        """Assert that a cut link carries nothing and that only a held one keeps back."""
+        """Assert that a cut link has no messages, and that only a held one holds messages back."""
         for link in self._links.values():
-            assert not link.cut or not (link.under_way or link.held_back)
+            assert not link.cut or not (link.in_flight or link.held_back)
             assert link.held or not link.held_back
             assert link.drop_count >= 0
 
@@ -156,4 +156,4 @@ class Network:
             link.chance = scheduler.stream(link.component)
         at_us = scheduler.now_us + link.chance.between(*self._latency_us)
         link.last_arrival_us = at_us = max(link.last_arrival_us, at_us)
-        link.under_way.append((deliver, scheduler.call_at(at_us, link.component, link.arrive)))
+        link.in_flight.append((deliver, scheduler.call_at(at_us, link.component, link.arrive)))

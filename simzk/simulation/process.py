@@ -1,10 +1,11 @@
-"""Processes: named components that crash, pause and restart, with the coroutines and timers that are theirs.
+"""Processes: named components with coroutines and timers, which can be killed, paused and restarted.
 
-Rule 1: all that runs in a process comes through its mailbox, one entry an event of the scheduler, in order of arrival.
-Rule 2: a paused process takes in everything and runs nothing (as under SIGSTOP); at `resume` it runs in order.
-Rule 3: a killed process runs nothing any more: its coroutines are closed, its timers cancelled, its mailbox emptied.
-        What arrives while it is dead is lost. After `restart` it is empty and alive.
-Rule 4: a task that fails while nobody awaits it fails the run: no error is lost.
+Rules of this module:
+  - everything that runs in a process passes its mailbox, in order of arrival, one entry per event of the scheduler;
+  - a paused process (as by SIGSTOP) queues everything and runs nothing; after `resume` it runs the queue in order;
+  - a killed process runs nothing: its coroutines are closed, its timers cancelled, its mailbox emptied; callbacks
+    delivered while it is dead are lost; after `restart` it is empty and alive;
+  - a task that fails without a waiter fails the run, so that no error is lost.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 TIMERS_KEPT_MIN = 64
-"""So many timers of a process may be kept before those that were cancelled are swept out."""
+"""Number of timers of a process from which cancelled ones are removed."""
 
 
 class Task(Future[T]):
-    """A coroutine that runs in a process; also the future of what it returns."""
+    """A coroutine that runs in a process, and the future of its result."""
 
     __slots__ = ("_coroutine", "_running", "_waits_for", "name", "process")
 
@@ -40,7 +41,7 @@ class Task(Future[T]):
         self._waits_for: Future[Any] | None = None
 
     def cancel(self) -> None:
-        """Close the coroutine where it waits; who awaits the task gets `CancelledError`. Of no effect once done."""
+        """Close the coroutine where it waits; waiters get `CancelledError`. A done task is not changed."""
         if self.done:
             return
         if self._waits_for is not None:
@@ -48,11 +49,11 @@ class Task(Future[T]):
             self._waits_for = None
         self.set_exception(CancelledError(f"task {self.name} of {self.process.name} was cancelled"))
         self.process.forget(self)
-        if not self._running:  # else it is closed as soon as it waits again
+        if not self._running:  # a running coroutine is closed when it waits again
             self._coroutine.close()
 
     def step(self) -> None:
-        """Run the coroutine until it next waits or ends."""
+        """Run the coroutine until it waits or ends."""
         if self._is_over():
             return
         self._waits_for = None
@@ -65,18 +66,18 @@ class Task(Future[T]):
                 self.set_result(cast("T", stop.value))
             return
         except Exception as exception:
-            if self._is_over():  # it had cancelled itself, or killed its process, and fell over on the way out
+            if self._is_over():  # it cancelled itself or killed its process, and failed before its next wait
                 raise
             self.process.forget(self)
             awaited = self.awaited
             self.set_exception(exception)
             if not awaited:
-                exception.add_note(f"in task {self.name} of {self.process.name}, which nobody awaits")
+                exception.add_note(f"in task {self.name} of {self.process.name}, which has no waiter")
                 raise
             return
         finally:
             self._running = False
-        assert isinstance(waits_for, Future), f"task {self.name} awaited {waits_for!r}, which is no Future of simzk"
+        assert isinstance(waits_for, Future), f"task {self.name} awaited {waits_for!r}, which is not a Future of simzk"
         if self._is_over():
             self._coroutine.close()
         else:
@@ -84,7 +85,8 @@ class Task(Future[T]):
             waits_for.add_done_callback(self._wake)
 
     def _is_over(self) -> bool:
-        # A step may end its own task, by a cancel or a kill; mypy would take a second look at `done` for settled.
+        # A step may end its own task by a cancel or a kill; a method, because mypy would narrow a second test of
+        # `done`.
         return self.done
 
     def _wake(self, _: Future[Any]) -> None:
@@ -95,8 +97,8 @@ class Process:
     """A named component of a run.
 
     Args:
-        scheduler: the clock it lives by.
-        name: names its events, its order among equals, and its stream of chance.
+        scheduler: the clock.
+        name: the component name of its events, for their order and for its random stream.
 
     >>> from simzk.simulation.scheduler import Scheduler
     >>> scheduler = Scheduler(seed=1)
@@ -124,7 +126,7 @@ class Process:
         self._resume_timer: Timer | None = None
 
     def spawn(self, coroutine: Coroutine[Future[Any], None, T], name: str = "") -> Task[T]:
-        """Run a coroutine in this process, from its next event on."""
+        """Start a coroutine in this process with its next event."""
         task = Task(self, coroutine, name or getattr(coroutine, "__name__", "task"))
         if not self.alive:
             task.cancel()
@@ -134,11 +136,11 @@ class Process:
         return task
 
     def call_later(self, delay_us: int, callback: Callable[[], None]) -> Timer:
-        """Run `callback` in this process after a delay; it dies with the process, and waits while that is paused."""
+        """Call `callback` in this process after a delay; a kill cancels it, a pause delays it."""
         timer = self.scheduler.call_later(delay_us, self.name, callback)
         timer.callback = partial(self._fire, timer, callback)
         if self.alive:
-            if len(self._timers) >= self._timers_kept_max:  # those that were cancelled are swept out now and then
+            if len(self._timers) >= self._timers_kept_max:  # remove cancelled timers, rarely
                 self._timers = {kept: None for kept in self._timers if kept.active}
                 self._timers_kept_max = max(TIMERS_KEPT_MIN, 2 * len(self._timers))
             self._timers[timer] = None
@@ -147,7 +149,7 @@ class Process:
         return timer
 
     async def sleep(self, delay_us: int) -> None:
-        """Wait for a time."""
+        """Wait for a duration in microseconds."""
         over: Future[None] = Future()
         timer = self.call_later(delay_us, lambda: over.set_result(None))
         try:
@@ -156,14 +158,14 @@ class Process:
             timer.cancel()
 
     def deliver(self, callback: Callable[[], None]) -> None:
-        """Run `callback` in the process: in its next event, or in turn once it resumes; never if it is dead."""
+        """Call `callback` in this process after earlier deliveries; never if the process is dead."""
         if self.alive:
             self._mailbox.append(callback)
             if not self._armed:
                 self._arm()
 
     def kill(self) -> None:
-        """End it at once, as `kill -9` does; nothing of it runs any more."""
+        """End the process at once, as `kill -9` does."""
         if not self.alive:
             return
         self.alive = False
@@ -177,7 +179,7 @@ class Process:
         assert not self._tasks, f"{self.name}: a task outlives its process"
 
     def restart(self) -> None:
-        """Bring a dead process back, with nothing in it."""
+        """Start a dead process again, empty."""
         assert not self.alive, f"{self.name} is alive"
         assert not self._mailbox
         assert not self._tasks
@@ -185,7 +187,7 @@ class Process:
         self.incarnation += 1
 
     def pause(self, duration_us: int | None = None) -> None:
-        """Stop it, for a time or until `resume`; a second pause replaces the first's end."""
+        """Pause the process for a duration or until `resume`; a second pause replaces the end of the first."""
         assert self.alive, f"{self.name} is dead"
         self._cancel_resume()
         self.paused = True
@@ -194,7 +196,7 @@ class Process:
             self._resume_timer = self.scheduler.call_later(duration_us, self.name, self.resume)
 
     def resume(self) -> None:
-        """Let it go on; all that has arrived runs in order."""
+        """Continue a paused process; everything that has arrived runs in order."""
         self._cancel_resume()
         self.paused = False
         self.scheduler.paused.pop(self.name, None)
@@ -202,11 +204,11 @@ class Process:
             self._arm()
 
     def forget(self, task: Task[Any]) -> None:
-        """Take a task that is done off the list; called by the task."""
+        """Remove a task that is done; called by the task."""
         self._tasks.pop(task, None)
 
     def check(self) -> None:
-        """Assert that a dead process is empty, that a running one has its next event coming, that no task is done."""
+        """Assert that a dead process is empty, that a running one has its mailbox scheduled, and no task is done."""
         assert self.alive or not (self._mailbox or self._tasks or self._timers or self.paused)
         assert self._armed or self.paused or not self._mailbox
         assert not any(task.done for task in self._tasks)
@@ -218,7 +220,7 @@ class Process:
             self._resume_timer = None
 
     def _fire(self, timer: Timer, callback: Callable[[], None]) -> None:
-        """A timer comes due: it runs now, or in turn where others wait; then it can still be cancelled."""
+        """Run the callback of a timer, or queue it behind other entries, where it can still be cancelled."""
         self._timers.pop(timer, None)
         if self.paused or self._mailbox:
             timer.callback = callback

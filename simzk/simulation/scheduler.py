@@ -1,10 +1,11 @@
-"""Virtual time: one heap of events, in integer microseconds.
+"""Scheduler of virtual time: one heap of events, in integer microseconds.
 
-Rule 1: events run in the order of their time; between two events nothing happens.
-Rule 2: events of equal time run in the order of a keyed hash of (seed, component, that component's event counter). The
-        order looks random, so that nobody comes to rely on one; the seed fixes it; and a component which is added
-        changes neither the counters nor the hashes of the others.
-Rule 3: time never falls, and a run in which it stops rising fails, naming the component that keeps it busy.
+Rules of this module:
+  - events run in the order of their time; nothing happens between two events;
+  - events of equal time run in the order of a keyed hash of (seed, component, event counter of the component): the
+    order is fixed by the seed but looks random, so that no code depends on it; an added component changes neither the
+    counters nor the hashes of the others;
+  - time never falls; a run in which it stops rising fails with the name of the busy component.
 """
 
 from __future__ import annotations
@@ -18,22 +19,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 NEVER_US = 1 << 62
-"""No event is so late."""
+"""A time after all events."""
 _MASK = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
 _MIX_1 = 0xBF58476D1CE4E5B9
 _MIX_2 = 0x94D049BB133111EB
 
 EVENTS_AT_ONE_INSTANT_MAX = 1_000_000
-"""So many events at one instant of virtual time are a loop, not work."""
+"""Number of events at one virtual time that is taken for an endless loop."""
 
 
 class NoProgressError(RuntimeError):
-    """A run whose virtual time no longer rises, because a component keeps waking itself or another at one instant."""
+    """Raised when virtual time stops rising because components wake each other without delay."""
 
 
 class Timer:
-    """One event to come; `cancel()` makes it never run."""
+    """A scheduled event, which can be cancelled."""
 
     __slots__ = ("at_us", "callback", "component")
 
@@ -44,16 +45,16 @@ class Timer:
 
     @property
     def active(self) -> bool:
-        """Whether it is still to run."""
+        """Whether the event is still scheduled."""
         return self.callback is not None
 
     def cancel(self) -> None:
-        """Make it never run; of no effect once it ran."""
+        """Cancel the event; no effect after it ran."""
         self.callback = None
 
 
 class _Component:
-    """A component's key, and how many events it has scheduled so far."""
+    """The hash key of a component and the number of events it has scheduled."""
 
     __slots__ = ("counter", "key")
 
@@ -62,8 +63,10 @@ class _Component:
         self.counter = 0
 
     def next_order(self) -> int:
-        """Count an event; its place among those of equal time, spread over 64 bits by the finaliser of SplitMix64
-        (Steele, Lea, Flood: OOPSLA 2014)."""
+        """Count an event, and return its order among events of equal time.
+
+        The finaliser of SplitMix64 spreads it over 64 bits (Steele, Lea, Flood: OOPSLA 2014).
+        """
         self.counter = counter = self.counter + 1
         value = (self.key + counter * _GOLDEN) & _MASK
         value = ((value ^ (value >> 30)) * _MIX_1) & _MASK
@@ -72,13 +75,13 @@ class _Component:
 
 
 class Scheduler:
-    """The one clock and the one queue of a simulated run.
+    """The clock and the event queue of a simulated run.
 
     Args:
-        seed: decides every draw and the order of events of equal time.
+        seed: seed of all random streams and of the order of events of equal time.
 
     Attributes:
-        paused: the components that stand still for a while (`Process.pause`).
+        paused: the components that are paused (`Process.pause`).
 
     >>> scheduler = Scheduler(seed=1)
     >>> timer = scheduler.call_later(1_500_000, "broker-1", lambda: print(f"at {scheduler.now_us}"))
@@ -93,15 +96,15 @@ class Scheduler:
         self.now_us: int = 0
         self.events_run: int = 0
         self.paused: dict[str, None] = {}
-        # (time, order among equals, component, its counter): the last two decide only where two hashes collide.
+        # (time, hash, component, event counter): the last two order events only if two hashes are equal.
         self._heap: list[tuple[int, int, str, int, Timer]] = []
         self._components: dict[str, _Component] = {}
         self._streams: dict[str, RandomStream] = {}
         self._events_before_now = 0
 
     def call_at(self, at_us: int, component: str, callback: Callable[[], None]) -> Timer:
-        """Run `callback` at a time that is not past, as an event of `component`."""
-        assert at_us >= self.now_us, f"{component}: {at_us} us is past, now is {self.now_us} us"
+        """Schedule `callback` at a time that is not in the past, as an event of `component`."""
+        assert at_us >= self.now_us, f"{component}: {at_us} us is in the past, now is {self.now_us} us"
         known = self._components.get(component)
         if known is None:
             known = self._components[component] = _Component(self.seed, component)
@@ -110,11 +113,11 @@ class Scheduler:
         return timer
 
     def call_later(self, delay_us: int, component: str, callback: Callable[[], None]) -> Timer:
-        """Run `callback` after a delay that may be zero."""
+        """Schedule `callback` after a delay, which may be zero."""
         return self.call_at(self.now_us + delay_us, component, callback)
 
     def stream(self, name: str) -> RandomStream:
-        """Return the stream of that name: the same object, going on where it was, each time it is asked for."""
+        """Return the random stream with a name; it is created once, and continues where it was."""
         stream = self._streams.get(name)
         if stream is None:
             stream = self._streams[name] = RandomStream(self.seed, name)
@@ -122,7 +125,7 @@ class Scheduler:
 
     @property
     def next_at_us(self) -> int | None:
-        """When the next event runs; None if there is none."""
+        """The time of the next event; None if there is none."""
         heap = self._heap
         while heap and heap[0][4].callback is None:
             heapq.heappop(heap)
@@ -132,13 +135,13 @@ class Scheduler:
         """Run one event; return whether there was one.
 
         Raises:
-            NoProgressError: a million events ran and time did not move.
+            NoProgressError: a million events ran at one virtual time.
         """
         return self._run(NEVER_US)
 
     def run_until(self, at_us: int) -> None:
-        """Run all events up to and including `at_us`, which is the time afterwards."""
-        assert at_us >= self.now_us, f"{at_us} us is past, now is {self.now_us} us"
+        """Run all events up to and including `at_us`, and set the time to `at_us`."""
+        assert at_us >= self.now_us, f"{at_us} us is in the past, now is {self.now_us} us"
         while self._run(at_us):
             pass
         if at_us > self.now_us:
@@ -146,7 +149,7 @@ class Scheduler:
             self._events_before_now = self.events_run
 
     def _run(self, until_us: int) -> bool:
-        """Run the next event if it is not beyond a time; return whether there was one."""
+        """Run the next event if it is not after a time; return whether there was one."""
         heap = self._heap
         while heap:
             at_us, _, _, _, timer = heap[0]
@@ -168,7 +171,7 @@ class Scheduler:
         return False
 
     def check(self) -> None:
-        """Assert that the heap is one, that no event is past, and that no counter was given twice."""
+        """Assert that the heap is ordered, that no event is in the past, and that counters are unique."""
         seen: set[tuple[str, int]] = set()
         for index, (at_us, _, component, counter, timer) in enumerate(self._heap):
             assert self._heap[(index - 1) // 2 if index else 0][:4] <= self._heap[index][:4]

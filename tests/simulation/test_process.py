@@ -66,7 +66,7 @@ def test_a_failure_that_nobody_awaits_fails_the_run(scheduler: Scheduler, proces
     process.spawn(fail_with("no"), name="worker")
     with pytest.raises(ValueError, match="no") as caught:
         scheduler.run_until(0)
-    assert caught.value.__notes__ == ["in task worker of broker-1, which nobody awaits"]
+    assert caught.value.__notes__ == ["in task worker of broker-1, which has no waiter"]
     process.check()
 
 
@@ -79,7 +79,7 @@ def test_awaiting_what_is_no_future_is_a_bug(scheduler: Scheduler, process: Proc
         await Foreign()
 
     process.spawn(work())
-    with pytest.raises(AssertionError, match="which is no Future of simzk"):
+    with pytest.raises(AssertionError, match="which is not a Future of simzk"):
         scheduler.run_until(0)
 
 

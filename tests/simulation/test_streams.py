@@ -83,11 +83,11 @@ def test_shuffled_reaches_every_order() -> None:
 
 def test_what_cannot_be_drawn_is_refused() -> None:
     stream = RandomStream(1, "a")
-    with pytest.raises(AssertionError, match="nothing is below 0"):
+    with pytest.raises(AssertionError, match="no integer is below 0"):
         stream.below(0)
     with pytest.raises(AssertionError, match="between 2 and 1"):
         stream.between(2, 1)
-    with pytest.raises(AssertionError, match="a choice of nothing"):
+    with pytest.raises(AssertionError, match="a choice from no items"):
         stream.choice([])
-    with pytest.raises(AssertionError, match=r"a probability of 1\.5"):
+    with pytest.raises(AssertionError, match=r"invalid probability 1\.5"):
         stream.chance(1.5)

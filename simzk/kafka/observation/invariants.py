@@ -1,14 +1,16 @@
-"""Invariants of the znodes of a Kafka cluster that no failure may break (docs/reference/kafka.md §5).
+"""Invariants of the znodes of every Kafka cluster, whatever fails around it (docs/reference/kafka.md §5).
 
 Rules of this module:
-  - the invariants are checked on transactions as ZooKeeper applies them, never on the state of a broker: any client can
-    see a violation;
-  - each invariant remembers the last value, so that a violation is reported once, with the event that caused it.
+  - an invariant is one class in `INVARIANTS`; it reads transactions as ZooKeeper applies them and no state of a broker,
+    so that any client could observe a violation;
+  - an invariant compares with the previous value, so that each violation is reported once, for the event that
+    caused it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
 
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
@@ -17,179 +19,270 @@ from simzk.kafka.topic_partition import NO_LEADER, LeaderAndIsr, TopicPartition
 from simzk.zookeeper import transactions as txns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from simzk.kafka.cluster.zookeeper_access import ObservableTree
     from simzk.simulation import Event
 
 
-class ZnodeInvariant:
-    """One invariant, and its violation that no event has been blamed for yet.
+@dataclass(slots=True)
+class ObservedZnodes:
+    """State of a server's znodes that invariants compare with.
 
     Args:
-        name: the invariant as a sentence.
+        server: the server.
+        states: the last valid state of each partition.
+        versions: the version of each znode.
+        controller_epoch: the present controller epoch; -1 before the first controller.
+        controllers: the controller of each controller epoch.
     """
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self._violation = ""
+    server: ObservableTree
+    states: dict[TopicPartition, LeaderAndIsr] = field(default_factory=dict)
+    versions: dict[str, int] = field(default_factory=dict)
+    controller_epoch: int = -1
+    controllers: dict[int, int] = field(default_factory=dict)
 
-    def violate(self, detail: str) -> None:
-        """Set the violation; the first of one transaction counts."""
-        self._violation = self._violation or detail
-
-    def check(self, event: Event) -> str | None:
-        """Return and clear the violation since the last event; None if there is none."""
-        violation, self._violation = self._violation, ""
-        return violation or None
-
-
-class ClusterInvariants:
-    """Checker of all invariants on the transactions of a server.
-
-    Args:
-        server: the server. The checker is inserted before its other observers, so that a violation is blamed on the
-            event that they record for the same transaction. The present tree is assumed valid.
-    """
-
-    def __init__(self, server: ObservableTree) -> None:
-        self.one_controller = ZnodeInvariant("there is one controller to an epoch, and epochs never fall")
-        self.fenced = ZnodeInvariant("only the controller of the present epoch writes states")
-        self.leader_in_isr = ZnodeInvariant("a leader is in its ISR, or there is none")
-        self.isr_kept = ZnodeInvariant("an ISR is never empty, and only replicas join it")
-        self.epochs_rise = ZnodeInvariant("leader epochs never fall, and rise with every change of leader")
-        self.versions_rise = ZnodeInvariant("the version of a znode only grows")
-        self._tree = server.tree
-        self._states: dict[TopicPartition, LeaderAndIsr] = {}
-        self._versions: dict[str, int] = {}
-        self._epoch = -1
-        self._controllers: dict[int, int] = {}
-        for path, node in server.tree.walk():
-            self._load(path, node.data, node.version)
-        server.on_transaction.insert(0, self._check)
-
-    @property
-    def all(self) -> tuple[ZnodeInvariant, ...]:
-        """Every invariant."""
-        return (
-            self.one_controller,
-            self.fenced,
-            self.leader_in_isr,
-            self.isr_kept,
-            self.epochs_rise,
-            self.versions_rise,
-        )
-
-    def _load(self, path: str, data: bytes | None, version: int) -> None:
-        """Remember a znode of the tree at the start."""
-        partition = paths.state_partition(path)
-        if partition is not None:
-            self._states[partition] = partition_state.decode(path, data, version)
-        elif path == paths.CONTROLLER_EPOCH:
-            self._epoch = _number(data)
-        elif path == paths.CONTROLLER:
-            self._controllers[self._epoch] = _controller_id(data)
-        self._versions[path] = version
-
-    def _check(self, transaction: txns.Transaction) -> None:
-        for record in _leaves(transaction.record):
-            match record:
-                case txns.CreateTxn(path=path, data=data) | txns.Create2Txn(path=path, data=data):
-                    self._versions[path] = 0
-                    self._check_data(path, data, 0)
-                case txns.SetDataTxn(path=path, data=data, version=version):
-                    if version <= self._versions.get(path, -1):
-                        self.versions_rise.violate(f"{path} went from version {self._versions[path]} to {version}")
-                    self._versions[path] = version
-                    self._check_data(path, data, version)
-                case txns.DeleteTxn(path=path):
-                    self._forget(path)
-                case txns.CloseSessionTxn(paths=gone):
-                    for path in gone:
-                        self._forget(path)
-                case _:
-                    pass
-        self._check_controller(transaction)
-
-    def _forget(self, path: str) -> None:
-        self._versions.pop(path, None)
-        partition = paths.state_partition(path)
-        if partition is not None:
-            self._states.pop(partition, None)
-
-    def _check_data(self, path: str, data: bytes | None, version: int) -> None:
-        partition = paths.state_partition(path)
-        if partition is not None:
-            self._check_state(partition, path, data, version)
-        elif path == paths.CONTROLLER_EPOCH:
-            epoch = _number(data)
-            if epoch < self._epoch:
-                self.one_controller.violate(f"{path} fell from {self._epoch} to {epoch}")
-            self._epoch = epoch
-
-    def _check_controller(self, transaction: txns.Transaction) -> None:
-        """Check that an epoch has one controller.
-
-        The multi that creates /controller sets the epoch after it, so that both are known at the end of the multi.
-        """
-        for record in _leaves(transaction.record):
-            if isinstance(record, txns.CreateTxn | txns.Create2Txn) and record.path == paths.CONTROLLER:
-                broker = _controller_id(record.data)
-                first = self._controllers.setdefault(self._epoch, broker)
-                if first != broker:
-                    self.one_controller.violate(f"brokers {first} and {broker} were both controller of {self._epoch}")
-
-    def _check_state(self, partition: TopicPartition, path: str, data: bytes | None, version: int) -> None:
-        try:
-            state = partition_state.decode(path, data, version)
-        except ZnodeError as error:
-            self.leader_in_isr.violate(str(error))
-            return
-        before = self._states.get(partition)
-        self._states[partition] = state
-        if state.controller_epoch != self._epoch:
-            self.fenced.violate(f"{partition} bears epoch {state.controller_epoch}, the present one is {self._epoch}")
-        if state.leader != NO_LEADER and state.leader not in state.isr:
-            self.leader_in_isr.violate(f"{partition} is led by {state.leader}, its ISR is {list(state.isr)}")
-        self._check_isr(partition, before, state)
-        if before is not None:
-            self._check_epochs(partition, before, state)
-
-    def _check_isr(self, partition: TopicPartition, before: LeaderAndIsr | None, state: LeaderAndIsr) -> None:
-        if not state.isr:
-            self.isr_kept.violate(f"{partition} has an empty ISR")
-        # Only new members must be replicas: a reassignment removes a replica from the topic's znode before the ISR.
-        joined = set(state.isr) - set(() if before is None else before.isr)
-        strangers = sorted(joined - set(self._replicas(partition))) if joined else []
-        if strangers:
-            self.isr_kept.violate(f"{partition} took {strangers} into its ISR, who hold no replica of it")
-
-    def _check_epochs(self, partition: TopicPartition, before: LeaderAndIsr, state: LeaderAndIsr) -> None:
-        rise = state.leader_epoch - before.leader_epoch
-        if rise < 0:
-            self.epochs_rise.violate(f"{partition} fell from epoch {before.leader_epoch} to {state.leader_epoch}")
-        elif rise == 0 and state.leader != before.leader:
-            self.epochs_rise.violate(f"{partition} went to leader {state.leader} within epoch {state.leader_epoch}")
-
-    def _replicas(self, partition: TopicPartition) -> tuple[int, ...]:
+    def replicas(self, partition: TopicPartition) -> tuple[int, ...]:
+        """Return the replicas that the topic's znode assigns to a partition."""
         path = paths.topic(partition.topic)
-        node = self._tree.get(path)
+        node = self.server.tree.get(path)
         if node is None:
             return ()
         assignment = topic.decode(path, node.data).partitions.get(partition.partition)
         return () if assignment is None else assignment.replicas
 
 
-def invariants_of(server: ObservableTree, *, leaders_write: bool = False) -> tuple[ZnodeInvariant, ...]:
-    """Return the invariants of a Kafka cluster, checked on a server's transactions from now on.
+class ZnodeInvariant:
+    """An invariant of the znodes, and the violation of it that has not been reported yet.
+
+    A subclass overrides the hooks that it needs and calls `violate`. Each hook is called before `znodes` changes.
 
     Args:
-        server: the cluster's ZooKeeper.
-        leaders_write: leaders write ISRs (2.6 and older) with the epoch of the controller that elected them; another
-            controller may have followed (§2.8), so that the fencing invariant does not apply.
+        znodes: the znodes before the change.
+
+    Attributes:
+        name: the condition that holds, in a few words.
+        allows_leader_writes: whether the invariant holds for releases whose leaders write ISRs (2.6 and older).
     """
-    checker = ClusterInvariants(server)
-    return tuple(invariant for invariant in checker.all if not (leaders_write and invariant is checker.fenced))
+
+    name: ClassVar[str]
+    allows_leader_writes: ClassVar[bool] = True
+
+    def __init__(self, znodes: ObservedZnodes) -> None:
+        self.znodes = znodes
+        self._violation = ""
+
+    def violate(self, detail: str) -> None:
+        """Note a violation; of several by one transaction the first is reported."""
+        self._violation = self._violation or detail
+
+    def check(self, event: Event) -> str | None:
+        """Return the violation since the last event, or None."""
+        violation, self._violation = self._violation, ""
+        return violation or None
+
+    def on_version(self, path: str, version: int) -> None:
+        """Check the version of a znode that is set."""
+
+    def on_controller_epoch(self, epoch: int) -> None:
+        """Check a new controller epoch."""
+
+    def on_controller(self, broker: int) -> None:
+        """Check a new controller, after the controller epoch of the same transaction."""
+
+    def on_state(self, partition: TopicPartition, state: LeaderAndIsr) -> None:
+        """Check a new state of a partition."""
+
+    def on_invalid_state(self, error: ZnodeError) -> None:
+        """Check the state of a partition that cannot be parsed."""
+
+
+class OneController(ZnodeInvariant):
+    """Controller epochs rise, and each belongs to one broker."""
+
+    name = "there is one controller to an epoch, and epochs never fall"
+
+    def on_controller_epoch(self, epoch: int) -> None:
+        if epoch < self.znodes.controller_epoch:
+            self.violate(f"{paths.CONTROLLER_EPOCH} fell from {self.znodes.controller_epoch} to {epoch}")
+
+    def on_controller(self, broker: int) -> None:
+        epoch = self.znodes.controller_epoch
+        known = self.znodes.controllers.get(epoch, broker)
+        if known != broker:
+            self.violate(f"brokers {known} and {broker} were both controller of {epoch}")
+
+
+class Fenced(ZnodeInvariant):
+    """Only the controller of the present epoch writes partition states."""
+
+    name = "only the controller of the present epoch writes states"
+    # A leader writes the epoch of the controller that chose it, which another may have followed (§2.8).
+    allows_leader_writes = False
+
+    def on_state(self, partition: TopicPartition, state: LeaderAndIsr) -> None:
+        epoch = self.znodes.controller_epoch
+        if state.controller_epoch != epoch:
+            self.violate(f"{partition} bears epoch {state.controller_epoch}, the present one is {epoch}")
+
+
+class LeaderInIsr(ZnodeInvariant):
+    """A leader is in the ISR of its partition."""
+
+    name = "a leader is in its ISR, or there is none"
+
+    def on_state(self, partition: TopicPartition, state: LeaderAndIsr) -> None:
+        if state.leader != NO_LEADER and state.leader not in state.isr:
+            self.violate(f"{partition} is led by {state.leader}, its ISR is {list(state.isr)}")
+
+    def on_invalid_state(self, error: ZnodeError) -> None:
+        self.violate(str(error))
+
+
+class IsrKept(ZnodeInvariant):
+    """An ISR has members, and only replicas are added to it."""
+
+    name = "an ISR is never empty, and only replicas join it"
+
+    def on_state(self, partition: TopicPartition, state: LeaderAndIsr) -> None:
+        if not state.isr:
+            self.violate(f"{partition} has an empty ISR")
+        before = self.znodes.states.get(partition)
+        # A present member of the ISR may be no replica any more: a reassignment writes the topic's znode first.
+        joined = set(state.isr) - set(() if before is None else before.isr)
+        strangers = sorted(joined - set(self.znodes.replicas(partition))) if joined else []
+        if strangers:
+            self.violate(f"{partition} took {strangers} into its ISR, who hold no replica of it")
+
+
+class EpochsRise(ZnodeInvariant):
+    """Leader epochs never fall, and rise with every change of the leader."""
+
+    name = "leader epochs never fall, and rise with every change of leader"
+
+    def on_state(self, partition: TopicPartition, state: LeaderAndIsr) -> None:
+        before = self.znodes.states.get(partition)
+        if before is None:
+            return
+        rise = state.leader_epoch - before.leader_epoch
+        if rise < 0:
+            self.violate(f"{partition} fell from epoch {before.leader_epoch} to {state.leader_epoch}")
+        elif rise == 0 and state.leader != before.leader:
+            self.violate(f"{partition} went to leader {state.leader} within epoch {state.leader_epoch}")
+
+
+class VersionsRise(ZnodeInvariant):
+    """The version of a znode rises with every write."""
+
+    name = "the version of a znode only grows"
+
+    def on_version(self, path: str, version: int) -> None:
+        before = self.znodes.versions.get(path, -1)
+        if version <= before:
+            self.violate(f"{path} went from version {before} to {version}")
+
+
+INVARIANTS: tuple[type[ZnodeInvariant], ...] = (
+    OneController,
+    Fenced,
+    LeaderInIsr,
+    IsrKept,
+    EpochsRise,
+    VersionsRise,
+)
+"""All invariants of znodes."""
+
+
+class _TransactionReader:
+    """Reader of a server's transactions, which calls the hooks of invariants and then updates the observed znodes."""
+
+    def __init__(self, znodes: ObservedZnodes, invariants: Sequence[ZnodeInvariant]) -> None:
+        self._znodes = znodes
+        self._invariants = invariants
+        for path, node in znodes.server.tree.walk():
+            self._load(path, node.data, node.version)
+        # Before the other observers: one of them records the event that is reported with the violation.
+        znodes.server.on_transaction.insert(0, self._read)
+
+    def _load(self, path: str, data: bytes | None, version: int) -> None:
+        """Store a znode that exists at the start, without a check."""
+        partition = paths.state_partition(path)
+        if partition is not None:
+            self._znodes.states[partition] = partition_state.decode(path, data, version)
+        elif path == paths.CONTROLLER_EPOCH:
+            self._znodes.controller_epoch = _number(data)
+        elif path == paths.CONTROLLER:
+            self._znodes.controllers[self._znodes.controller_epoch] = _controller_id(data)
+        self._znodes.versions[path] = version
+
+    def _read(self, transaction: txns.Transaction) -> None:
+        controllers: list[int] = []
+        for record in _leaves(transaction.record):
+            match record:
+                case txns.CreateTxn(path=path, data=data) | txns.Create2Txn(path=path, data=data):
+                    self._znodes.versions[path] = 0
+                    self._read_data(path, data, 0)
+                    if path == paths.CONTROLLER:
+                        controllers.append(_controller_id(data))
+                case txns.SetDataTxn(path=path, data=data, version=version):
+                    for invariant in self._invariants:
+                        invariant.on_version(path, version)
+                    self._znodes.versions[path] = version
+                    self._read_data(path, data, version)
+                case txns.DeleteTxn(path=path):
+                    self._forget(path)
+                case txns.CloseSessionTxn(paths=deleted):
+                    for path in deleted:
+                        self._forget(path)
+                case _:
+                    pass
+        # The multi that creates /controller raises the epoch after it, so the controller is checked at the end.
+        for broker in controllers:
+            for invariant in self._invariants:
+                invariant.on_controller(broker)
+            self._znodes.controllers.setdefault(self._znodes.controller_epoch, broker)
+
+    def _forget(self, path: str) -> None:
+        self._znodes.versions.pop(path, None)
+        partition = paths.state_partition(path)
+        if partition is not None:
+            self._znodes.states.pop(partition, None)
+
+    def _read_data(self, path: str, data: bytes | None, version: int) -> None:
+        partition = paths.state_partition(path)
+        if partition is not None:
+            self._read_state(partition, path, data, version)
+        elif path == paths.CONTROLLER_EPOCH:
+            epoch = _number(data)
+            for invariant in self._invariants:
+                invariant.on_controller_epoch(epoch)
+            self._znodes.controller_epoch = epoch
+
+    def _read_state(self, partition: TopicPartition, path: str, data: bytes | None, version: int) -> None:
+        try:
+            state = partition_state.decode(path, data, version)
+        except ZnodeError as error:
+            for invariant in self._invariants:
+                invariant.on_invalid_state(error)
+            return
+        for invariant in self._invariants:
+            invariant.on_state(partition, state)
+        self._znodes.states[partition] = state
+
+
+def invariants_of(server: ObservableTree, *, leaders_write: bool = False) -> tuple[ZnodeInvariant, ...]:
+    """Return the invariants of a Kafka cluster's znodes, which read the server's transactions from now on.
+
+    Args:
+        server: the cluster's ZooKeeper; its present znodes are taken as valid.
+        leaders_write: whether leaders write ISRs (2.6 and older), with the epoch of the controller that chose them,
+            which another may have followed (§2.8); invariants that do not hold then are left out.
+    """
+    znodes = ObservedZnodes(server)
+    invariants = tuple(kind(znodes) for kind in INVARIANTS if kind.allows_leader_writes or not leaders_write)
+    _TransactionReader(znodes, invariants)
+    return invariants
 
 
 def _leaves(record: txns.Record) -> Iterator[object]:
@@ -200,15 +293,15 @@ def _leaves(record: txns.Record) -> Iterator[object]:
 
 
 def _number(data: bytes | None) -> int:
-    return _or_minus_one(lambda: controller.decode_epoch(paths.CONTROLLER_EPOCH, data))
+    return _or_nothing(lambda: controller.decode_epoch(paths.CONTROLLER_EPOCH, data))
 
 
 def _controller_id(data: bytes | None) -> int:
-    return _or_minus_one(lambda: controller.decode(paths.CONTROLLER, data))
+    return _or_nothing(lambda: controller.decode(paths.CONTROLLER, data))
 
 
-def _or_minus_one(read: Callable[[], int]) -> int:
-    """Return the number that `read` decodes; -1 for invalid data, which an operator may have written."""
+def _or_nothing(read: Callable[[], int]) -> int:
+    """Return -1 for data that an operator wrote and that cannot be parsed."""
     try:
         return read()
     except ZnodeError:

@@ -1,1 +1,1 @@
-"""Faults: the plan drawn from a seed, the table of rules, the point where they apply, and the verbs."""
+"""Faults on single requests (`request_faults`, `verbs`), and random faults of a run (`plan`)."""
