@@ -1,8 +1,8 @@
-"""The command line: one thin module a command, loaded when it is asked for.
+"""Command line: one thin module per command.
 
-Rules of this room:
-  - a command is a row of `COMMANDS`; its module is imported only when it runs or when its help is shown;
-  - whatever a user got wrong is one line on stderr and exit 2, here and nowhere else.
+Rules of this package:
+  - a command is a row of `COMMANDS`; its module is imported only when the command runs or its help is shown;
+  - a user's mistake is reported as one line on stderr with exit status 2, in `main` and nowhere else.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ COMMANDS = {
     "report": ("simzk.cli.report.report", "report"),
     "timelines": ("simzk.cli.timelines", "timelines"),
 }
-"""Where each command stands: a module, and in it a function or an app of its own."""
+"""Commands by name: the module, and the function or Typer app in it."""
 
 PLAIN_COMMANDS = {"serve": ("simzk.cli.serve.serve", "main")}
-"""Commands that parse their own arguments: they start at once, and on a bare install."""
+"""Commands that parse their own arguments, so that they start fast and need no extra package."""
 
 EXTRAS = {
     "typer": "cli,kafka",
@@ -39,13 +39,13 @@ EXTRAS = {
     "pandas": "cli,spark",
     "plotly": "cli,layout,report",
 }
-"""Which extras bring a requirement that is not there."""
+"""Extras of simzk that install each optional package."""
 
 BAD_INPUT = 2
 
 
 def main() -> None:
-    """Run the command that `sys.argv` names, and exit with its status."""
+    """Run the command in `sys.argv`, and exit with its status."""
     try:
         if sys.argv[1:2] and sys.argv[1] in PLAIN_COMMANDS:
             sys.exit(run_plain(sys.argv[1], sys.argv[2:]))
@@ -56,13 +56,13 @@ def main() -> None:
         extras = EXTRAS.get((error.name or "").partition(".")[0])
         if extras is None:
             raise
-        _complain(f"{error.name} is not installed; this needs: pip install 'simzk[{extras}]'")
+        _exit_with_error(f"{error.name} is not installed; this needs: pip install 'simzk[{extras}]'")
     except SimzkError as error:
-        _complain(str(error))
+        _exit_with_error(str(error))
 
 
 def load(name: str) -> object:
-    """Return what stands behind a command: a function, or an app with commands of its own."""
+    """Return the function of a command, or its app of subcommands."""
     module, attribute = COMMANDS[name]
     return getattr(import_module(module), attribute)
 
@@ -74,6 +74,6 @@ def run_plain(name: str, arguments: list[str]) -> int:
     return command(arguments)
 
 
-def _complain(what: str) -> None:
+def _exit_with_error(what: str) -> None:
     sys.stderr.write(f"simzk: error: {what}\n")
     sys.exit(BAD_INPUT)

@@ -1,4 +1,4 @@
-"""The app that finds commands by name and loads the one that is asked for."""
+"""Typer app of `simzk`, which imports a command on first use."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class LazyGroup(TyperGroup):
-    """A group whose commands are imported when they are run, or when their help is shown."""
+    """A group that imports a command when it runs or its help is shown."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands, in the order of the table."""
         return [*COMMANDS, *PLAIN_COMMANDS]
 
     def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:
-        """Import and return a command; None where there is none of that name."""
+        """Import and return a command; None if there is none of that name."""
         if cmd_name in PLAIN_COMMANDS:
             return _plain_command(cmd_name)
         if cmd_name not in COMMANDS:
@@ -42,14 +42,14 @@ class LazyGroup(TyperGroup):
 
 
 def _plain_command(name: str) -> TyperCommand:
-    """Return the row that `simzk --help` shows for a command that parses its own arguments."""
+    """Return a command that parses its own arguments, for the list of `simzk --help`."""
     module = import_module(PLAIN_COMMANDS[name][0])
 
-    def hand_over(ctx: typer.Context) -> None:
+    def run_it(ctx: typer.Context) -> None:
         raise typer.Exit(run_plain(name, ctx.args))
 
     app = typer.Typer(add_completion=False)
-    app.command(name, help=(module.__doc__ or "").partition("\n")[0])(hand_over)
+    app.command(name, help=(module.__doc__ or "").partition("\n")[0])(run_it)
     return cast("TyperCommand", get_command(app))
 
 
@@ -74,6 +74,8 @@ def _show_version(asked: bool) -> None:
 
 
 def _root(
-    version: bool = typer.Option(False, "--version", is_eager=True, callback=_show_version, help="Show the version."),
+    version: bool = typer.Option(
+        False, "--version", is_eager=True, callback=_show_version, help="Print the version and exit."
+    ),
 ) -> None:
-    """An in-memory ZooKeeper and a simulated Kafka cluster that start in milliseconds, break as told, and repeat."""
+    """An in-memory ZooKeeper and a simulated Kafka cluster, with faults on demand and repeatable runs."""

@@ -1,10 +1,9 @@
-"""Where lines go: to a terminal in colours, to anything else as the same text without them.
+"""Console output: coloured on a terminal, the same text without colours elsewhere; progress line; bars; histograms.
 
-Bars of characters, as wide as a table leaves room for.
-
-Rules of the module:
-- a bar is as many cells long as its share of the longest one; what is not nothing is seen, be it one cell;
-- a screen that cannot show blocks gets letters, and each part of a bar has a sign of its own: colours only help.
+Rules of this module:
+  - the length of a bar is its share of the longest one; a part above zero has at least one cell;
+  - a screen without block characters gets ASCII; each part of a bar has its own character, so that no information is in
+    the colours alone.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ def show(lines: Iterable[Line]) -> None:
 
 
 def show_in_colours(lines: Iterable[Line]) -> None:
-    """Write lines to a terminal, in colours, as long as they are."""
+    """Write lines to a terminal in colours, without wrapping."""
     from rich.console import Console
     from rich.text import Text
 
@@ -46,30 +45,30 @@ def show_in_colours(lines: Iterable[Line]) -> None:
 
 
 class Progress:
-    """One line on stderr that tells how far a long run is; on a terminal only."""
+    """A line on stderr with the progress of a long run, on a terminal only."""
 
     def __init__(self) -> None:
         self._shown = sys.stderr.isatty()
 
-    def tell(self, line: str) -> None:
-        """Put a line in place of the last."""
+    def show(self, line: str) -> None:
+        """Replace the line."""
         if self._shown:
             sys.stderr.write(f"\r\x1b[K{line}")
             sys.stderr.flush()
 
     def close(self) -> None:
-        """Take the line away."""
-        self.tell("")
+        """Remove the line."""
+        self.show("")
 
 
 NARROWEST, WIDEST = 8, 40
-"""Cells of a bar column."""
+"""Minimum and maximum width of a bar column, in cells."""
 MOST_BINS = 12
-"""Rows of a histogram."""
+"""Maximum number of rows of a histogram."""
 
 
 class Part(NamedTuple):
-    """What a part of a bar looks like: its sign, that of a screen without blocks, and its colour."""
+    """Appearance of a part of a bar: block character, ASCII character and colour."""
 
     sign: str
     plain: str
@@ -87,9 +86,9 @@ class Bar:
     """A bar of parts.
 
     Args:
-        values: how much each part is.
-        parts: what they look like.
-        most: what the longest bar of the table comes to.
+        values: the value of each part.
+        parts: their appearance.
+        most: the total of the longest bar of the table.
 
     >>> cells(Bar([4, 2, 0], [LEADS, FOLLOWS, OUT_OF_SYNC], 12), 12)
     [4, 2, 0]
@@ -114,7 +113,7 @@ class Bar:
 
 
 def cells(bar: Bar, width: int) -> list[int]:
-    """How many cells each part of a bar takes; together as many as its share of the width is."""
+    """Return the number of cells of each part of a bar; their sum is the share of the bar in the width."""
     if not sum(bar.values):
         return [0] * len(bar.values)
     seen = [int(value > 0) for value in bar.values]
@@ -130,7 +129,7 @@ def cells(bar: Bar, width: int) -> list[int]:
 
 
 def histogram(values: Sequence[int]) -> list[tuple[int, int, int]]:
-    """How many values lie in each of at most `MOST_BINS` equal ranges of whole numbers: first, last, count.
+    """Return (first, last, count) for at most `MOST_BINS` equal ranges of integers.
 
     >>> histogram([3, 4, 4, 9])
     [(3, 3, 1), (4, 4, 2), (5, 5, 0), (6, 6, 0), (7, 7, 0), (8, 8, 0), (9, 9, 1)]

@@ -1,7 +1,4 @@
-"""How `simzk risk` lays assignments and topics out on a screen.
-
-`simzk risk`: how likely outages and data loss are under an assignment, beside others.
-"""
+"""`simzk risk`: probability of outages and data loss per year, compared between replica assignments."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from simzk.cli.layout.tables import console
+from simzk.cli.layout.show import console
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,30 +22,30 @@ TOPICS_SHOWN = 5
 
 
 def show_risk(plan: Plan, assignments: pa.Table) -> None:
-    """Print the assignments beside each other, the topics that are worst off, and where the rest is."""
+    """Print the assignments, the topics at the highest risk, and the place of the others."""
     import pyarrow.parquet as pq
 
     screen = console()
-    table = _table("in a year, of all partitions", "assignment")
+    table = _table("All partitions, per year", "assignment")
     table.add_column("replicas\nto move", justify="right")
     for row in assignments.to_pylist():
         table.add_row(escape(row["assignment"]), *_cells(row), f"{row['replicas_moved']:,}")
     screen.print(table)
-    topics = _table("in a year, of the topics worst off as they are", "topic")
+    topics = _table("Topics at the highest risk under the present assignment, per year", "topic")
     for row in (
         pq.read_table(plan.out / "topics.parquet").slice(0, min(TOPICS_SHOWN, len(plan.layout.topics))).to_pylist()
     ):
         topics.add_row(escape(row["topic"]), *_cells(row))
     screen.print(topics)
-    screen.print(escape(f"all of them: {plan.out / 'topics.parquet'}"), soft_wrap=True)
+    screen.print(escape(f"All topics: {plan.out / 'topics.parquet'}"), soft_wrap=True)
 
 
 def _table(title: str, first: str) -> Table:
     table = Table(first, title=title, title_justify="left")
     for heading in (
-        "an outage\n(95 % confidence)",
+        "outage\n(95 % confidence)",
         "minutes\noffline",
-        "data lost",
+        "data loss",
         "partitions\nlost",
         "sets of\nreplicas",
     ):
@@ -70,7 +67,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def probability(value: float) -> str:
-    """A probability as one reads it.
+    """Return a probability as text.
 
     >>> probability(0.0), probability(0.0213), probability(2.5e-6)
     ('never', '2.13%', '1 in 400,000')
@@ -81,35 +78,50 @@ def probability(value: float) -> str:
 
 
 def risk(
-    layout: Annotated[Path, typer.Argument(help="A layout file, .parquet, .arrow or .json.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Directory to write to.")],
+    layout: Annotated[Path, typer.Argument(help="Layout file: .parquet, .arrow or .json.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Directory for the tables.")],
     compare: Annotated[
         list[str] | None,
         typer.Option(
-            help="An assignment to compare with: rack-aware, copysets, copysets:SCATTER_WIDTH, random, or a layout "
-            "file. May be given more than once; the first, second and fourth where not given.",
+            help="Assignment to compare with: rack-aware, copysets, copysets:SCATTER_WIDTH (such as copysets:4), "
+            "random, or a layout file. Repeatable.",
+            show_default="rack-aware, copysets and random",
             metavar="NAME|FILE",
         ),
     ] = None,
     rates: Annotated[
-        Path | None, typer.Option(help="Rates of brokers and racks, TOML or JSON.", metavar="FILE")
+        Path | None, typer.Option(help="Failure rates of brokers and racks: TOML or JSON.", metavar="FILE")
     ] = None,
-    broker_failures_per_year: Annotated[float | None, typer.Option(help="How often each broker is away.")] = None,
-    broker_repair_hours: Annotated[float | None, typer.Option(help="Until it is back, and in sync.")] = None,
-    rack_failures_per_year: Annotated[float | None, typer.Option(help="How often each rack is away.")] = None,
-    rack_repair_hours: Annotated[float | None, typer.Option(help="Until it is back.")] = None,
-    broker_destroyed_per_year: Annotated[float | None, typer.Option(help="How often each broker's disks are.")] = None,
+    broker_failures_per_year: Annotated[
+        float | None, typer.Option(help="Repairable failures per broker and year.", show_default="2")
+    ] = None,
+    broker_repair_hours: Annotated[
+        float | None, typer.Option(help="Hours until a failed broker is back in sync.", show_default="1")
+    ] = None,
+    rack_failures_per_year: Annotated[
+        float | None, typer.Option(help="Repairable failures per rack and year.", show_default="0.44")
+    ] = None,
+    rack_repair_hours: Annotated[
+        float | None, typer.Option(help="Hours until a failed rack is back.", show_default="3.5")
+    ] = None,
+    broker_destroyed_per_year: Annotated[
+        float | None, typer.Option(help="Permanent disk losses per broker and year.", show_default="0.0157")
+    ] = None,
     rereplication_hours: Annotated[
-        float | None, typer.Option(help="Until what was on destroyed disks is replicated again.")
+        float | None, typer.Option(help="Hours until the data of lost disks is replicated again.", show_default="12")
     ] = None,
-    rack_destroyed_per_year: Annotated[float | None, typer.Option(help="How often all disks of a rack are.")] = None,
-    samples: Annotated[int, typer.Option(help="Draws a topic, where not all states are looked at.", min=128)] = 400,
-    seed: Annotated[int, typer.Option(help="Of assignments and draws.", min=0)] = 0,
+    rack_destroyed_per_year: Annotated[
+        float | None, typer.Option(help="Permanent losses of all disks per rack and year.", show_default="0")
+    ] = None,
+    samples: Annotated[
+        int, typer.Option(help="Random samples per topic when exact enumeration is too large.", min=128)
+    ] = 400,
+    seed: Annotated[int, typer.Option(help="Seed of the assignments and samples.", min=0)] = 0,
     master: Annotated[
-        str | None, typer.Option(help="Compute on Spark: its master. In this process where not given.")
+        str | None, typer.Option(help="Master URL of Spark to compute on.", show_default="compute in this process")
     ] = None,
 ) -> None:
-    """Tell how likely outages and data loss are in a year, by topic, and what other assignments would make of them."""
+    """Compute the probability of outages and data loss per year and topic, for this and other assignments."""
     from simzk.cli.console import Progress
     from simzk.pipeline.risks.rates_file import rates_spec
     from simzk.pipeline.risks.risk import plan_risk
@@ -132,28 +144,28 @@ def risk(
     plan = plan_risk(layout, spec, out, compare or [], samples=samples, seed=seed)
     progress = Progress()
     try:
-        found = _run(plan, master, progress.tell)
+        found = _run(plan, master, progress.show)
     finally:
         progress.close()
     for name, why in plan.left_out:
-        typer.echo(f"simzk: left out: {name}: {why}", err=True)
+        typer.echo(f"simzk: skipped: {name}: {why}", err=True)
     show_risk(plan, found)
 
 
-def _run(plan: Plan, master: str | None, tell: Callable[[str], None]) -> pa.Table:
+def _run(plan: Plan, master: str | None, show_progress: Callable[[str], None]) -> pa.Table:
     from simzk.pipeline.risks.risk import run_risk
 
     topics = len(plan.layout.topics) * len(plan.assignments)
 
-    def told(share: float) -> None:
-        tell(f"{round(topics * share):,} of {topics:,} topics under {len(plan.assignments)} assignments")
+    def on_progress(share: float) -> None:
+        show_progress(f"{round(topics * share):,} of {topics:,} topics under {len(plan.assignments)} assignments")
 
     if master is None:
-        return run_risk(plan, progress=told)
+        return run_risk(plan, progress=on_progress)
     from simzk.pipeline.spark.session import spark_session
 
-    tell("starting Spark")
+    show_progress("starting Spark")
     with spark_session(master) as spark:
-        found = run_risk(plan, spark, told)
-        tell("stopping Spark")
+        found = run_risk(plan, spark, on_progress)
+        show_progress("stopping Spark")
     return found

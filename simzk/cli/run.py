@@ -1,7 +1,7 @@
-"""`simzk run`: play scenario files and say whether what they expect held.
+"""`simzk run`: play scenario files and report whether their expectations held.
 
-Exit status: 0 everything held; 1 something did not, and the command that shows it again is printed; 2 bad input, and
-nothing was played: all files are read and checked before the first run.
+Exit status: 0 if all expectations held; 1 if one failed (the command that replays the run is printed); 2 for invalid
+input: all files are read and checked before the first run.
 """
 
 from __future__ import annotations
@@ -28,26 +28,37 @@ if TYPE_CHECKING:
 
 def run(
     files: Annotated[list[str], typer.Argument(help="Scenario files (TOML).", metavar="FILE...")],
-    seed: Annotated[int | None, typer.Option(help="The seed; the file's own if none is given.")] = None,
-    seeds: Annotated[int | None, typer.Option(help="Play so many seeds, from --seed (or 1) on.", min=1)] = None,
-    jobs: Annotated[int, typer.Option(help="Play in so many processes.", min=1)] = 1,
-    json_out: Annotated[
-        Path | None, typer.Option("--json", help="Write all runs to this file as JSON.", metavar="OUT")
+    seed: Annotated[int | None, typer.Option(help="Seed of the run.", show_default="the seed of the file")] = None,
+    seeds: Annotated[
+        int | None,
+        typer.Option(help="Run N times with consecutive seeds, starting at --seed (or 1).", metavar="N", min=1),
     ] = None,
+    jobs: Annotated[int, typer.Option(help="Number of worker processes.", metavar="N", min=1)] = 1,
+    json_out: Annotated[Path | None, typer.Option("--json", help="File for all runs as JSON.", metavar="OUT")] = None,
     html_out: Annotated[
-        Path | None, typer.Option("--html", help="Write a page of all runs to this file.", metavar="OUT")
+        Path | None, typer.Option("--html", help="File for an HTML page of all runs.", metavar="OUT")
     ] = None,
     kafka_version: Annotated[
         list[str] | None,
-        typer.Option(help="Play with this version of Kafka; given again, with each, side by side.", metavar="V"),
+        typer.Option(
+            help="Kafka version of all brokers. Repeatable, to compare versions side by side: "
+            "--kafka-version 1.1 --kafka-version 3.9.",
+            show_default="the versions of the file",
+            metavar="V",
+        ),
     ] = None,
     master: Annotated[
         str | None,
-        typer.Option(help="Play on Spark: its master; a cluster must see the files at the same paths."),
+        typer.Option(
+            help="Master URL of Spark, such as local[4]; a cluster needs the files at the same paths.",
+            show_default="run in this process",
+        ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="Write runs, and what they came to, to this directory.", metavar="DIR"),
+        typer.Option(
+            "--out", "-o", help="Directory for tables (Parquet) of all runs and their results.", metavar="DIR"
+        ),
     ] = None,
 ) -> None:
     """Play scenario files on a simulated Kafka cluster."""
@@ -55,14 +66,16 @@ def run(
     comparisons: list[Comparison] = []
     many = seeds is not None or jobs > 1 or master is not None or out is not None
     if master is not None and jobs > 1:
-        raise ConfigError("--jobs and --master: which of them?", right="processes of this machine, or tasks of Spark")
+        raise ConfigError(
+            "--jobs and --master exclude each other", right="--jobs for local processes or --master for Spark"
+        )
     if len(versions) > 1:
         if many:
-            right = "no --seeds, --jobs, --master or --out"
-            raise ConfigError("versions stand side by side for one seed", right=right)
+            right = "neither --seeds, --jobs, --master nor --out"
+            raise ConfigError("several versions are compared for one seed", where="--kafka-version", right=right)
         results, comparisons = _play_side_by_side(files, seed, versions)
     elif len(files) == 1 and not many:
-        results = [_play_aloud(files[0], seed, versions[0])]
+        results = [_play_one(files[0], seed, versions[0])]
     else:
         documented = json_out is not None or html_out is not None
         results = _play_many(Runs(files, seed, seeds, versions[0], jobs, master, documented), out)
@@ -75,9 +88,9 @@ def run(
         raise typer.Exit(1)
 
 
-def _play_aloud(file: str, seed: int | None, version: str) -> Result:
-    """Play one run, and show its heading, with the plan of its faults, before it."""
-    from simzk.scenarios import report_text as telling
+def _play_one(file: str, seed: int | None, version: str) -> Result:
+    """Play one run, and print its heading with the plan of its faults before it."""
+    from simzk.scenarios import report_text
     from simzk.scenarios.player import Play
     from simzk.scenarios.reader import read_scenario
     from simzk.scenarios.results import result_of
@@ -86,12 +99,12 @@ def _play_aloud(file: str, seed: int | None, version: str) -> Result:
     play = Play(scenario, seed=scenario.seed if seed is None else seed, version=version)
     progress = Progress()
     try:
-        show(telling.heading(play))
-        play.run(lambda now_us: progress.tell(f"{now_us // 1_000_000} s of virtual time"))
+        show(report_text.heading(play))
+        play.run(lambda now_us: progress.show(f"{now_us // 1_000_000} s of virtual time"))
         progress.close()
         result = result_of(play, version, documented=True)
-        show([*telling.timeline(list(play.history)), *telling.closing(play), *telling.verdicts(play)])
-        show(telling.conclusion(play, result.replay))
+        show([*report_text.timeline(list(play.history)), *report_text.closing(play), *report_text.verdicts(play)])
+        show(report_text.conclusion(play, result.replay))
     finally:
         progress.close()
         play.close()
@@ -101,16 +114,16 @@ def _play_aloud(file: str, seed: int | None, version: str) -> Result:
 def _play_side_by_side(
     files: list[str], seed: int | None, versions: list[str]
 ) -> tuple[list[Result], list[Comparison]]:
-    """Play every file once a version, and show the versions' histories beside each other."""
-    from simzk.scenarios import report_text as telling
+    """Play every file with every version, and print the histories side by side."""
+    from simzk.scenarios import report_text
     from simzk.scenarios.player import Play
     from simzk.scenarios.reader import read_scenario
     from simzk.scenarios.results import result_of
     from simzk.scenarios.side_by_side import comparison, side_by_side
 
-    again = next((version for index, version in enumerate(versions) if version in versions[:index]), None)
-    if again is not None:
-        raise ConfigError(f"version {again} twice", where="--kafka-version", right="each version once")
+    repeated = next((version for index, version in enumerate(versions) if version in versions[:index]), None)
+    if repeated is not None:
+        raise ConfigError(f"version {repeated} is given twice", where="--kafka-version", right="each version once")
     scenarios = [read_scenario(file) for file in files]  # all are checked before the first is played
     groups: list[list[Play]] = []
     results: list[Result] = []
@@ -123,9 +136,9 @@ def _play_side_by_side(
             for version in versions:
                 groups[-1].append(Play(scenario, seed=number, version=version))
         for plays in groups:
-            show(telling.heading(*plays))
+            show(report_text.heading(*plays))
             for play in plays:
-                progress.tell(f"{play.scenario.path}, Kafka {play.version}")
+                progress.show(f"{play.scenario.path}, Kafka {play.version}")
                 play.run()
             progress.close()
             of_file = [result_of(play, version, documented=True) for play, version in zip(plays, versions, strict=True)]
@@ -133,7 +146,7 @@ def _play_side_by_side(
                 play.run_until_quiet()
             show(side_by_side(plays))
             for play, result in zip(plays, of_file, strict=True):
-                first, *more = telling.conclusion(play, result.replay)
+                first, *more = report_text.conclusion(play, result.replay)
                 show([[(f"Kafka {play.version}: ", "bold"), *first], *more])
             results.extend(of_file)
             comparisons.append(comparison(plays))
@@ -146,14 +159,14 @@ def _play_side_by_side(
 
 
 class Runs(NamedTuple):
-    """Many runs, and who plays them.
+    """Many runs, and the workers that play them.
 
     Args:
         files: the scenarios.
-        seed, seeds, version: as of `simzk.scenarios.swarm.plan_runs`.
-        jobs: so many processes of this machine play them,
-        master: or Spark, where one is named.
-        documented: whether they are wanted whole.
+        seed, seeds, version: as in `simzk.scenarios.swarm.plan_runs`.
+        jobs: number of processes on this machine.
+        master: master URL of Spark; None for processes.
+        documented: whether results include the whole run.
     """
 
     files: list[str]
@@ -166,9 +179,8 @@ class Runs(NamedTuple):
 
 
 def _play_many(runs: Runs, out: Path | None) -> list[Result]:
-    """Play every file with every seed, and show one line a run that failed and one a file."""
-    from simzk.scenarios import swarm as swarm_telling
-    from simzk.scenarios.swarm import outcomes_of, plan_runs
+    """Play every file with every seed, and print one line per file and per failed run."""
+    from simzk.scenarios.swarm import distribution, outcomes_of, plan_runs
 
     if out is not None:
         from simzk.pipeline.swarms.swarm import require_free, write_swarm
@@ -182,14 +194,14 @@ def _play_many(runs: Runs, out: Path | None) -> list[Result]:
         for result in _results(runs, planned, progress):
             results.append(result)
             failed += not result.held
-            progress.tell(f"{len(results)}/{len(planned)} runs, {failed} failed")
+            progress.show(f"{len(results)}/{len(planned)} runs, {failed} failed")
     finally:
         progress.close()
     show(_summary(runs.files, results))
     if out is not None:
         outcomes = outcomes_of(results)
         write_swarm(out, results, outcomes)
-        show(swarm_telling.distribution(outcomes))
+        show(distribution(outcomes))
     return results
 
 
@@ -198,7 +210,7 @@ def _results(runs: Runs, planned: list[Run], progress: Progress) -> Iterator[Res
         from simzk.pipeline.spark.session import spark_session
         from simzk.pipeline.swarms.swarm import play_on_spark
 
-        progress.tell("starting Spark")
+        progress.show("starting Spark")
         with spark_session(runs.master) as spark:
             yield from play_on_spark(
                 spark,
@@ -207,7 +219,7 @@ def _results(runs: Runs, planned: list[Run], progress: Progress) -> Iterator[Res
                 runs.seeds,
                 runs.version,
                 documented=runs.documented,
-                progress=lambda share: progress.tell(f"{round(share * len(planned))}/{len(planned)} runs"),
+                progress=lambda share: progress.show(f"{round(share * len(planned))}/{len(planned)} runs"),
             )
         return
     from simzk.scenarios.swarm import play_run
@@ -227,15 +239,15 @@ def _summary(files: list[str], results: list[Result]) -> list[Line]:
     for file in dict.fromkeys(files):
         of_file = [result for result in results if result.file == file]
         failed = [result for result in of_file if not result.held]
-        told = f"seed {of_file[0].seed}" if len(of_file) == 1 else f"{len(of_file)} seeds"
+        seeds = f"seed {of_file[0].seed}" if len(of_file) == 1 else f"{len(of_file)} seeds"
         if failed:
-            count = told if len(of_file) == 1 else f"{len(failed)} of {told} failed"
+            count = seeds if len(of_file) == 1 else f"{len(failed)} of {seeds} failed"
             lines.append([("FAILED  ", "bold red"), (f"{file}: {count}", "")])
         else:
-            lines.append([("holds   ", "green"), (f"{file}: {told}", "")])
+            lines.append([("holds   ", "green"), (f"{file}: {seeds}", "")])
         for result in failed:
             lines.append([(f"    seed {result.seed}: {result.first_failure}", "red")])
-            lines.append([("    play it again with: ", ""), (result.replay, "bold")])
+            lines.append([("    replay with: ", ""), (result.replay, "bold")])
     return lines
 
 
@@ -256,4 +268,4 @@ def _write(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise ConfigError(f"cannot write it: {error.strerror}", where=str(path)) from None
+        raise ConfigError(f"cannot write the file: {error.strerror}", where=str(path)) from None

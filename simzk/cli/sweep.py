@@ -1,7 +1,4 @@
-"""How `simzk sweep` lays the worst failure sets out on a screen.
-
-`simzk sweep`: every failure of a kind over a layout, on Spark.
-"""
+"""`simzk sweep`: every failure set of a kind over a layout, on Spark, and tables of the worst ones."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from simzk.cli.layout.tables import console
+from simzk.cli.layout.show import console
 from simzk.partitions.failures.sets import NamedFailure
 
 if TYPE_CHECKING:
@@ -26,15 +23,15 @@ COLUMNS = {
     "leaders_moved": "leaders\nmoved",
     "busiest_leaders": "busiest\nleads",
 }
-"""Columns of the table `failures` that are shown, with their headings."""
+"""Columns of the table `failures` that are printed, with their headings."""
 
 MOST_IDS = 6
-"""How many broker ids of a set are shown."""
+"""Number of broker ids of a set that are printed."""
 
 
 def show_worst(plan: Plan, worst: list[dict[str, object]]) -> None:
-    """Print the worst failure sets, and where the rest is."""
-    table = Table(title=f"the worst {len(worst)} of {plan.sets:,} failure sets", title_justify="left")
+    """Print the worst failure sets and the place of the others."""
+    table = Table(title=f"Worst {len(worst)} of {plan.sets:,} failure sets", title_justify="left")
     table.add_column("fails", no_wrap=True)
     for heading in COLUMNS.values():
         table.add_column(heading, justify="right")
@@ -48,14 +45,14 @@ def show_worst(plan: Plan, worst: list[dict[str, object]]) -> None:
     screen.print(table)
     before = plan.what_if.baseline
     screen.print(
-        f"without any failure: {before.offline:,} offline, {before.under_min_isr:,} under min ISR, "
+        f"Without any failure: {before.offline:,} offline, {before.under_min_isr:,} under min ISR, "
         f"{before.under_replicated:,} under-replicated, of {plan.partitions:,} partitions"
     )
-    screen.print(escape(f"all of them: {plan.out / 'failures'} (Parquet)"), soft_wrap=True)
+    screen.print(escape(f"All failure sets: {plan.out / 'failures'} (Parquet)"), soft_wrap=True)
 
 
 def show_sampled(plan: Plan) -> None:
-    """Print what the drawn sets of a specification tell of all its sets."""
+    """Print estimates for all sets of a specification from its samples."""
     import pyarrow.parquet as pq
 
     screen = console()
@@ -67,7 +64,7 @@ def show_sampled(plan: Plan) -> None:
             mean += f" ({row['mean_low']:.3g} to {row['mean_high']:.3g})"
         screen.print(
             f"{row['fail']}: {row['share']:.2%} ({row['share_low']:.2%} to {row['share_high']:.2%}) of all "
-            f"{row['population']:,.0f} sets take partitions offline, {mean} a set (95 % confidence)",
+            f"{row['population']:,.0f} sets take partitions offline, {mean} per set (95 % confidence)",
             soft_wrap=True,
         )
 
@@ -79,8 +76,8 @@ def _who(row: dict[str, object], rack_of: dict[int, str | None]) -> str:
     if not racks:
         return _brokers(brokers)
     beside = [broker for broker in brokers if rack_of[broker] not in racks]
-    told = f"{', '.join(racks)} ({len(brokers) - len(beside)} brokers)"
-    return escape(f"{told}, {_brokers(beside)}" if beside else told)
+    of_racks = f"{', '.join(racks)} ({len(brokers) - len(beside)} brokers)"
+    return escape(f"{of_racks}, {_brokers(beside)}" if beside else of_racks)
 
 
 def _brokers(brokers: list[int]) -> str:
@@ -89,24 +86,24 @@ def _brokers(brokers: list[int]) -> str:
 
 
 def sweep(
-    layout: Annotated[Path, typer.Argument(help="A layout file, .parquet, .arrow or .json.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Directory to write to; it gets failures/ and more tables.")],
+    layout: Annotated[Path, typer.Argument(help="Layout file: .parquet, .arrow or .json.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Directory for the tables: failures/ and others.")],
     fail: Annotated[
         list[str],
         typer.Option(
-            help="What fails together: every brokers:N, racks:N or racks:N+brokers:M; S of those sets, drawn, with ~S "
-            "behind it; brokers=ID+ID or racks=NAME+NAME; the sets of FILE.json. May be given more than once."
+            help="Failure sets. All sets of a size: brokers:2, racks:1, racks:1+brokers:1; a sample of 500 of them: "
+            "brokers:3~500; one set: brokers=1+2 or racks=a+b; the sets of a file: FILE.json. Repeatable."
         ),
     ],
-    seed: Annotated[int, typer.Option(help="Decides which sets ~S draws.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the samples.", min=0)] = 0,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Fail where the layout has no such sets, not only say so.")
+        bool, typer.Option("--strict", help="Fail if the layout has no such sets, instead of printing a warning.")
     ] = False,
     master: Annotated[
-        str, typer.Option(help="Spark's master; a cluster must see LAYOUT and DIR at the same paths.")
+        str, typer.Option(help="Master URL of Spark; a cluster needs LAYOUT and DIR at the same paths.")
     ] = "local[*]",
 ) -> None:
-    """Fail every set of brokers or racks in turn, and tell what each leaves offline, moved or short of replicas."""
+    """Fail every set of brokers or racks in turn, and count offline, moved and under-replicated partitions."""
     from simzk.cli.console import Progress
     from simzk.partitions.failures.sets import parse_failures
     from simzk.pipeline.spark.session import spark_session
@@ -116,18 +113,18 @@ def sweep(
     plan = plan_sweep(layout, specs, out, strict=strict)
     progress = Progress()
     try:
-        progress.tell("starting Spark")
+        progress.show("starting Spark")
         with spark_session(master, is_python_busy=True) as spark:
-            progress.tell(_so_far(plan, 0.0))
-            worst = run_sweep(spark, plan, lambda share: progress.tell(_so_far(plan, share)))
-            progress.tell("stopping Spark")
+            progress.show(_progress_text(plan, 0.0))
+            worst = run_sweep(spark, plan, lambda share: progress.show(_progress_text(plan, share)))
+            progress.show("stopping Spark")
     finally:
         progress.close()
     for _, why in plan.unfit:
-        typer.echo(f"simzk: left out: {why}", err=True)
+        typer.echo(f"simzk: skipped: {why}", err=True)
     show_worst(plan, worst)
     show_sampled(plan)
 
 
-def _so_far(plan: Plan, share: float) -> str:
+def _progress_text(plan: Plan, share: float) -> str:
     return f"{round(plan.sets * share):,} of {plan.sets:,} failure sets over {plan.partitions:,} partitions"

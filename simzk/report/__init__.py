@@ -1,9 +1,9 @@
-"""Tables to one page: self-contained HTML, with nothing to fetch.
+"""Reports: tables as one self-contained HTML page.
 
-Rules of this room:
-  - tables in, HTML out: a table is columns by name (`table.Columns`, which `pyarrow.Table.to_pydict` gives too);
-    nothing of a cluster, a file or a clock is known here;
-  - the same tables make the same bytes;
-  - whatever stands in a table is text: it is escaped where it is written, and nowhere else;
-  - plots are plotly's; its script stands in the page, once.
+Rules of this package:
+  - the input is tables, the output is HTML: a table is columns by name (`table.Columns`, as `pyarrow.Table.to_pydict`
+    returns them); this package does not depend on clusters, files or clocks;
+  - equal tables give equal bytes;
+  - table cells are text, and are escaped where they are written;
+  - plots are plotly's, with its script in the page once.
 """

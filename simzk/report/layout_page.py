@@ -1,9 +1,11 @@
-"""The page of a layout: what stands where, how loads are spread over racks and brokers, what is not as it should be.
+"""Page of a layout: facts, loads of racks and brokers, and their distribution.
 
 Tables of a layout (`LayoutTables`), loads in partitions:
-  - `facts`: `fact`, `value`, and `good`, None where it is neither;
-  - `racks`, `brokers`: `rack` or `broker`, and what each `leads`, `follows`, has `out of sync`, and `holds` in all;
-  - `spread`: by what (`leads`, `holds`) how many live `brokers` have how many `partitions`; nothing of few brokers.
+  - `facts`: `fact`, `value`, and `good`, None for a neutral fact;
+  - `racks`, `brokers`: `rack` or `broker`, and the partitions that it `leads`, `follows`, has `out of sync`, and
+    `holds`;
+  - `spread`: by load (`lead`, `replicate`) the number of live `brokers` per number of `partitions`; empty for few
+    brokers.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ SPREAD_COLOUR = {"brokers": "#4c78a8"}
 
 @dataclass(frozen=True)
 class LayoutTables:
-    """A layout as tables (see above), and what it is called."""
+    """A layout as tables (see above), and its title."""
 
     title: str
     facts: Columns
@@ -39,20 +41,20 @@ class LayoutTables:
 
 
 def to_html(tables: LayoutTables) -> str:
-    """The page of a layout."""
-    sections = [Section("What stands there", [Table(tables.facts, marked_by="good")])]
+    """Return the page of a layout."""
+    sections = [Section("Summary", [Table(tables.facts, marked_by="good")])]
     for what, columns in (("rack", tables.racks), ("broker", tables.brokers)):
         sections.append(Section(f"Loads of {what}s", _loads(columns, what)))
     for what, columns in tables.spread.items():
-        title = f"How many partitions a live broker {what}"
+        title = f"Live brokers by number of partitions that they {what}"
         bars = Bars(columns, f"spread-{what}", "partitions", SPREAD_COLOUR, "brokers", upright=True)
-        sections.append(Section(title, [bars] if length(columns) else [Text("No broker lives.")]))
+        sections.append(Section(title, [bars] if length(columns) else [Text("No broker is live.")]))
     return page.to_html(tables.title, [], sections)
 
 
 def _loads(columns: Columns, what: str) -> list[Part]:
     if not length(columns):
-        return [Text(f"No {what} is known.")]
-    if length(columns) > MOST_UPRIGHT:  # lines, which do not add up
+        return [Text(f"No {what}s.")]
+    if length(columns) > MOST_UPRIGHT:  # lines instead of stacked bars
         return [Bars(columns, f"{what}s", what, HELD, "partitions", upright=True), Table(columns)]
     return [Bars(columns, f"{what}s", what, COLOURS, "partitions", upright=True, stacked=True), Table(columns)]

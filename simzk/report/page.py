@@ -1,4 +1,4 @@
-"""The page: a title, sections, and in them text, tables and plots, all in one file."""
+"""HTML page in one file: a title and sections with text, tables and plots."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ tr.bad td:first-child { box-shadow: inset 4px 0 #cf222e; }
 
 
 class Text(NamedTuple):
-    """A paragraph; with `code` as it is typed."""
+    """A paragraph; with `code`, a command."""
 
     text: str
     code: bool = False
 
     def to_html(self) -> str:
-        """As HTML."""
+        """Return the HTML."""
         return f"<p><code>{escape(self.text)}</code></p>" if self.code else f"<p>{escape(self.text)}</p>"
 
 
@@ -49,12 +49,12 @@ class Table(NamedTuple):
     marked_by: str = ""
 
     def to_html(self) -> str:
-        """As HTML."""
+        """Return the HTML."""
         return f'<div class="scroll">{table.to_html(self.columns, marked_by=self.marked_by)}</div>'
 
 
 class Timeline(NamedTuple):
-    """A heat map of spans; arguments as of `timeline.to_html`."""
+    """A heat map of spans; arguments as in `charts.to_html`."""
 
     spans: Columns
     name: str
@@ -62,47 +62,47 @@ class Timeline(NamedTuple):
     dated: bool = False
 
     def to_html(self) -> str:
-        """As HTML."""
+        """Return the HTML."""
         return timeline.to_html(self.spans, name=self.name, colours=self.colours, dated=self.dated)
 
 
 Part: TypeAlias = Text | Table | Timeline | Bars | Areas
-"""What stands in a section."""
+"""An element of a section."""
 
 PLOTS = (Timeline, Bars, Areas)
-"""What needs plotly's script."""
+"""Elements that need plotly's script."""
 
 
 class Section(NamedTuple):
-    """A part of a page under a title of its own; of level 2, or 3 below another."""
+    """A section of a page, with a title of level 2 or 3."""
 
     title: str
     parts: Sequence[Part]
     level: int = 2
 
     def to_html(self) -> str:
-        """As HTML."""
+        """Return the HTML."""
         parts = "\n".join(part.to_html() for part in self.parts)
         return f"<h{self.level}>{escape(self.title)}</h{self.level}>\n{parts}"
 
 
-def to_html(title: str, told: Sequence[Text], sections: Sequence[Section]) -> str:
-    """A page.
+def to_html(title: str, introduction: Sequence[Text], sections: Sequence[Section]) -> str:
+    """Return a page.
 
     Args:
-        title: what it is about.
-        told: what stands under the title.
-        sections: in order.
+        title: the title.
+        introduction: paragraphs below the title.
+        sections: the sections in order.
 
     Returns:
-        a whole HTML document that fetches nothing.
+        a self-contained HTML document.
     """
     script = ""
     if any(isinstance(part, PLOTS) for section in sections for part in section.parts):
         from plotly.offline import get_plotlyjs
 
         script = f"<script>{get_plotlyjs()}</script>\n"
-    body = "\n".join([*(text.to_html() for text in told), *(section.to_html() for section in sections)])
+    body = "\n".join([*(text.to_html() for text in introduction), *(section.to_html() for section in sections)])
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'

@@ -1,4 +1,4 @@
-"""The page of runs: who was there, who led, who was in sync, what was expected, what happened.
+"""Page of runs: brokers, leaders and replicas in sync over time, expectations, events.
 
 Tables of a run (`RunTables`), all times in seconds of virtual time:
   - `expectations`: `held`, `at_s`, `line`, `name`, `failures`;
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from simzk.report.table import Columns
 
 SHOWN_MAX = 12
-"""How many runs a page tells whole: those that failed first."""
+"""Maximum number of runs that are shown in full; failed runs come first."""
 ROWS_MAX = 200
-"""How many partitions a heat map shows: those that changed most first."""
+"""Maximum number of rows of a heat map; those with the most changes are kept."""
 
 BROKER_COLOURS = {"controller": "#f58518", "registered": "#54a24b", "away": "#e4e7eb"}
 LEADER_COLOURS = {"no leader": "#cf222e"}
@@ -38,14 +38,14 @@ IN_SYNC_COLOURS = {
 
 @dataclass(frozen=True)
 class RunTables:
-    """A run as tables (see above), and what it is called.
+    """A run as tables (see above).
 
     Args:
-        title: of the scenario.
-        heading: what was played: file, seed, version.
-        held: whether all held.
-        outcome: how it ended, in a sentence.
-        replay: the command that plays it again.
+        title: the title of the scenario.
+        heading: file, seed and version.
+        held: whether all expectations and invariants held.
+        outcome: the outcome, in a sentence.
+        replay: the command that replays the run.
     """
 
     title: str
@@ -63,12 +63,12 @@ class RunTables:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One scenario under several versions: what they did, beside each other, and the znodes that differ at the end.
+    """One scenario under several versions: events side by side, and the znodes that differ at the end.
 
     Args:
-        title: what was compared.
-        events: a row an event or step, a column a version; `mark` says what differs.
-        znodes: a row a znode that differs, a column a version.
+        title: the title of the comparison.
+        events: one row per event or step, one column per version; `mark` marks differences.
+        znodes: one row per znode that differs, one column per version.
     """
 
     title: str
@@ -77,17 +77,17 @@ class Comparison:
 
 
 def to_html(runs: Sequence[RunTables], comparisons: Sequence[Comparison] = ()) -> str:
-    """The page of one run, or of several: an overview of all, and the first of them whole, the failed ones first.
+    """Return the page of one run, or of several runs with an overview.
 
     Args:
-        runs: as tables.
-        comparisons: between runs of one scenario.
+        runs: the runs as tables.
+        comparisons: comparisons between runs of one scenario.
     """
-    assert runs, "a page of no run"
+    assert runs, "a page has one run or more"
     if len(runs) == 1:
         (run,) = runs
-        told = [Text(run.heading), Text(run.outcome), Text(run.replay, code=True)]
-        return page.to_html(run.title, told, _sections(run, "run", level=2))
+        introduction = [Text(run.heading), Text(run.outcome), Text(run.replay, code=True)]
+        return page.to_html(run.title, introduction, _sections(run, "run", level=2))
     failed = [run for run in runs if not run.held]
     shown = [*failed, *(run for run in runs if run.held)][:SHOWN_MAX]
     overview: dict[str, Sequence[object]] = {
@@ -95,39 +95,39 @@ def to_html(runs: Sequence[RunTables], comparisons: Sequence[Comparison] = ()) -
         "scenario": [run.title for run in runs],
         "run": [run.heading for run in runs],
         "outcome": [run.outcome for run in runs],
-        "play it again": [run.replay for run in runs],
+        "replay command": [run.replay for run in runs],
     }
     sections = [Section("All runs", [Table(overview, marked_by="held")])]
     for compared in comparisons:
         sections.append(Section(compared.title, [Table(compared.events)]))
-        differing = Table(compared.znodes) if length(compared.znodes) else Text("The same znodes stand in ZooKeeper.")
+        differing = Table(compared.znodes) if length(compared.znodes) else Text("The znodes are equal.")
         sections.append(Section("Znodes that differ at the end", [differing], 3))
     for number, run in enumerate(shown):
-        told = [Text(run.heading), Text(run.outcome), Text(run.replay, code=True)]
-        sections += [Section(run.title, told), *_sections(run, f"run-{number}", level=3)]
-    counted = f"{len(runs)} runs, {len(failed)} failed"
+        introduction = [Text(run.heading), Text(run.outcome), Text(run.replay, code=True)]
+        sections += [Section(run.title, introduction), *_sections(run, f"run-{number}", level=3)]
+    title = f"{len(runs)} runs, {len(failed)} failed"
     left = len(runs) - len(shown)
-    return page.to_html(counted, [Text(f"{left} are in the overview only.")] if left else [], sections)
+    return page.to_html(title, [Text(f"{left} are in the overview only.")] if left else [], sections)
 
 
 def _sections(run: RunTables, name: str, *, level: int) -> list[Section]:
     found = [Section("Expectations", [Table(run.expectations, marked_by="held")], level)]
     if length(run.violations):
-        found.append(Section("Invariants that were broken", [Table(run.violations)], level))
+        found.append(Section("Violated invariants", [Table(run.violations)], level))
     for title, spans, kind, colours in (
         ("Brokers", run.brokers, "brokers", BROKER_COLOURS),
-        ("Who led", run.leaders, "leaders", LEADER_COLOURS),
-        ("Who was in sync", run.in_sync, "in-sync", IN_SYNC_COLOURS),
+        ("Leaders", run.leaders, "leaders", LEADER_COLOURS),
+        ("Replicas in sync", run.in_sync, "in-sync", IN_SYNC_COLOURS),
     ):
         kept, left = _most_changed(spans)
         if length(kept):
-            notes = [Text(f"{left} more that changed less are left out.")] if left else []
+            notes = [Text(f"{left} more with fewer changes are not shown.")] if left else []
             found.append(Section(title, [*notes, Timeline(kept, f"{name}-{kind}", colours)], level))
-    return [*found, Section("What happened", [Table(run.events)], level)]
+    return [*found, Section("Events", [Table(run.events)], level)]
 
 
 def _most_changed(spans: Columns) -> tuple[Columns, int]:
-    """The spans of the rows that have most of them, in the order of the table; how many rows are left out."""
+    """Return the spans of the rows with the most spans, in the order of the table, and the number of other rows."""
     counts: dict[object, int] = {}
     for row in spans["row"]:
         counts[row] = counts.get(row, 0) + 1

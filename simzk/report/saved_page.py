@@ -1,7 +1,7 @@
-"""The page of what commands wrote: timelines, sweeps, risks and swarms, each as one or more sections.
+"""Page of saved results: timelines, sweeps, risks and swarms, each as one or more sections.
 
-Each kind comes as tables, and says in its class which; docs/pipeline.md, docs/layout.md and docs/risk.md say what their
-columns mean. A section without rows says so: nothing offline is an answer.
+The classes below list the tables of each kind; docs/pipeline.md, docs/layout.md and docs/risk.md explain their columns.
+A section without rows has a sentence instead.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ RISK_COLOURS = {"an outage": "#f58518", "data lost": "#cf222e"}
 
 @dataclass(frozen=True)
 class TimelinesTables:
-    """What happened to a cluster; times in seconds since 1970.
+    """Timelines of a cluster; times in seconds since 1970.
 
     Args:
-        title: of what they are.
-        told: what was read and lost, a sentence each.
-        states: spans (`timeline`) of partitions or topics, the worst first.
-        left_out: what of them is not shown, a sentence, or nothing.
-        counts: `at_s`, and how many partitions were `offline`, `under min ISR`, `under-replicated` on the mean until
-            the next.
-        controllers: spans of one row, who was controller.
-        brokers: spans of brokers, when each was registered.
+        title: the title.
+        summary: sentences on the data read and lost.
+        states: spans (`charts`) of partitions or topics, the worst first.
+        left_out: a sentence on rows that are not shown, or empty.
+        counts: `at_s`, and the mean number of partitions `offline`, `under min ISR`, `under-replicated` until the next
+            row.
+        controllers: spans of one row: the controller.
+        brokers: spans of brokers: their registrations.
         moves: `broker`, leaderships `gained` and `lost`.
-        worst: the partitions that were longest in a bad state.
-        expired: sessions that expired.
-        writers: who wrote what how often.
+        worst: the partitions longest in a bad state.
+        expired: expired sessions.
+        writers: write counts by session, operation and kind of path.
     """
 
     title: str
-    told: Sequence[str]
+    summary: Sequence[str]
     states: Columns
     left_out: str
     counts: Columns
@@ -62,19 +62,19 @@ class TimelinesTables:
 
 @dataclass(frozen=True)
 class SweepTables:
-    """What failure sets leave.
+    """Results of a failure sweep.
 
     Args:
-        title: of what they are.
-        told: what was swept and what it is without a failure, a sentence each.
+        title: the title.
+        summary: sentences on the sets swept and on the state without a failure.
         worst: the worst failure sets: `fails`, and counts of partitions.
-        estimates: of drawn sets, what all of them would come to.
-        topics: the topics that are hit most.
-        loads: by kind of failure, brokers and racks before, and the most that each leads after any set.
+        estimates: estimates for all sets from samples.
+        topics: the most affected topics.
+        loads: by kind of failure, the partitions led by brokers and racks before, and the maximum after any set.
     """
 
     title: str
-    told: Sequence[str]
+    summary: Sequence[str]
     worst: Columns
     estimates: Columns
     topics: Columns
@@ -83,18 +83,18 @@ class SweepTables:
 
 @dataclass(frozen=True)
 class RiskTables:
-    """What assignments risk.
+    """Risks of replica assignments.
 
     Args:
-        title: of what they are.
-        told: the rates, and what was left out, a sentence each.
-        assignments: one row each: `assignment`, probabilities a year with their intervals, and more to read.
+        title: the title.
+        summary: sentences on the rates and on skipped assignments.
+        assignments: one row per assignment: `assignment`, probabilities per year with their intervals, and more.
         probabilities: `assignment`, `an outage` and `data lost`, each with `_low` and `_high`.
-        topics: one row a topic, a column an assignment: probabilities to read, those worst off first.
+        topics: one row per topic, one column per assignment: probabilities as text, the highest first.
     """
 
     title: str
-    told: Sequence[str]
+    summary: Sequence[str]
     assignments: Columns
     probabilities: Columns
     topics: Columns
@@ -102,35 +102,35 @@ class RiskTables:
 
 @dataclass(frozen=True)
 class SwarmTables:
-    """What runs came to.
+    """Results of many runs.
 
     Args:
-        title: of what they are.
-        told: how many held, a sentence each.
-        outcomes: `scenario`, and how many runs `held` and `failed`.
-        failed: runs that failed, with the command that plays each again.
-        numbers: what was counted in runs: least, median, most and so on.
+        title: the title.
+        summary: sentences on the number of runs.
+        outcomes: `scenario`, and the number of runs that `held` and `failed`.
+        failed: failed runs, with the commands that replay them.
+        numbers: distribution of the numbers counted in runs: least, median, most and others.
     """
 
     title: str
-    told: Sequence[str]
+    summary: Sequence[str]
     outcomes: Columns
     failed: Columns
     numbers: Columns
 
 
 def to_html(saved: Sequence[TimelinesTables | SweepTables | RiskTables | SwarmTables]) -> str:
-    """One page of everything, in the order in which it comes."""
-    assert saved, "a page of nothing"
+    """Return one page of all results, in their order."""
+    assert saved, "a page has one result or more"
     sections: list[Section] = []
     for number, tables in enumerate(saved):
         alone = len(saved) == 1
         if not alone:
-            sections.append(Section(tables.title, [Text(text) for text in tables.told]))
+            sections.append(Section(tables.title, [Text(text) for text in tables.summary]))
         sections += _sections(tables, f"p{number}", 2 if alone else 3)
     if len(saved) == 1:
-        return page.to_html(saved[0].title, [Text(text) for text in saved[0].told], sections)
-    return page.to_html("What simzk found", [], sections)
+        return page.to_html(saved[0].title, [Text(text) for text in saved[0].summary], sections)
+    return page.to_html("simzk report", [], sections)
 
 
 def _sections(tables: TimelinesTables | SweepTables | RiskTables | SwarmTables, name: str, level: int) -> list[Section]:
@@ -147,27 +147,27 @@ def _sections(tables: TimelinesTables | SweepTables | RiskTables | SwarmTables, 
 
 def _timelines(tables: TimelinesTables, name: str) -> dict[str, list[Part]]:
     left_out = [Text(tables.left_out)] if tables.left_out else []
-    # Beside the many that are short of a replica, the few that are offline would not be seen.
+    # Two charts: the few offline partitions would not be visible beside the many under-replicated ones.
     counted = [
         Areas(tables.counts, f"{name}-counts-{number}", {state: STATE_COLOURS[state] for state in states}, "partitions")
         for number, states in enumerate(((OFFLINE, UNDER_MIN_ISR), (UNDER_REPLICATED,)))
     ]
     return {
-        "What state partitions were in": _or_none(
+        "Partition states": _or_none(
             tables.states,
             [*left_out, Timeline(tables.states, f"{name}-states", STATE_COLOURS, dated=True)],
             "No partition was seen.",
         ),
-        "How many partitions were in a bad state": _or_none(
+        "Partitions in a bad state over time": _or_none(
             tables.counts,
             [*counted],
             "All partitions were in sync all the time.",
         ),
-        "Partitions that were longest in a bad state": _table(tables.worst, "None was in a bad state."),
-        "Leaderships that moved": _or_none(
+        "Partitions longest in a bad state": _table(tables.worst, "No partition was in a bad state."),
+        "Leader changes by broker": _or_none(
             tables.moves,
             [Bars(tables.moves, f"{name}-moves", "broker", MOVED_COLOURS, "leaderships", upright=True)],
-            "No leadership moved.",
+            "No leader changed.",
         ),
         "Controllers": _or_none(
             tables.controllers,
@@ -177,10 +177,10 @@ def _timelines(tables: TimelinesTables, name: str) -> dict[str, list[Part]]:
         "Brokers": _or_none(
             tables.brokers,
             [Timeline(tables.brokers, f"{name}-brokers", REGISTERED_COLOURS, dated=True)],
-            "No broker registered or went.",
+            "No broker registered or left.",
         ),
-        "Sessions that expired": _table(tables.expired, "No session expired."),
-        "Who wrote most": _table(tables.writers, "Nobody wrote."),
+        "Expired sessions": _table(tables.expired, "No session expired."),
+        "Sessions with the most writes": _table(tables.writers, "No session wrote."),
     }
 
 
@@ -188,18 +188,18 @@ def _sweep(tables: SweepTables, name: str) -> dict[str, list[Part]]:
     hit = {OFFLINE: STATE_COLOURS[OFFLINE], UNDER_MIN_ISR: STATE_COLOURS[UNDER_MIN_ISR]}
     moved = {"leaders moved": BEFORE}
     found: dict[str, list[Part]] = {
-        "The worst failure sets": [
+        "Worst failure sets": [
             Bars(tables.worst, f"{name}-worst", "fails", hit | moved, "partitions"),
             Table(tables.worst),
         ]
     }
     if length(tables.estimates):
-        found["What all sets would come to, from those that were drawn"] = [Table(tables.estimates)]
-    found["Topics that are hit most"] = _table(tables.topics, "No set takes a partition offline or under min ISR.")
+        found["Estimates for all sets from samples"] = [Table(tables.estimates)]
+    found["Most affected topics"] = _table(tables.topics, "No set takes a partition offline or under min ISR.")
     series = {"before": BEFORE, "after, at most": AFTER}
     for number, (fail, (brokers, racks)) in enumerate(tables.loads.items()):
         found[f"Load before and after: {fail}"] = [
-            Text("How many partitions each leads before, and the most that it leads after any of the sets."),
+            Text("Partitions led before, and the maximum led after any of the sets."),
             Bars(brokers, f"{name}-brokers-{number}", "broker", series, "partitions led", upright=True),
             Bars(racks, f"{name}-racks-{number}", "rack", series, "partitions led", upright=True),
         ]
@@ -214,12 +214,12 @@ def _risk(tables: RiskTables, name: str) -> dict[str, list[Part]]:
                 f"{name}-assignments",
                 "assignment",
                 RISK_COLOURS,
-                "probability in a year, of any partition",
+                "probability per year, of any partition",
                 log=True,
             ),
             Table(tables.assignments),
         ],
-        "Topics: an outage in a year": [Table(tables.topics)],
+        "Topics: probability of an outage per year": [Table(tables.topics)],
     }
 
 
@@ -227,8 +227,8 @@ def _swarm(tables: SwarmTables, name: str) -> dict[str, list[Part]]:
     series = {"held": STATE_COLOURS[OK], "failed": STATE_COLOURS[OFFLINE]}
     return {
         "Runs": [Bars(tables.outcomes, f"{name}-runs", "scenario", series, "runs", stacked=True)],
-        "Runs that failed": _table(tables.failed, "None failed."),
-        "What was counted": _table(tables.numbers, "Nothing was counted."),
+        "Failed runs": _table(tables.failed, "No run failed."),
+        "Event counts": _table(tables.numbers, "No events."),
     }
 
 

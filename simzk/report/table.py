@@ -1,4 +1,4 @@
-"""A table as HTML."""
+"""Tables as HTML."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from html import escape
 from typing import TypeAlias
 
 Columns: TypeAlias = Mapping[str, Sequence[object]]
-"""A table: its columns by name, all of one length."""
+"""A table: columns of equal length, by name."""
 
 MARKS = {True: "good", False: "bad"}
-"""How a row is marked where a column of truth values says so."""
+"""CSS class of a row, by the value in its marking column."""
 
 
 def length(columns: Columns) -> int:
-    """How many rows a table has."""
+    """Return the number of rows of a table."""
     lengths = {len(column) for column in columns.values()}
     assert len(lengths) <= 1, f"columns of different lengths: { ({name: len(c) for name, c in columns.items()}) }"
     return lengths.pop() if lengths else 0
 
 
 def to_html(columns: Columns, *, marked_by: str = "") -> str:
-    """A table as HTML.
+    """Return a table as HTML.
 
     Args:
         columns: the table; None is an empty cell, a float has three decimals.
-        marked_by: a column of truth values that marks the rows good or bad, None neither, and is not shown itself.
+        marked_by: a column that marks rows as good (True), bad (False) or neither (None), and is not shown.
 
     >>> to_html({"name": ["a<b"], "held": [False]}, marked_by="held")
     '<table><thead><tr><th>name</th></tr></thead><tbody><tr class="bad"><td>a&lt;b</td></tr></tbody></table>'

@@ -1,5 +1,5 @@
-"""Scenario files: what happens to a cluster, and what is expected of it, as TOML that can be played.
+"""Scenario files: actions on a cluster and expectations of its state, as TOML.
 
-`reader` turns a file into steps, and names file, line and key of whatever is wrong with it; `player` plays the steps on
-a `KafkaCluster` and judges the expectations; `telling` shows a run to people, and `results` hands it to programs.
+`reader` parses and checks a file; `actions` and `expectations` define its steps; `player` plays them on a
+`KafkaCluster`; `report_text` formats a run as text, `results` as JSON.
 """

@@ -1,8 +1,8 @@
-"""A scenario played as the wall clock goes: a world (brokers, ZooKeeper, an operator) that others can look into.
+"""A scenario played on wall time, with a ZooKeeper that other clients use too.
 
 Rules of this module:
-  - it reads no clock: whoever hosts it says how far time has come;
-  - an operator's step that cannot be done as things stand, for somebody else was there before, is told and left out.
+  - it reads no clock: its host passes the present time;
+  - a step that is impossible, because another client changed the cluster before, is skipped with a warning.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 
 class LiveScenario:
-    """A play that time is let pass for from outside.
+    """A play of which the time is advanced from outside.
 
     Args:
-        scenario: as read; its own seed decides what is chance.
-        start_ms: what the clocks of its world show at its beginning.
-        tell: called with the events of the history that are new.
-        warn: called with what could not be done.
+        scenario: the checked scenario; its own seed is used.
+        start_ms: wall-clock time at its start, in milliseconds since the epoch.
+        tell: called with the new events of the history.
+        warn: called with the error of a step that was skipped.
 
     Attributes:
         server: the ZooKeeper that the brokers use.
-        rules: the faults that hold for the brokers' sessions.
+        rules: the fault rules of the brokers' sessions.
 
     >>> from simzk.scenarios.reader import read_scenario
     >>> scenario = read_scenario("scenarios/broker_failure.toml")
@@ -61,16 +61,16 @@ class LiveScenario:
         self.play.history.observers.append(self._new.append)
 
     def now_ms(self) -> int:
-        """What the clocks show."""
+        """Return the present wall-clock time of the cluster."""
         return self._host.now_ms()
 
     def next_ms(self) -> float | None:
-        """When something happens next by itself; None if never."""
+        """Return the time of the next event without input; None if there is none."""
         next_us = self.play.next_at_us
         return None if next_us is None else self._host.start_ms + next_us / 1000
 
     def run_until(self, at_ms: int) -> None:
-        """Let time pass, and tell what came of it."""
+        """Advance time, and report the new events."""
         at_us = self._host.when_us(at_ms)
         while True:
             try:
@@ -91,5 +91,5 @@ class LiveScenario:
         self._host.send_output()
 
     def close(self) -> None:
-        """End the world."""
+        """Close the cluster."""
         self.play.close()

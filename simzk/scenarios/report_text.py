@@ -1,9 +1,9 @@
-"""A run as text for people: heading, timeline, closing tables, verdicts.
+"""Text report of a run: heading, timeline, final state, verdicts.
 
 Rules of this module:
-  - a page is a list of lines, a line a list of (text, style); without styles it is what a file or a pipe gets, byte for
-    byte the same in every process; a terminal gets the same text in colours (`simzk.cli.console`);
-  - nothing here looks at a clock, a terminal's width or the environment.
+  - a report is a list of lines, a line a list of (text, style); a file or a pipe gets the text alone, byte for byte the
+    same in every process; a terminal gets the same text in colours (`simzk.cli.console`);
+  - no function here reads a clock, the width of a terminal or the environment.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from simzk.simulation import Event
 
 Line = list[tuple[str, str]]
-"""Pieces of a line: a text and the style it has on a terminal, such as `bold`; empty for none."""
+"""Pieces of a line: text and its style on a terminal, such as `bold`; empty for none."""
 
 WIDTH = 100
 PARTITIONS_SHOWN_MAX = 60
 
 
 def heading(play: Play, *others: Play) -> list[Line]:
-    """Return what is said before the run: title, why, and all that it takes to do it again.
+    """Return the lines before a run: title, purpose, and everything that is needed to repeat it.
 
     Args:
-        play: about to run.
-        others: of the same scenario and seed under other versions, to stand beside it.
+        play: the run.
+        others: runs of the same scenario and seed under other versions, to be compared.
     """
     scenario = play.scenario
     lines: list[Line] = [[(scenario.title, "bold")]]
@@ -55,11 +55,11 @@ def heading(play: Play, *others: Play) -> list[Line]:
 
 
 def timeline(events: Sequence[Event]) -> list[Line]:
-    """Return the events, a line each; what the scenario itself does stands out across the columns."""
-    told = [event for event in events if not is_scenario_event(event)]
-    who_width = max((len(event.who) for event in told), default=0)
-    what_width = max((len(event.what) for event in told), default=0)
-    subject_width = max((len(event.subject) for event in told), default=0)
+    """Return one line per event; events of the scenario itself span the columns."""
+    rows = [event for event in events if not is_scenario_event(event)]
+    who_width = max((len(event.who) for event in rows), default=0)
+    what_width = max((len(event.what) for event in rows), default=0)
+    subject_width = max((len(event.subject) for event in rows), default=0)
     lines: list[Line] = []
     for event in events:
         time = (f"{format_time(event.at_us)}  ", "dim")
@@ -77,7 +77,7 @@ def timeline(events: Sequence[Event]) -> list[Line]:
 
 
 def closing(play: Play) -> list[Line]:
-    """Return how the cluster stands at the end."""
+    """Return the state of the cluster at the end: partitions, controller, brokers."""
     cluster = play.cluster
     seen = view.partitions(cluster.tree)
     lines: list[Line] = [[(f"At {format_time(cluster.scheduler.now_us).strip()}", "bold")]]
@@ -87,7 +87,7 @@ def closing(play: Play) -> list[Line]:
     if len(seen) > PARTITIONS_SHOWN_MAX:
         lines.append([(f"  and {len(seen) - PARTITIONS_SHOWN_MAX} more", "dim")])
     lines.append([])
-    controller = "nobody" if cluster.controller is None else f"broker {cluster.controller}"
+    controller = "none" if cluster.controller is None else f"broker {cluster.controller}"
     lines.append([(f"  controller {controller}, epoch {view.controller_epoch(cluster.tree)}", "")])
     registered = view.registered_brokers(cluster.tree)
     for broker in play.scenario.brokers:
@@ -100,7 +100,7 @@ def closing(play: Play) -> list[Line]:
 
 
 def verdicts(play: Play) -> list[Line]:
-    """Return what was expected and whether it held, then the invariants that broke."""
+    """Return the expectations with their results, then the violated invariants."""
     lines: list[Line] = [[("Expectations", "bold")]] if play.verdicts else []
     for verdict in play.verdicts:
         mark = ("  holds   ", "green") if verdict.held else (f"  {BROKEN}  ", "bold red")
@@ -115,30 +115,35 @@ def verdicts(play: Play) -> list[Line]:
 
 
 def conclusion(play: Play, replay: str) -> list[Line]:
-    """Return the last line: all is well, or the one command that shows the failure again."""
+    """Return the last lines: success, or the failure and the command that replays the run."""
     count = len(play.verdicts)
     if play.held:
-        return [[(f"{play.scenario.path}: all {count} expectations hold (seed {play.seed})", "bold green")]]
+        what = f"all {count} expectations held" if count != 1 else "the expectation held"
+        return [[(f"{play.scenario.path}: {what} (seed {play.seed})", "bold green")]]
     if play.crash is not None:
         what = f"the simulation itself failed (seed {play.seed}); this is a bug of simzk"
         lines: list[Line] = [[(line, "red")] for line in play.crash.traceback.splitlines()]
-        lines += [[(f"{play.scenario.path}: {what}", "bold red")], [("play it again with: ", ""), (replay, "bold")]]
+        lines += [[(f"{play.scenario.path}: {what}", "bold red")], [("replay with: ", ""), (replay, "bold")]]
         return lines
-    broken = sum(not verdict.held for verdict in play.verdicts)
-    what = f"{broken} of {count} expectations do not hold" if broken else f"{len(play.violations)} invariants broke"
+    failed = sum(not verdict.held for verdict in play.verdicts)
+    violations = len(play.violations)
+    if failed:
+        what = f"{failed} of {count} expectation{'s' * (count != 1)} failed"
+    else:
+        what = f"{violations} invariant violation{'s' * (violations != 1)}"
     return [
         [(f"{play.scenario.path}: {what} (seed {play.seed})", "bold red")],
-        [("play it again with: ", ""), (replay, "bold")],
+        [("replay with: ", ""), (replay, "bold")],
     ]
 
 
 def plain(lines: Iterable[Line]) -> str:
-    """Return lines as plain text, each ended by a newline."""
+    """Return lines as plain text, each with a newline."""
     return "".join("".join(text for text, _ in line).rstrip() + "\n" for line in lines)
 
 
 def verdict_piece(event: Event) -> tuple[str, str]:
-    """Return what an expectation found, and its style."""
+    """Return the verdict of an expectation as text, and its style."""
     if event.what == BROKEN:
         return f"! {BROKEN}: {event.subject}: {event.after}", "bold red"
     return f"= {event.what}: {event.subject}", "bold green"

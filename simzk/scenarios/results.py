@@ -1,4 +1,4 @@
-"""A run as values: for `--json`, and to come home from another process."""
+"""Result of a run as plain values, for `--json` and to be returned from another process."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
     from simzk.scenarios.player import Verdict
     from simzk.scenarios.reader import Scenario
 
-_NOT_THE_CLUSTER = (OPERATOR, EXPECTATION, FAULT)
+_SCENARIO_COMPONENTS = (OPERATOR, EXPECTATION, FAULT)
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of one run.
+    """Result of one run.
 
     Args:
-        file: the scenario.
-        seed: of the run.
-        version: of Kafka.
-        failed: what failed: names of expectations and of invariants, or what the simulation itself stumbled over.
-        first_failure: the first thing that did not hold, in full; empty if all held.
-        replay: the command that plays it again.
-        events: how many events of each kind there were, those of operator, faults and expectations aside.
-        settled_us: when each expectation that held did so, in microseconds of virtual time.
-        document: the whole run as JSON; None where nobody asked for it.
+        file: the scenario file.
+        seed: the seed of the run.
+        version: the Kafka version.
+        failed: names of failed expectations and violated invariants, or the crash of the simulation.
+        first_failure: the first failure in full; empty if all held.
+        replay: the command that replays the run.
+        events: number of events by kind, without those of the operator, faults and expectations.
+        settled_us: virtual time in microseconds at which each expectation held.
+        document: the whole run as JSON values; None if not requested.
     """
 
     file: str
@@ -47,12 +47,12 @@ class Result:
 
     @property
     def held(self) -> bool:
-        """Whether all that was expected held."""
+        """Whether all expectations and invariants held."""
         return not self.failed
 
 
 def play_scenario(scenario: Scenario, seed: int, version: str, *, documented: bool) -> Result:
-    """Play a scenario from beginning to end."""
+    """Play a whole scenario, and return its result."""
     play = Play(scenario, seed=seed, version=version)
     try:
         play.run()
@@ -62,14 +62,14 @@ def play_scenario(scenario: Scenario, seed: int, version: str, *, documented: bo
 
 
 def result_of(play: Play, version: str, *, documented: bool) -> Result:
-    """Return what came of a run that is over."""
+    """Return the result of a finished run."""
     replay = replay_command(play.scenario, play.seed, version)
     failed = [play.crash.what] if play.crash is not None else []
     named = [(_name(verdict, play.verdicts), verdict) for verdict in play.verdicts]
     failed += [name for name, verdict in named if not verdict.held]
     failed += [violation.invariant for violation in play.violations]
     assert play.held == (not failed)
-    counted = Counter(event.what for event in play.history if event.who not in _NOT_THE_CLUSTER)
+    counted = Counter(event.what for event in play.history if event.who not in _SCENARIO_COMPONENTS)
     return Result(
         file=str(play.scenario.path),
         seed=play.seed,
@@ -84,13 +84,13 @@ def result_of(play: Play, version: str, *, documented: bool) -> Result:
 
 
 def _name(verdict: Verdict, verdicts: Sequence[Verdict]) -> str:
-    """An expectation's name, with its line where another one is called so too."""
+    """Return the name of an expectation, with its line if the name is not unique."""
     alone = sum(other.name == verdict.name for other in verdicts) == 1
     return verdict.name if alone else f"{verdict.name} (line {verdict.line})"
 
 
 def replay_command(scenario: Scenario, seed: int, version: str) -> str:
-    """Return the one command that plays a run again, to be typed where this one was."""
+    """Return the command that replays a run in the same working directory."""
     words = ["simzk", "run", str(scenario.path), "--seed", str(seed)]
     if version:
         words += ["--kafka-version", version]

@@ -1,9 +1,9 @@
-"""A run's document (`simzk run --json`) as tables: what a page of it is made of.
+"""Tables of a run's page, from its document (`simzk run --json`).
 
-Rules of the module:
-  - all is read off the events: what a broker or a partition was between two of them, it was all the time;
-  - a cluster that goes on from a recorded one has states that no event tells the beginning of: they are what the first
-    event found, or what stands at the end.
+Rules of this module:
+  - states are derived from events: a broker or partition keeps its state from one event to the next;
+  - a cluster that starts from a recording has states without a first event: they are the `before` of the first event,
+    or the state at the end.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from simzk.report.table import Columns
 
 Document = dict[str, Any]
-AFTER_THE_END = 0.02
-"""A run often ends with a change: what it came to is shown for so much longer, as a part of the whole time."""
+END_MARGIN = 0.02
+"""Share of the run that is added after its end, so that a change at the end is visible."""
 SPAN = ("row", "from_s", "until_s", "state", "told")
 
 
 class _Change(NamedTuple):
-    """From `at_s` on a row was this; nothing where `state` is empty."""
+    """The state of a row from `at_s` on; no state if empty."""
 
     at_s: float
     state: str
@@ -35,14 +35,13 @@ class _Change(NamedTuple):
 
 
 def tables_of(document: Document) -> RunTables:
-    """A run's document as tables."""
+    """Return the tables of a run."""
     events = document["timeline"]
     verdicts = document["expectations"]
     last_s = max([0.0, *(event["at_us"] / 1e6 for event in events), *(v["at_us"] / 1e6 for v in verdicts)])
-    end_s = last_s * (1 + AFTER_THE_END)
+    end_s = last_s * (1 + END_MARGIN)
     led, in_sync = _partitions(document)
-    failed = sum(not verdict["held"] for verdict in verdicts) + len(document["violations"])
-    outcome = f"All {len(verdicts)} expectations hold." if document["held"] else f"{failed} of what is expected failed."
+    outcome = _outcome(verdicts, len(document["violations"]))
     return RunTables(
         title=document["title"],
         heading=f"{document['file']}, seed {document['seed']}, Kafka {document['kafka_version']}",
@@ -53,8 +52,8 @@ def tables_of(document: Document) -> RunTables:
             "held": [verdict["held"] for verdict in verdicts],
             "at, s": [verdict["at_us"] / 1e6 for verdict in verdicts],
             "line": [verdict["line"] for verdict in verdicts],
-            "what is expected": [verdict["name"] for verdict in verdicts],
-            "what was found": ["; ".join(verdict["failures"]) for verdict in verdicts],
+            "expectation": [verdict["name"] for verdict in verdicts],
+            "failures": ["; ".join(verdict["failures"]) for verdict in verdicts],
         },
         violations=_columns(document["violations"]),
         brokers=_spans(_brokers(document), end_s),
@@ -67,13 +66,23 @@ def tables_of(document: Document) -> RunTables:
     )
 
 
+def _outcome(verdicts: Sequence[Mapping[str, Any]], violations: int) -> str:
+    count, failed = len(verdicts), sum(not verdict["held"] for verdict in verdicts)
+    parts = []
+    if failed:
+        parts.append(f"{failed} of {count} expectation{'s' * (count != 1)} failed.")
+    if violations:
+        parts.append(f"{violations} invariant violation{'s' * (violations != 1)}.")
+    return " ".join(parts) or f"All {count} expectations held."
+
+
 def _columns(rows: Sequence[Mapping[str, object]]) -> Columns:
     names = list(rows[0]) if rows else []
     return {name: [row[name] for row in rows] for name in names}
 
 
 def _spans(changes: Mapping[str, Sequence[_Change]], end_s: float) -> Columns:
-    """What each row was, from each change to the next."""
+    """Return the spans of each row: its state from each change to the next."""
     spans: list[tuple[object, ...]] = []
     for row, of_row in changes.items():
         ends = [*(change.at_s for change in of_row[1:]), end_s]
@@ -84,46 +93,46 @@ def _spans(changes: Mapping[str, Sequence[_Change]], end_s: float) -> Columns:
 
 
 def _brokers(document: Document) -> dict[str, list[_Change]]:
-    """Brokers as registered, away, or controller."""
+    """Return the states of brokers: registered, away, or controller."""
     ids = sorted({int(e["who"].split()[1]) for e in document["timeline"] if e["who"].startswith("broker ")})
     at_end = document["brokers"]
     ids = sorted({*ids, *at_end})
     changes: dict[int, list[_Change]] = {broker: [] for broker in ids}
     registered: dict[int, bool] = {}
-    # Of a controller that ruled before the first event only what it did is told, not its election.
+    # The election of the controller of a recorded cluster is no event, but its actions are.
     first_of_controller = next((e for e in document["timeline"] if e["who"].startswith("controller ")), None)
-    ruled_before: int | None = document["controller"]
+    first_controller: int | None = document["controller"]
     if first_of_controller is not None:
         was_elected = first_of_controller["what"] == "elected"
-        ruled_before = None if was_elected else int(first_of_controller["who"].split()[1])
-    ruling = ruled_before
+        first_controller = None if was_elected else int(first_of_controller["who"].split()[1])
+    controller = first_controller
     for event in document["timeline"]:
         who, what, at_s = event["who"], event["what"], event["at_us"] / 1e6
-        before = ruling
+        before = controller
         if what in ("registered", "registration gone"):
             registered[int(who.split()[1])] = what == "registered"
             concerned = [int(who.split()[1])]
         elif what == "elected" and who.startswith("controller "):
-            ruling = int(who.split()[1])
-            concerned = [ruling]
+            controller = int(who.split()[1])
+            concerned = [controller]
         elif what == "controller gone":
-            ruling = None
+            controller = None
             concerned = [] if before is None else [before]
         else:
             continue
         for broker in concerned:
-            state = "controller" if broker == ruling else "registered" if registered.get(broker) else "away"
+            state = "controller" if broker == controller else "registered" if registered.get(broker) else "away"
             changes[broker].append(_Change(at_s, state, state))
     for broker, of_broker in changes.items():
-        # Of one that was there before the first event, only its going away is told, or nothing at all.
-        was_there = of_broker[0].state == "away" if of_broker else broker in at_end
-        first = "controller" if broker == ruled_before else "registered" if was_there else "away"
+        # The registration of a broker of a recorded cluster is no event, but its end may be.
+        was_registered = of_broker[0].state == "away" if of_broker else broker in at_end
+        first = "controller" if broker == first_controller else "registered" if was_registered else "away"
         of_broker.insert(0, _Change(0.0, first, first))
     return {f"broker {broker}": changes[broker] for broker in ids}
 
 
 def _partitions(document: Document) -> tuple[dict[str, list[_Change]], dict[str, list[_Change]]]:
-    """By partition: who led it, and how many of its replicas were out of sync."""
+    """Return the leader, and the number of out-of-sync replicas, of each partition over time."""
     led: dict[str, list[_Change]] = {}
     in_sync: dict[str, list[_Change]] = {}
     wanted, states = _replicas(document), _states(document)
@@ -137,7 +146,7 @@ def _partitions(document: Document) -> tuple[dict[str, list[_Change]], dict[str,
             led.setdefault(partition, []).append(_Change(at_s, "", ""))
             in_sync.setdefault(partition, []).append(_Change(at_s, "", ""))
             continue
-        # Who held a partition that is gone by the end is not told: everybody who was ever in sync.
+        # The replicas of a partition that is deleted by the end are unknown: take all that were ever in sync.
         replicas = next((ids for until_s, ids in wanted.get(partition, ()) if at_s < until_s), seen[partition])
         missing = len(replicas - set(state.isr))
         leader = "no leader" if state.leader < 0 else f"broker {state.leader}"
@@ -148,7 +157,7 @@ def _partitions(document: Document) -> tuple[dict[str, list[_Change]], dict[str,
 
 
 def _replicas(document: Document) -> dict[str, list[tuple[float, frozenset[int]]]]:
-    """By partition the replicas that are to be in sync, each set with the time until which it held."""
+    """Return the assigned replicas of each partition over time, each set with the time of its end."""
     found: dict[str, list[tuple[float, frozenset[int]]]] = {}
     for event in document["timeline"]:
         before = _target(event["before"])
@@ -161,14 +170,14 @@ def _replicas(document: Document) -> dict[str, list[tuple[float, frozenset[int]]
 
 
 def _target(told: str) -> frozenset[int]:
-    """Of an assignment as events tell it, `[1, 2, 3] adding [1] removing [3]`, those that are to stay."""
+    """Return the target replicas of an assignment in an event, such as `[1, 2, 3] adding [1] removing [3]`."""
     lists = [frozenset(map(int, numbers.split(", "))) for numbers in re.findall(r"\[(\d[\d, ]*)\]", told)]
     removing = lists[-1] if " removing " in told else frozenset[int]()
     return lists[0] - removing if lists else frozenset()
 
 
 def _states(document: Document) -> list[tuple[float, str, str]]:
-    """Each state of each partition as it is told, and when it began; an empty one where the partition went."""
+    """Return (begin, partition, state as text) of each state of each partition; an empty state for a deleted one."""
     found: list[tuple[float, str, str]] = []
     known: dict[str, None] = {}
     for event in document["timeline"]:

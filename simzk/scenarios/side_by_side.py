@@ -1,14 +1,14 @@
-"""One scenario under several versions, as text for people: their histories, znodes and verdicts side by side.
+"""Comparison of one scenario under several versions, as text: histories, znodes and verdicts side by side.
 
 Rules of this module:
-  - a step of the operator begins a block in every column, so that what followed the same step stands beside it;
-  - within a block every other version is aligned with the first, as `diff` does it, by what its events say, and what is
-    left between those by what changed in what, whoever changed it;
-  - `*` marks events that differ; `~` the same event at another time: `LATE_US` or more apart, as counted from the step.
-    Less than that is the latency of a request more or less;
-  - after the last step each run goes on until it is at rest, so that what is compared at the end is no moment between
-    two writes; one that does not come to rest within a minute is told;
-  - a run of `FOLDED_MIN` or more rows without a mark is one line that says how many.
+  - a step of the operator begins a block in every column, so that events after the same step are side by side;
+  - within a block every version is aligned with the first one, as by `diff`, first by equal events, then by the kind
+    and subject of the events between them;
+  - `*` marks events that differ; `~` marks equal events with times, counted from the step, that differ by `LATE_US` or
+    more; smaller differences are the latency of single requests;
+  - after the last step each run continues until it is quiet, so that the final znodes are not compared between two
+    writes; a run that is not quiet within a minute is reported;
+  - `FOLDED_MIN` or more rows in sequence without a mark are folded into one line with their number.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from itertools import groupby, zip_longest
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from simzk.report.run_page import Comparison
-from simzk.scenarios import report_text as telling
 from simzk.scenarios.player import BROKEN, EXPECTATION, OPERATOR
+from simzk.scenarios.report_text import verdict_piece
 from simzk.simulation.history import format_time
 
 if TYPE_CHECKING:
@@ -42,40 +42,40 @@ TIME_INDENT = " " * len(f"{format_time(0)}  ")
 TIMESTAMP = re.compile(rb'"timestamp":"?\d+')
 
 Row: TypeAlias = "tuple[Event | None, ...]"
-"""What stands beside each other: an event of each version, None where it has none to face the others'."""
+"""Events side by side, one per version; None for a version without such an event."""
 
 
 class Block(NamedTuple):
-    """What happened in one run from one step of the operator to the next; before the first, `step` is None."""
+    """Events of one run from one step of the operator to the next; `step` is None before the first step."""
 
     step: Event | None
     events: list[Event]
 
 
 def side_by_side(plays: Sequence[Play]) -> list[Line]:
-    """Return what runs of one scenario under several versions did, and what came of them, without the heading.
+    """Return the comparison of finished runs, without the heading.
 
     Args:
-        plays: all over; of one scenario and one seed, each of another version.
+        plays: runs of one scenario and seed, each of another version.
     """
-    assert len(plays) > 1, "one run has nothing beside it"
+    assert len(plays) > 1, "a comparison has two runs or more"
     return [*histories(plays), *znodes(plays), *verdicts(plays)]
 
 
 def histories(plays: Sequence[Play]) -> list[Line]:
-    """Return the histories: a column a version, a block a step, what differs marked, what does not folded."""
+    """Return the histories: one column per version, one block per step, differences marked, equal rows folded."""
     lines = _columns(SAME, [[f"Kafka {play.version}"] for play in plays], "bold")
     for blocks in zip_longest(*(_blocks(play.history) for play in plays), fillvalue=Block(None, [])):
         starts_us = [0 if block.step is None else block.step.at_us for block in blocks]
         if any(block.step is not None for block in blocks):
             steps = tuple(block.step for block in blocks)
-            mark = DIFFERS if None in steps else SAME  # one that ended early, by a failure of the simulation
+            mark = DIFFERS if None in steps else SAME  # a run that crashed ends early
             lines.extend(_columns(mark, [_cell(step) for step in steps], "bold cyan"))
         marked = [(_mark(row, starts_us), row) for row in align([block.events for block in blocks])]
         for mark, group in groupby(marked, key=lambda pair: pair[0]):
             rows = [row for _, row in group]
             if mark == SAME and len(rows) >= FOLDED_MIN:
-                lines.append([(f"{SAME} {TIME_INDENT}({len(rows)} the same)", "dim")])
+                lines.append([(f"{SAME} {TIME_INDENT}({len(rows)} equal)", "dim")])
             else:
                 for row in rows:
                     lines.extend(_columns(mark, [_cell(event) for event in row], STYLES[mark]))
@@ -83,7 +83,7 @@ def histories(plays: Sequence[Play]) -> list[Line]:
 
 
 def comparison(plays: Sequence[Play]) -> Comparison:
-    """The same as tables, for a page: nothing folded, and no column narrower than what it says."""
+    """Return the comparison as tables for a page, without folding and wrapping."""
     names = [f"Kafka {play.version}" for play in plays]
     events: dict[str, list[object]] = {"mark": [], **{name: [] for name in names}}
     for blocks in zip_longest(*(_blocks(play.history) for play in plays), fillvalue=Block(None, [])):
@@ -96,7 +96,7 @@ def comparison(plays: Sequence[Play]) -> Comparison:
         for mark, row in marked:
             events["mark"].append(mark)
             for name, event in zip(names, row, strict=True):
-                events[name].append(None if event is None else f"{format_time(event.at_us)}  {_telling(event)}")
+                events[name].append(None if event is None else f"{format_time(event.at_us)}  {_event_text(event)}")
     trees = _trees(plays)
     paths = _differing(trees)
     differing: dict[str, list[object]] = {"znode": list(paths)}
@@ -107,7 +107,7 @@ def comparison(plays: Sequence[Play]) -> Comparison:
 
 
 def align(runs: Sequence[Sequence[Event]]) -> list[Row]:
-    """Put every other run beside the first; each run's own order stays.
+    """Align the events of every run with those of the first; the order of each run is kept.
 
     >>> from simzk.simulation import Event
     >>> [[event and event.what for event in row] for row in align([
@@ -133,9 +133,9 @@ def align(runs: Sequence[Sequence[Event]]) -> list[Row]:
 
 
 def _pairs(first: Sequence[Event], other: Sequence[Event]) -> list[tuple[int, int]]:
-    """Which events face each other, ascending: those that say the same; between them, the same change of the same."""
+    """Return the index pairs of aligned events, ascending: equal events, then those of equal kind and subject."""
     pairs: list[tuple[int, int]] = []
-    matcher = SequenceMatcher(None, [_said(event) for event in first], [_said(event) for event in other], False)
+    matcher = SequenceMatcher(None, [_fields(event) for event in first], [_fields(event) for event in other], False)
     for same, start, end, other_start, other_end in matcher.get_opcodes():
         if same == "equal":
             pairs.extend(zip(range(start, end), range(other_start, other_end), strict=True))
@@ -148,13 +148,13 @@ def _pairs(first: Sequence[Event], other: Sequence[Event]) -> list[tuple[int, in
 
 
 def znodes(plays: Sequence[Play]) -> list[Line]:
-    """Return the znodes that differ at the end of the runs in more than the time that is written in them."""
+    """Return the znodes that differ at the end of the runs, apart from timestamps in them."""
     trees = _trees(plays)
-    told_when = ", ".join(f"Kafka {play.version} {_when(play)}" for play in plays)
+    ends = ", ".join(f"Kafka {play.version} {_when(play)}" for play in plays)
     differing = _differing(trees)
     if not differing:
-        return [[("At the end the same znodes stand in ZooKeeper", "bold"), (f" ({told_when})", "dim")], []]
-    lines: list[Line] = [[("Znodes that differ at the end", "bold"), (f" ({told_when})", "dim")]]
+        return [[("The znodes are equal at the end", "bold"), (f" ({ends})", "dim")], []]
+    lines: list[Line] = [[("Znodes that differ at the end", "bold"), (f" ({ends})", "dim")]]
     width = max(len(play.version) for play in plays)
     for path in differing[:ZNODES_SHOWN_MAX]:
         lines.append([(f"{DIFFERS} {path}", STYLES[DIFFERS])])
@@ -166,7 +166,7 @@ def znodes(plays: Sequence[Play]) -> list[Line]:
 
 
 def _trees(plays: Sequence[Play]) -> list[dict[str, bytes]]:
-    """What stands in ZooKeeper: the data by path."""
+    """Return the data of all znodes by path, for each run."""
     return [
         {path: b"" if node.data is None else node.data for path, node in play.cluster.tree.walk()} for play in plays
     ]
@@ -183,13 +183,13 @@ def _shown(tree: Mapping[str, bytes], path: str) -> str:
 
 
 def verdicts(plays: Sequence[Play]) -> list[Line]:
-    """Return what was expected, and whether it held in each; then the invariants that broke."""
-    told = [_by_line(play.verdicts) for play in plays]
+    """Return the expectations with the result in each version, then the violated invariants."""
+    by_line = [_by_line(play.verdicts) for play in plays]
     widths = [max(len(play.version), len(BROKEN)) + 2 for play in plays]
     versions = "".join(f"{play.version:<{width}}" for play, width in zip(plays, widths, strict=True))
     lines: list[Line] = [[(f"  {versions}Expectations", "bold")]]
-    for line in sorted({line for of_play in told for line in of_play}):
-        of_line = [of_play.get(line) for of_play in told]
+    for line in sorted({line for of_play in by_line for line in of_play}):
+        of_line = [of_play.get(line) for of_play in by_line]
         results = [_result(verdict) for verdict in of_line]
         mark = SAME if len(set(results)) == 1 else DIFFERS
         marks = [
@@ -209,8 +209,8 @@ def verdicts(plays: Sequence[Play]) -> list[Line]:
 def _when(play: Play) -> str:
     instant = format_time(play.cluster.scheduler.now_us).strip()
     if play.crash is not None:
-        return f"broke off at {instant}"
-    return f"at rest at {instant}" if play.is_quiet else f"NOT at rest at {instant}, something is still under way"
+        return f"crashed at {instant}"
+    return f"quiet at {instant}" if play.is_quiet else f"NOT quiet at {instant}, work is still in progress"
 
 
 def _by_line(verdicts: Iterable[Verdict]) -> Mapping[int, Verdict]:
@@ -218,14 +218,14 @@ def _by_line(verdicts: Iterable[Verdict]) -> Mapping[int, Verdict]:
 
 
 def _result(verdict: Verdict | None) -> str:
-    """One word; an expectation with a `bug` is not looked at in every version."""
+    """Return the result in one word; an expectation with a `bug` is not checked in every version."""
     if verdict is None:
         return "-"
     return "holds" if verdict.held else BROKEN
 
 
 def _differs(trees: Sequence[Mapping[str, bytes]], path: str) -> bool:
-    """Whether it is not in all, or not the same but for the time in it: a broker's and a controller's have one."""
+    """Return whether a znode differs; timestamps (in those of brokers and the controller) are ignored."""
     if any(path not in tree for tree in trees):
         return True
     return len({TIMESTAMP.sub(b'"timestamp":', tree[path]) for tree in trees}) > 1
@@ -241,40 +241,40 @@ def _blocks(events: Iterable[Event]) -> list[Block]:
     return blocks
 
 
-def _said(event: Event) -> tuple[str, ...]:
-    """All of an event but its time."""
+def _fields(event: Event) -> tuple[str, ...]:
+    """Return the fields of an event without its time."""
     return (event.who, event.what, event.subject, event.before, event.after)
 
 
 def _mark(row: Row, starts_us: Sequence[int]) -> str:
     events = [event for event in row if event is not None]
-    if len(events) < len(row) or any(_said(event) != _said(events[0]) for event in events):
+    if len(events) < len(row) or any(_fields(event) != _fields(events[0]) for event in events):
         return DIFFERS
-    waits_us = [event.at_us - start_us for event, start_us in zip(events, starts_us, strict=True)]
-    return OTHER_TIME if max(waits_us) - min(waits_us) >= LATE_US else SAME
+    delays_us = [event.at_us - start_us for event, start_us in zip(events, starts_us, strict=True)]
+    return OTHER_TIME if max(delays_us) - min(delays_us) >= LATE_US else SAME
 
 
 def _cell(event: Event | None) -> list[str]:
-    """An event in a column: its lines, none longer than the column is wide."""
+    """Return an event as lines that fit into a column."""
     if event is None:
         return []
-    first, *more = textwrap.wrap(_telling(event), COLUMN_WIDTH - len(TIME_INDENT), break_on_hyphens=False)
+    first, *more = textwrap.wrap(_event_text(event), COLUMN_WIDTH - len(TIME_INDENT), break_on_hyphens=False)
     return [f"{format_time(event.at_us)}  {first}", *(f"{TIME_INDENT}{line}" for line in more)]
 
 
-def _telling(event: Event) -> str:
-    """An event in words, without its time."""
+def _event_text(event: Event) -> str:
+    """Return an event as text, without its time."""
     if event.who == OPERATOR:
         return f"> {event.what}"
     if event.who == EXPECTATION:
-        told, _ = telling.verdict_piece(event)
-        return told
+        text, _ = verdict_piece(event)
+        return text
     change = " -> ".join(part for part in (event.before, event.after) if part)
     return "  ".join(part for part in (event.who, event.what, event.subject, change) if part)
 
 
 def _columns(mark: str, cells: Sequence[Sequence[str]], style: str) -> list[Line]:
-    """A row as lines, as many as its longest cell has; the mark stands before the first."""
+    """Return a row as lines, with the mark before the first one."""
     lines: list[Line] = []
     for index, texts in enumerate(zip_longest(*cells, fillvalue="")):
         columns = " | ".join(f"{text:<{COLUMN_WIDTH}}" for text in texts)

@@ -1,12 +1,10 @@
-"""Many runs: which they are, and what they came to: how often each thing failed, how each number is distributed.
+"""Many runs: their plan, the frequency of each failure, and the distribution of each number over the runs.
 
 Rules of this module:
-  - a run is a function of (scenario, seed, Kafka version), so whoever plays it, wherever, gets the same result;
-  - a number is told by its order over the runs, nearest rank: each figure is one that some run had;
-  - a run without events of a kind had none of them; an expectation that failed settled at no time;
-  - the seed beside a row is the first one that shows it: the smallest of those with the largest number.
-
-What runs came to, as lines on a screen.
+  - a run is a function of (scenario, seed, Kafka version), so every worker gets the same result;
+  - percentiles are by nearest rank, so that each figure is one of some run;
+  - a run without events of a kind counts as 0; an expectation that failed has no time;
+  - the seed of a row is the smallest one with the largest number.
 """
 
 from __future__ import annotations
@@ -34,11 +32,11 @@ class Run(NamedTuple):
     """One run to play.
 
     Args:
-        number: its place among the runs.
-        file: the scenario, as its user named it.
-        path: the same, wherever the working directory is.
-        seed: of the run.
-        version: of Kafka; empty for the scenario's own.
+        number: its index among the runs.
+        file: the scenario file, as the user named it.
+        path: its absolute path.
+        seed: the seed.
+        version: the Kafka version; empty for the scenario's own.
     """
 
     number: int
@@ -49,16 +47,16 @@ class Run(NamedTuple):
 
 
 def plan_runs(files: Iterable[str], seed: int | None, seeds: int | None, version: str) -> list[Run]:
-    """Every file with every seed, file by file; all files are checked.
+    """Return the runs of every file with every seed, file by file, after checking all files.
 
     Args:
-        files: the scenarios.
-        seed: the first seed; None for the file's own, or for 1 where there are several.
-        seeds: how many there are; None for one.
-        version: of Kafka; empty for the scenarios' own.
+        files: the scenario files.
+        seed: the first seed; None for the seed of the file, or for 1 if `seeds` is given.
+        seeds: number of consecutive seeds; None for one.
+        version: the Kafka version; empty for the scenarios' own.
 
     Raises:
-        ScenarioError: a file that cannot be played.
+        ScenarioError: a file is invalid.
     """
     runs: list[Run] = []
     for file in files:
@@ -70,7 +68,7 @@ def plan_runs(files: Iterable[str], seed: int | None, seeds: int | None, version
 
 
 def play_run(run: Run, *, documented: bool) -> Result:
-    """Play one; `documented` for a result with its document."""
+    """Play one run, and return its result, with its document if `documented`."""
     status = os.stat(run.path)
     scenario = replace(_scenario(run.path, status.st_mtime_ns, status.st_size), path=Path(run.file))
     return play_scenario(scenario, run.seed, run.version, documented=documented)
@@ -82,18 +80,18 @@ def _scenario(path: str, mtime_ns: int, size: int) -> Scenario:
 
 
 class OutcomeRow(NamedTuple):
-    """One thing that runs of a scenario had, or came to.
+    """An outcome or a number of the runs of one scenario.
 
     Args:
-        file: the scenario.
-        kind: `held`, `failed` (`name` is what), `events` (how many of kind `name` a run had) or `settled_ms` (when
-            expectation `name` held, in ms of virtual time).
-        name: empty for `held`.
-        runs: how many had it: held, failed in this, had such an event, settled this.
-        of: how many runs there were.
-        least, median, p90, p99, most: of the number, over all runs (of `settled_ms` over those that settled); None
-            where there is no number.
-        seed: of the first run that has it; of the largest number, the first that has that.
+        file: the scenario file.
+        kind: `held`, `failed` (in `name`), `events` (number of events of kind `name` in a run) or `settled_ms` (virtual
+            time in ms at which expectation `name` held).
+        name: the failure, kind of event or expectation; empty for `held`.
+        runs: number of runs that held, failed in `name`, had such an event or expectation.
+        of: number of all runs.
+        least, median, p90, p99, most: distribution of the number over the runs (of `settled_ms` over those where the
+            expectation held); None for `held` and `failed`.
+        seed: the smallest seed with this outcome, or with the largest number.
     """
 
     file: str
@@ -110,7 +108,7 @@ class OutcomeRow(NamedTuple):
 
 
 def outcomes_of(results: Iterable[Result]) -> list[OutcomeRow]:
-    """The distribution of what runs came to, file by file in the order of the runs.
+    """Return the outcomes and distributions of runs, file by file in the order of the runs.
 
     >>> from simzk.scenarios.results import Result
     >>> def run(seed: int, elected: int) -> Result:
@@ -155,7 +153,7 @@ def _numbers(file: str, kind: str, name: str, of: int, numbers: list[tuple[int, 
 
 
 def _rank(count: int, percent: int) -> int:
-    """The place of a percentile among `count` ordered numbers, by nearest rank.
+    """Return the index of a percentile among `count` sorted numbers, by nearest rank.
 
     >>> [_rank(10, percent) for percent in (0, 50, 90, 99, 100)]
     [0, 4, 8, 9, 9]
@@ -163,22 +161,22 @@ def _rank(count: int, percent: int) -> int:
     return max(-(-count * percent // 100) - 1, 0)
 
 
-_NUMBERS = {EVENTS: "events a run", SETTLED_MS: "expectations: held at, ms of virtual time"}
+_NUMBERS = {EVENTS: "events per run", SETTLED_MS: "time at which expectations held, ms"}
 _HEADINGS = ("least", "median", "p90", "p99", "most", "seed")
 _NAME_WIDTH, _WIDTH = 60, 9
 
 
 def distribution(rows: Iterable[OutcomeRow]) -> list[Line]:
-    """Tell how often each thing failed, and the order of each number over the runs; a seed that shows the most."""
+    """Return the outcomes and distributions as lines of a table."""
     lines: list[Line] = []
     file, kind = "", ""
     for row in rows:
         if row.file != file:
             file, kind = row.file, ""
-            lines.append([(f"{file}: {row.of:,} runs", "bold")])
+            lines.append([(f"{file}: {row.of:,} run{'s' * (row.of != 1)}", "bold")])
         if row.kind in (HELD, FAILED):
-            told, style = ("hold", "green") if row.kind == HELD else (f"fail in {row.name}, seed {row.seed}", "red")
-            lines.append([(f"  {row.runs:,} ({row.runs / row.of:.2%}) {told}", style)])
+            text, style = ("held", "green") if row.kind == HELD else (f"failed: {row.name} (seed {row.seed})", "red")
+            lines.append([(f"  {row.runs:,} ({row.runs / row.of:.2%}) {text}", style)])
             continue
         if row.kind != kind:
             kind = row.kind

@@ -1,4 +1,4 @@
-"""What stands in a cluster's ZooKeeper, read as any client reads it: for expectations and for the closing table."""
+"""Cluster state read from ZooKeeper as any client reads it: topics, partitions, brokers, controller epoch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class PartitionView(NamedTuple):
-    """A partition as its two znodes have it; `state` is None where the state znode is not there or cannot be read."""
+    """A partition according to its two znodes; `state` is None if the state znode is missing or invalid."""
 
     partition: TopicPartition
     assignment: ReplicaAssignment
@@ -22,18 +22,18 @@ class PartitionView(NamedTuple):
 
     @property
     def online(self) -> bool:
-        """Whether it has a leader."""
+        """Whether the partition has a leader."""
         return self.state is not None and self.state.leader != NO_LEADER
 
     @property
     def in_sync(self) -> bool:
-        """Whether every replica is in its ISR, and none is being added or removed."""
+        """Whether all replicas are in the ISR, and no reassignment is in progress."""
         whole = self.state is not None and set(self.state.isr) == set(self.assignment.replicas)
         return whole and not (self.assignment.adding or self.assignment.removing)
 
     @property
     def preferred(self) -> bool:
-        """Whether its first replica leads it."""
+        """Whether the leader is the first replica."""
         return self.state is not None and self.state.leader == self.assignment.replicas[0]
 
 
@@ -43,24 +43,24 @@ def topics(tree: KafkaTree) -> list[str]:
 
 
 def partitions(tree: KafkaTree) -> list[PartitionView]:
-    """Return all partitions, by topic and number."""
+    """Return all partitions, sorted by topic and number."""
     return [view for name in topics(tree) for view in _partitions_of(tree, name)]
 
 
 def partition(tree: KafkaTree, wanted: TopicPartition) -> PartitionView | None:
-    """Return one partition; None where its topic's znode does not have it."""
+    """Return one partition; None if its topic's znode does not have it."""
     if tree.get(paths.topic(wanted.topic)) is None:
         return None
     return next((view for view in _partitions_of(tree, wanted.topic) if view.partition == wanted), None)
 
 
 def registered_brokers(tree: KafkaTree) -> list[int]:
-    """Return the ids of the brokers that are registered, sorted."""
+    """Return the ids of the registered brokers, sorted."""
     return sorted(int(name) for name in _children(tree, paths.BROKER_IDS))
 
 
 def controller_epoch(tree: KafkaTree) -> int | None:
-    """Return what `/controller_epoch` holds; None where it is not there."""
+    """Return the controller epoch in ZooKeeper; None if there is none."""
     znode = tree.get(paths.CONTROLLER_EPOCH)
     return None if znode is None or not znode.data else int(znode.data)
 

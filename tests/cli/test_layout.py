@@ -96,7 +96,7 @@ def test_the_same_seed_gives_the_same_bytes_in_any_process(tmp_path: Path) -> No
     ("more", "told"),
     [
         (["--rf", "9"], "replication factor 9 is larger than the 6 available brokers"),
-        (["--rf", "3,x"], "--rf: '3,x' is no replication factor; expected a number, or several as 3,3,2"),
+        (["--rf", "3,x"], "--rf: '3,x' is not a replication factor; expected a number, or a list such as 3,3,2"),
         (["--topic-skew", "11"], "topic skew 11 is out of range; expected 0 (even) to 10"),
         (["--isr-gaps", "2"], "share of partitions with ISR gaps 2 is out of range"),
         (["--kafka-version", "5"], "Kafka '5' is not simulated"),
@@ -166,7 +166,7 @@ def test_show_tells_what_an_operator_looks_for(simzk: Simzk, tmp_path: Path) -> 
         "preferred leaders 3 of 6 (50.0%)",
         "offline 0",
         "under-replicated 5 of 6 (83.3%)",
-        "one in sync 1 of 6 (16.7%), 1 of them at broker 2",
+        "one in sync 1 of 6 (16.7%), 1 of them on broker 2",
         f"│ rack1 │ 1 │ 5 │ 3 │ 1 of 2 (50.0%) │ 0 │ {'█' * 20 + '▒' * 13} │",
         f"│ 2 │ rack2 │ 6 │ 3 │ 2 of 2 (100.0%) │ 0 │ {'█' * 20 + '▒' * 20} │",
         f"│ 3 down │ - │ 5 │ 0 │ 0 of 2 (0.0%) │ 5 │ {'░' * 33} │",
@@ -178,14 +178,14 @@ def test_many_brokers_are_a_histogram_and_the_extremes_or_all_of_them(simzk: Sim
     out = tmp_path / "many.json"
     simzk("layout", "make", "--brokers", 50, "--racks", 0, "--partitions", 120, "--out", out)
     few, every = simzk("layout", "show", out).out, simzk("layout", "show", out, "--all-brokers").out
-    assert "the 5 brokers that lead most and the 5 that lead least" in few
-    assert "--all-brokers lists every one" in few
-    assert "racks               none known" in few
+    assert "Brokers with the most (5) and the fewest (5) leaders" in few
+    assert "--all-brokers lists all brokers" in few
+    assert "racks               unknown" in few
     assert "rack violations" not in few
-    loads = [line.split("│")[1:3] for line in few.partition("live broker leads")[2].splitlines() if "│" in line]
+    loads = [line.split("│")[1:3] for line in few.partition("partitions that they lead")[2].splitlines() if "│" in line]
     assert sum(int(count) for _, count in loads[:-10]) == 2 * 50, "two histograms, each of all brokers"
     assert [line.split()[1] for line in every.splitlines() if line.startswith("│")] == [str(at) for at in range(50)]
-    assert "how many partitions a live broker" not in every
+    assert "Live brokers by number of partitions" not in every
 
 
 @pytest.mark.parametrize("width", [120, 89, 60, 40])
@@ -243,7 +243,7 @@ def test_as_many_racks_as_brokers(simzk: Simzk, tmp_path: Path) -> None:
     simzk("layout", "make", "--brokers", 300, "--racks", 300, "--partitions", 900, "--out", tmp_path / "l.json")
     text = simzk("layout", "show", tmp_path / "l.json").out
     assert len(text.splitlines()) < 90
-    assert "the 5 racks that lead most and the 5 that lead least" in text
+    assert "Racks with the most (5) and the fewest (5) leaders" in text
 
 
 @pytest.mark.parametrize("brokers", [6, 300])
@@ -254,7 +254,7 @@ def test_show_writes_a_page_that_fetches_nothing(simzk: Simzk, tmp_path: Path, b
     html = page.read_text()
     assert 'id="racks"' in html
     assert 'id="brokers"' in html
-    assert ('id="spread-holds"' in html) == (brokers == 300)
+    assert ('id="spread-replicate"' in html) == (brokers == 300)
     assert re.search(r'<tr class="bad"><td>under-replicated</td><td>[12]\d\d of 2,000', html)
     assert not re.search(r"<(script|link|img)[^>]+(src|href)=", html)
 
@@ -263,7 +263,7 @@ def test_a_page_that_cannot_be_written(simzk: Simzk, tmp_path: Path) -> None:
     simzk("layout", "make", "--out", tmp_path / "l.json")
     status, out, err = simzk("layout", "show", tmp_path / "l.json", "--html", tmp_path / "no" / "l.html")
     assert (status, out) == (2, "")
-    assert "l.html: cannot be written: No such file or directory" in err
+    assert "l.html: cannot write the file: No such file or directory" in err
 
 
 def test_show_keeps_a_name_that_looks_like_markup(simzk: Simzk, tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_a_reassignment_is_carried_or_told(simzk: Simzk, tmp_path: Path, source:
         done = simzk("layout", "import", *place, "--out", out)
     assert done.status == 0
     assert done.err.startswith(
-        "simzk: not carried: /admin/reassign_partitions requests the move of 1 partition: a layout"
+        "simzk: not imported: /admin/reassign_partitions requests the move of 1 partition: a layout"
     )
     shown = {" ".join(line.split()) for line in simzk("layout", "show", out).out.splitlines()}
     assert "being reassigned 1 of 2 (50.0%); brokers that gain: 3; lose: 1, 2" in shown
@@ -119,8 +119,8 @@ def test_the_snapshot_of_a_layout_holds_that_layout(simzk: Simzk, tmp_path: Path
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ((), "nothing to import from; expected one of --dump, --data-dir, --zookeeper"),
-        (("--dump", RECORDED, "--zookeeper", "localhost:1"), "--dump and --zookeeper: which of them?"),
+        ((), "no source is given; expected one of --dump, --data-dir, --zookeeper"),
+        (("--dump", RECORDED, "--zookeeper", "localhost:1"), "--dump and --zookeeper exclude each other"),
         (("--dump", RECORDED, "--chroot", "/k"), "--chroot"),
         (("--data-dir", "nowhere"), "nowhere"),
         (("--zookeeper", "localhost:1", "--step", "a0-empty"), "--step"),

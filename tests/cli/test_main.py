@@ -53,10 +53,8 @@ def test_an_unknown_command_is_exit_2() -> None:
 def test_bad_input_is_one_line_and_exit_2() -> None:
     done = simzk("run", "no/such/file.toml")
     assert done.returncode == 2
-    assert (
-        done.stderr
-        == "simzk: error: no/such/file.toml: cannot read it: No such file or directory; expected a scenario file\n"
-    )
+    what = "cannot read the file: No such file or directory; expected a scenario file"
+    assert done.stderr == f"simzk: error: no/such/file.toml: {what}\n"
 
 
 def test_a_command_loads_none_of_the_others() -> None:

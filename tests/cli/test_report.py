@@ -25,7 +25,7 @@ def test_risks_and_runs_are_one_page(simzk: Simzk, tmp_path: Path) -> None:
     done = simzk("report", tmp_path / "risk", tmp_path / "runs", "--html", page)
     assert (done.status, done.out, done.err) == (0, f"wrote {page}: risk, swarm\n", "")
     html = page.read_text(encoding="utf-8")
-    assert Reader(html).texts["h2"] == ["What is at risk: layout.parquet", "What runs came to: runs"]
+    assert Reader(html).texts["h2"] == ["Risk: layout.parquet", "Results of all runs: runs"]
     assert plots(html)["p0-assignments"]["y"] == ["as-is", "rack-aware", "copysets", "random"]
     assert plots(html)["p1-runs"]["x"] == [2]
     assert "Each broker is away 2 times a year, 1 hours each; " in html
@@ -38,7 +38,10 @@ def test_what_cannot_be_told_or_written_is_one_line(simzk: Simzk, tmp_path: Path
     assert simzk("run", STORY, "--out", tmp_path / "runs").status == 0
     nowhere = tmp_path / "no" / "page.html"
     done = simzk("report", tmp_path / "runs", "--html", nowhere)
-    assert (done.status, done.err) == (2, f"simzk: error: {nowhere}: cannot write it: No such file or directory\n")
+    assert (done.status, done.err) == (
+        2,
+        f"simzk: error: {nowhere}: cannot write the file: No such file or directory\n",
+    )
 
 
 def test_without_plotly_it_is_said_what_to_install(tmp_path: Path) -> None:

@@ -26,13 +26,13 @@ def test_assignments_stand_beside_each_other(simzk: Simzk, layout: Path, tmp_pat
     out = tmp_path / "out"
     done = simzk("risk", layout, "--out", out, "--broker-failures-per-year", 20, "--broker-repair-hours", 10)
     why = "rack-aware: no assignment can be rack-aware: some live brokers have no rack; expected a rack for each"
-    assert (done.status, done.err) == (0, f"simzk: left out: {why}\n")
-    assert done.out.startswith("in a year, of all partitions")
+    assert (done.status, done.err) == (0, f"simzk: skipped: {why}\n")
+    assert done.out.startswith("All partitions, per year")
     for name in ("as-is", "copysets", "random"):
         (row,) = (line for line in done.out.splitlines() if line.startswith(f"│ {name} "))
         assert re.search(r"\d%|1 in \d", row)
-    assert "in a year, of the topics worst off as they are" in done.out
-    assert done.out.splitlines()[-1] == f"all of them: {out / 'topics.parquet'}"
+    assert "Topics at the highest risk under the present assignment, per year" in done.out
+    assert done.out.splitlines()[-1] == f"All topics: {out / 'topics.parquet'}"
     assert sorted(path.name for path in out.iterdir()) == [
         "assignments.parquet",
         "layouts",

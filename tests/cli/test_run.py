@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from simzk.cli import console as paper
-from simzk.scenarios import report_text as telling
+from simzk.scenarios import report_text
 from simzk.scenarios.player import Play
 from simzk.scenarios.reader import read_scenario
 from tests.cli.commands import ROOT, altered, run_in_new_process
@@ -71,7 +71,7 @@ def test_an_expectation_that_does_not_hold_is_exit_1_with_the_command_that_shows
     done = simzk("run", path, "--seed", "5", "--json", tmp_path / "out.json")
     assert done.status == 1
     assert "orders-1 leader epoch is 1, expected 7" in done.out
-    command = done.out.splitlines()[-1].removeprefix("play it again with: ")
+    command = done.out.splitlines()[-1].removeprefix("replay with: ")
     assert command == f"simzk run {path} --seed 5"
     monkeypatch.chdir(tmp_path)
     again = simzk(*shlex.split(command)[1:])
@@ -131,7 +131,7 @@ def test_many_seeds_are_summed_up_and_those_that_fail_are_listed(simzk: Simzk, t
     assert set(held.values()) == {True, False}
     assert done.status == 1
     for seed, seed_held in held.items():
-        assert (f"play it again with: simzk run {path} --seed {seed}\n" in done.out) is not seed_held
+        assert (f"replay with: simzk run {path} --seed {seed}\n" in done.out) is not seed_held
     assert f"{path}: {list(held.values()).count(False)} of 6 seeds failed" in done.out
 
 
@@ -162,7 +162,7 @@ def test_a_version_that_is_not_known_is_exit_2(simzk: Simzk) -> None:
 def test_a_place_where_json_cannot_be_written_is_exit_2(simzk: Simzk, tmp_path: Path) -> None:
     done = simzk("run", SMALLEST, "--json", tmp_path / "none" / "out.json")
     assert done.status == 2
-    assert done.err.endswith("out.json: cannot write it: No such file or directory\n")
+    assert done.err.endswith("out.json: cannot write the file: No such file or directory\n")
 
 
 def test_a_leader_epoch_changed_by_hand_in_the_recording_is_named(simzk: Simzk, tmp_path: Path) -> None:
@@ -186,15 +186,15 @@ def test_a_leader_epoch_changed_by_hand_in_the_recording_is_named(simzk: Simzk, 
 def test_a_terminal_gets_the_same_text_in_colours(monkeypatch: pytest.MonkeyPatch) -> None:
     play = Play(read_scenario(SMALLEST), seed=1)
     play.run()
-    lines = [*telling.heading(play), *telling.timeline(list(play.history)), *telling.closing(play)]
-    lines += [*telling.verdicts(play), *telling.conclusion(play, "again")]
+    lines = [*report_text.heading(play), *report_text.timeline(list(play.history)), *report_text.closing(play)]
+    lines += [*report_text.verdicts(play), *report_text.conclusion(play, "again")]
     screen = io.StringIO()
     console = Console(force_terminal=True, color_system="standard", width=40, file=screen, highlight=False)
     monkeypatch.setattr("rich.console.Console", lambda **_: console)
     paper.show_in_colours(lines)
     assert "\x1b[1;36m> kill broker 2" in screen.getvalue()
     uncoloured = re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue())
-    assert [line.rstrip() for line in uncoloured.splitlines()] == telling.plain(lines).splitlines()
+    assert [line.rstrip() for line in uncoloured.splitlines()] == report_text.plain(lines).splitlines()
 
 
 def test_a_failure_of_the_simulation_itself_is_told_with_its_seed(
@@ -208,7 +208,7 @@ def test_a_failure_of_the_simulation_itself_is_told_with_its_seed(
     assert done.status == 1
     assert "AssertionError: two and two are five\n" in done.out
     assert "the simulation itself failed (seed 4)" in done.out
-    assert done.out.endswith(f"play it again with: simzk run {SMALLEST} --seed 4\n")
+    assert done.out.endswith(f"replay with: simzk run {SMALLEST} --seed 4\n")
     many = simzk("run", SMALLEST, "--seeds", "2")
     assert many.status == 1
     assert "    seed 2: AssertionError: two and two are five\n" in many.out
@@ -246,12 +246,12 @@ def test_progress_is_told_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) ->
     screen = io.StringIO()
     monkeypatch.setattr("sys.stderr", screen)
     silent = paper.Progress()
-    silent.tell("1/2 runs")
+    silent.show("1/2 runs")
     silent.close()
     assert screen.getvalue() == ""
     monkeypatch.setattr(screen, "isatty", lambda: True)
     shown = paper.Progress()
-    shown.tell("1/2 runs")
+    shown.show("1/2 runs")
     shown.close()
     assert screen.getvalue() == "\r\x1b[K1/2 runs\r\x1b[K"
 
@@ -259,7 +259,7 @@ def test_progress_is_told_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) ->
 def test_one_executor_at_most_and_no_directory_twice(simzk: Simzk, tmp_path: Path) -> None:
     done = simzk("run", SMALLEST, "--jobs", "2", "--master", "local[1]")
     assert (done.status, done.out) == (2, "")
-    assert "--jobs and --master: which of them?" in done.err
+    assert "--jobs and --master exclude each other" in done.err
     assert simzk("run", SMALLEST, "--seeds", "2", "--out", tmp_path / "swarm").status == 0
     again = simzk("run", SMALLEST, "--seeds", "2", "--out", tmp_path / "swarm")
     assert (again.status, again.out) == (2, "")

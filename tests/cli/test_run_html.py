@@ -84,4 +84,4 @@ def test_the_same_seed_makes_the_same_page(simzk: Simzk, tmp_path: Path) -> None
 def test_a_page_that_cannot_be_written(simzk: Simzk, tmp_path: Path) -> None:
     done = simzk("run", SMALLEST, "--html", tmp_path / "nowhere" / "page.html")
     assert done.status == 2
-    assert "cannot write it" in done.err
+    assert "cannot write the file" in done.err

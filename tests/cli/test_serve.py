@@ -125,7 +125,7 @@ def test_what_cannot_be_is_one_line_and_exit_2(tmp_path: Path) -> None:
             f"simzk: error: 127.0.0.1:{port}: cannot listen: Address already in use\n"
         )
         assert "Address already in use" in refused("--port", "0", "--admin-port", str(port))
-    assert "is no port" in refused("--port", "x")
+    assert "is not a port" in refused("--port", "x")
     assert "unrecognized arguments: --sevrers 3" in refused("--sevrers", "3")
     assert "cannot be read: No such file" in refused("--config", str(tmp_path / "none.cfg"))
     (tmp_path / "file").write_text("")

@@ -134,7 +134,9 @@ def test_one_file_of_several_and_what_they_say_already(tmp_path: Path) -> None:
         ("--admin-port", "0"),
         ("--observers", "1"),
     ):
-        assert f"{option[0]}: each server's own file says that" in refused(*files(tmp_path, 1, 2), *option)
+        assert f"{option[0]}: it cannot be combined with the files of an ensemble" in refused(
+            *files(tmp_path, 1, 2), *option
+        )
 
 
 def test_what_was_reconfigured_stands_in_the_files_as_the_real_server_writes_them(tmp_path: Path) -> None:

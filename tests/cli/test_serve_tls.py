@@ -52,7 +52,7 @@ def test_tls_on_the_only_port_and_clients_without_certificates(tmp_path: Path) -
     ("options", "says"),
     [
         (("--secure-port", "0"), "--secure-port: a secure port needs a certificate; expected --tls-cert FILE"),
-        (("--tls-ca", AUTHORITY), "--tls-ca: it secures nothing; expected --tls-cert FILE beside it"),
+        (("--tls-ca", AUTHORITY), "--tls-ca: it is used with --tls-cert only; expected --tls-cert FILE beside it"),
         (("--tls-cert", CERTIFICATE, "--tls-key", str(FILES / "client.key")), "the key does not match the certificate"),
         (("--tls-cert", CERTIFICATE), "server.pem: it cannot be used"),
         (("--tls-cert", "/none.pem"), "/none.pem: cannot be read: No such file or directory"),
@@ -63,7 +63,7 @@ def test_tls_on_the_only_port_and_clients_without_certificates(tmp_path: Path) -
         (("--tls-cert", CERTIFICATE, "--tls-key", KEY, "--tls-ca", KEY), "server.key: it cannot be used"),
         (
             ("--tls-cert", CERTIFICATE, "--tls-client-auth", "need"),
-            "no client could be trusted; expected --tls-ca",
+            "no certificate of a client would be trusted; expected --tls-ca",
         ),
     ],
 )

@@ -77,9 +77,9 @@ def test_a_sweep_says_the_worst_and_nothing_else_and_litters_nowhere(layout: Pat
         "racks:4": "racks:4 cannot fail: there are 3 racks with a live broker",
         "feed 2": "feed 2 cannot fail: there is no rack 'rack9'",
     }
-    assert (ended.returncode, ended.stderr) == (0, "".join(f"simzk: left out: {why}\n" for why in unfit.values()))
+    assert (ended.returncode, ended.stderr) == (0, "".join(f"simzk: skipped: {why}\n" for why in unfit.values()))
     lines = ended.stdout.splitlines()
-    assert lines[0] == "the worst 10 of 41 failure sets".ljust(len(lines[0]))
+    assert lines[0] == "Worst 10 of 41 failure sets".ljust(len(lines[0]))
     assert re.search(r"rack\d \(3 brokers\), broker \d ", ended.stdout)
     sampled = lines.pop()
     assert re.fullmatch(
@@ -88,8 +88,8 @@ def test_a_sweep_says_the_worst_and_nothing_else_and_litters_nowhere(layout: Pat
     assert json.loads((desk / "out" / "sweep.json").read_text())["unfit"] == [
         {"fail": fail, "why": why} for fail, why in unfit.items()
     ]
-    assert lines[-2] == "without any failure: 0 offline, 0 under min ISR, 0 under-replicated, of 90 partitions"
-    assert lines[-1] == f"all of them: {desk / 'out' / 'failures'} (Parquet)"
+    assert lines[-2] == "Without any failure: 0 offline, 0 under min ISR, 0 under-replicated, of 90 partitions"
+    assert lines[-1] == f"All failure sets: {desk / 'out' / 'failures'} (Parquet)"
     rows = sorted(pq.read_table(desk / "out" / "failures").to_pylist(), key=lambda row: row["failure_set"])
     named = (NamedFailure("brokers=1+5", (1, 5)), NamedFailure("feed [1]", (0, 1, 2, 3, 6)))
     specs = (*parse_specs("brokers:1,racks:1,brokers:2~9,racks:1+brokers:1"), *named)

@@ -123,8 +123,8 @@ def test_the_command_says_and_writes_the_same_on_spark_and_in_one_process(fragil
         assert (ended.returncode, ended.stderr) == (1, "")
         said.append(ended.stdout)
     assert said[0] == said[1] == said[2]
-    assert "play it again with: simzk run fragile.toml --seed" in said[0]
-    assert re.search(r"fragile.toml: 6 runs\n  \d \(\d\d.\d\d%\) hold\n  \d \(\d\d.\d\d%\) fail in ", said[0])
+    assert "replay with: simzk run fragile.toml --seed" in said[0]
+    assert re.search(r"fragile.toml: 6 runs\n  \d \(\d\d.\d\d%\) held\n  \d \(\d\d.\d\d%\) failed: ", said[0])
     for name, schema in (("runs", runs_schema()), ("outcomes", outcomes_schema())):
         tables = [pq.read_table(out / f"{name}.parquet") for out in folders]
         assert all(table.equals(tables[0]) and table.schema.equals(schema) for table in tables)

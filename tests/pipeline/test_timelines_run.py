@@ -173,4 +173,4 @@ def test_below_a_chroot_that_is_not_there_nothing_happened(spark: SparkSession, 
     assert found.transactions > 0
     page = to_html([timelines_tables(find_saved(tmp_path / "out")[0])])
     assert "No partition was seen." in page
-    assert "No leadership moved." in page
+    assert "No leader changed." in page

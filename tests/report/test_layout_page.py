@@ -22,7 +22,7 @@ def tables(brokers: int, rack: str = "east") -> LayoutTables:
         facts={"fact": ["offline", "topics"], "value": ["3 of 9", "2"], "good": [False, None]},
         racks={"rack": [rack], **{name: [21] for name in NAMES}} if brokers else {},
         brokers={"broker": list(range(brokers)), **loads},
-        spread={"leads": spread} if brokers > 40 else {},
+        spread={"lead": spread} if brokers > 40 else {},
     )
 
 
@@ -31,15 +31,15 @@ def test_brokers_are_bars_or_lines(brokers: int, kind: str) -> None:
     html = to_html(tables(brokers))
     _, _, plot = html.partition('id="brokers"')
     assert kind in plot.partition("</script>")[0]
-    assert ("How many partitions a live broker leads" in html) == (brokers > 40)
+    assert ("Live brokers by number of partitions that they lead" in html) == (brokers > 40)
     assert '<tr class="bad"><td>offline</td><td>3 of 9</td></tr><tr><td>topics</td><td>2</td></tr>' in html
     assert html == to_html(tables(brokers)), "the same tables make the same bytes"
 
 
 def test_a_layout_of_nothing_has_a_page() -> None:
     html = to_html(tables(0))
-    assert "No rack is known." in html
-    assert "No broker is known." in html
+    assert "No racks." in html
+    assert "No brokers." in html
     assert "<script" not in html
 
 

@@ -87,7 +87,7 @@ def test_a_page_is_whole_and_fetches_nothing() -> None:
     assert read.fetched == []
     assert html.count("plotly.js v") == 1
     assert read.texts["h1"] == ["A story"]
-    assert read.texts["h2"] == ["Expectations", "Brokers", "Who led", "What happened"]
+    assert read.texts["h2"] == ["Expectations", "Brokers", "Leaders", "Events"]
     assert "<script>alert(1)</script> & more" in read.texts["td"]
     assert read.texts["code"] == ["simzk run story.toml --seed 1"]
 
@@ -151,4 +151,4 @@ def test_of_many_rows_those_that_changed_most_are_shown() -> None:
     html = run_page.to_html([run_tables(spans=spans)])
     assert len(plots(html)["run-brokers"]["y"]) == ROWS_MAX
     assert "busy" in plots(html)["run-brokers"]["y"]
-    assert "51 more that changed less are left out." in Reader(html).texts["p"]
+    assert "51 more with fewer changes are not shown." in Reader(html).texts["p"]

@@ -20,10 +20,10 @@ SPANS: dict[str, list[object]] = {
     "told": ["<b>offline</b> 3 s", "all in sync"],
 }
 TIMELINES = TimelinesTables(
-    title="What happened: week",
-    told=["598 transactions."],
+    title="Timelines: week",
+    summary=["598 transactions."],
     states=SPANS,
-    left_out="7 topics are left out.",
+    left_out="7 topics are not shown.",
     counts={"at_s": [0.0, 60.0], "offline": [1.0, 0.0], "under min ISR": [0.0, 0.0], "under-replicated": [2.0, 2.0]},
     controllers={name: column[:1] for name, column in SPANS.items()},
     brokers={name: column[:1] for name, column in SPANS.items()},
@@ -33,8 +33,8 @@ TIMELINES = TimelinesTables(
     writers={"session": ["0x1"], "transactions": [9]},
 )
 SWEEP = SweepTables(
-    title="What would happen: big.parquet",
-    told=["235 failure sets."],
+    title="Failure sweep: big.parquet",
+    summary=["235 failure sets."],
     worst={"fails": ["brokers 1, 2"], "offline": [8], "under min ISR": [48], "leaders moved": [51]},
     estimates={},
     topics={"topic": ["orders"]},
@@ -46,8 +46,8 @@ SWEEP = SweepTables(
     },
 )
 RISK = RiskTables(
-    title="What is at risk: big.parquet",
-    told=["12 brokers."],
+    title="Risk: big.parquet",
+    summary=["12 brokers."],
     assignments={"assignment": ["as-is", "random"], "an outage": ["never", "73%"]},
     probabilities={
         "assignment": ["as-is", "random"],
@@ -56,10 +56,10 @@ RISK = RiskTables(
     topics={"topic": ["orders"], "as-is": ["never"]},
 )
 SWARM = SwarmTables(
-    title="What runs came to: swarm",
-    told=["20 runs, 1 failed."],
+    title="Results of all runs: swarm",
+    summary=["20 runs, 1 failed."],
     outcomes={"scenario": ["a.toml"], "held": [19], "failed": [1]},
-    failed={"scenario": ["a.toml"], "play it again": ["simzk run a.toml --seed 3"]},
+    failed={"scenario": ["a.toml"], "replay command": ["simzk run a.toml --seed 3"]},
     numbers={"what": ["events"], "median": [3]},
 )
 
@@ -67,18 +67,18 @@ SWARM = SwarmTables(
 def test_a_page_of_timelines_tells_everything() -> None:
     html = to_html([TIMELINES])
     read = Reader(html)
-    assert (read.texts["h1"], read.fetched) == (["What happened: week"], [])
+    assert (read.texts["h1"], read.fetched) == (["Timelines: week"], [])
     assert read.texts["h2"] == [
-        "What state partitions were in",
-        "How many partitions were in a bad state",
-        "Partitions that were longest in a bad state",
-        "Leaderships that moved",
+        "Partition states",
+        "Partitions in a bad state over time",
+        "Partitions longest in a bad state",
+        "Leader changes by broker",
         "Controllers",
         "Brokers",
-        "Sessions that expired",
-        "Who wrote most",
+        "Expired sessions",
+        "Sessions with the most writes",
     ]
-    assert "7 topics are left out." in read.texts["p"]
+    assert "7 topics are not shown." in read.texts["p"]
     states = plots(html)["p0-states"]
     assert states["x"] == ["1970-01-01 00:00:00.000", "1970-01-01 00:01:00.000", "1970-01-01 00:02:00.000"]
     assert states["text"][0][0].startswith("1970-01-01 00:00:00.000 to 1970-01-01 00:01:00.000: ")
@@ -106,14 +106,14 @@ def test_where_nothing_happened_that_is_said() -> None:
         assert said in Reader(html).texts["p"]
     html = to_html([replace(SWEEP, topics={})])
     assert "No set takes a partition offline or under min ISR." in Reader(html).texts["p"]
-    assert "None failed." in Reader(to_html([replace(SWARM, failed={})])).texts["p"]
+    assert "No run failed." in Reader(to_html([replace(SWARM, failed={})])).texts["p"]
 
 
 def test_a_page_of_a_sweep_has_the_worst_sets_and_loads_before_and_after() -> None:
     html = to_html([SWEEP])
     assert Reader(html).texts["h2"] == [
-        "The worst failure sets",
-        "Topics that are hit most",
+        "Worst failure sets",
+        "Most affected topics",
         "Load before and after: brokers:1",
     ]
     worst = plots(html)["p0-worst"]
@@ -121,7 +121,7 @@ def test_a_page_of_a_sweep_has_the_worst_sets_and_loads_before_and_after() -> No
     assert plots(html)["p0-brokers-0"]["y"] == [10, 11]
     assert plots(html)["p0-racks-0"]["x"] == ["a", "b"]
     drawn = Reader(to_html([replace(SWEEP, estimates={"fails": ["brokers:3~9"]})]))
-    assert "What all sets would come to, from those that were drawn" in drawn.texts["h2"]
+    assert "Estimates for all sets from samples" in drawn.texts["h2"]
 
 
 def test_probabilities_have_their_intervals_and_never_has_no_bar() -> None:
@@ -133,7 +133,7 @@ def test_probabilities_have_their_intervals_and_never_has_no_bar() -> None:
 def test_several_make_one_page_with_names_that_differ() -> None:
     html = to_html([TIMELINES, SWEEP, RISK, SWARM, SWEEP])
     read = Reader(html)
-    assert read.texts["h1"] == ["What simzk found"]
+    assert read.texts["h1"] == ["simzk report"]
     titles = [tables.title for tables in (TIMELINES, SWEEP, RISK, SWARM, SWEEP)]
     assert read.texts["h2"] == titles
     assert html.count("plotly.js v") == 1

@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simzk.errors import ScenarioError
-from simzk.scenarios import report_text as telling
-from simzk.scenarios import swarm as swarm_telling
+from simzk.scenarios import report_text
 from simzk.scenarios.results import Result
-from simzk.scenarios.swarm import OutcomeRow, outcomes_of, plan_runs, play_run
+from simzk.scenarios.swarm import OutcomeRow, distribution, outcomes_of, plan_runs, play_run
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 SMALLEST = SCENARIOS / "broker_failure.toml"
@@ -106,15 +105,15 @@ def test_no_run_is_planned_where_a_file_is_bad(tmp_path: Path) -> None:
         plan_runs([str(SMALLEST), str(tmp_path / "bad.toml")], None, 5, "")
 
 
-def test_what_runs_came_to_is_told() -> None:
+def test_distribution_is_printed() -> None:
     rows = [
         OutcomeRow("a.toml", "held", "", 3, 4, None, None, None, None, None, 1),
         OutcomeRow("a.toml", "failed", "all whole", 1, 4, None, None, None, None, None, 3),
         OutcomeRow("a.toml", "events", "leader elected", 4, 4, 1, 2, 3, 3, 1200, 4),
         OutcomeRow("a.toml", "settled_ms", "x" * 90, 3, 4, 5, 6, 7, 7, 7, 2),
     ]
-    lines = telling.plain(swarm_telling.distribution(rows)).splitlines()
-    assert lines[:3] == ["a.toml: 4 runs", "  3 (75.00%) hold", "  1 (25.00%) fail in all whole, seed 3"]
-    assert lines[3].split() == ["events", "a", "run", "least", "median", "p90", "p99", "most", "seed"]
+    lines = report_text.plain(distribution(rows)).splitlines()
+    assert lines[:3] == ["a.toml: 4 runs", "  3 (75.00%) held", "  1 (25.00%) failed: all whole (seed 3)"]
+    assert lines[3].split() == ["events", "per", "run", "least", "median", "p90", "p99", "most", "seed"]
     assert lines[4].split() == ["leader", "elected", "1", "2", "3", "3", "1,200", "4"]
     assert len({len(line) for line in lines[3:]}) == 1

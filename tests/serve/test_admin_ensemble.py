@@ -228,7 +228,7 @@ def test_the_command_says_where_the_adminservers_are() -> None:
         status, said = process.end(signal.SIGTERM)
     ports = re.findall(r"simzk: AdminServer on http://127\.0\.0\.1:(\d+)/commands\n", said)
     assert (status, len(set(ports))) == (0, 4)
-    assert "no number of observers" in refused("--observers", "254")
+    assert "is not a number of observers" in refused("--observers", "254")
 
 
 def test_where_a_file_says_where_clients_connect_only_its_own_server_knows(tmp_path: Path) -> None:

@@ -151,4 +151,4 @@ def test_the_command_serves_an_ensemble() -> None:
 
 @pytest.mark.parametrize("servers", ["0", "255", "x"])
 def test_a_number_of_servers_that_cannot_be(servers: str) -> None:
-    assert "no number of servers" in refused("--port", "0", "--servers", servers)
+    assert "is not a number of servers" in refused("--port", "0", "--servers", servers)

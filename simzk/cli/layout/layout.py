@@ -1,4 +1,4 @@
-"""`simzk layout`: make a layout, import one, show what stands in one, or tell what a plan would make of it."""
+"""`simzk layout`: generate, import and show layouts, and show the effects of reassignment plans."""
 
 from __future__ import annotations
 
@@ -8,45 +8,47 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from simzk.cli.console import Progress
-from simzk.cli.layout.plan import plan
 from simzk.errors import ConfigError
 
 if TYPE_CHECKING:
     from simzk.partitions.layouts import Layout
 
-app = typer.Typer(no_args_is_help=True, help="Layouts: where every partition of a cluster lives, as Parquet or JSON.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Layouts: the replicas, leader and ISR of every partition of a cluster, as Parquet or JSON.",
+)
 
 FIRST_RACK_AWARE = (0, 10, 0)
-"""The release from which replicas are spread over racks (KIP-36)."""
+"""First release that spreads replicas over racks (KIP-36)."""
 
 Out = Annotated[
-    Path, typer.Option("--out", "-o", help="File to write, .parquet, .arrow or .json; replaced if it exists.")
+    Path, typer.Option("--out", "-o", help="Output file: .parquet, .arrow or .json; replaced if it exists.")
 ]
 
 
 @app.command()
 def make(
-    brokers: Annotated[int, typer.Option(help="How many brokers, with ids from 0.")] = 3,
-    racks: Annotated[int, typer.Option(help="How many racks they stand in; 0 for none.")] = 3,
-    topics: Annotated[int, typer.Option(help="How many topics share the partitions.")] = 1,
-    partitions: Annotated[int, typer.Option(help="How many partitions, of all topics together.")] = 12,
+    brokers: Annotated[int, typer.Option(help="Number of brokers, with ids from 0.")] = 3,
+    racks: Annotated[int, typer.Option(help="Number of racks; 0 for none.")] = 3,
+    topics: Annotated[int, typer.Option(help="Number of topics.")] = 1,
+    partitions: Annotated[int, typer.Option(help="Number of partitions of all topics together.")] = 12,
     rf: Annotated[
-        str, typer.Option("--rf", help="Replication factor; of several, as 3,3,2, topics have one after the other.")
+        str, typer.Option("--rf", help="Replication factor, or a list such as 3,3,2 that topics use in turn.")
     ] = "3",
     topic_skew: Annotated[
-        float, typer.Option(help="0: topics of one size; 1: the second half as large as the first, and so on (Zipf).")
+        float, typer.Option(help="Zipf exponent of topic sizes: 0 for equal sizes, 1 for 1, 1/2, 1/3 and so on.")
     ] = 0.0,
-    isr_gaps: Annotated[float, typer.Option(help="Share of partitions of which a follower is out of sync.")] = 0.0,
+    isr_gaps: Annotated[float, typer.Option(help="Share of partitions with an out-of-sync follower, 0 to 1.")] = 0.0,
     min_insync_replicas: Annotated[
         int, typer.Option(help="min.insync.replicas of every topic, at most its replication factor.")
     ] = 1,
     kafka_version: Annotated[
-        str, typer.Option(help="As which Kafka places replicas: before 0.10.0 racks do not matter.", metavar="V")
+        str, typer.Option(help="Kafka version that places the replicas; before 0.10.0 racks are ignored.", metavar="V")
     ] = "3.9",
-    seed: Annotated[int, typer.Option(help="Seed of the placement; the same seed gives the same bytes.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the placement; the same seed gives the same file.")] = 0,
     out: Out = Path("layout.parquet"),
 ) -> None:
-    """Draw a cluster as Kafka's own rule would place it: healthy, but for the ISR gaps that are asked for."""
+    """Generate a layout with Kafka's rule for replica placement, healthy except for --isr-gaps."""
     from simzk.kafka.releases.versions import kafka_version as line_of
     from simzk.partitions.layouts import brokers_in_racks, generate_layout, write_layout
 
@@ -68,25 +70,33 @@ def make(
 def _factors(text: str) -> list[int]:
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() and part.isascii() for part in parts):
-        raise ConfigError(f"{text!r} is no replication factor", where="--rf", right="a number, or several as 3,3,2")
+        raise ConfigError(
+            f"{text!r} is not a replication factor", where="--rf", right="a number, or a list such as 3,3,2"
+        )
     return [int(part) for part in parts]
 
 
 @app.command("import")
 def import_(
-    dump: Annotated[
-        Path | None, typer.Option(help="A recorded tree, as scenarios/layouts/ holds them (dumps.json).")
-    ] = None,
-    step: Annotated[str | None, typer.Option(help="The step of the recording; its last one where not given.")] = None,
+    dump: Annotated[Path | None, typer.Option(help="Recorded tree: a dumps.json as in scenarios/layouts/.")] = None,
+    step: Annotated[str | None, typer.Option(help="Step of the recording.", show_default="the last")] = None,
     data_dir: Annotated[
-        Path | None, typer.Option(help="A ZooKeeper server's data directory; it is only read.", metavar="DIR")
+        Path | None, typer.Option(help="Data directory of a ZooKeeper server; it is not changed.", metavar="DIR")
     ] = None,
     data_log_dir: Annotated[
-        Path | None, typer.Option(help="Its dataLogDir, where logs have a folder of their own.", metavar="DIR")
+        Path | None, typer.Option(help="dataLogDir of the server, if it differs from its dataDir.", metavar="DIR")
     ] = None,
-    chroot: Annotated[str, typer.Option(help="Where Kafka's znodes are in the data directory.", metavar="PATH")] = "",
+    chroot: Annotated[
+        str,
+        typer.Option(
+            help="Path of Kafka's znodes in the data directory, such as /kafka.",
+            show_default="the root",
+            metavar="PATH",
+        ),
+    ] = "",
     zookeeper: Annotated[
-        str | None, typer.Option(help="A live ZooKeeper; it is only read.", metavar="HOST:PORT[/chroot]")
+        str | None,
+        typer.Option(help="Live ZooKeeper, such as zk1:2181/kafka; it is not changed.", metavar="HOST:PORT[/chroot]"),
     ] = None,
     out: Out = Path("layout.parquet"),
 ) -> None:
@@ -97,9 +107,9 @@ def import_(
     _check_belongs("--step", step, "--dump", dump)
     _check_belongs("--data-log-dir", data_log_dir, "--data-dir", data_dir)
     _check_belongs("--chroot", chroot or None, "--data-dir", data_dir)
-    layout, taken = _import(dump, step, data_dir, data_log_dir, chroot.rstrip("/"), zookeeper)
+    layout, note = _import(dump, step, data_dir, data_log_dir, chroot.rstrip("/"), zookeeper)
     write_layout(layout, out)
-    typer.echo(f"wrote {out}: {_size(len(layout), len(layout.brokers.ids))}{taken}")
+    typer.echo(f"wrote {out}: {_size(len(layout), len(layout.brokers.ids))}{note}")
 
 
 def _import(
@@ -110,12 +120,12 @@ def _import(
     chroot: str,
     zookeeper: str | None,
 ) -> tuple[Layout, str]:
-    """A layout from the one source that is given, and what is to be said of it."""
+    """Return the layout from the given source, and a note for the user."""
     if dump is not None:
         from simzk.kafka.layout_import import layout_of_recording
 
-        taken, layout = layout_of_recording(dump, step, _note)
-        return layout, f", as of step {taken}"
+        used_step, layout = layout_of_recording(dump, step, _note)
+        return layout, f", as of step {used_step}"
     from simzk.cli.layout import sources as layout_sources
 
     if data_dir is not None:
@@ -123,52 +133,95 @@ def _import(
         for loss in losses:
             typer.echo(f"simzk: lost: {loss}", err=True)
         return layout, ""
-    assert zookeeper is not None, "one of three is given"
+    assert zookeeper is not None, "_check_sources requires one source"
     progress = Progress()
     try:
-        return layout_sources.layout_of_server(zookeeper, progress.tell, _note), ""
+        return layout_sources.layout_of_server(zookeeper, progress.show, _note), ""
     finally:
         progress.close()
 
 
-def _note(said: str) -> None:
-    typer.echo(f"simzk: not carried: {said}", err=True)
+def _note(what: str) -> None:
+    typer.echo(f"simzk: not imported: {what}", err=True)
 
 
 def _check_sources(sources: dict[str, object]) -> None:
     given = [option for option, value in sources.items() if value is not None]
     if len(given) != 1:
-        what = "nothing to import from" if not given else f"{' and '.join(given)}: which of them?"
+        what = f"{' and '.join(given)} exclude each other" if given else "no source is given"
         raise ConfigError(what, right=f"one of {', '.join(sources)}")
 
 
 def _check_belongs(option: str, value: object, to: str, source: object) -> None:
     if value is not None and source is None:
-        raise ConfigError(f"{option} says something of {to} only", where=option, right=f"{to} with it")
+        raise ConfigError(f"it is used with {to} only", where=option, right=f"{to} beside it")
 
 
 @app.command()
 def show(
-    file: Annotated[Path, typer.Argument(help="A layout file, .parquet, .arrow or .json.")],
-    all_brokers: Annotated[bool, typer.Option("--all-brokers", help="List every broker, however many.")] = False,
+    file: Annotated[Path, typer.Argument(help="Layout file: .parquet, .arrow or .json.")],
+    all_brokers: Annotated[
+        bool, typer.Option("--all-brokers", help="List all brokers, even if there are many.")
+    ] = False,
     html: Annotated[
-        Path | None, typer.Option(help="Write it as a page with pictures, too; replaced if it exists.", metavar="FILE")
+        Path | None, typer.Option(help="File for an HTML page with charts; replaced if it exists.", metavar="FILE")
     ] = None,
 ) -> None:
-    """Sum up a layout: loads by broker and rack, skew, and what is offline, under-replicated or badly placed."""
-    from simzk.cli.layout.tables import show_layout
+    """Show a summary of a layout: loads, skew, offline and under-replicated partitions, rack violations."""
+    from simzk.cli.layout.show import show_layout
     from simzk.partitions.layouts import read_layout, summarize
 
     layout = read_layout(file)
     summary = summarize(layout)
     if html is not None:
-        from simzk.cli.layout.html import write_page
+        from simzk.cli.layout.show import write_page
 
         write_page(str(file), layout, summary, html)
     show_layout(str(file), layout, summary, all_brokers=all_brokers)
 
 
-app.command()(plan)
+@app.command()
+def plan(
+    file: Annotated[Path, typer.Argument(metavar="LAYOUT", help="Layout file: .parquet, .arrow or .json.")],
+    plan_file: Annotated[
+        Path, typer.Argument(metavar="PLAN", help="Plan: the JSON file of kafka-reassign-partitions --execute.")
+    ],
+    kafka_version: Annotated[str, typer.Option(help="Kafka version that executes the plan.", metavar="V")] = "3.9",
+    sizes: Annotated[
+        Path | None,
+        typer.Option(help="Partition sizes: Parquet, or the JSON of kafka-log-dirs --describe.", metavar="FILE"),
+    ] = None,
+    fail: Annotated[
+        list[int] | None,
+        typer.Option(
+            help="Broker that fails after each phase (what-if). Repeatable: all given brokers fail together.",
+            metavar="BROKER",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="File for the layout after the plan: .parquet, .arrow or .json.")
+    ] = None,
+    phase: Annotated[
+        str, typer.Option(help="Phase of the layout in --out: before, widened, joined, led, removed or finished.")
+    ] = "finished",
+    diff: Annotated[Path | None, typer.Option(help="File for the changes (Parquet), one row per partition.")] = None,
+    json_out: Annotated[Path | None, typer.Option("--json", help="File for the whole report as JSON.")] = None,
+) -> None:
+    """Show the effects of a reassignment plan: data movement, broker loads, and the state after each phase."""
+    from simzk.cli.layout.plan import run_plan
+    from simzk.kafka.releases.versions import kafka_version as line_of
+
+    run_plan(
+        file,
+        plan_file,
+        version=line_of(kafka_version),
+        sizes_file=sizes,
+        fail=fail or [],
+        out=out,
+        phase=phase,
+        diff=diff,
+        json_out=json_out,
+    )
 
 
 def _size(partitions: int, brokers: int) -> str:

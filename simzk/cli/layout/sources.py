@@ -1,8 +1,8 @@
-"""Where a layout is imported from: a recording, a data directory, or a live ZooKeeper.
+"""Import of layouts from a data directory or a live ZooKeeper.
 
 Rules of this module:
-  - nothing of the source is changed: a directory may be a running server's, and is neither locked nor written to;
-  - a live server is asked for what a layout needs and nothing else, and never more than `WINDOW` requests at once.
+  - the source is not changed: a directory may belong to a running server, and is neither locked nor written to;
+  - a live server gets only the requests that a layout needs, with at most `WINDOW` of them in flight.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ if TYPE_CHECKING:
     from simzk.zookeeper.persistence import Restoration
 
 WINDOW = 128
-"""Requests under way at once: enough to keep a server busy, few enough to leave it to others."""
+"""Requests in flight: enough to keep a server busy, few enough to leave capacity to other clients."""
 
 
 def layout_of_directory(
     path: Path, log_path: Path | None, chroot: str, note: Callable[[str], None] = ignore_note
 ) -> tuple[Layout, list[Loss]]:
-    """The layout that stands in a data directory, and what of it is lost.
+    """Return the layout in a data directory, and the losses in its files.
 
     Args:
         path: the server's dataDir.
-        log_path: its dataLogDir, if logs are not beside the snapshots.
-        chroot: under which path Kafka's znodes are; empty for none.
-        note: as of `layout_of`.
+        log_path: its dataLogDir, if it differs.
+        chroot: the path of Kafka's znodes; empty for the root.
+        note: as in `layout_of`.
 
     Raises:
-        ConfigError: the directory cannot be read, or is none.
-        LayoutError: its tree holds no layout that can be.
-        ZnodeError: a znode cannot be read.
+        ConfigError: the directory cannot be read or is not a data directory.
+        LayoutError: its tree is not a valid layout.
+        ZnodeError: a znode cannot be parsed.
     """
     reader = DirectoryReader(path, log_path, sleeping=True)
     with as_config_errors(reader.folder):
@@ -54,7 +54,7 @@ def layout_of_directory(
 
 
 class _Restored:
-    """What was restored of a data directory, below a chroot."""
+    """The restored tree of a data directory, below a chroot."""
 
     def __init__(self, restoration: Restoration, chroot: str) -> None:
         self._restoration, self._chroot = restoration, chroot
@@ -66,25 +66,27 @@ class _Restored:
         return self._restoration.data([f"{self._chroot}{path}" for path in paths] if self._chroot else paths)
 
 
-def layout_of_server(hosts: str, tell: Callable[[str], None], note: Callable[[str], None] = ignore_note) -> Layout:
-    """The layout that stands in a live ZooKeeper.
+def layout_of_server(
+    hosts: str, show_progress: Callable[[str], None], note: Callable[[str], None] = ignore_note
+) -> Layout:
+    """Return the layout in a live ZooKeeper.
 
-    It is read znode by znode while the cluster goes on, so two partitions may be shown at different instants.
+    Znodes are read one by one while the cluster runs, so partitions may be from different times.
 
     Args:
-        hosts: as clients write them, with a chroot or without: `host:port,host:port/chroot`.
-        tell: called with how far it is.
-        note: as of `layout_of`.
+        hosts: a connection string, with or without a chroot: `host:port,host:port/chroot`.
+        show_progress: called with the progress as text.
+        note: as in `layout_of`.
 
     Raises:
-        ConfigError: nobody answers there.
-        LayoutError, ZnodeError: as `layout_of_directory`.
+        ConfigError: no server answers.
+        LayoutError, ZnodeError: as in `layout_of_directory`.
     """
     with session(hosts) as client:
-        return layout_from_tree(dict(_read(Guest(client, WINDOW), tell)), where=hosts, note=note)
+        return layout_from_tree(dict(_read(Guest(client, WINDOW), show_progress)), where=hosts, note=note)
 
 
-def _read(guest: Guest, tell: Callable[[str], None]) -> Iterator[tuple[str, bytes | None]]:
+def _read(guest: Guest, show_progress: Callable[[str], None]) -> Iterator[tuple[str, bytes | None]]:
     names = _children(guest, paths.TOPICS)
     yield from _get(guest, [f"{paths.BROKER_IDS}/{name}" for name in _children(guest, paths.BROKER_IDS)])
     states: list[str] = []
@@ -94,7 +96,7 @@ def _read(guest: Guest, tell: Callable[[str], None]) -> Iterator[tuple[str, byte
     yield from _get(guest, [*(f"/config/topics/{name}" for name in names), paths.REASSIGN_PARTITIONS])
     for count, found in enumerate(_get(guest, states), start=1):
         if count % 1000 == 0 or count == len(states):
-            tell(f"{count:,} of {len(states):,} partitions")
+            show_progress(f"{count:,} of {len(states):,} partitions")
         yield found
 
 
@@ -103,13 +105,13 @@ def _children(guest: Guest, path: str) -> list[str]:
 
 
 def _get(guest: Guest, wanted: Iterable[str]) -> Iterator[tuple[str, bytes | None]]:
-    """The data of znodes in their order; those that are gone, or were never there, are left out."""
+    """Yield the data of znodes in their order, without those that do not exist."""
     for path, found in guest.ask("get", wanted):
         yield path, _readable(path, found)[0]
 
 
 def _readable(path: str, found: Any) -> Any:
-    """An answer that is one: a layout without what may not be read would be another cluster's."""
+    """Return an answer, or raise if access is denied: without these znodes the layout would be wrong."""
     if isinstance(found, NoAuthError):
-        raise ConfigError("it may not be read", where=path, right="a ZooKeeper whose znodes everybody may read")
+        raise ConfigError("read access is denied", where=path, right="a ZooKeeper with znodes that everybody may read")
     return found

@@ -1,4 +1,4 @@
-"""`simzk report`: what commands wrote into directories, as one page of pictures."""
+"""`simzk report`: one HTML page from the output directories of other commands."""
 
 from __future__ import annotations
 
@@ -16,25 +16,24 @@ def report(
     directories: Annotated[
         list[Path],
         typer.Argument(
-            help="What simzk timelines, sweep, risk or run wrote with --out; several make one page.", metavar="DIR..."
+            help="Output directories of simzk timelines, sweep, risk or run --out; all go into one page.",
+            metavar="DIR...",
         ),
     ],
-    html: Annotated[Path, typer.Option("--html", help="File to write; replaced if it exists.", metavar="OUT")],
+    html: Annotated[Path, typer.Option("--html", help="HTML file to write; replaced if it exists.", metavar="OUT")],
 ) -> None:
-    """Make one page, in one file that fetches nothing, of timelines, sweeps, risks and swarms."""
+    """Make one self-contained HTML page of timelines, sweeps, risks and swarms."""
     from simzk.cli.console import Progress
     from simzk.errors import ConfigError
     from simzk.pipeline.saved import find_saved
     from simzk.report.saved_page import to_html
 
-    found = [
-        saved for directory in directories for saved in find_saved(directory)
-    ]  # all are checked before any is read
+    found = [saved for directory in directories for saved in find_saved(directory)]  # check all before reading any
     progress = Progress()
     tables = []
     try:
         for saved in found:
-            progress.tell(f"reading {saved.directory}")
+            progress.show(f"reading {saved.directory}")
             tables.append(_tables(saved))
     finally:
         progress.close()
@@ -42,7 +41,7 @@ def report(
     try:
         html.write_text(page, encoding="utf-8")
     except OSError as error:
-        raise ConfigError(f"cannot write it: {error.strerror}", where=str(html)) from None
+        raise ConfigError(f"cannot write the file: {error.strerror}", where=str(html)) from None
     typer.echo(f"wrote {html}: {', '.join(saved.kind for saved in found)}")
 
 

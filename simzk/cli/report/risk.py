@@ -22,8 +22,8 @@ def risk_tables(saved: Saved) -> RiskTables:
     """
     rows = saved.table("assignments.parquet").to_pylist()
     return RiskTables(
-        title=f"What is at risk: {saved.summary.get('layout', saved.directory.name)}",
-        told=list(_told(saved.summary)),
+        title=f"Risk: {saved.summary.get('layout', saved.directory.name)}",
+        summary=list(_told(saved.summary)),
         assignments=_assignments(rows),
         probabilities=_probabilities(rows),
         topics=_topics(saved.table("topics.parquet", "assignment", "topic", "partitions", "outage_probability")),
@@ -98,8 +98,8 @@ def swarm_tables(saved: Saved) -> SwarmTables:
     files = list(dict.fromkeys(run["file"] for run in runs))
     count = f"{len(runs):,} runs, {len(failed):,} failed."
     return SwarmTables(
-        title=f"What runs came to: {saved.directory.name}",
-        told=[count, *([f"The first {FAILED} that failed are shown."] if len(failed) > FAILED else [])],
+        title=f"Results of all runs: {saved.directory.name}",
+        summary=[count, *([f"The first {FAILED} that failed are shown."] if len(failed) > FAILED else [])],
         outcomes={
             "scenario": files,
             "held": [sum(run["held"] for run in runs if run["file"] == file) for file in files],
@@ -108,8 +108,8 @@ def swarm_tables(saved: Saved) -> SwarmTables:
         failed={
             "scenario": [run["file"] for run in failed[:FAILED]],
             "seed": [run["seed"] for run in failed[:FAILED]],
-            "what failed first": [run["first_failure"] for run in failed[:FAILED]],
-            "play it again": [run["replay"] for run in failed[:FAILED]],
+            "first failure": [run["first_failure"] for run in failed[:FAILED]],
+            "replay command": [run["replay"] for run in failed[:FAILED]],
         },
         numbers=_numbers(saved.table("outcomes.parquet").to_pylist()),
     )

@@ -29,8 +29,8 @@ def sweep_tables(saved: Saved) -> SweepTables:
     if len(named) > len(shown):
         told.append(f"Load is shown of the worst {len(shown)} of the {len(named):,} sets that have a name.")
     return SweepTables(
-        title=f"What would happen: {saved.summary.get('layout', saved.directory.name)}",
-        told=told,
+        title=f"Failure sweep: {saved.summary.get('layout', saved.directory.name)}",
+        summary=told,
         worst=_worst(worst, named),
         estimates=_estimates(saved.table("estimates.parquet").to_pylist()),
         topics=_topics(saved.table("topics.parquet")),

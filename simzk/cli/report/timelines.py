@@ -36,14 +36,14 @@ def timelines_tables(saved: Saved) -> TimelinesTables:
     shown, left = _brokers(saved, bins)
     told = [_read(saved), *_cells(bins)]
     if left:
-        told.append(f"{left:,} brokers that came and went less often are left out.")
+        told.append(f"{left:,} brokers with fewer registrations are not shown.")
     if len(expired["session"]) == MOST_SESSIONS:
         told.append(f"Of sessions that expired the first {MOST_SESSIONS} are shown.")
     return TimelinesTables(
-        title=f"What happened: {saved.directory.name}",
-        told=told,
+        title=f"Timelines: {saved.directory.name}",
+        summary=told,
         states=_states(bins),
-        left_out=f"{bins.left:,} topics that were in a bad state for a shorter time are left out." if bins.left else "",
+        left_out=f"{bins.left:,} topics with less time in a bad state are not shown." if bins.left else "",
         counts=_counts(bins),
         controllers=_controllers(saved, bins),
         brokers=shown,

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def serve_files(files: Sequence[Settings], asked: argparse.Namespace) -> TcpEnsemble:
-    """The servers of these files, not yet started.
+    """Return the servers of these files, not started yet.
 
     Raises:
-        ConfigError: the files do not make an ensemble, or an option speaks of what the files say.
+        ConfigError: the files do not describe one ensemble, or an option contradicts them.
     """
     cannot = {
         "--servers": asked.servers != 1,
@@ -32,5 +32,7 @@ def serve_files(files: Sequence[Settings], asked: argparse.Namespace) -> TcpEnse
     }
     for option, given in cannot.items():
         if given:
-            raise ConfigError("each server's own file says that", where=option, right="not with files of an ensemble")
+            raise ConfigError(
+                "it cannot be combined with the files of an ensemble", where=option, right="the setting in each file"
+            )
     return TcpEnsemble(of_files(files, read_only=asked.read_only), WallClock())

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError
-from simzk.scenarios import report_text as telling
+from simzk.scenarios import report_text
 from simzk.scenarios.live import LiveScenario
 from simzk.scenarios.reader import read_scenario
 from simzk.serve.clock import WallClock
@@ -23,19 +23,20 @@ if TYPE_CHECKING:
 
 
 LAYOUTS = (".parquet", ".json")
-"""How the names of layout files end."""
+"""Suffixes of layout files."""
 
 KAFKA_VERSION = "3.9"
-"""In whose form a layout's znodes are written."""
+"""Release of the znodes of a layout."""
 
 
 def serve_kafka(settings: Settings, asked: argparse.Namespace) -> TcpServer:
-    """A server, not yet started: of a layout file's znodes, or one on which a scenario's brokers live; what they do is
-    told on stderr as it happens.
+    """Return a server that is not started yet, with a layout's znodes or the brokers of a scenario.
+
+    Events of the brokers are printed on stderr.
 
     Raises:
-        LayoutError, ScenarioError: the file cannot be used.
-        ConfigError: an option that brokers in memory cannot be combined with.
+        LayoutError, ScenarioError: the file is invalid.
+        ConfigError: an option cannot be combined with --kafka.
     """
     cannot = {
         "--servers": asked.servers != 1,
@@ -47,15 +48,17 @@ def serve_kafka(settings: Settings, asked: argparse.Namespace) -> TcpServer:
     }
     for option, given in cannot.items():
         if given:
-            raise ConfigError("simulated brokers live on one server in memory", where=option, right="not with --kafka")
+            raise ConfigError(
+                "it cannot be combined with --kafka: simulated brokers use one server in memory", where=option
+            )
     if Path(asked.kafka).suffix in LAYOUTS:
         return _serve_layout(settings, asked.kafka)
     scenario = read_scenario(asked.kafka)
-    return ClusterTcpServer(settings, LiveScenario(scenario, start_ms=WallClock().now_ms(), tell=_tell, warn=_warn))
+    return ClusterTcpServer(settings, LiveScenario(scenario, start_ms=WallClock().now_ms(), tell=_show, warn=_warn))
 
 
 def _serve_layout(settings: Settings, file: str) -> TcpServer:
-    """A server of a cluster's znodes as a layout has them; nobody lives there but who connects."""
+    """Return a server with the znodes of a layout, without brokers."""
     from simzk.kafka.columnar import describe_brokers, load_layout
     from simzk.kafka.releases.versions import kafka_version
     from simzk.partitions.layouts import read_layout
@@ -68,10 +71,10 @@ def _serve_layout(settings: Settings, file: str) -> TcpServer:
     return server
 
 
-def _tell(events: Sequence[Event]) -> None:
-    sys.stderr.write(telling.plain(telling.timeline(events)[:-1]))
+def _show(events: Sequence[Event]) -> None:
+    sys.stderr.write(report_text.plain(report_text.timeline(events)[:-1]))
     sys.stderr.flush()
 
 
 def _warn(what: str) -> None:
-    sys.stderr.write(f"simzk: left out: {what}\n")
+    sys.stderr.write(f"simzk: skipped: {what}\n")

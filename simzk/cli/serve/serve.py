@@ -11,14 +11,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simzk.cli.serve.tls import add_options, with_tls
 from simzk.errors import ConfigError
 from simzk.serve.clock import WallClock
 from simzk.serve.configuration.settings import Settings
 from simzk.serve.tcp.server import TcpServer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from simzk.serve.admin_server.server import AdminServer, MetricsServer
     from simzk.serve.tcp.ensemble import TcpEnsemble
@@ -27,15 +26,15 @@ DEFAULT_PORT = 2181
 FAILED = 1
 
 DESCRIPTION = """\
-Serve a ZooKeeper on a TCP port, for any client. Once it is ready, the first line on stdout says where it listens.
-SIGTERM or Ctrl-C stops it. Without --data-dir or --config the tree is kept in memory only."""
+Serve a ZooKeeper on a TCP port, for any client. When it is ready, it prints `listening on HOST:PORT` on stdout.
+SIGTERM or Ctrl-C stops it. Without --data-dir or --config the tree is in memory only."""
 
 
 def main(arguments: list[str]) -> int:
-    """Serve until a signal comes; return the exit status.
+    """Serve until a signal; return the exit status.
 
     Raises:
-        ConfigError: an option, a configuration file, a port or a data directory that cannot be.
+        ConfigError: an option, a configuration file, a port or a data directory is invalid.
     """
     asked = _parser().parse_args(arguments)
     files = [read_settings(asked, config) for config in asked.config or (None,)]
@@ -45,7 +44,7 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write(f"simzk: warning: {notice}\n")
     for loss in server.losses:
         sys.stderr.write(f"simzk: lost: {loss}\n")
-    _spare_the_living()
+    _tune_garbage_collector()
     _allow_open_files()
     return asyncio.run(_serve(server, admins, metrics))
 
@@ -70,7 +69,7 @@ def _server(files: Sequence[Settings], asked: argparse.Namespace) -> TcpServer |
 
 
 def read_settings(asked: argparse.Namespace, config: Path | None) -> Settings:
-    """What the command line, and a configuration file that it names, ask for."""
+    """Return the settings from the command line and a configuration file."""
     if config is not None:
         from simzk.serve.configuration.zoo_cfg import read_zoo_cfg
 
@@ -93,9 +92,9 @@ def read_settings(asked: argparse.Namespace, config: Path | None) -> Settings:
     for scheme in settings.server.required_schemes:
         if scheme not in settings.server.schemes:
             right = "--jaas FILE, with users" if scheme == "sasl" else ", ".join(sorted(settings.server.schemes))
-            raise ConfigError(f"nobody can show an identity of the scheme {scheme!r}, which is required", right=right)
+            raise ConfigError(f"the required authentication scheme {scheme!r} is not configured", right=right)
     if settings.server.required_schemes and (asked.servers > 1 or settings.belonging is not None):
-        raise ConfigError("authentication is enforced by one server only", where="--servers", right="1")
+        raise ConfigError("required authentication is supported by a single server only", where="--servers", right="1")
     if asked.zookeeper_version is not None:
         settings = settings._replace(server=settings.server._replace(version=asked.zookeeper_version))
     if asked.no_fsync:
@@ -105,64 +104,80 @@ def read_settings(asked: argparse.Namespace, config: Path | None) -> Settings:
 
 def _servers(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= 254:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of servers, 1 to 254")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of servers, 1 to 254")
     return int(text)
 
 
 def _observers(text: str) -> int:
     if not text.isdecimal() or int(text) > 253:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of observers, 0 to 253")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of observers, 0 to 253")
     return int(text)
 
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> None:  # type: ignore[override]  # argparse's own exits in a form of its own
-        raise ConfigError(message, right="what simzk serve --help says")
+        raise ConfigError(message, right="the options of simzk serve --help")
 
 
 def _port(text: str) -> int:
     if not text.isdecimal() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port, 0 to 65535")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port, 0 to 65535")
     return int(text)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="simzk serve", description=DESCRIPTION, allow_abbrev=False)
-    parser.add_argument("--host", metavar="H", help="interface to listen on (default 127.0.0.1, or what zoo.cfg says)")
-    parser.add_argument("--port", metavar="N", type=_port, help=f"port, 0 for any free one (default {DEFAULT_PORT})")
+    parser.add_argument(
+        "--host", metavar="H", help="interface to listen on [default: 127.0.0.1, or clientPortAddress of zoo.cfg]"
+    )
+    parser.add_argument(
+        "--port", metavar="N", type=_port, help=f"client port, 0 for any free one [default: {DEFAULT_PORT}]"
+    )
     parser.add_argument(
         "--data-dir",
         metavar="DIR",
         type=Path,
-        help="load this data directory, and write to it; an ensemble its DIR/N",
+        help="persist to DIR (created if missing); an ensemble uses DIR/1, DIR/2, ...",
     )
-    parser.add_argument("--no-fsync", action="store_true", help="do not force what is written to the disk")
+    parser.add_argument("--no-fsync", action="store_true", help="do not flush writes to the disk")
     parser.add_argument(
         "--config",
         metavar="FILE",
         type=Path,
         action="append",
-        help="the real server's own zoo.cfg; of an ensemble those of all servers, each with --config",
+        help="zoo.cfg of a real server; for an ensemble, give --config once per server",
     )
-    parser.add_argument("--servers", metavar="N", type=_servers, default=1, help="an ensemble of N, a port each")
     parser.add_argument(
-        "--observers", metavar="N", type=_observers, default=0, help="N servers more, which have no vote"
+        "--servers",
+        metavar="N",
+        type=_servers,
+        default=1,
+        help="number of servers of the ensemble, each on its own port [default: 1]",
+    )
+    parser.add_argument(
+        "--observers",
+        metavar="N",
+        type=_observers,
+        default=0,
+        help="number of additional servers without a vote [default: 0]",
     )
     parser.add_argument(
         "--kafka",
         metavar="FILE",
-        help="simulated brokers on it: this scenario, on wall time; or the znodes of this layout",
+        help="scenario to play with simulated brokers on wall time, or layout to load as znodes",
     )
-    parser.add_argument("--read-only", action="store_true", help="without a majority, serve read-only clients")
-    parser.add_argument("--jaas", metavar="FILE", type=Path, help="users of SASL DIGEST-MD5, as the real server's file")
-    parser.add_argument("--zookeeper-version", metavar="V", help="behave as this release, as 3.4 or 3.9.1")
-    parser.add_argument("--admin-port", metavar="N", type=_port, help="serve the AdminServer's commands there (HTTP)")
+    parser.add_argument("--read-only", action="store_true", help="serve read-only clients while there is no quorum")
+    parser.add_argument(
+        "--jaas", metavar="FILE", type=Path, help="JAAS file of a real server, with the users of SASL DIGEST-MD5"
+    )
+    parser.add_argument("--zookeeper-version", metavar="V", help="release to imitate, such as 3.4 or 3.9.1")
+    parser.add_argument("--admin-port", metavar="N", type=_port, help="HTTP port of the AdminServer [default: none]")
     add_options(parser, _port)
     return parser
 
 
 def _admins(server: TcpServer | TcpEnsemble) -> list[AdminServer]:
-    """A lone server's AdminServer, where one is asked for, or those that an ensemble has."""
+    """Return the AdminServers of a server or ensemble."""
     if not isinstance(server, TcpServer):
         return list(server.admins.values())
     settings = server.settings
@@ -174,7 +189,7 @@ def _admins(server: TcpServer | TcpEnsemble) -> list[AdminServer]:
 
 
 def _metrics(server: TcpServer | TcpEnsemble) -> list[MetricsServer]:
-    """The port for Prometheus, where one is asked for, or those that an ensemble has."""
+    """Return the metrics endpoints (Prometheus) of a server or ensemble."""
     if not isinstance(server, TcpServer):
         return list(server.metrics.values())
     if server.settings.metrics is None:
@@ -184,18 +199,18 @@ def _metrics(server: TcpServer | TcpEnsemble) -> list[MetricsServer]:
     return [MetricsServer(server, server.settings.metrics)]
 
 
-def _spare_the_living() -> None:
-    """Let the garbage collector look at znodes rarely: it finds nothing in them, and a million of them cost a second.
+def _tune_garbage_collector() -> None:
+    """Run the garbage collector rarely: a pass over a million znodes takes a second and frees nothing.
 
-    A tree only grows; by Python's defaults it would be looked through again and again. What is garbage here is freed
-    without the collector, but for a few objects of each closed connection, which it still finds while they are young.
+    Reference counting frees almost all garbage here; the rest, a few objects per closed connection, is found in the
+    youngest generation.
     """
     gc.freeze()
     gc.set_threshold(100_000, 50, 10)
 
 
 def _allow_open_files() -> None:
-    """Open as many connections as the system lets us, whatever the shell's softer limit; Java does the same."""
+    """Raise the limit of open files to the hard limit, as the JVM does."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
@@ -218,11 +233,78 @@ async def _serve(server: TcpServer | TcpEnsemble, admins: list[AdminServer], met
     await stopped.wait()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.remove_signal_handler(number)
-        signal.signal(number, signal.SIG_IGN)  # it is stopping already
+        signal.signal(number, signal.SIG_IGN)  # a second signal does not interrupt the stop
     server.stop()
-    for door in (*admins, *metrics):
-        door.stop()
+    for listener in (*admins, *metrics):
+        listener.stop()
     if server.failure is not None:
         sys.stderr.write(f"simzk: error: {server.failure}\n")
         return FAILED
     return 0
+
+
+_REST = {
+    "tls_key": "--tls-key",
+    "tls_ca": "--tls-ca",
+    "tls_password_file": "--tls-password-file",
+    "tls_client_auth": "--tls-client-auth",
+}
+
+
+def add_options(parser: argparse.ArgumentParser, port: Callable[[str], int]) -> None:
+    """Add the TLS options to a parser; `port` parses a port."""
+    group = parser.add_argument_group("TLS")
+    group.add_argument(
+        "--secure-port", metavar="N", type=port, help="TLS port in addition to --port, 0 for any free one"
+    )
+    group.add_argument(
+        "--tls-cert",
+        metavar="FILE",
+        type=Path,
+        help="certificate of the server: PEM, .jks or .p12; without --secure-port, --port uses TLS",
+    )
+    group.add_argument("--tls-key", metavar="FILE", type=Path, help="private key, PEM [default: in --tls-cert]")
+    group.add_argument(
+        "--tls-ca", metavar="FILE", type=Path, help="trusted CA certificates: PEM, .jks or .p12 [default: none]"
+    )
+    group.add_argument(
+        "--tls-password-file", metavar="FILE", type=Path, help="file with the password of key and stores"
+    )
+    group.add_argument(
+        "--tls-client-auth",
+        choices=("need", "want", "none"),
+        help="whether clients must have a certificate [default: need with --tls-ca, else none]",
+    )
+
+
+def with_tls(settings: Settings, asked: argparse.Namespace) -> Settings:
+    """Return the settings with the TLS options applied.
+
+    Raises:
+        ConfigError: the options contradict each other.
+    """
+    if asked.tls_cert is None:
+        for name, option in _REST.items():
+            if getattr(asked, name) is not None:
+                raise ConfigError("it is used with --tls-cert only", where=option, right="--tls-cert FILE beside it")
+        if asked.secure_port is None:
+            return settings
+        if settings.tls is None:
+            raise ConfigError("a secure port needs a certificate", where="--secure-port", right="--tls-cert FILE")
+        return settings._replace(secure_port=asked.secure_port)
+    if asked.tls_client_auth in ("need", "want") and asked.tls_ca is None:
+        raise ConfigError(
+            "no certificate of a client would be trusted", where="--tls-client-auth", right="--tls-ca FILE beside it"
+        )
+    from simzk.serve.tcp.tls import Tls
+
+    tls = Tls(
+        asked.tls_cert,
+        key=asked.tls_key,
+        authorities=asked.tls_ca,
+        client_auth=asked.tls_client_auth or ("none" if asked.tls_ca is None else "need"),
+        password_path=asked.tls_password_file,
+        trust_password_path=asked.tls_password_file,
+    )
+    secure_port = settings.secure_port if asked.secure_port is None else asked.secure_port
+    return settings._replace(tls=tls, secure_port=secure_port, server=settings.server._replace(x509=True))

@@ -1,7 +1,7 @@
-"""How `simzk layout show` lays a layout out on a screen: facts, and loads by rack and broker as numbers and bars.
+"""`simzk layout show`: facts of a layout and loads of racks and brokers, on a console and as an HTML page.
 
-More brokers, or racks, than `MOST_LISTED` are not listed one by one, unless asked for: a histogram shows how loads
-are spread, and a table the extremes.
+More than `MOST_LISTED` brokers or racks are shown as a histogram of their loads and a table of the extremes, unless
+`--all-brokers` is given.
 """
 
 from __future__ import annotations
@@ -15,31 +15,35 @@ from rich.markup import escape
 from rich.table import Table
 
 from simzk.cli.console import FOLLOWS, KEY, LEADS, OUT_OF_SYNC, PLAIN_KEY, Bar, histogram
+from simzk.errors import ConfigError
 from simzk.partitions.layouts import BrokerLoad, Layout, LayoutSummary, elect_offline_leaders, exposure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
+    from simzk.report.table import Columns
+
 MOST_LISTED = 40
-"""More brokers, or racks, than this are not listed one by one, unless asked for."""
+"""Maximum number of brokers or racks that are listed one by one."""
 
 EXTREMES = 5
-"""How many of the most and of the least loaded are listed instead."""
+"""Number of the most and of the least loaded ones that are listed instead."""
 
 NAMED_BROKERS = 10
-"""How many brokers a fact names."""
+"""Maximum number of brokers that a fact names."""
 
 PLAIN_WIDTH = 120
-"""Width of what is written where there is no terminal."""
+"""Width of the output without a terminal."""
 
 NARROW_WIDTH = 90
-"""On a screen narrower than this tables have fewer columns: bars say more than half a number does."""
+"""Width below which tables have fewer columns, so that numbers and bars are not cut."""
 
 
 class Fact(NamedTuple):
-    """One thing that is told of a layout, and whether it is good, where it is either."""
+    """A fact of a layout; `good` is None for a neutral one."""
 
     name: str
     value: str
@@ -47,7 +51,7 @@ class Fact(NamedTuple):
 
 
 def console() -> Console:
-    """Where tables go: the terminal as wide as it is, a file or pipe at a fixed width."""
+    """Return the console for tables: as wide as the terminal, or `PLAIN_WIDTH` in a file or pipe."""
     screen = Console(highlight=False)
     return screen if screen.is_terminal else Console(highlight=False, width=PLAIN_WIDTH)
 
@@ -69,7 +73,7 @@ def show_layout(name: str, layout: Layout, summary: LayoutSummary, *, all_broker
         screen.print(table)
     chosen = _chosen(summary.by_broker, all_of=all_brokers)
     if len(chosen) < len(brokers.ids):
-        for what, loads_of in (("leads", summary.by_broker.leaders), ("holds", summary.by_broker.replicas)):
+        for what, loads_of in (("lead", summary.by_broker.leaders), ("replicate", summary.by_broker.replicas)):
             screen.print(_histogram(what, loads_of[brokers.live]))
     table = _table("broker", "rack", len(brokers.ids), chosen, key, narrow=narrow)
     for at in chosen:
@@ -79,17 +83,17 @@ def show_layout(name: str, layout: Layout, summary: LayoutSummary, *, all_broker
 
 
 def facts_of(layout: Layout, summary: LayoutSummary) -> list[Fact]:
-    """What is to be told of a layout as a whole, in order."""
+    """Return the facts of a layout, in order."""
     brokers, partitions, exposed = layout.brokers, summary.partitions, exposure(elect_offline_leaders(layout))
     down = int(np.count_nonzero(~brokers.live))
     factors = ", ".join(f"{factor} ({count:,})" for factor, count in summary.replication_factors.items())
     at_risk = exposed.last_in_sync
-    worst = f", {exposed.worst_offline:,} of them at broker {exposed.worst_broker}" if at_risk else ""
+    worst = f", {exposed.worst_offline:,} of them on broker {exposed.worst_broker}" if at_risk else ""
     found = [
         Fact(
             "brokers", f"{len(brokers.ids):,}" + (f", {down:,} of them down" if down else ""), False if down else None
         ),
-        Fact("racks", f"{len(brokers.rack_names):,}" if brokers.rack_names else "none known"),
+        Fact("racks", f"{len(brokers.rack_names):,}" if brokers.rack_names else "unknown"),
         Fact("topics", f"{summary.topics:,}"),
         Fact("partitions", f"{partitions:,}"),
         Fact("replication factor", factors or "-"),
@@ -109,18 +113,18 @@ def facts_of(layout: Layout, summary: LayoutSummary) -> list[Fact]:
         )
         found.append(Fact("being reassigned", f"{_share(summary.reassigning, partitions)}; brokers that {moves}"))
     for name, skew in (("replica skew", summary.replica_skew), ("leader skew", summary.leader_skew)):
-        found.append(Fact(name, f"{skew:.2f} (most / mean of a broker)"))
+        found.append(Fact(name, f"{skew:.2f} (maximum / mean per broker)"))
     return found
 
 
 def _ids(brokers: Sequence[int]) -> str:
-    """Some brokers, the first of many."""
+    """Return the first brokers of a list as text."""
     more = len(brokers) - NAMED_BROKERS
     return ", ".join(map(str, brokers[:NAMED_BROKERS])) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _never(name: str, count: int, whole: int) -> Fact:
-    """A fact that should be nothing."""
+    """Return a fact that is good if its count is zero."""
     return Fact(name, _share(count, whole) if count else "0", not count)
 
 
@@ -134,10 +138,14 @@ def _facts(name: str, facts: Iterable[Fact]) -> Table:
 
 
 def _table(what: str, beside: str, count: int, chosen: Sequence[int], key: str, *, narrow: bool) -> Table:
-    """A table of loads without rows."""
+    """Return a table of loads without rows."""
     few = len(chosen) == count
-    title = f"{what}s" if few else f"the {EXTREMES} {what}s that lead most and the {EXTREMES} that lead least"
-    caption = key if few else f"{key}; --all-brokers lists every one"
+    title = (
+        f"{what.capitalize()}s"
+        if few
+        else f"{what.capitalize()}s with the most ({EXTREMES}) and the fewest ({EXTREMES}) leaders"
+    )
+    caption = key if few else f"{key}; --all-brokers lists all brokers"
     table = Table(title=title, title_justify="left", caption=caption, caption_justify="left")
     table.add_column(what, justify="right" if what == "broker" else "left", overflow="fold")
     table.add_column(beside, justify="left" if beside == "rack" else "right", overflow="fold")
@@ -148,7 +156,7 @@ def _table(what: str, beside: str, count: int, chosen: Sequence[int], key: str, 
 
 
 def _chosen(load: BrokerLoad, *, all_of: bool) -> Sequence[int]:
-    """The places of those that are listed: all of few, else the extremes."""
+    """Return the rows to list: all of a few, else the extremes."""
     count = len(load.leaders)
     if all_of or count <= MOST_LISTED:
         return range(count)
@@ -157,14 +165,14 @@ def _chosen(load: BrokerLoad, *, all_of: bool) -> Sequence[int]:
 
 
 def rack_loads(summary: LayoutSummary) -> BrokerLoad:
-    """The loads of the racks as columns over them."""
+    """Return the loads of racks as columns."""
     loads = summary.by_rack.values()
     rows = [(load.replicas, load.leaders, load.preferred, load.preferred_led, load.out_of_sync) for load in loads]
     return BrokerLoad(*(np.concatenate(column) for column in zip(*rows, strict=True)))
 
 
 def _load_cells(load: BrokerLoad, at: int, *, narrow: bool) -> tuple[str | Bar, ...]:
-    """What one holds: partitions, leads, of how many it is the preferred leader and leads them, out of sync, a bar."""
+    """Return the cells of a broker or rack: partitions, leaders, preferred leaders, out-of-sync replicas, a bar."""
     held, leads, out = int(load.replicas[at]), int(load.leaders[at]), int(load.out_of_sync[at])
     bar = Bar((leads, held - out - leads, out), (LEADS, FOLLOWS, OUT_OF_SYNC), int(load.replicas.max()))
     if narrow:
@@ -176,7 +184,7 @@ def _load_cells(load: BrokerLoad, at: int, *, narrow: bool) -> tuple[str | Bar, 
 def _histogram(what: str, loads: NDArray[np.int64]) -> Table:
     bins = histogram(loads.tolist())
     most = max((count for _, _, count in bins), default=0)
-    table = Table(title=f"how many partitions a live broker {what}", title_justify="left")
+    table = Table(title=f"Live brokers by number of partitions that they {what}", title_justify="left")
     table.add_column("partitions", justify="right")
     table.add_column("brokers", justify="right")
     table.add_column("")
@@ -191,5 +199,58 @@ def _share(part: int, whole: int) -> str:
 
 
 def alarm(count: int, whole: int) -> str:
-    """A count that should be nothing, in red where it is something."""
+    """Return a count in red unless it is zero."""
     return f"[red]{_share(count, whole)}[/red]" if count else "0"
+
+
+def write_page(name: str, layout: Layout, summary: LayoutSummary, path: Path) -> None:
+    """Write the HTML page of a layout.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    from simzk.report.layout_page import LayoutTables, to_html
+
+    brokers, load = layout.brokers, summary.by_broker
+    facts = facts_of(layout, summary)
+    states = ["live" if live else "down" for live in brokers.live.tolist()]
+    beside: Columns = {"rack": list(brokers.racks), "state": states}
+    tables = LayoutTables(
+        title=name,
+        facts={
+            "fact": [fact.name for fact in facts],
+            "value": [fact.value for fact in facts],
+            "good": [fact.good for fact in facts],
+        },
+        racks=_loads("rack", list(summary.by_rack), rack_loads(summary), {}) if summary.by_rack else {},
+        brokers=_loads("broker", brokers.ids.tolist(), load, beside),
+        spread={
+            what: _spread(histogram(column[brokers.live].tolist()))
+            for what, column in (("lead", load.leaders), ("replicate", load.replicas))
+            if len(column) > MOST_LISTED
+        },
+    )
+    try:
+        path.write_text(to_html(tables), encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot write the file: {error.strerror or error}", where=str(path)) from error
+
+
+def _loads(what: str, names: list[object], load: BrokerLoad, beside: Columns) -> Columns:
+    return {
+        what: names,
+        **beside,
+        "leads": load.leaders.tolist(),
+        "follows": (load.replicas - load.leaders - load.out_of_sync).tolist(),
+        "out of sync": load.out_of_sync.tolist(),
+        "holds": load.replicas.tolist(),
+        "preferred leader of": load.preferred.tolist(),
+        "and leads them": load.preferred_led.tolist(),
+    }
+
+
+def _spread(bins: list[tuple[int, int, int]]) -> Columns:
+    return {
+        "partitions": [f"{first:,}" if first == last else f"{first:,} to {last:,}" for first, last, _ in bins],
+        "brokers": [count for _, _, count in bins],
+    }
