@@ -428,11 +428,11 @@ MISTAKES: dict[str, Mistake] = {
         "        return singly\n",
         _COLUMNS + "test_batches.py::test_a_batch_does_what_its_requests_do",
     ),
-    "proposals of one hash are written as they lie": Mistake(
+    "proposals with equal hashes are written in the order of rows": Mistake(
         "kafka/controller/alter_partition.py",
         "context.order.positions_in_map(rows[accepted], in_order=in_order)",
         "context.order.positions_in_map(rows[accepted])",
-        _COLUMNS + "test_equal_hashes.py::test_batches_and_objects_lie_otherwise[shutdown]",
+        _COLUMNS + "test_equal_hashes.py::test_batches_and_single_requests_write_the_same[shutdown]",
     ),
     "what stood before is asked of columns that show what stands since": Mistake(
         "kafka/columnar/partition_columns.py",

@@ -49,7 +49,7 @@ def led_back_s(c: KafkaCluster, subject: str, leader: int) -> list[float]:
     ]
 
 
-def lead_astray(c: KafkaCluster, broker: int) -> None:
+def kill_and_restart(c: KafkaCluster, broker: int) -> None:
     """Kill and restart a broker, so that it leads nothing, between two checks."""
     since_s = (now_s(c) - ready_s(c) - FIRST_S) % INTERVAL_S
     c.run_for(INTERVAL_S - since_s + 1)
@@ -64,7 +64,7 @@ def leaders(c: KafkaCluster, name: str, partitions: int) -> list[int]:
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_it_runs_five_seconds_after_the_controller_took_over_and_then_every_five_minutes(line: str) -> None:
+def test_runs_five_seconds_after_a_failover_and_then_every_five_minutes(line: str) -> None:
     with cluster(line, None) as c:
         topic(c, "t", {0: [2, 3]})
         c.run_for(10)  # the first run of this controller is over
@@ -89,13 +89,11 @@ def test_it_runs_five_seconds_after_the_controller_took_over_and_then_every_five
 
 @pytest.mark.parametrize("line", ["0.8.2", "1.0", "1.1", "2.4", "2.6", "3.9"])
 @pytest.mark.parametrize(("partitions", "moved"), [(10, False), (9, True)])
-def test_more_than_a_tenth_of_what_a_broker_should_lead_must_be_led_by_others(
-    line: str, partitions: int, moved: bool
-) -> None:
+def test_requires_more_than_ten_percent_imbalance(line: str, partitions: int, moved: bool) -> None:
     with cluster(line) as c:
         topic(c, "t", {number: [2, 3] for number in range(partitions)})
         topic(c, "other", {number: [1, 3] for number in range(20)})  # of another broker: not counted
-        lead_astray(c, 2)
+        kill_and_restart(c, 2)
         c.elect("preferred", [("t", number) for number in range(1, partitions)])
         c.run_for(5)
         assert leaders(c, "t", partitions) == [3] + [2] * (partitions - 1)
@@ -107,7 +105,7 @@ def test_more_than_a_tenth_of_what_a_broker_should_lead_must_be_led_by_others(
 def test_a_preferred_broker_that_is_dead_or_behind_is_not_elected(line: str) -> None:
     with cluster(line) as c:
         topic(c, "t", {0: [2, 3]})
-        lead_astray(c, 2)
+        kill_and_restart(c, 2)
         c.kill(2)
         c.run_for(2 * INTERVAL_S)
         assert leaders(c, "t", 1) == [3]
@@ -126,7 +124,7 @@ def test_a_topic_that_is_being_deleted_is_not_counted(line: str) -> None:
     with cluster(line) as c:
         topic(c, "t", {number: [2, 3] for number in range(10)})
         topic(c, "doomed", {0: [2, 1], 1: [2, 1]})
-        lead_astray(c, 2)
+        kill_and_restart(c, 2)
         c.elect("preferred", [("t", number) for number in range(1, 10)])
         c.run_for(3)
         c.kill(1)  # so that the deletion cannot end
@@ -141,11 +139,11 @@ def test_a_topic_that_is_being_deleted_is_not_counted(line: str) -> None:
 @pytest.mark.parametrize(
     ("line", "goes_on"), [("2.4", False), ("2.8", False), ("3.3", False), ("3.4", True), ("3.9", True)]
 )
-def test_reassignments_stop_it_up_to_3_3_and_later_are_elected_themselves(line: str, goes_on: bool) -> None:
+def test_pauses_during_reassignments_up_to_3_3(line: str, goes_on: bool) -> None:
     with cluster(line, brokers=5) as c:
         topic(c, "moving", {0: [3, 2]})
         topic(c, "still", {0: [2, 3]})
-        lead_astray(c, 2)
+        kill_and_restart(c, 2)
         c.network.cut("broker 3", "broker 4")  # the new replica cannot fetch: the reassignment does not end
         c.reassign({("moving", 0): [2, 4]})
         c.run_for(3)

@@ -125,7 +125,7 @@ def test_all_mistakes_are_among_those_recorded() -> None:
 
 
 @pytest.mark.parametrize("release", [release for release in RELEASES if release not in UNTIL])
-def test_a_partition_that_moves_to_nobody_leaves_no_controller_from_2_7_on(release: str) -> None:
+def test_an_empty_target_blocks_failovers_from_2_7_on(release: str) -> None:
     """The real controller epoch was above 100 at the end of the recording; before 2.7 it rose by one."""
     last, before = ("reset-reassign-no-replicas", "reassign-no-replicas")
     epochs = [int(recorded(release).tree(step)[paths.CONTROLLER_EPOCH].data or "") for step in (before, last)]
@@ -189,7 +189,7 @@ TELLING = [(release, mistake) for release in RELEASES for mistake in MISTAKES if
 
 
 @pytest.mark.parametrize(("release", "mistake"), TELLING, ids=lambda value: getattr(value, "name", value))
-def test_the_history_says_what_was_read_where_and_what_was_done(release: str, mistake: Mistake) -> None:
+def test_the_history_records_readers_and_reactions(release: str, mistake: Mistake) -> None:
     events = whole_story(release).events[mistake.name]
     naming = [event for event in events if mistake.path in (event.subject, event.after.partition(": ")[0])]
     by_readers = {event.what for event in naming if event.who != "admin"}

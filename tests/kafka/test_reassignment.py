@@ -69,7 +69,7 @@ def test_the_latest_reassignment_wins_and_starts_from_the_origin() -> None:
         assert TopicPartition("t", 0) not in c.brokers[3].replicas.replicas
 
 
-def test_a_new_controller_goes_on_with_a_reassignment() -> None:
+def test_a_new_controller_resumes_a_reassignment() -> None:
     with cluster(5, controller=5) as c:
         monitor = watch(c)
         topic(c, "t", {0: [1, 2]})
@@ -85,7 +85,7 @@ def test_a_new_controller_goes_on_with_a_reassignment() -> None:
 
 
 @pytest.mark.parametrize("target", [[], [2, 2], [-1, 2], [9, 1]])
-def test_the_api_refuses_replicas_that_cannot_be(target: list[int]) -> None:
+def test_the_api_rejects_invalid_targets(target: list[int]) -> None:
     with cluster(3, controller=3) as c:
         topic(c, "t", {0: [1, 2]})
         answer = c.reassign({("t", 0): target})
@@ -95,7 +95,7 @@ def test_the_api_refuses_replicas_that_cannot_be(target: list[int]) -> None:
         assert told(c, "t") == (1, (1, 2), 0, 0)
 
 
-def test_the_api_does_not_know_a_topic() -> None:
+def test_the_api_rejects_an_unknown_topic() -> None:
     with cluster(2) as c:
         answer = c.reassign({("none", 0): [1]})
         quiet(c)
@@ -103,7 +103,7 @@ def test_the_api_does_not_know_a_topic() -> None:
         assert happened(c, "refused") == ["reassign none-0"]
 
 
-def test_an_operator_reassigns_by_znode_and_it_goes_when_all_is_done() -> None:
+def test_a_reassignment_by_znode_deletes_the_znode_at_its_end() -> None:
     with cluster(4, controller=4) as c:
         topic(c, "t", {0: [1, 2], 1: [2, 1]})
         c.write_znode(
@@ -123,7 +123,7 @@ def test_an_operator_reassigns_by_znode_and_it_goes_when_all_is_done() -> None:
         assert c.server.tree.get(paths.REASSIGN_PARTITIONS) is None
 
 
-def test_a_znode_that_names_a_broker_nobody_has_heard_of_waits_for_it() -> None:
+def test_a_znode_with_an_unknown_broker_waits_for_it() -> None:
     with cluster(3, controller=3) as c:
         topic(c, "t", {0: [1, 2]})
         c.write_znode(
@@ -135,7 +135,7 @@ def test_a_znode_that_names_a_broker_nobody_has_heard_of_waits_for_it() -> None:
         assert told(c, "t") == (1, (1, 2), 1, 1)
 
 
-def test_a_znode_with_a_replica_twice_counts_it_once() -> None:
+def test_a_duplicate_replica_in_the_znode_is_removed() -> None:
     with cluster(3, controller=3) as c:
         topic(c, "t", {0: [1, 2]})
         c.write_znode(
@@ -154,7 +154,7 @@ def test_a_znode_with_a_replica_twice_counts_it_once() -> None:
         '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":3}]}',
     ],
 )
-def test_a_znode_that_cannot_be_used_changes_nothing(data: str) -> None:
+def test_an_unusable_znode_changes_nothing(data: str) -> None:
     """An unusable znode is logged, counts as empty and is not deleted (§1.1).
 
     The next one is not noticed either: the controller's handler acts on the creation of the znode, and sets its watch
@@ -179,7 +179,7 @@ def test_a_znode_that_cannot_be_used_changes_nothing(data: str) -> None:
         assert c.assignment("t") == {0: ReplicaAssignment((3,))}
 
 
-def test_entries_that_fail_are_taken_out_of_the_znode() -> None:
+def test_failed_entries_are_removed_from_the_znode() -> None:
     with cluster(3, controller=3) as c:
         topic(c, "t", {0: [1, 2]})
         c.write_znode(

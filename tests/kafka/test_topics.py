@@ -27,12 +27,12 @@ def test_defaults_of_the_broker() -> None:
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "ä", "x" * 250])
-def test_no_topic_may_be_called_so(name: str) -> None:
+def test_invalid_topic_names(name: str) -> None:
     with cluster(1) as c, pytest.raises(ConfigError, match="is no name for a topic"):
         c.create_topic(name)
 
 
-def test_what_a_broker_refuses() -> None:
+def test_rejected_requests() -> None:
     with cluster(2) as c:
         topic(c, "a.b", {0: [1, 2]})
         refused = {
@@ -64,7 +64,7 @@ def test_what_a_broker_refuses() -> None:
         assert len(happened(c, "refused")) == len(refused)
 
 
-def test_partitions_added_by_the_rule_go_on_where_the_first_one_starts() -> None:
+def test_added_partitions_continue_the_placement() -> None:
     with cluster(3) as c:
         topic(c, "t", {0: [2, 3]})
         c.add_partitions("t", 4)
@@ -118,7 +118,7 @@ def test_a_new_controller_finishes_a_deletion() -> None:
         assert not monitor.violations
 
 
-def test_deletion_that_is_disabled_takes_the_request_away() -> None:
+def test_disabled_deletion_deletes_the_request() -> None:
     with cluster(2, config={"delete.topic.enable": False}) as c:
         topic(c, "t", {0: [1, 2]})
         c.delete_topic("t")
@@ -127,7 +127,7 @@ def test_deletion_that_is_disabled_takes_the_request_away() -> None:
         assert told(c, "t") == (1, (1, 2), 0, 0)
 
 
-def test_a_request_to_delete_a_topic_that_does_not_exist_is_taken_away() -> None:
+def test_a_request_to_delete_an_unknown_topic_is_deleted() -> None:
     with cluster(2) as c:
         c.write_znode(paths.delete_topic("none"), None)
         quiet(c)
@@ -153,7 +153,7 @@ def test_a_topic_made_by_hand_that_cannot_be_read_gets_no_partitions(data: str) 
         assert c.server.tree.get(paths.partitions("bad")) is None
 
 
-def test_old_notifications_are_swept_out() -> None:
+def test_old_notifications_are_deleted() -> None:
     with cluster(2) as c:
         topic(c, "t", {0: [1, 2]})
         c.alter_config("topics/t", {"retention.ms": "1"})

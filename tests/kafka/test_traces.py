@@ -37,7 +37,7 @@ def test_one_partition_through_all_failures() -> None:
             assert told(c, "t") == tuple(expected), c.history.to_text()
 
 
-def test_the_replica_that_catches_up_is_a_write_of_its_own() -> None:
+def test_a_replica_that_catches_up_costs_one_write() -> None:
     with cluster(4, controller=4) as c:
         topic(c, "t", {0: [1, 2, 3]})
         for broker in (1, 3, 2):

@@ -158,7 +158,7 @@ def test_the_state_of_a_later_controller_is_not_overwritten(version: str) -> Non
 
 
 @pytest.mark.parametrize("version", [name for name in VERSIONS if name != "0.8.0"])
-def test_a_deleted_topic_leaves_when_its_release_says_so(version: str) -> None:
+def test_partitions_of_a_deleted_topic_become_non_existent_by_release(version: str) -> None:
     """A replica on a dead broker halts the deletion; from 2.2 on the partitions are NON_EXISTENT by then."""
     number = kafka_version(version).number
     config = QUICK | {"delete.topic.enable": True}

@@ -68,6 +68,7 @@ class Channel:
 
     def put(self, request: ControllerRequest, on_response: OnResponse | None) -> None:
         """Add a request at the end of the queue."""
+        assert request.controller_epoch > 0, "only an active controller sends requests"
         self._queue.put((request, on_response))
 
     def stop(self) -> None:

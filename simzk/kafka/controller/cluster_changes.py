@@ -138,15 +138,16 @@ class BrokerChanges:
     async def _fail(self, brokers: list[int]) -> None:
         """Handle brokers that died (onBrokerFailure)."""
         context = self._context
+        assert not any(broker in context.brokers for broker in brokers), f"brokers {brokers} are still registered"
         for broker in brokers:
             context.shutting_down.pop(broker, None)
             context.on_failed_dirs.pop(broker, None)
-        await self.take_replicas_offline(*context.replicas_on(brokers))
+        await self.handle_offline_replicas(*context.replicas_on(brokers))
         for broker in brokers:
             if broker not in context.brokers:
                 self._session.data_handlers.pop(paths.broker(broker), None)
 
-    async def take_replicas_offline(self, rows: IntArray, brokers: IntArray) -> None:
+    async def handle_offline_replicas(self, rows: IntArray, brokers: IntArray) -> None:
         """Handle replicas on dead brokers or failed log directories (onReplicasBecomeOffline).
 
         Leaders are elected before the replicas leave the ISRs, so that a partition that loses its leader is written
@@ -157,6 +158,7 @@ class BrokerChanges:
             brokers: int32[k], the broker of each replica.
         """
         context = self._context
+        assert len(rows) == len(brokers)
         deleted = context.of_topics(rows, context.to_be_deleted)
         to_delete = [
             PartitionAndReplica(partition, broker)
@@ -181,14 +183,14 @@ class LogDirFailures:
     """Failed log directories of live brokers.
 
     Args:
-        take_replicas_offline: handles replicas by rows and brokers, as on a dead broker.
+        handle_offline_replicas: handles replicas by rows and brokers, as on a dead broker.
     """
 
     _context: ControllerContext
     _client: KafkaZooKeeperClient
     _events: ControllerEventManager
     _replicas: ReplicaStateMachine
-    _take_replicas_offline: Callable[[IntArray, IntArray], Coroutine[Future[Any], None, None]]
+    _handle_offline_replicas: Callable[[IntArray, IntArray], Coroutine[Future[Any], None, None]]
 
     async def process(self) -> None:
         """Handle a change of the children of `/log_dir_event_notification`; all are deleted, also unreadable ones."""
@@ -216,7 +218,7 @@ class LogDirFailures:
             rows = context.rows_of(new)
             brokers = np.full(len(rows), broker, dtype=np.int32)
             order = context.order.positions_in_replica_set(rows, brokers)
-            await self._take_replicas_offline(rows[order], brokers)
+            await self._handle_offline_replicas(rows[order], brokers)
 
     async def _brokers(self, names: list[str]) -> dict[int, None]:
         """Read the brokers that notifications name."""

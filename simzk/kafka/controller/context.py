@@ -363,6 +363,8 @@ class ControllerContext:
         """Assert that the parts of the state are consistent."""
         self.table.check()
         self.partition_states.check()
+        assert self.epoch > 0 or not (self.brokers or self.topic_ids), "an inactive controller has state"
+        assert self.deletion_started.keys() <= self.to_be_deleted.keys()
         assert self.shutting_down.keys() <= self.brokers.keys() or not self.brokers
         assert all(partition in self.table for partition in self.being_reassigned)
 

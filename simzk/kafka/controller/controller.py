@@ -128,7 +128,7 @@ class KafkaController:
         self._brokers = BrokerChanges(
             context, client, session, events, log, channels, *machines, self._deletion, self.reassignments
         )
-        self._log_dirs = LogDirFailures(context, client, events, replicas, self._brokers.take_replicas_offline)
+        self._log_dirs = LogDirFailures(context, client, events, replicas, self._brokers.handle_offline_replicas)
         channels.on_deletion_response = self._on_deletion_response
         channels.on_leaders_response = self._log_dirs.on_response
 
@@ -270,6 +270,8 @@ class KafkaController:
     async def _fail_over(self) -> None:
         """Become active (onControllerFailover), in the order of Kafka 1.1 and later (§2.3)."""
         context, client, version = self.context, self.client, self.client.version
+        assert self.is_active
+        assert context.epoch > 0
         await self._set_up_features()
         self._register_child_handlers()
         self._on_creation(paths.PREFERRED_ELECTION, "preferred election by znode", self.elections.process_znode)

@@ -205,6 +205,7 @@ class ControlledShutdowns:
             hashed: whether that is a hash set whatever its size.
         """
         context, order = self._context, self._context.order
+        assert broker in context.shutting_down, f"broker {broker} has not requested a controlled shutdown"
         leads = context.table.leader[rows] == broker
         led, followed = order.in_set(rows[leads], hashed=hashed), order.in_set(rows[~leads], hashed=hashed)
         await self._partitions.handle_rows(led, PartitionState.ONLINE, Strategy.CONTROLLED_SHUTDOWN)

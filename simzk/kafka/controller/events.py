@@ -66,6 +66,7 @@ class ControllerEventManager:
 
     def start(self) -> None:
         """Start to process events."""
+        assert self._task is None, "the event queue was started before"
         self._task = self._process.spawn(self._run(), "controller")
 
     def put(self, name: str, work: Work, *, always: bool = False, preempt: Callable[[], None] | None = None) -> None:

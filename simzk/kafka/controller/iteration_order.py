@@ -138,6 +138,7 @@ class IterationOrder:
                 The order of insertion shows only between entries of one bucket.
         """
         scala, hashes = self._collections.scala, self.hashes(rows)
+        assert len(hashes) == len(rows)
         if in_order:
             return map_order(hashes, scala)
         if scala != "2.13":
@@ -169,6 +170,7 @@ class IterationOrder:
 
     def positions_in_replica_set(self, rows: IntArray, brokers: IntArray, *, hashed: bool = False) -> NDArray[np.intp]:
         """Return the positions of replicas in the order of an immutable set of them."""
+        assert len(rows) == len(brokers)
         return set_order(self.replica_hashes(rows, brokers), self._collections.scala, hashed=hashed)
 
     def hashes(self, rows: IntArray) -> IntArray:
@@ -255,6 +257,8 @@ class IterationOrder:
             masks[size] = buckets_of(size) - 1
         masks = masks.take(entries)
         topic, partition = table.topic.take(rows), table.partition.take(rows).astype(np.int64)
+        # mutable.HashMap of 2.13: the low bits of the mixed hash (`improveHash`) select the bucket, and a bucket is sorted
+        # by hash. One sort by (topic, bucket, hash) replaces one sort for each topic.
         mixed = partition ^ partition >> 16
         bits = int(mixed.max(initial=1)).bit_length()
         if len(numbers).bit_length() + 2 * bits <= KEY_BITS:

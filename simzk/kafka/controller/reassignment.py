@@ -192,6 +192,7 @@ class Reassignments:
     async def _run(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
         """Carry out phase A or B of a reassignment, depending on whether all of the target is in sync."""
         context = self._context
+        assert context.has_partition(partition), f"{partition} has no assignment"
         self._deletion.mark_ineligible([partition.topic])
         await self._update_current(partition, assignment)
         if not assignment.target and self._client.version.controller.counts_preferred_imbalance:

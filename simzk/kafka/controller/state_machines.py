@@ -103,6 +103,8 @@ class _StateMachine:
     async def _write_states(self, rows: IntArray, states: States) -> tuple[BoolArray, BoolArray]:
         """Write states on condition of their versions, and cache those written; which are written, which outdated."""
         context = self._context
+        assert context.epoch > 0, "only an active controller writes states"
+        assert len(rows) == len(states.leader)
         errors = await self._client.write_states(context.table.partitions(rows), states, context.epoch_version)
         is_written = errors == Code.OK
         context.table.put_all(rows[is_written], states.where(is_written))
@@ -249,6 +251,7 @@ class PartitionStateMachine(_StateMachine):
         """Elect leaders; positions of the partitions with a leader in the order of writes, states, recipients."""
         context = self._context
         replicas = context.table.replicas_at(rows)
+        assert len(rows) == len(before.leader)
         if strategy == Strategy.REASSIGNMENT:
             replicas = pack([context.assignment(partition).target for partition in context.names(rows)])
         election, order = await self._election(rows, replicas, before, strategy)

@@ -191,6 +191,7 @@ class TopicDeletion:
     async def _complete(self, topic: str) -> None:
         """Delete the znodes of a topic without replicas (completeDeleteTopic)."""
         context = self._context
+        assert topic in context.to_be_deleted, f"nobody requested the deletion of {topic}"
         self._session.data_handlers.pop(paths.topic(topic), None)
         await self._replicas.handle(list(context.replicas_of_topic(topic)), ReplicaState.NON_EXISTENT)
         if not self._partitions_leave_first:

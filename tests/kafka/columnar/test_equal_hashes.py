@@ -31,7 +31,7 @@ def test_hashes_are_equal() -> None:
 
 
 @pytest.mark.parametrize("step", ["kill", "shutdown"])
-def test_batches_and_objects_lie_otherwise(step: str) -> None:
+def test_batches_and_single_requests_write_the_same(step: str) -> None:
     arms = Arms(LAYOUT, seed=1, kinds=ALL)
     for broker in [one for one in range(BROKERS) if one != arms.arms[0].controller]:  # who wins an election is chance
         arms.play(step, broker, 0)
