@@ -257,8 +257,8 @@ class IterationOrder:
             masks[size] = buckets_of(size) - 1
         masks = masks.take(entries)
         topic, partition = table.topic.take(rows), table.partition.take(rows).astype(np.int64)
-        # mutable.HashMap of 2.13: the low bits of the mixed hash (`improveHash`) select the bucket, and a bucket is sorted
-        # by hash. One sort by (topic, bucket, hash) replaces one sort for each topic.
+        # mutable.HashMap of 2.13: the low bits of the mixed hash (`improveHash`) select the bucket, and a bucket is
+        # sorted by hash. One sort by (topic, bucket, hash) replaces one sort for each topic.
         mixed = partition ^ partition >> 16
         bits = int(mixed.max(initial=1)).bit_length()
         if len(numbers).bit_length() + 2 * bits <= KEY_BITS:
