@@ -60,7 +60,7 @@ def test_a_client_sees_what_brokers_write(cluster: simzk.KafkaCluster, client: K
         assert state_of(client, partition)["isr"] == list(state.isr)
 
 
-def test_an_operators_reassignment_is_carried_out(cluster: simzk.KafkaCluster, client: KazooClient) -> None:
+def test_a_reassignment_znode_is_processed(cluster: simzk.KafkaCluster, client: KazooClient) -> None:
     wanted = [3, 1]
     plan = {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": wanted}]}
     gone = Reports()
@@ -73,7 +73,7 @@ def test_an_operators_reassignment_is_carried_out(cluster: simzk.KafkaCluster, c
     assert sorted(cluster.state("orders", 0).isr) == sorted(wanted)
 
 
-def test_deleting_the_controllers_znode_elects_another(cluster: simzk.KafkaCluster, client: KazooClient) -> None:
+def test_deleting_the_controller_znode_elects_another(cluster: simzk.KafkaCluster, client: KazooClient) -> None:
     epoch = int(client.get("/controller_epoch")[0])
     client.delete("/controller")
     assert client.exists("/controller") is None
@@ -82,14 +82,14 @@ def test_deleting_the_controllers_znode_elects_another(cluster: simzk.KafkaClust
     assert int(client.get("/controller_epoch")[0]) == epoch + 1
 
 
-def test_what_a_client_asks_happens_at_the_present_instant(cluster: simzk.KafkaCluster, client: KazooClient) -> None:
+def test_a_clients_request_is_applied_at_the_present_instant(cluster: simzk.KafkaCluster, client: KazooClient) -> None:
     client.create("/a")
     assert client.exists("/a").ctime == cluster.now_ms
     cluster.advance(1)
     assert client.set("/a", b"").mtime == cluster.now_ms
 
 
-def test_a_connected_session_outlives_hours_and_a_paused_one_does_not(
+def test_a_paused_session_expires_and_a_connected_one_does_not(
     cluster: simzk.KafkaCluster, client: KazooClient
 ) -> None:
     states = Reports()
@@ -105,7 +105,7 @@ def test_a_connected_session_outlives_hours_and_a_paused_one_does_not(
     assert client.exists("/here") is None
 
 
-def test_clients_and_the_cluster_take_turns(cluster: simzk.KafkaCluster, client: KazooClient) -> None:
+def test_clients_and_the_cluster_run_concurrently(cluster: simzk.KafkaCluster, client: KazooClient) -> None:
     def write() -> int:
         for number in range(300):
             client.create(f"/n{number}")
@@ -134,7 +134,7 @@ def test_an_idle_client_changes_nothing_of_the_history() -> None:
     assert story(joined=True) == story(joined=False)
 
 
-def test_the_clusters_time_and_server_are_its_own(cluster: simzk.KafkaCluster) -> None:
+def test_the_clusters_zookeeper_has_no_time_and_restart_of_its_own(cluster: simzk.KafkaCluster) -> None:
     with pytest.raises(simzk.SimzkError, match=r"expected cluster\.advance"):
         cluster.zookeeper.advance(1)
     with pytest.raises(simzk.SimzkError, match="this server belongs to a cluster"):
@@ -211,14 +211,14 @@ def test_every_public_method_takes_the_lock() -> None:
     assert set(functions) - locked == unlocked
 
 
-def test_a_name_that_is_no_door_is_an_attribute_error() -> None:
+def test_an_unknown_public_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Zookeeper'"):
         simzk.Zookeeper  # type: ignore[attr-defined]  # noqa: B018
     assert set(simzk.__all__) <= set(dir(simzk))
     assert all(getattr(simzk, name) for name in simzk.__all__)
 
 
-def test_the_package_itself_loads_next_to_nothing() -> None:
+def test_importing_the_package_imports_little() -> None:
     program = "import sys; before = set(sys.modules); import simzk; print(*set(sys.modules) - before)"
     # Without `site`, which loads what it likes.
     command = [sys.executable, "-S", "-c", program]

@@ -1,7 +1,6 @@
-"""The project reads its own source: the arrows between rooms, no clock and no unseeded chance in the cores, habits.
+"""Checks of the source: import contracts, and no clock and no unseeded random numbers in the cores.
 
-The cores decide and never wait. What they may not name is a table here, and each row of it is tried on a planted
-offence, so that the alarm is known to ring.
+The cores decide and never wait. The tables below list what they may not use; a planted offence tests each row.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def imported_modules(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def offences(text: str, *, may_draw: bool = False, may_read_files: bool = False) -> list[str]:
-    """What in `text` waits, reads a clock, or draws chance that no seed decides."""
+    """Return the statements in `text` that wait, read a clock or draw unseeded random numbers."""
     tree = ast.parse(text)
     forbidden = FORBIDDEN_MODULES - ({"random"} if may_draw else set())
     found = [f"line {line}: imports {name}" for line, name in imported_modules(tree) if name.split(".")[0] in forbidden]
@@ -67,7 +66,7 @@ def offences(text: str, *, may_draw: bool = False, may_read_files: bool = False)
 
 
 @pytest.mark.parametrize("path", sources(*CORES), ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_the_cores_read_no_clock_and_draw_no_unseeded_chance(path: Path) -> None:
+def test_the_cores_use_no_clock_and_no_unseeded_random_numbers(path: Path) -> None:
     reads_files = path.parent.name in {"partitions", "kafka", "layouts"}
     assert offences(path.read_text(), may_draw=path == SEEDED_CHANCE, may_read_files=reads_files) == []
 
@@ -86,7 +85,7 @@ def test_the_cores_read_no_clock_and_draw_no_unseeded_chance(path: Path) -> None
         "from datetime import datetime\n",
     ],
 )
-def test_the_alarm_rings(planted: str) -> None:
+def test_planted_offences_are_found(planted: str) -> None:
     assert offences(planted) != []
 
 
@@ -95,9 +94,9 @@ def test_the_one_seeded_stream_uses_no_module_generator() -> None:
     assert offences("import random\nrandom.shuffle([])\n", may_draw=True) != []
 
 
-def test_arrows_between_packages() -> None:
+def test_import_contracts_hold() -> None:
     lint_imports = Path(sys.executable).with_name("lint-imports")
-    assert lint_imports.exists(), "the arrows could not be checked: pip install import-linter"
+    assert lint_imports.exists(), "import-linter is not installed: pip install import-linter"
     done = subprocess.run([lint_imports, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -110,8 +109,8 @@ def tracked_text_files() -> list[Path]:
     return [ROOT / name for name in listed.stdout.splitlines() if Path(name).suffix in endings]
 
 
-def test_the_project_speaks_of_itself_alone() -> None:
-    """No absolute path of somebody's machine stands in what we ship."""
+def test_no_file_contains_a_path_of_a_machine() -> None:
+    """Assert that no tracked file contains an absolute path of a developer's machine."""
     machine_path = re.compile(r"(?<![\w.])/(?:root|home/\w+|work)/[\w.]")
     found = [
         f"{path.relative_to(ROOT)}:{number}: {line.strip()}"

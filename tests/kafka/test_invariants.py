@@ -1,4 +1,4 @@
-"""Each invariant rings for what breaks it, by the event that tells of it, and for nothing that real Kafka wrote."""
+"""Each invariant reports its violation with the event that caused it, and nothing that real Kafka wrote."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STATE = "/brokers/topics/t/partitions/0/state"
 
 
 class Rig:
-    """A server, a session that writes to it, a history that tells of each transaction, and the monitor."""
+    """A server, a session that writes to it, a history with an event for each transaction, and the monitor."""
 
     def __init__(self) -> None:
         self.server = Server()
@@ -59,7 +59,7 @@ def state(leader: int, isr: list[int], *, epoch: int = 0, controller_epoch: int 
 
 @pytest.fixture
 def rig() -> Rig:
-    """A cluster of one partition, as a controller of epoch 1 would have made it."""
+    """Create a cluster of one partition as a controller of epoch 1 does."""
     rig = Rig()
     rig.create(CONTROLLER_EPOCH, "1")
     rig.create(CONTROLLER, '{"version":2,"brokerid":1,"timestamp":"0","kraftControllerEpoch":-1}')
@@ -147,7 +147,7 @@ def test_a_topic_that_is_made_again_starts_anew(rig: Rig) -> None:
 
 
 def test_nothing_that_a_real_cluster_wrote_breaks_an_invariant() -> None:
-    """Every transaction of the recording, in order: 380 of three brokers' and Kafka's tools'."""
+    """Apply all 380 transactions of the recording in order: those of three brokers and of Kafka's tools."""
     rig = Rig()
     written = 0
     for transaction in json.loads(TRANSACTIONS.read_text()):
@@ -162,7 +162,7 @@ def test_nothing_that_a_real_cluster_wrote_breaks_an_invariant() -> None:
 
 
 def requests_of(operation: dict[str, object]) -> list[req.Create | req.SetData | req.Delete]:
-    """What would write again what a recorded transaction wrote, without asking for versions."""
+    """Return requests that repeat a recorded transaction without version conditions."""
     path, data = str(operation.get("path")), str(operation.get("data") or "").encode()
     match operation["op"]:
         case "create":

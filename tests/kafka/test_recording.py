@@ -1,4 +1,4 @@
-"""Recorded trees: read, and compared with a tree so that nothing that differs goes unseen."""
+"""Recorded trees are read, and every difference from a tree is reported."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def recorded() -> recording.Recording:
 
 
 def tree_of(znodes: dict[str, RecordedZnode]) -> DataTree:
-    """A tree that holds just what was recorded."""
+    """Return a tree with exactly the recorded znodes."""
     tree = DataTree()
     for path, znode in znodes.items():
         data = None if znode.data is None else znode.data.encode()

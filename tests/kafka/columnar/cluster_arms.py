@@ -1,4 +1,4 @@
-"""One story of a whole cluster, told several times: its topics in columns or as objects, by batches or one by one."""
+"""One story in several clusters: topics as columns or as objects, requests in batches or one by one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 BROKERS = 5
 LIMIT_SECONDS = 30
 AT_ONCE = {"zookeeper.max.in.flight.requests": 1_000_000}
-"""So that single requests arrive together, as a batch does: else only the times would differ."""
+"""Constant, so that single requests arrive together as a batch does; otherwise the times would differ."""
 
 
 def layout_of(partitions: int, seed: int = 1, brokers: int = BROKERS) -> Layout:
@@ -46,7 +46,7 @@ def layout_of(partitions: int, seed: int = 1, brokers: int = BROKERS) -> Layout:
 
 
 class Kind(NamedTuple):
-    """How an arm keeps its topics, and how its brokers ask."""
+    """Storage of topics and form of requests of one cluster."""
 
     columns: bool
     batches: bool
@@ -56,7 +56,7 @@ BY_BATCHES, BY_SINGLE_REQUESTS, OBJECTS = ALL = Kind(True, True), Kind(True, Fal
 
 
 def load_as_objects(server: Server, layout: Layout, version: KafkaVersion, now_ms: int) -> None:
-    """As `load_layout`, but every znode is an object, and no backing is there."""
+    """Load a layout as `load_layout` does, with every znode as an object and without a backing."""
     load_layout(server, layout, version, now_ms)
     hold_as_objects(server.tree)
 
@@ -87,7 +87,7 @@ def made(kind: Kind, layout: Layout, version: str, seed: int) -> KafkaCluster:
 
 
 class NotingLink(Link):
-    """The link of a client of another kind: notes what it is sent, with the session's id."""
+    """Link of a client outside the cluster; records what it receives, with the session id."""
 
     def __init__(self, driver: Driver, said: list[tuple[int, Outgoing]]) -> None:
         super().__init__(driver, "127.0.0.1")
@@ -100,11 +100,11 @@ class NotingLink(Link):
             self._said.append((self.session_id, message))
 
     def end(self) -> None:
-        """Nothing to close."""
+        """Do nothing: there is no connection to close."""
 
 
 class Arms:
-    """One story in as many clusters as there are kinds; a client of another kind joins in.
+    """One story in a cluster of each kind, with a client outside the cluster.
 
     Attributes:
         batches: the batches that came to each cluster's server.
@@ -126,7 +126,7 @@ class Arms:
         self.compare()
 
     def play(self, step: str, broker: int, place: int, seconds: float | None = None) -> None:
-        """Something happens, then time passes: until all is quiet, or some seconds."""
+        """Do one step, then let time pass: until the cluster is quiet, or some seconds."""
         done = [self._try(number, step, broker, place) for number in range(len(self.arms))]
         assert len(set(done)) == 1, "all can, or none"
         if seconds is None:
@@ -185,14 +185,14 @@ class Arms:
 
     @staticmethod
     def _break(arm: KafkaCluster, verb: str, path: str) -> None:
-        """A rule that waits for the next write of one state."""
+        """Add a fault rule for the next write of one state."""
         if verb == "delay":
             arm.zookeeper_faults.delay("transaction", path=path, seconds=0.3)
         else:
             arm.zookeeper_faults.drop_reply("transaction", path=path)
 
     def compare(self) -> None:
-        """Everything that anybody could see is the same."""
+        """Assert that all clusters are equal in everything that clients can see."""
         first = self.arms[0]
         for number, arm in enumerate(self.arms[1:], start=1):
             assert self.heard[number] == self.heard[0], "who listens hears each transaction, of batches too"
@@ -229,13 +229,13 @@ CLIENT_STEPS = (
     "read",
     "limit",
 )
-"""What the client that joins in may do; and "write what cannot be read", over which each new controller stumbles."""
+"""Steps of the outside client; "write what cannot be read" makes each new controller fail."""
 
 
 def requests_of(
     step: str, topic: str, partition: int, broker: int, place: int, arm: KafkaCluster
 ) -> tuple[req.Request, ...]:
-    """The requests of a client's step, as things stand now."""
+    """Return the requests of a client's step for the present tree."""
     name = TopicPartition(topic, partition)
     path, node = paths.state(name), arm.server.tree.get(paths.state(name))
     data = b"" if node is None else node.data
@@ -296,7 +296,7 @@ def _children(arm: KafkaCluster, path: str) -> list[str]:
 
 
 def noted_batches(arm: KafkaCluster) -> list[Batch]:
-    """The batches that come to a cluster's server from now on."""
+    """Return a list that collects the batches that a cluster's server gets from now on."""
     handle, batches = arm.server.handle, []
 
     def noted(

@@ -1,4 +1,4 @@
-"""A simulated cluster as a world on wall time, for clients over TCP, whose brokers a test can break meanwhile."""
+"""A simulated cluster on wall time, for clients over TCP while a test breaks its brokers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class LiveCluster:
 
 
 class Operator:
-    """Whoever breaks brokers and looks at the cluster from within, while it is served."""
+    """Access of a test to a served cluster: broker failures and state."""
 
     def __init__(self, world: LiveCluster, served: ServedCluster) -> None:
         self._world = world
@@ -54,7 +54,7 @@ class Operator:
         self.port = served.port
 
     def do(self, act: Callable[[KafkaCluster], T]) -> T:
-        """Something at the present instant; what comes of it comes by itself."""
+        """Run a function on the cluster at the present instant and return its result."""
         with self._served.tcp.driver.lock:
             done = act(self._world.cluster)
             self._world.pump()
@@ -62,7 +62,7 @@ class Operator:
         return done
 
     def kill(self, broker: int) -> None:
-        """A broker's process ends, and so does its session, which would else take its timeout."""
+        """Kill a broker and expire its session at once."""
 
         def end(cluster: KafkaCluster) -> None:
             session = cluster.brokers[broker].session.session_id

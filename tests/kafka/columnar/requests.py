@@ -1,4 +1,4 @@
-"""Requests at the znodes of topics, as Kafka makes them and as nobody should: what a columnar backing must answer."""
+"""Strategies for requests to the znodes of topics: those of Kafka, and invalid ones."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ ODD_PATHS = st.one_of(
 
 @st.composite
 def topic_texts(draw: DrawFn) -> bytes:
-    """The text of a topic, mostly one that a release of Kafka writes."""
+    """Draw the data of a topic, mostly as a Kafka release writes it."""
     numbers = draw(st.lists(NUMBERS, min_size=1, max_size=6, unique=True))
     partitions = {}
     for number in numbers:
@@ -68,7 +68,7 @@ def topic_texts(draw: DrawFn) -> bytes:
 
 @st.composite
 def state_texts(draw: DrawFn) -> bytes:
-    """The text of a state, mostly one that a release of Kafka writes."""
+    """Draw the data of a state, mostly as a Kafka release writes it."""
     isr = draw(ODD_LISTS if draw(st.integers(0, 14)) == 14 else BROKER_LISTS)
     leader = draw(st.sampled_from([-1, *isr, *isr, *isr])) if draw(st.integers(0, 19)) else draw(st.integers(-2, 9))
     state = LeaderAndIsr(
@@ -87,7 +87,7 @@ PLACES: tuple[tuple[SearchStrategy[str], SearchStrategy[bytes | None]], ...] = (
     (STATES, state_texts()),
     (ODD_PATHS, ODD_DATA | topic_texts()),
 )
-"""Kinds of paths, each with the data that belongs there."""
+"""Kinds of paths, each with matching data."""
 
 WRITES = ("create", "create", "create", "container", "set", "set", "set", "delete", "delete")
 OTHERS = ("set acl", "get", "exists", "children", "get acl", "count", "watch", "unwatch")
@@ -95,7 +95,7 @@ OTHERS = ("set acl", "get", "exists", "children", "get acl", "count", "watch", "
 
 @st.composite
 def single_requests(draw: DrawFn, kinds: tuple[str, ...]) -> req.Request:
-    """One request of one of the kinds."""
+    """Draw one request of one of the kinds."""
     paths, data = draw(st.sampled_from(PLACES))
     path = draw(paths)
     match draw(st.sampled_from(kinds)):
@@ -128,7 +128,7 @@ def single_requests(draw: DrawFn, kinds: tuple[str, ...]) -> req.Request:
 
 @st.composite
 def kafka_writes(draw: DrawFn) -> req.Multi:
-    """A topic with some of its partitions made in one go, as far as they are not there."""
+    """Draw a multi that creates a topic with some partitions, or only what belongs below an existing topic."""
     path = draw(topic_paths())
     operations: list[req.Create2] = [
         req.Create2(path, draw(topic_texts()), OPEN_ACL, 0),
@@ -143,7 +143,7 @@ def kafka_writes(draw: DrawFn) -> req.Multi:
 
 @st.composite
 def removals(draw: DrawFn) -> req.Multi:
-    """A topic with all that it may have below it, as far as it is there."""
+    """Draw a multi that deletes a topic with some partitions; it fails if one of them does not exist."""
     path = draw(topic_paths())
     numbers = draw(st.lists(NUMBERS, max_size=2, unique=True))
     below = [at for number in numbers for at in (f"/partitions/{number}/state", f"/partitions/{number}")]
@@ -152,7 +152,7 @@ def removals(draw: DrawFn) -> req.Multi:
 
 @st.composite
 def multis(draw: DrawFn) -> req.Multi:
-    """Any writes and checks."""
+    """Draw a multi of any writes and checks."""
     operations = draw(st.lists(single_requests((*WRITES, "check")), max_size=4))
     return req.Multi(tuple(operations))  # type: ignore[arg-type]  # these kinds may stand in a multi
 

@@ -1,4 +1,4 @@
-"""What the controller does to a partition table, put together from the batch functions of simzk.partitions alone."""
+"""Changes of the controller to a partition table, made with the batch functions of simzk.partitions alone."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class TableByBatches:
-    """The table, changed by the batch functions alone.
+    """A partition table that only the batch functions change.
 
     Args:
         version: by whose rules.
@@ -75,7 +75,7 @@ class TableByBatches:
         return allowed
 
     def apply(self, rows: IntArray, after: States) -> None:
-        """Written, taken back, and written again."""
+        """Apply a change, undo it, and apply it again."""
         before = self.table.apply(rows, after)
         self.table.apply(rows, before)
         assert all(map(np.array_equal, self.table.states(rows), before))
@@ -83,7 +83,7 @@ class TableByBatches:
         self.changed.append((rows, before))
 
     def elected(self, rows: IntArray, election: Election) -> None:
-        """What an election decided is written."""
+        """Write the result of an election."""
         won = np.flatnonzero(election.elected)
         step = write_election(self.table.states(rows), election, controller_epoch=self.epoch, rules=self.rules)
         self.apply(rows[won], step.after.at(won))
@@ -195,7 +195,7 @@ class TableByBatches:
         self.elected(leads, election)
 
     def remove(self, rows: IntArray, broker: int) -> None:
-        """A replica leaves ISRs."""
+        """Remove a replica from ISRs."""
         unclean = self.unclean_of(rows)
         before = self.table.states(rows)
         removal = remove_from_isr(
@@ -215,7 +215,7 @@ class TableByBatches:
         self.elect_waiting()
 
     def change_isr(self, partition: Partition, isr: Callable[[IntArray], IntArray]) -> None:
-        """A leader changes its ISR."""
+        """Change an ISR as its leader."""
         rows = np.array([self.table.row(*partition)], dtype=np.int32)
         before = self.table.states(rows)
         by_controller = self.version.number >= (2, 7, 0)

@@ -1,4 +1,4 @@
-"""A tree with topics in columns says, does and writes what one of objects does: any requests, reply by reply."""
+"""A tree with topics as columns gives the same replies, tree and snapshot as one of objects for any requests."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ TOPIC_OF_FOUR = (
 
 
 class Arm:
-    """One server with its clients, and the digest that is kept of its tree."""
+    """One server with its clients and the digest of its tree."""
 
     def __init__(self) -> None:
         self.server = Server(CONFIG)
@@ -72,7 +72,7 @@ class Arm:
         self.clients.append(self.server.connect(request, now_ms))
 
     def said(self) -> list[tuple[int, object]]:
-        """All that was sent since this was last asked, by client."""
+        """Return the messages since the last call, by client."""
         return [
             (self.clients.index(connection), message)
             for connection, messages in self.server.take_output()
@@ -96,7 +96,7 @@ PLACED = st.one_of(
 
 
 class TwinMachine(RuleBasedStateMachine):
-    """Two servers that are asked the same; one of them has a backing from some moment on."""
+    """Two servers that get the same requests; one of them has a backing from some moment on."""
 
     @initialize(late=st.booleans(), settled=st.booleans())
     def start(self, late: bool, settled: bool) -> None:
@@ -110,7 +110,7 @@ class TwinMachine(RuleBasedStateMachine):
             self.ask(0, req.Multi(TOPIC_OF_FOUR))
 
     def both(self, act: Any) -> None:
-        """The same to both, and the same from both."""
+        """Send a request to both servers and compare their replies."""
         act(self.plain)
         act(self.columnar)
         assert self.columnar.said() == self.plain.said()
@@ -160,7 +160,7 @@ class TwinMachine(RuleBasedStateMachine):
         versions=st.lists(VERSIONS, min_size=3, max_size=3),
     )
     def restore(self, place: tuple[str, bytes | None], numbers: list[int], versions: list[int]) -> None:
-        """A node as it stood elsewhere takes the place of what is here, if it has a parent."""
+        """Replace a node by one from another place, if its parent exists."""
         path, data = place
         czxid, mzxid, pzxid, ctime_ms, mtime_ms = numbers
         version, cversion, aversion = versions
@@ -209,7 +209,7 @@ TestTwins = TwinMachine.TestCase
 
 
 def test_what_kafka_writes_is_held() -> None:
-    """The machine above says something: all that Kafka writes goes to the columns, and comes back to them."""
+    """Check that the machine above tests the columns: all that Kafka writes is stored there, also after a change."""
     arm, backing = Arm(), ColumnarTopics()
     arm.server.tree.mount(backing)
     client, state = arm.clients[0], f"{T}/partitions/2/state"

@@ -1,4 +1,4 @@
-"""A batch is as many requests: the same tree, zxids, errors, events and history, whatever stands in the way."""
+"""A batch equals as many single requests: tree, zxids, errors, watch events and history."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ BROKERS = st.lists(st.integers(0, 3), min_size=1, max_size=4, unique=True)
 
 
 class Writes(NamedTuple):
-    """Rows, the states to write there, and the version of the epoch's znode that all are fenced by."""
+    """Rows, the states to write there, and the version of /controller_epoch that fences all of them."""
 
     rows: IntArray
     states: States
@@ -49,7 +49,7 @@ class Writes(NamedTuple):
 
 
 class Arm:
-    """A server with a cluster's topics, a controller that writes, and somebody who watches."""
+    """A server with a cluster's topics, a controller that writes, and a client with watches."""
 
     def __init__(self, *, listened: bool = False) -> None:
         self.server = Server(now_ms=START_MS)
@@ -74,7 +74,7 @@ class Arm:
         return self.controller.outgoing.pop()
 
     def write(self, writes: Writes, xid: int, now_ms: int, *, as_requests: bool = False) -> IntArray:
-        """Write by a batch, or by the requests that it means."""
+        """Write with a batch, or with its single requests."""
         batch = WriteStates(self.topics.table.partitions(writes.rows), writes.states, writes.epoch_version)
         errors: IntArray
         if as_requests:
@@ -91,7 +91,7 @@ class Arm:
 
 
 class Disturbance:
-    """What stands in the way of a batch at one row."""
+    """An obstacle to a batch at one row."""
 
     def __init__(self, row: int, kind: str) -> None:
         self.row, self.kind = row, kind
@@ -163,7 +163,7 @@ def writes_of(chosen: list[tuple[int, LeaderAndIsr]], epoch_version: int) -> Wri
 
 
 def one_by_one(arm: Arm, writes: Writes, xid: int, now_ms: int) -> list[list[int]]:
-    """The batch as requests of the real form."""
+    """Return the single requests of a batch."""
     errors = []
     for place, row in enumerate(writes.rows.tolist()):
         state = writes.states.one(place)
@@ -175,7 +175,7 @@ def one_by_one(arm: Arm, writes: Writes, xid: int, now_ms: int) -> list[list[int
 
 
 def state_in(read: StatesRead, place: int) -> LeaderAndIsr:
-    """The state that was read of a partition, from its columns or from a reply."""
+    """Return the state of a partition, from columns or from a reply."""
     if place in read.replies:
         return state_said(read.replies[place])
     state = read.states.one(place)
@@ -183,7 +183,7 @@ def state_in(read: StatesRead, place: int) -> LeaderAndIsr:
 
 
 def state_said(reply: Any) -> LeaderAndIsr:
-    """The state that a reply holds; none where it says none that can be read."""
+    """Return the state in a reply; None if it cannot be decoded."""
     if reply.error or b"odd" in reply.body[0]:
         return LeaderAndIsr(-1, 0, (), 0, -1)
     return partition_state.decode("", reply.body[0], reply.body[1].version)
@@ -243,7 +243,7 @@ def test_a_batch_does_what_its_requests_do(
 
 
 def test_a_broker_fails_the_same_by_batch_and_one_by_one() -> None:
-    """What the rules decide of one failed broker, written both ways: trees, zxids and history."""
+    """Write the states after a broker failure both ways, and compare trees, zxids and history."""
     for listened in (False, True):
         batched, single = Arm(listened=listened), Arm(listened=listened)
         for failed, live in ((0, [1, 2, 3]), (1, [2, 3])):
@@ -259,7 +259,7 @@ def test_a_broker_fails_the_same_by_batch_and_one_by_one() -> None:
 
 
 def test_unwatched_rows_are_written_without_requests() -> None:
-    """The two ways above are two: where nobody looks, no request is handled."""
+    """Check that the comparison above compares two ways: an unobserved batch handles no single request."""
     arm = Arm()
     handled: list[req.Request | Batch] = []
     handle = arm.server.handle

@@ -1,4 +1,4 @@
-"""The same story in clusters whose topics are in columns and in one of objects, while clients and faults join in."""
+"""The same story in clusters with topics as columns and as objects, with clients and faults."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ORDERS = ("create", "grow", "delete", "elect", "elect uncleanly", "reassign", "r
 
 @pytest.fixture(autouse=True)
 def constant_latency(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is sent together arrives together, as a batch does, whatever the number of messages."""
+    """Set one latency for all messages, so that single requests arrive together as a batch does."""
     monkeypatch.setattr(cluster_module, "LATENCY_US", (400, 400))
 
 
@@ -62,7 +62,7 @@ VERSIONS = st.sampled_from(["3.9", "3.3", "2.8", "2.7"])
     story=steps((*FAILURES, *CUTS, *ORDERS, *CLIENT_STEPS, "listen"), QUICKLY), seed=st.integers(0, 3), version=VERSIONS
 )
 def test_columns_are_told_from_objects_by_nothing(story: list[Step], seed: int, version: str) -> None:
-    """Request by request, whatever comes between."""
+    """Compare batches with single requests under any steps."""
     told((BY_SINGLE_REQUESTS, OBJECTS), story, seed, version)
 
 
@@ -75,12 +75,12 @@ def test_columns_are_told_from_objects_by_nothing(story: list[Step], seed: int, 
 def test_batches_over_columns_leave_what_single_requests_leave_in_objects(
     story: list[Step], seed: int, version: str
 ) -> None:
-    """Not where controllers fail over again and again: who of equals is the first to be elected then is chance."""
+    """Leave out repeated failovers, in which the order of elections among equal partitions is random."""
     told(ALL, story, seed, version)
 
 
 def test_a_state_that_cannot_be_read() -> None:
-    """Each new controller stumbles over it, until somebody mends it."""
+    """Each new controller fails on invalid data until it is repaired."""
     arms = Arms(layout_of(24), kinds=(BY_SINGLE_REQUESTS, OBJECTS))
     arms.play("write what cannot be read", 1, 3, 1.0)
     arms.play("kill", 0, 0, 18.5)

@@ -1,4 +1,4 @@
-"""Batches and single requests write the same tree and history where partitions have equal hashes.
+"""Batches and single requests write the same tree and history for partitions with equal hashes.
 
 In Scala 2.13 the order of insertion shows in sets and maps only between equal hashes, so many hashes are equal here.
 """
@@ -16,7 +16,7 @@ from simzk.kafka.topic_partition import partition_hashes
 from tests.kafka.columnar.cluster_arms import ALL, BROKERS, Arms, layout_of
 
 NAMES = ("bC", "zz", "ab", "cb", "bc", "bb")
-"""Two are of one hash, and a partition of theirs is of the hash of another one's, whose number is one less."""
+"""Two names with equal hashes, and one whose partition n has the hash of another's partition n - 1."""
 LAYOUT = replace(layout_of(48), topics=NAMES)
 
 

@@ -1,4 +1,4 @@
-"""A kazoo client, in memory and over TCP, walks, watches and changes a million partitions, while brokers fail."""
+"""A kazoo client, in memory and over TCP, reads, watches and changes a million partitions while brokers fail."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def layout() -> Layout:
 
 
 class Cluster:
-    """Brokers that are registered, each in a session of its own, and the controller that writes when one is gone."""
+    """Registered brokers with a session each, and a controller that elects leaders when one fails."""
 
     def __init__(self, zookeeper: TestServer) -> None:
         self._zookeeper = zookeeper
@@ -64,7 +64,7 @@ class Cluster:
             server.handle(self._controller, 2, req.Create(paths.CONTROLLER_EPOCH, b"1", OPEN_ACL, 0), NOW_MS)
 
     def fail(self, broker: int) -> int:
-        """A broker's session ends, and the controller elects; how many states it wrote."""
+        """Expire a broker's session, elect leaders, and return the number of states written."""
         with self._zookeeper.lock:
             server = self._zookeeper.server
             server.expire(self._sessions[broker].session_id, NOW_MS)
@@ -118,7 +118,7 @@ def test_a_client_among_a_million_partitions(zookeeper: TestServer, cluster: Clu
 
 
 def walk(table: PartitionTable, client: KazooClient, name: str) -> None:
-    """Every znode of a topic is what the layout says."""
+    """Assert that every znode of a topic matches the layout."""
     rows = table.rows_of(name)
     assigned = topic_schema.decode(paths.topic(name), client.get(paths.topic(name))[0]).partitions
     numbers = sorted(map(int, client.get_children(paths.partitions(name))))
@@ -131,7 +131,7 @@ def walk(table: PartitionTable, client: KazooClient, name: str) -> None:
 
 
 def watch(cluster: Cluster, client: KazooClient, failed: int, others: list[int]) -> None:
-    """A broker fails, and who watches its partitions is told, each once and nobody else."""
+    """Fail a broker, and assert that each watcher of its partitions is notified once and no other."""
     table = cluster.topics.table
     held = table.rows_with_replica(failed)[:40].tolist()
     events: list[WatchedEvent] = []
@@ -163,7 +163,7 @@ def watch(cluster: Cluster, client: KazooClient, failed: int, others: list[int])
 
 
 def change(table: PartitionTable, client: KazooClient, row: int) -> None:
-    """A client writes a state: on condition, in a transaction that is undone, in another form than Kafka's."""
+    """Write a state as a client: conditionally, in a multi that fails, and in another form than Kafka's."""
     path = paths.state(TopicPartition(*table.name(row)))
     data, stat = client.get(path)
     changed = partition_state.encode(LeaderAndIsr(-1, 9, (1,), 2))
@@ -184,7 +184,7 @@ def change(table: PartitionTable, client: KazooClient, row: int) -> None:
 
 
 def make_and_remove(client: KazooClient, name: str, place: TopicPartition) -> None:
-    """A client makes a partition of one topic, and removes one of another."""
+    """Create a partition of one topic and delete one of another as a client."""
     with pytest.raises(NotEmptyError):
         client.delete(paths.partition(place))
     client.create(paths.partition(TopicPartition(name, 100)), b"")

@@ -34,7 +34,7 @@ READ = int(os.environ.get("SIMZK_WALK", "3000"))
 IN_FLIGHT = 500
 CONTROLLER, NEXT_CONTROLLER = 0, 1
 TICK_TIME_MS, SESSION_SECONDS = 20_000, 300.0
-"""What is waited for until all is quiet passes at once for the client, whose session must outlive it."""
+"""Session timeout in s: virtual time jumps until the cluster is quiet, and the session must outlive that."""
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def client(operator: Operator) -> Iterator[KazooClient]:
 
 
 def pipelined(requests: Iterable[Any]) -> Iterator[Any]:
-    """The answers of kazoo's asynchronous calls, many of which are under way at once."""
+    """Return the results of kazoo's asynchronous calls, with many in flight."""
     under_way: deque[Any] = deque()
     for request in requests:
         under_way.append(request)
@@ -81,7 +81,7 @@ def state(client: KazooClient, place: TopicPartition) -> LeaderAndIsr:
 
 
 def led_by(operator: Operator, broker: int, count: int) -> list[TopicPartition]:
-    """Some partitions that a broker leads."""
+    """Return some partitions that a broker leads."""
     return operator.do(
         lambda cluster: [
             TopicPartition(*cluster.table.name(row)) for row in cluster.table.rows_led_by(broker)[:count].tolist()
@@ -90,7 +90,7 @@ def led_by(operator: Operator, broker: int, count: int) -> list[TopicPartition]:
 
 
 def seen_alike(operator: Operator, client: KazooClient, places: Iterable[TopicPartition]) -> None:
-    """What the client reads is what the cluster says, and what its controller believes."""
+    """Assert that the client reads the states of the cluster and of its controller."""
     for place in places:
         read = state(client, place)
         said, believed = operator.do(
@@ -185,7 +185,7 @@ def see_the_controller_fail_over(operator: Operator, client: KazooClient) -> Non
 
 
 def write_on_condition(operator: Operator, client: KazooClient) -> None:
-    """A conditional write; a controller that finds another version than it knew reads again, and writes."""
+    """Write a state conditionally; the controller reads it again on a version conflict, and writes."""
     failing = 20
     (place,) = led_by(operator, failing, 1)
     path = paths.state(place)
@@ -209,7 +209,7 @@ def write_on_condition(operator: Operator, client: KazooClient) -> None:
 
 
 def operate_by_znodes(operator: Operator, client: KazooClient) -> None:
-    """A move, a topic and its end, asked for as an operator's tools do."""
+    """Reassign a partition, create and delete a topic, as an operator's tools do."""
     (place,) = led_by(operator, 30, 1)
     target = [broker for broker in (40, 41, 42, 43) if broker not in state(client, place).isr][:3]
     plan = {"version": 1, "partitions": [{"topic": place.topic, "partition": place.partition, "replicas": target}]}

@@ -1,4 +1,4 @@
-"""The whole controller over a layout: by batches and by single requests it leaves the same tree, zxids and history."""
+"""The controller over a layout: batches and single requests give the same tree, zxids and history."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ COLUMNS = ("topics", "topic", "partition", "replicas", "isr", "leader", "leader_
 
 @pytest.fixture(autouse=True)
 def constant_latency(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is sent together arrives together, as a batch does, whatever the number of messages."""
+    """Set one latency for all messages, so that single requests arrive together as a batch does."""
     monkeypatch.setattr(cluster_module, "LATENCY_US", (400, 400))
 
 
 def test_what_stands_in_the_way_of_batches() -> None:
-    """Faults, watches, and who listens, one after the other."""
+    """Test faults, watches and observers, one after another."""
     arms = Arms(layout_of(48), kinds=ALL)
     story = [("watch", 0, 3), ("kill", 1, 0), ("write", 0, 3), ("delay", 0, 5), ("drop_reply", 0, 7), ("kill", 2, 0)]
     story += [("restart", 1, 0), ("listen", 0, 0), ("restart", 2, 0), ("kill", 3, 0)]
@@ -34,7 +34,7 @@ def test_what_stands_in_the_way_of_batches() -> None:
 
 
 def test_a_middling_cluster_by_batches_and_by_single_requests() -> None:
-    """A broker dies, the controller dies, brokers restart in turn: 1,200 partitions of 12 brokers."""
+    """Kill a broker, kill the controller, restart brokers in turn: 1,200 partitions of 12 brokers."""
     layout = generate_layout(brokers_in_racks(12, 3), topics=15, partitions=1200, replication_factor=3, seed=4)
     arms = Arms(layout, kinds=ALL)
     controller = arms.arms[0].controller
@@ -51,7 +51,7 @@ def test_a_middling_cluster_by_batches_and_by_single_requests() -> None:
 
 
 def test_a_rule_of_faults_has_each_request_sent_by_itself() -> None:
-    """Also one that no request meets: it must be looked for in each."""
+    """Count also a rule that matches no request: it is looked up for each request."""
     arm = KafkaCluster.from_layout(layout_of(48))
     batches = noted_batches(arm)
     arm.zookeeper_faults.drop_reply("transaction", path="/brokers/topics/none/partitions/0/state")
@@ -65,7 +65,7 @@ def test_a_rule_of_faults_has_each_request_sent_by_itself() -> None:
 
 
 def test_light_replicas_come_to_what_brokers_with_logs_come_to() -> None:
-    """The same layout and the same failures: leaders, epochs and who is in sync."""
+    """Compare leaders, epochs and ISRs after the same failures of the same layout."""
     layout = layout_of(48, 2)
     light = KafkaCluster.from_layout(layout, config={"auto.leader.rebalance.enable": False})
     real = KafkaCluster(brokers=layout.brokers.ids.tolist(), config={"auto.leader.rebalance.enable": False})
@@ -84,7 +84,7 @@ def test_light_replicas_come_to_what_brokers_with_logs_come_to() -> None:
 
 
 def test_a_broker_of_a_layout_that_stops_follows_nobody_anew() -> None:
-    """So nobody asks for it to join an ISR that it has just left: the controller would refuse that."""
+    """No leader proposes a replica for the ISR that it has just left: the controller would reject that."""
     cluster = KafkaCluster.from_layout(layout_of(48))
     cluster.shutdown(2)
     assert cluster.run_until_quiet()
@@ -98,7 +98,7 @@ def test_a_layout_of_an_old_release_is_refused() -> None:
 
 
 def test_the_dead_of_a_layout_are_dead() -> None:
-    """Brokers that do not live in the layout can be started; what they led has others lead it from the beginning."""
+    """Brokers that do not run in the layout can be started; other brokers lead their partitions from the start."""
     layout = layout_of(48)
     brokers = layout.brokers
     dead = type(brokers)(brokers.ids, brokers.racks, np.array([True, True, True, True, False]))

@@ -1,4 +1,4 @@
-"""A layout that is loaded at once stands in the tree as if each znode had been made by a request."""
+"""A layout that is loaded at once gives the same tree as one request per znode."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NOW_MS = 1_735_689_600_000
 
 
 def by_requests(layout: Layout, loaded: Server, version: str) -> Server:
-    """A server on which the same was made request by request; of the topics only the text is taken from the other."""
+    """Return a server with the same znodes, created by requests; only the data of topics is copied."""
     server = Server(now_ms=NOW_MS)
     client = server.connect(req.ConnectRequest(0, 0, 40_000, 0, None, False), NOW_MS)
 

@@ -1,4 +1,4 @@
-"""What monitors ask of a server every few seconds costs it the same with a million znodes: nothing is walked for it."""
+"""Monitoring commands take constant time: no command walks the tree, even with a million znodes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ QUESTIONS: dict[str, Callable[[Report], object]] = {
 
 @pytest.fixture(scope="module", params=["columns", "objects"])
 def server(request: pytest.FixtureRequest) -> Iterator[TcpServer]:
-    """A server of a layout that nobody has connected to, its topics in columns, or each znode an object."""
+    """Return a server of a layout without connections, with topics as columns or as objects."""
     layout = generate_layout(brokers_in_racks(3, 0), topics=2, partitions=40, replication_factor=2, seed=1)
     with served(Settings()) as running:
         host, version = running.tcp.driver.server, kafka_version("3.9")

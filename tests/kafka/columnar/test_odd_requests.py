@@ -1,4 +1,4 @@
-"""Odd requests, a table of them: topics in columns answer, change and tell their watchers what znodes as objects do."""
+"""Unusual requests in a table: topics as columns give the same replies, trees and watch events as objects."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ T = f"{TOPICS_PATH}/t"
 DIRECTORY = f"{T}/partitions"
 P, STATE = f"{DIRECTORY}/0", f"{DIRECTORY}/0/state"
 PATHS = [one.path for one in TOPIC_OF_FOUR if one.path is not None]
-"""Of all nodes of the topic, parents first."""
+"""Paths of all znodes of the topic, parents first."""
 EPHEMERAL, SEQUENTIAL, CONTAINER, TTL, SEQUENTIAL_TTL = 1, 2, 4, 5, 6
 LIMIT = 0xFFFFF
 CONFIG = ServerConfig(tick_time_ms=500, extended_types=True, container_check_interval_ms=3_000)
@@ -242,7 +242,7 @@ ODD: dict[str, tuple[req.Request, ...]] = {
 
 
 class Arm:
-    """A server of one topic, a client that watches all of it, and one that asks."""
+    """A server with one topic, a client that watches all of it, and one that sends requests."""
 
     def __init__(self, *, in_columns: bool) -> None:
         self.server = Server(CONFIG)
@@ -305,7 +305,7 @@ def test_nobody_can_tell(odd: str) -> None:
 
 
 def below_a_chroot(client: KazooClient) -> list[object]:
-    """What an application sees that has been given a topic for its root."""
+    """Return what an application sees whose chroot is a topic."""
     seen: list[object] = []
     client.create("/partitions/0/state/locks")
     locks = "/partitions/0/state/locks"

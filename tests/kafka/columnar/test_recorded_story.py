@@ -1,4 +1,4 @@
-"""The recorded stories, with topics in columns: the trees of real clusters after each step, and the same history."""
+"""The recorded stories with topics as columns: same trees as real clusters after each step, same history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any sequence of operations on a table equals the slow reference, and the same story played by znodes.
+"""Any sequence of operations on a table equals the slow reference and the same story in znodes.
 
 One story for each example, under the rules of any release line, is played four times: by the batch functions on a
 `PartitionTable`, by the plain lists of `ReferenceTable`, by requests that write what the table came to in a ZooKeeper
@@ -56,11 +56,11 @@ RULES_CHANGE_AT = {
     "2.7": "the controller writes ISRs",
     "3.2": "unclean leaders recover",
 }
-"""First lines of all that play by the same rules."""
+"""First release of each set of rules."""
 
 
 class TableStory(RuleBasedStateMachine):
-    """One story, four times."""
+    """One story in four implementations."""
 
     lines: ClassVar[list[str]]
 
@@ -82,7 +82,7 @@ class TableStory(RuleBasedStateMachine):
     # -- playing
 
     def play(self, step: Callable[[Any], None], *, topics: bool = False) -> None:
-        """Both tables, then both trees, written as often as the reference wrote."""
+        """Compare both tables, then both trees, with as many writes as the reference made."""
         before = {topic: self.assigned(topic) for topic in self.topics()}
         step(self.reference)
         step(self.by_batches)
@@ -105,7 +105,7 @@ class TableStory(RuleBasedStateMachine):
         return list(dict.fromkeys(topic for topic, _ in self.reference.moving))
 
     def write_states(self, states: list[tuple[Partition, State]]) -> None:
-        """First states, then each round of writes: the objects hear what the reference says, the columns the table."""
+        """Write first states and each round of writes: the reference to the objects, the table to the columns."""
         new = [(partition, state) for partition, state in states if state.version == 0]
         for arm in self.arms:
             arm.make_states(new)
@@ -131,7 +131,7 @@ class TableStory(RuleBasedStateMachine):
                 self.columns.write_one_by_one(now.items())
 
     def compare_changes(self, states: list[tuple[Partition, State]]) -> None:
-        """What the batches say to have changed is what the reference wrote."""
+        """Compare the changed rows of the batches with the writes of the reference."""
         table, changed = self.by_batches.table, self.by_batches.changed
         touched = {table.name(row) for rows, _ in changed for row in rows.tolist()}
         assert touched == {partition for partition, _ in states}
@@ -197,7 +197,7 @@ class TableStory(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def controller_fails_over(self, data: st.DataObject) -> None:
-        """Brokers that die with it, or while there is none, are found dead by the next."""
+        """Let the next controller find the brokers that failed with it or without a controller."""
         live = sorted(self.reference.live)
         dead = data.draw(st.lists(st.sampled_from(live), unique=True)) if live else []
         for arm in self.arms:
@@ -237,7 +237,7 @@ class TableStory(RuleBasedStateMachine):
 
     @rule()
     def all_join(self) -> None:
-        """Time passes: who lives is in sync, and what can end does."""
+        """Let time pass: live replicas join the ISR, and reassignments complete."""
         for partition in list(self.reference.states):
             for broker in self.able_to_join(partition):
                 self.play(lambda table, p=partition, b=broker: table.expand(p, b))  # type: ignore[misc]
@@ -334,7 +334,7 @@ def table_as_lists(table: PartitionTable) -> dict[Partition, tuple[reference.Mov
 
 
 def lines_from(first: str) -> list[str]:
-    """All lines that play by the rules of one."""
+    """Return all releases with the rules of one."""
     lines = sorted(VERSIONS, key=lambda name: kafka_version(name).number)
     ends = [lines.index(name) for name in RULES_CHANGE_AT] + [len(lines)]
     begin = lines.index(first)

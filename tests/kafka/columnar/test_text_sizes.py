@@ -1,4 +1,4 @@
-"""How long texts are is worked out from columns alike, whoever writes them."""
+"""Sizes of encoded topics and states, computed from columns, equal those of the codecs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A story of partition tables as ZooKeeper hears it: topics made, states written on condition, topics gone."""
+"""A story of partition tables as ZooKeeper requests: topics created, states written conditionally, topics deleted."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 TOPIC_ID = "TpQ2vLZGRz2kEHL51HUZyg"
 START_MS = 1_735_689_600_000
 FENCED_FROM = (2, 1, 0)
-"""From here on each write of a state stands in a multi behind a check of the controller's epoch."""
+"""First release in which each write of a state is a multi with a check of the controller epoch."""
 
 
 class ZnodeArm:
-    """One server, and the controller that writes there.
+    """One server and a controller that writes to it.
 
     Args:
         version: in whose form it writes.
@@ -58,7 +58,7 @@ class ZnodeArm:
             self.server.tree.mount(self.backing)
 
     def ask(self, request: req.Request | Batch) -> object:
-        """The body of the answer, which is no error."""
+        """Return the body of a reply that is no error."""
         self._controller.outgoing.clear()
         self.server.handle(self._controller, 1, request, self.now_ms)
         (reply,) = self._controller.outgoing
@@ -89,7 +89,7 @@ class ZnodeArm:
         self.ask(req.SetData(paths.topic(topic), self._text(moving), -1))
 
     def make_states(self, states: Iterable[tuple[tuple[str, int], State]]) -> None:
-        """First states, with the znodes above them that are not there yet."""
+        """Create first states, with their missing parents."""
         for name, state in states:
             partition = TopicPartition(*name)
             above = (paths.partitions(partition.topic), paths.partition(partition))
@@ -101,7 +101,7 @@ class ZnodeArm:
                 self.ask(request)
 
     def write_one_by_one(self, states: Iterable[tuple[tuple[str, int], State]]) -> None:
-        """As brokers of the real form do."""
+        """Write states as single requests."""
         for name, state in states:
             path, data = paths.state(TopicPartition(*name)), self.version.znodes.encode_state(as_written(state))
             change = req.SetData(path, data, state.version - 1)
@@ -113,7 +113,7 @@ class ZnodeArm:
             assert [result.error for result in results] == [Code.OK, Code.OK]
 
     def write_together(self, partitions: Partitions, after: States) -> None:
-        """As one request."""
+        """Write states as one batch."""
         expected = after._replace(version=after.version - 1)
         errors = self.ask(WriteStates(partitions, expected, self._fence, self.version.znodes.encode_state))
         assert not errors.any()  # type: ignore[attr-defined]
