@@ -62,7 +62,7 @@ MISTAKES: dict[str, Mistake] = {
     ),
     # The store
     "a node that wakes forgets its children": Mistake(
-        "zookeeper/persistence/lazy_nodes.py",
+        "zookeeper/persistence/restore.py",
         "        names = self._names.pop(path, [])\n",
         "        names = self._names.pop(path, [])[:0]\n",
         "zookeeper/persistence/test_restore.py::test_a_fuzzy_snapshot_and_the_log_behind_it",

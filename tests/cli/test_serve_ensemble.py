@@ -96,7 +96,7 @@ def test_a_majority_that_is_here_is_enough(tmp_path: Path) -> None:
     with serving(*files(tmp_path, 1, 2)) as process:
         assert modes(process.line) == ["follower", "leader"]
         process.end(signal.SIGTERM)
-    assert "of 3 servers with a vote 1 are here, and could never elect a leader" in refused(*files(tmp_path, 1, 7))
+    assert "1 of 3 voters are simulated, which is no majority to elect a leader" in refused(*files(tmp_path, 1, 7))
 
 
 def test_less_than_a_majority_serves_those_who_only_read(tmp_path: Path) -> None:

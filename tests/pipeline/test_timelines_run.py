@@ -97,7 +97,7 @@ def test_what_cannot_be_used_is_told_and_left_out(spark: SparkSession, tmp_path:
         ): f"it is of another cluster than {version_2}: 455 zxids have another time there",
         str(tmp_path / "third"): f"it is of another cluster than {version_2}: their ids are another-cluster-ident0",
         "log.1": "the file ends inside an entry",
-        "log.900": "it does not start as such a file does",
+        "log.900": "the file does not start with the header of its kind",
         "log.901": "the file is of another format version",
         "log.902": "the file is empty",
         "log.903": "it holds no log; expected version-2/log.<zxid>",

@@ -203,7 +203,7 @@ def test_what_is_damaged_is_a_row_or_left_out_or_fatal(session: SparkSession, tm
     found = rows(load(session, tmp_path))
     damages = [row for row in found if row["damage"] is not None]
     assert [str(row["damage"]).partition(",")[0] for row in damages] == [
-        "the checksum does not fit",
+        "the checksum is wrong",
         "the file ends inside an entry",
     ]
     whole = rows(load(session, KAFKA))
@@ -212,7 +212,7 @@ def test_what_is_damaged_is_a_row_or_left_out_or_fatal(session: SparkSession, tm
     assert rows(load(session, tmp_path, splitBytes=5_000)) == found
     dropped = rows(load(session, tmp_path, mode="dropmalformed"))
     assert dropped == [row for row in found if row["damage"] is None]
-    with pytest.raises(Exception, match="the checksum does not fit, at byte"):
+    with pytest.raises(Exception, match="the checksum is wrong, at byte"):
         load(session, tmp_path, mode="FAILFAST").collect()
 
 
@@ -250,4 +250,4 @@ def test_what_is_not_there_is_said_by_name(session: SparkSession, tmp_path: Path
 def test_a_file_that_is_no_log_is_a_damage(session: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "log.1").write_bytes(b"this is a text, not a log\n")
     (row,) = rows(load(session, tmp_path / "log.1"))
-    assert str(row["damage"]).startswith("it does not start as such a file does")
+    assert str(row["damage"]).startswith("the file does not start with the header of its kind")

@@ -188,14 +188,14 @@ def test_what_befalls_a_session_finds_it_on_any_server(ensemble: ServedEnsemble)
 @pytest.mark.parametrize(
     ("target", "said"),
     [
-        ("stop?server=9", "there is no server 9"),
-        ("start?server=1", "server 1 runs"),
+        ("stop?server=9", "server 9 does not exist"),
+        ("start?server=1", "server 1 runs already"),
         ("stop", "the parameter is missing"),
         ("cut?servers=1,x", "'x' is not a number"),
         ("lag?server=1&seconds=nan", "seconds: invalid duration nan"),
         ("lag?server=1&seconds=x", "'x' is not a number"),
-        ("lose_leader?outage=-1", "cannot be without a leader for -1000 ms"),
-        ("lag?server=1&transactions=-1", "ahead of its leader"),
+        ("lose_leader?outage=-1", "an outage of -1000 ms is negative"),
+        ("lag?server=1&transactions=-1", "a lag is negative"),
         ("move?session=1&server=2", "there is no session 0x1"),
         ("move_at?server=9", "cannot move to server 9"),
         ("elect?server=4", "cannot be elected"),

@@ -28,7 +28,7 @@ def test_the_newest_is_the_default() -> None:
 
 def test_a_version_that_is_not_simulated_is_refused() -> None:
     with pytest.raises(
-        simzk.ConfigError, match=r"no ZooKeeper .4. here; expected one of 3\.4, 3\.4\.0 to 3\.4\.14, 3\.5"
+        simzk.ConfigError, match=r"ZooKeeper .4. is not simulated; expected one of 3\.4, 3\.4\.0 to 3\.4\.14, 3\.5"
     ):
         simzk.ZooKeeper(version="4")
 
@@ -49,5 +49,5 @@ def test_the_command_line_takes_a_version() -> None:
 
 def test_the_command_line_refuses_an_unknown_version() -> None:
     (line,) = refused("--port", "0", "--zookeeper-version", "3.3").splitlines()
-    assert "there is no ZooKeeper '3.3' here; expected one of 3.4, 3.4.0 to 3.4.14" in line
+    assert "ZooKeeper '3.3' is not simulated; expected one of 3.4, 3.4.0 to 3.4.14" in line
     assert line.endswith("3.9, 3.9.0 to 3.9.5")

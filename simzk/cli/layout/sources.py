@@ -46,7 +46,7 @@ def layout_of_directory(
         LayoutError: its tree is not a valid layout.
         ZnodeError: a znode cannot be parsed.
     """
-    reader = DirectoryReader(path, log_path, sleeping=True)
+    reader = DirectoryReader(path, log_path, is_lazy=True)
     with as_config_errors(reader.folder):
         restoration = reader.restore()
     layout = layout_of(_Restored(restoration, chroot), where=f"{path}{chroot and f', {chroot}'}", note=note)

@@ -78,7 +78,7 @@ class DirectoryReader:
         log_path: its dataLogDir, if the logs are not beside the snapshots.
         trusts_empty: whether logs without a snapshot are accepted (snapshot.trust.empty).
         compares_digests: whether a tree that differs from its digest is a loss (digest.enabled).
-        sleeping: whether what is restored is only looked at (`Restoration`).
+        is_lazy: whether to decode only nodes that are looked up (`Restoration`).
 
     Attributes:
         folder: the folder of snapshots.
@@ -93,13 +93,13 @@ class DirectoryReader:
         *,
         trusts_empty: bool = False,
         compares_digests: bool = True,
-        sleeping: bool = False,
+        is_lazy: bool = False,
     ) -> None:
         self.folder = path / VERSION_FOLDER
         self.log_folder = (log_path or path) / VERSION_FOLDER
         self._trusts_empty = trusts_empty
         self._compares_digests = compares_digests
-        self._sleeping = sleeping
+        self._is_lazy = is_lazy
         self.losses: list[Loss] = []
 
     def snapshots(self) -> list[Numbered]:
@@ -133,7 +133,7 @@ class DirectoryReader:
                 raise ConfigError(
                     f"it contains {content}", where=str(self.folder), right="a whole snapshot, or no files"
                 )
-            restoration = Restoration(sleeping=self._sleeping)
+            restoration = Restoration(is_lazy=self._is_lazy)
         # The last log that starts at or before the first transaction to replay may contain it; later logs are needed.
         wanted = restoration.zxid + 1
         first = max((log.zxid for log in logs if log.zxid <= wanted), default=0)
@@ -146,7 +146,7 @@ class DirectoryReader:
     def _load_newest(self, snapshots: list[Numbered], max_item_bytes: int) -> Restoration | None:
         """Load the newest whole snapshot; report damaged ones as losses."""
         for zxid, path in reversed(snapshots):
-            restoration = Restoration(sleeping=self._sleeping)
+            restoration = Restoration(is_lazy=self._is_lazy)
             with open_snapshot(path) as stream:
                 damage = restoration.load(SnapshotReader(stream, max_item_bytes=max_item_bytes), zxid)
             if damage is None:

@@ -1,4 +1,4 @@
-"""Several servers with one history: who leads, who lags, who is cut off (§7)."""
+"""Ensemble of servers with one history: leader, followers, observers, lag and partitions (§7)."""
 
 from simzk.zookeeper.ensemble.config import EnsembleConfig
 from simzk.zookeeper.ensemble.ensemble import Ensemble

@@ -1,60 +1,41 @@
-"""Local sessions: those that only the server knows where they began; what they may not do, and what makes them global.
+"""Member of an ensemble: a copy of the history, and a server that answers reads itself and forwards writes (§7).
 
-Rules of this module:
-  - a local session begins, ends and expires without a transaction, and is gone when its server has another role;
-  - no other server takes it up;
-  - who owns an ephemeral znode is known to all: a session that is to make one becomes global first, by a transaction of
-    its own, or is refused (localSessionsUpgradingEnabled).
+Rules of the history:
+  - a position is a number of transactions: position 3 is after the third committed one;
+  - a committed transaction is never taken back. Proposals that a lost leader had not committed are not modelled:
+    whether they survive is chance in a real ensemble, and no client was promised it;
+  - the leader's transactions are the history; all other members apply all of them in order;
+  - a member that lags applies due transactions when it is called with the time;
+  - a change of role closes all connections, as in a real server.
 
-Source: UpgradeableSessionTracker, QuorumZooKeeperServer.checkUpgradeSession, LeaderSessionTracker.checkGlobalSession.
+Rules of requests:
+  - the leader checks a write against its own tree and makes it a transaction. A follower answers its client when it has
+    applied that transaction, so a session reads its own writes;
+  - replies of a connection keep the order of its requests: requests behind a waiting reply are held and processed when
+    that reply is given, so that a read sees the write before it and no later one. Writes are forwarded at once, because
+    nothing before them can change them;
+  - a session belongs to the server it was last attached to. On a follower its old connection can still read; its first
+    write there takes a zxid, changes nothing and closes the connection. The leader closes such a connection at its
+    first request of any kind [V]; a few requests are accepted anywhere (`is_accepted_anywhere`);
+  - a read-only server has only local sessions, and rejects those of the ensemble.
 
-A connection to a server of an ensemble: it may have to wait for what its server has yet to apply.
+Rules of sessions:
+  - the leader decides expiry. A server forwards every touch to the leader at once; a real follower does so with the
+    leader's next ping;
+  - a local session is created, closed and expired without a transaction, is unknown to other servers and snapshots, and
+    ends when its server changes its role;
+  - a session that creates an ephemeral znode must be global: a local one becomes global first by a transaction, or is
+    rejected (localSessionsUpgradingEnabled).
 
-The sessions as one server of an ensemble knows them: those that its applied transactions show.
-
-Rules of this module:
-  - the leader decides who expires, by its own tracker; whatever a server hears of a client it passes on to the leader
-    at once (a real follower does so with the leader's next ping);
-  - a server's own tracker follows the transactions, so it lags as its tree does; beside those sessions it has local
-    ones, which no transaction shows, no snapshot holds and no other server knows.
-
-Source: LearnerSessionTracker, LeaderSessionTracker.
-
-What a follower hands to the leader, and what comes back; what a read-only server refuses.
-
-Source: FollowerRequestProcessor, FinalRequestProcessor, ReadOnlyRequestProcessor.
-
-One server of an ensemble as a copy of the history: its role, how far it has come, what waits for it to come further.
-
-Rules of this module:
-  - the leader's transactions are the history; everybody else applies them in order, all of them;
-  - an answer that waits is given while the transaction that it waits for is applied, and what is held behind it is
-    handled then: a read behind a write sees that write and no later one;
-  - nobody waits by a clock: a server that lags applies what is due whenever it is told the time;
-  - a change of role ends all connections, as a real server's does.
-
-Source: CommitProcessor, Learner, LeaderSessionTracker; §7.
-
-One server of an ensemble as its clients see it: it answers reads itself and has the leader make its writes.
-
-Rules of this module:
-  - the leader checks a write against its own tree and makes it a transaction; a follower answers its client once it
-    has itself applied that transaction, so that a session reads what it wrote;
-  - a connection's answers keep the order of its requests: what is asked behind a write that waits is held; writes
-    themselves are passed on at once, as nothing before them can change them;
-  - a session belongs to the server that it was last attached to. On a follower its old connection can still read; its
-    first write there uses a zxid, changes nothing and closes the connection. The leader closes such a connection at
-    its first request of any kind [V]; but some requests are obeyed anywhere (proposals.py);
-  - a read-only server's sessions are local, others are where that is configured (local_sessions.py); it refuses to
-    take up the ensemble's.
-
-Source: FollowerRequestProcessor, PrepRequestProcessor, ReadOnlyRequestProcessor, Learner; §7.
+Source: Learner, CommitProcessor, FollowerRequestProcessor, PrepRequestProcessor, FinalRequestProcessor,
+ReadOnlyRequestProcessor, LearnerSessionTracker, LeaderSessionTracker, UpgradeableSessionTracker,
+QuorumZooKeeperServer.checkUpgradeSession.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from simzk.zookeeper import requests as req
 from simzk.zookeeper import transactions as txns
@@ -71,8 +52,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simzk.zookeeper.config import ServerConfig
+    from simzk.zookeeper.ensemble.config import EnsembleConfig
     from simzk.zookeeper.ensemble.membership import Membership
     from simzk.zookeeper.ensemble.place import Place
+    from simzk.zookeeper.persistence import Restoration
     from simzk.zookeeper.prepare import Asker
     from simzk.zookeeper.quotas import Quotas
     from simzk.zookeeper.requests import Request
@@ -80,7 +63,7 @@ if TYPE_CHECKING:
 
 
 def makes_ephemeral(request: req.Request) -> bool:
-    """Whether a request would make an ephemeral znode.
+    """Return whether a request would create an ephemeral znode.
 
     >>> makes_ephemeral(req.Create("/a", b"", (), 1)), makes_ephemeral(req.Multi((req.Create("/a", b"", (), 3),)))
     (True, True)
@@ -93,10 +76,16 @@ def makes_ephemeral(request: req.Request) -> bool:
     return kind is not None and kind.ephemeral
 
 
-def refused_record(request: req.Request, asker: Asker, tree: DataTree, session_id: int, *, led: bool) -> txns.Record:
-    """The record of a request that a local session may not make; `led` where its server is the leader.
+def rejected_record(request: req.Request, asker: Asker, tree: DataTree, session_id: int, *, led: bool) -> txns.Record:
+    """Return the record of a request that a local session is not allowed to make.
 
-    What a follower's multi may not do only the leader notices, to whom the session is one that is no more [V].
+    Args:
+        request: the request.
+        asker: client and rules.
+        tree: tree of the leader.
+        session_id: the local session.
+        led: whether its server is the leader. A follower's multi is rejected only by the leader, which does not have
+            the session and reports it as expired [V].
     """
     if not isinstance(request, req.Multi):
         return txns.ErrorTxn(Code.EPHEMERAL_ON_LOCAL_SESSION)
@@ -111,24 +100,24 @@ def refused_record(request: req.Request, asker: Asker, tree: DataTree, session_i
 
 
 class Held(NamedTuple):
-    """A request that waits behind others of its connection."""
+    """Request that waits behind others of its connection."""
 
     xid: int
     request: Request
 
 
 class Awaited(NamedTuple):
-    """An answer that is given once the server has come to a position of the history."""
+    """Reply that waits until the server has applied the history up to a position."""
 
     position: int
 
 
 class MemberConnection(Connection):
-    """A connection, made by `Member.connect`.
+    """Connection to a member, made by `Member.connect`.
 
     Attributes:
-        waiting: what is not answered yet, in the order of the answers.
-        leaving: the client has closed its session: nothing more is heard.
+        waiting: requests and replies that wait, in the order of the replies.
+        leaving: whether the client closed its session; later requests are ignored.
     """
 
     __slots__ = ("leaving", "waiting")
@@ -140,53 +129,53 @@ class MemberConnection(Connection):
 
 
 NEW = -1
-"""When a session expires that was never touched."""
+"""Expiry time of a session that was never touched."""
 
 
 class MemberSessions(SessionTracker):
-    """A tracker that passes touches on.
+    """Sessions known to a member; touches are forwarded to the leader.
 
     Args:
-        tick_ms: the server's tick.
-        first_id: the id of the first session that is made here.
-        tell_leader: told of each touch: the session's id, the time, the timeout.
+        tick_ms: tick of the server.
+        first_id: id of the first session created here.
+        forward_touch: function called with the session id, the time and the timeout of each touch.
 
     Attributes:
-        local: the ids of the local ones, oldest first.
+        local: ids of local sessions, oldest first.
     """
 
-    def __init__(self, tick_ms: int, first_id: int, tell_leader: Callable[[int, int, int], None]) -> None:
+    def __init__(self, tick_ms: int, first_id: int, forward_touch: Callable[[int, int, int], None]) -> None:
         super().__init__(tick_ms, first_id)
-        self._tell_leader = tell_leader
+        self._forward_touch = forward_touch
         self.local: dict[int, None] = {}
 
     def add_local(self, session_id: int, timeout_ms: int, now_ms: int) -> Session:
-        """A local session begins."""
+        """Add a local session."""
         self.local[session_id] = None
         return self.add(session_id, timeout_ms, now_ms)
 
     def remove(self, session_id: int) -> None:
-        """A session is over, of whichever kind."""
+        """Remove a session, local or global."""
         self.local.pop(session_id, None)
         super().remove(session_id)
 
     def timeouts_ms(self) -> list[tuple[int, int]]:
-        """The sessions that all servers know."""
+        """Return ids and timeouts of global sessions."""
         return [session for session in super().timeouts_ms() if session[0] not in self.local]
 
     def local_sessions(self) -> list[Session]:
-        """The local ones."""
+        """Return the local sessions."""
         return [self._sessions[session_id] for session_id in self.local]
 
     def touch(self, session: Session, now_ms: int, timeout_ms: int) -> None:
-        """The session's client was heard."""
-        is_new = session.expiry_ms == NEW  # the transaction that makes it is no news to the leader
+        """Start the timeout of a session anew, also at the leader."""
+        is_new = session.expiry_ms == NEW  # the leader has it from the transaction
         super().touch(session, now_ms, timeout_ms)
         if not is_new:
-            self._tell_leader(session.session_id, now_ms, timeout_ms)
+            self._forward_touch(session.session_id, now_ms, timeout_ms)
 
-    def touch_as_told(self, session_id: int, now_ms: int, timeout_ms: int) -> None:
-        """Another server has heard a session's client."""
+    def touch_from_server(self, session_id: int, now_ms: int, timeout_ms: int) -> None:
+        """Start the timeout of a session anew for a touch on another server."""
         session = self.get(session_id)
         if session is not None:
             super().touch(session, now_ms, timeout_ms)
@@ -194,39 +183,39 @@ class MemberSessions(SessionTracker):
 
 _WRITES = of_kind(Kind.WRITE, Kind.SESSION)
 
-_OF_ANY_SERVER = of_kind(Kind.SESSION, Kind.CONNECTION) - {req.Ping} | {
+_ACCEPTED_ANYWHERE = of_kind(Kind.SESSION, Kind.CONNECTION) - {req.Ping} | {
     req.DeleteContainer,
     req.Undecodable,
     req.Unimplemented,
 }
 
-_REFUSED = of_kind(Kind.WRITE, Kind.PART) | {req.Sync}
-_REFUSED_OPCODES = frozenset(BY_REQUEST[kind].opcode for kind in _REFUSED)
+_REJECTED_READ_ONLY = of_kind(Kind.WRITE, Kind.PART) | {req.Sync}
+_REJECTED_READ_ONLY_OPCODES = frozenset(BY_REQUEST[kind].opcode for kind in _REJECTED_READ_ONLY)
 
 
 def is_write(request: req.Request) -> bool:
-    """Whether a request takes a zxid, so that the leader must see it."""
+    """Return whether a request takes a zxid, so that the leader has to process it."""
     return request.__class__ in _WRITES or (isinstance(request, req.Undecodable) and request.takes_zxid)
 
 
-def is_of_any_server(request: req.Request) -> bool:
-    """Whether a request is obeyed wherever its session has moved to: the real server forgets to ask [V].
+def is_accepted_anywhere(request: req.Request) -> bool:
+    """Return whether a request is accepted on any server; the real server does not check its session's owner [V].
 
-    >>> is_of_any_server(req.Multi(())), is_of_any_server(req.Multi((req.Check("/", -1),)))
+    >>> is_accepted_anywhere(req.Multi(())), is_accepted_anywhere(req.Multi((req.Check("/", -1),)))
     (True, False)
     """
-    return request.__class__ in _OF_ANY_SERVER or (isinstance(request, req.Multi) and not request.operations)
+    return request.__class__ in _ACCEPTED_ANYWHERE or (isinstance(request, req.Multi) and not request.operations)
 
 
-def is_refused_read_only(request: req.Request) -> bool:
-    """Whether a read-only server answers NOT_READ_ONLY; it looks at no more than the opcode."""
+def requires_write_access(request: req.Request) -> bool:
+    """Return whether a read-only server answers NOT_READ_ONLY, which depends on the opcode alone."""
     if isinstance(request, req.Undecodable | req.Unimplemented):
-        return request.opcode in _REFUSED_OPCODES
-    return request.__class__ in _REFUSED
+        return request.opcode in _REJECTED_READ_ONLY_OPCODES
+    return request.__class__ in _REJECTED_READ_ONLY
 
 
 def record_of(request: req.Request, asker: Asker, tree: DataTree, session_id: int) -> txns.Record:
-    """What a write does to the leader's tree, checked; an `ErrorTxn` where it may not."""
+    """Check a write against the leader's tree and return its record; an `ErrorTxn` if a check fails."""
     if isinstance(request, req.CloseSession):
         return txns.CloseSessionTxn(tuple(tree.ephemerals_of(session_id)))
     if isinstance(request, req.CreateSession):
@@ -242,7 +231,7 @@ def record_of(request: req.Request, asker: Asker, tree: DataTree, session_id: in
 
 
 def reply_to(xid: int, request: req.Request, transaction: txns.Transaction, body: object) -> Reply:
-    """The reply to a write once its transaction is applied; `body` is what applying it returned."""
+    """Return the reply to a write after its transaction was applied; `body` is the result of applying it."""
     record = transaction.record
     error = record.error if isinstance(record, txns.ErrorTxn) else 0
     if isinstance(request, req.Multi):
@@ -253,36 +242,101 @@ def reply_to(xid: int, request: req.Request, transaction: txns.Transaction, body
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from simzk.zookeeper.ensemble.ensemble import Ensemble
-    from simzk.zookeeper.persistence import Restoration
-    from simzk.zookeeper.requests import Request
-
     Answer = Callable[[txns.Transaction, object], None]
 
 
+class History:
+    """Committed transactions that some member has yet to apply, by position in the history."""
+
+    def __init__(self) -> None:
+        self._kept: list[txns.Transaction] = []
+        self._begin = 0
+
+    @property
+    def end(self) -> int:
+        """Return the position after the last transaction."""
+        return self._begin + len(self._kept)
+
+    def __len__(self) -> int:
+        """Return the number of transactions kept."""
+        return len(self._kept)
+
+    def append(self, transaction: txns.Transaction) -> None:
+        """Append a committed transaction."""
+        assert not self._kept or transaction.zxid > self._kept[-1].zxid, "zxids increase"
+        self._kept.append(transaction)
+
+    def __getitem__(self, position: int) -> txns.Transaction:
+        """Return the transaction after a position."""
+        assert position >= self._begin, f"position {position} was applied by all members and dropped"
+        return self._kept[position - self._begin]
+
+    def forget_before(self, position: int) -> None:
+        """Drop the transactions before a position, which all members have applied."""
+        assert self._begin <= position <= self.end
+        del self._kept[: position - self._begin]
+        self._begin = position
+
+
+class EnsembleState(Protocol):
+    """State and operations of an ensemble that its members use; `Ensemble` implements it."""
+
+    config: EnsembleConfig
+    history: History
+    epoch: int
+    membership: Membership
+    leading: Member | None
+    owners: dict[int, int]
+
+    def commit(self, transaction: txns.Transaction) -> None:
+        """Commit a transaction of the leader."""
+
+    def tick(self, now_ms: int) -> None:
+        """Perform all actions of the ensemble that are due."""
+
+    def next_deadline_ms(self) -> int | None:
+        """Return the time of the next action of the ensemble, or None."""
+
+    def expire(self, session_id: int, now_ms: int) -> bool:
+        """Expire a session; return whether it was live."""
+
+    def restart(self, now_ms: int) -> None:
+        """Restart all running servers."""
+
+    def attended_connection(self, session_id: int) -> Connection | None:
+        """Return the attended connection of a session, or None."""
+
+    def can_adopt(self, membership: Membership) -> bool:
+        """Return whether a majority of the new voters has the whole history."""
+
+    def adopt(self, membership: Membership, now_ms: int) -> None:
+        """Make a committed reconfiguration effective."""
+
+    def place_of(self, member: Replica) -> Place:
+        """Return the role of a member for monitoring."""
+
+
 class Replica(Server):
-    """A server that applies an ensemble's history; `Member` adds what its clients see.
+    """Server that applies the history of an ensemble; `Member` adds the requests of clients.
 
     Attributes:
-        server_id: its number, the first byte of the ids of sessions that begin here.
-        role: what it is doing.
-        since_ms: since when.
-        epoch: of the leader that it last was or followed; 0 before the first (currentEpoch).
-        position: up to where it has applied the history.
-        logged: up to where it has the history on its disk.
-        tally: what it counts of the history.
-        lag_ms: how much later than the leader it applies a transaction.
-        lag_transactions: by how many transactions it may be behind as long as nobody here waits for them.
+        server_id: id, the first byte of the ids of sessions created here.
+        role: present role.
+        since_ms: time since which it has the role.
+        epoch: epoch of the last leader that it was or followed; 0 before the first (currentEpoch).
+        position: position up to which it has applied the history.
+        logged: position up to which it has the history on disk.
+        tally: counters.
+        lag_ms: delay between the leader's and its own application of a transaction.
+        lag_transactions: number of transactions that it leaves unapplied while no reply here waits for them.
     """
 
-    def __init__(self, ensemble: Ensemble, server_id: int, now_ms: int, past: Restoration | None = None) -> None:
+    def __init__(self, ensemble: EnsembleState, server_id: int, now_ms: int, past: Restoration | None = None) -> None:
         config = ensemble.config.server._replace(server_id=server_id)
         zxid = 0 if past is None else past.zxid
         super().__init__(config, now_ms=now_ms, tree=None if past is None else past.tree, zxid=zxid)
         first_id = first_session_id(server_id, now_ms)
-        self.sessions: MemberSessions = MemberSessions(self.config.tick_time_ms, first_id, self._tell_leader)
+        self.sessions: MemberSessions = MemberSessions(self.config.tick_time_ms, first_id, self._touch_at_leader)
         for session_id, timeout_ms in () if past is None else past.sessions.items():
             self.sessions.add(session_id, timeout_ms, now_ms)
         self.server_id = server_id
@@ -310,7 +364,7 @@ class Replica(Server):
         return self.role.value if self.role.serves else ""
 
     def configure(self, now_ms: int) -> None:
-        """Every server writes /zookeeper/config itself, outside of the history (§2.4)."""
+        """Write /zookeeper/config, which each server does outside the history (§2.4)."""
         node = self.tree.get("/zookeeper/config")
         if node is not None:
             membership = self._ensemble.membership
@@ -318,8 +372,8 @@ class Replica(Server):
 
     # Roles
 
-    def take(self, role: Role, now_ms: int) -> None:
-        """Do something else from now on: whatever it is, all connections end."""
+    def change_role(self, role: Role, now_ms: int) -> None:
+        """Change to another role and close all connections."""
         for connection in list(self._connections.values()):
             self._close(connection)
         self._awaited.clear()
@@ -332,42 +386,42 @@ class Replica(Server):
         self.role, self.since_ms, self.zxid = role, now_ms, self._applied_zxid
 
     def lead(self, zxid: int, now_ms: int) -> None:
-        """Lead from now on: sessions have their whole timeouts again, and the next transaction follows `zxid`."""
-        self.take(Role.LEADING, now_ms)
+        """Become the leader: session timeouts start anew, and the next transaction follows `zxid`."""
+        self.change_role(Role.LEADING, now_ms)
         self.zxid: int = zxid
         self.epoch = zxid >> 32
         self.tally.reset_sizes()
         for session_id, timeout_ms in self.sessions.timeouts_ms():
-            self.sessions.touch_as_told(session_id, now_ms, timeout_ms)
+            self.sessions.touch_from_server(session_id, now_ms, timeout_ms)
         self._sweeper = Sweeper(self.tree, self.config, now_ms)
         self._sweeper.note(now_ms)
 
     def join(self, now_ms: int) -> None:
-        """Follow from now on, beginning with all that is committed."""
-        self.take(Role.FOLLOWING, now_ms)
+        """Become a follower and apply the whole history."""
+        self.change_role(Role.FOLLOWING, now_ms)
         self.epoch = self._ensemble.epoch
         self.tally.forwarded = 0
         self.logged = self._ensemble.history.end
         self.catch_up(now_ms)
         self.configure(now_ms)
 
-    def _tell_leader(self, session_id: int, now_ms: int, timeout_ms: int) -> None:
+    def _touch_at_leader(self, session_id: int, now_ms: int, timeout_ms: int) -> None:
         leader = self._ensemble.leading
         if leader is not None and leader is not self and self.role is Role.FOLLOWING:
-            leader.sessions.touch_as_told(session_id, now_ms, timeout_ms)
+            leader.sessions.touch_from_server(session_id, now_ms, timeout_ms)
 
     # Applying
 
     def apply(self, transaction: txns.Transaction) -> object:
-        """The leader's next transaction: all others learn it."""
-        assert self.role is Role.LEADING, "only the leader makes transactions"
+        """Apply a transaction of the leader and commit it."""
+        assert self.role is Role.LEADING, f"server {self.server_id} is not the leader"
         body = super().apply(transaction)
         self._applied_zxid = transaction.zxid
         self._ensemble.commit(transaction)
         return body
 
     def follow(self, now_ms: int) -> None:
-        """Apply what is due by now."""
+        """Apply the committed transactions that are due."""
         history = self._ensemble.history
         until = self._until()
         while self.position < until and history[self.position].time_ms + self.lag_ms <= now_ms:
@@ -375,7 +429,7 @@ class Replica(Server):
             until = self._until()
 
     def catch_up(self, now_ms: int) -> None:
-        """Apply all that it has on its disk."""
+        """Apply all transactions on its disk."""
         while self.position < self.logged:
             self._learn(self._ensemble.history[self.position], now_ms)
 
@@ -383,7 +437,7 @@ class Replica(Server):
         return min(self.logged, max(self.logged - self.lag_transactions, self._demanded))
 
     def due_ms(self) -> int | None:
-        """When it next has something to do by itself beside what the ensemble does: apply, or end a local session."""
+        """Return the time of its next own action: applying a transaction or expiring a local session."""
         if self.role is Role.FOLLOWING and self.position < self._until():
             return self._ensemble.history[self.position].time_ms + self.lag_ms
         return min((session.expiry_ms for session in self.sessions.local_sessions()), default=None)
@@ -401,12 +455,12 @@ class Replica(Server):
                 awaited = connection.waiting.popleft()
                 assert awaited == Awaited(self.position)
                 answer(transaction, body)
-                self._go_on(connection, now_ms)
+                self._process_held(connection, now_ms)
         if isinstance(record, txns.CloseSessionTxn):
             self.close_connection_of(session_id)
 
     def close_connection_of(self, session_id: int) -> None:
-        """The session is over: its connection here, if there is one, ends."""
+        """Close the connection of a session here, if any."""
         connection = self._connections.get(session_id)
         if connection is not None:
             self._close(connection)
@@ -416,8 +470,8 @@ class Replica(Server):
         self._awaited.setdefault(position, []).append((connection, answer))
         self._demanded = max(self._demanded, position)
 
-    def _go_on(self, connection: MemberConnection, now_ms: int) -> None:
-        """Handle what was held behind an answer, up to the next one that is waited for."""
+    def _process_held(self, connection: MemberConnection, now_ms: int) -> None:
+        """Process the requests held behind a reply, up to the next waiting reply."""
         while connection.waiting and not connection.closed:
             held = connection.waiting[0]
             if isinstance(held, Awaited):
@@ -426,7 +480,7 @@ class Replica(Server):
             self._handle_here(connection, held.xid, held.request, now_ms)
 
     def _handle_here(self, connection: MemberConnection, xid: int, request: Request, now_ms: int) -> None:
-        """A request that needs no leader, and waits for nothing any more."""
+        """Process a request that needs no leader and waits for nothing."""
         super().handle(connection, xid, request, now_ms)
 
     def _close(self, connection: Connection) -> None:
@@ -439,9 +493,9 @@ CONFIG_PATH = "/zookeeper/config"
 
 
 class Member(Replica):
-    """One server of an ensemble, made by `Ensemble`; to its clients and to its driver it is a server as any other.
+    """Server of an ensemble, made by `Ensemble`; its clients and its driver use it as any other server.
 
-    What a driver asks of time (`tick`, `next_deadline_ms`) and of sessions (`expire`, `restart`) is the ensemble's.
+    `tick`, `next_deadline_ms`, `expire` and `restart` act on the whole ensemble.
     """
 
     # Connections
@@ -449,7 +503,7 @@ class Member(Replica):
     def connect(
         self, request: req.ConnectRequest, now_ms: int, *, address: str = "127.0.0.1", owner: object = None
     ) -> MemberConnection:
-        """A client has connected; as `Server.connect`. The answer may wait until this server knows the session."""
+        """Connect a client as `Server.connect` does; the response may wait until this server has the session."""
         connection = MemberConnection(address, owner, self.config, self.tree.quotas)
         is_read_only = self.role is Role.READ_ONLY
         if (
@@ -463,48 +517,48 @@ class Member(Replica):
         connection.timeout_ms = self.config.clamp_timeout(request.timeout_ms)
         connection.read_only = None if request.read_only is None else is_read_only
         if request.session_id != 0:
-            self._take_up(connection, request, now_ms)
+            self._reattach_session(connection, request, now_ms)
         else:
-            self._begin(connection, now_ms)
+            self._create_session_of(connection, now_ms)
         return connection
 
-    def _begin(self, connection: MemberConnection, now_ms: int) -> None:
+    def _create_session_of(self, connection: MemberConnection, now_ms: int) -> None:
         session_id = connection.session_id = self.sessions.new_id()
         self._connections[session_id] = connection
         if self.role is Role.READ_ONLY or self._ensemble.config.local_sessions:
             connection.session = self.sessions.add_local(session_id, connection.timeout_ms, now_ms)
-            self._greet(connection)
+            self._respond_to_connect(connection)
             return
         self._ensemble.owners[session_id] = self.server_id
         record = txns.CreateSessionTxn(connection.timeout_ms)
-        self._propose(connection, 0, record, now_ms, lambda transaction, body: self._greet(connection))
+        self._propose(connection, 0, record, now_ms, lambda transaction, body: self._respond_to_connect(connection))
 
-    def _take_up(self, connection: MemberConnection, request: req.ConnectRequest, now_ms: int) -> None:
-        """Re-attach. What counts is whether the leader knows the session (Learner.validateSession)."""
+    def _reattach_session(self, connection: MemberConnection, request: req.ConnectRequest, now_ms: int) -> None:
+        """Reattach a session if the leader has it (Learner.validateSession)."""
         session_id = request.session_id
         self.close_connection_of(session_id)
         is_local = session_id in self.sessions.local
         leader = self if self.role is Role.READ_ONLY or is_local else self._ensemble.leading
-        assert leader is not None, "who follows has a leader"
-        knows = session_id in leader.sessions and (leader is self or session_id not in leader.sessions.local)
-        if not knows or request.password != password_of(session_id):
+        assert leader is not None, "a serving member has a leader"
+        is_live = session_id in leader.sessions and (leader is self or session_id not in leader.sessions.local)
+        if not is_live or request.password != password_of(session_id):
             self._send(connection, ConnectResponse(0, 0, 0, bytes(16), connection.read_only))
             self._close(connection)
             return
         if self.role is not Role.READ_ONLY and not is_local:
             self._ensemble.owners[session_id] = self.server_id
-        leader.sessions.touch_as_told(session_id, now_ms, connection.timeout_ms)
+        leader.sessions.touch_from_server(session_id, now_ms, connection.timeout_ms)
         connection.session_id = session_id
         self._connections[session_id] = connection
         connection.session = self.sessions.get(session_id)
         if connection.session is not None:
-            self._greet(connection)
+            self._respond_to_connect(connection)
         else:
             end = self._ensemble.history.end
-            self._await(connection, end, lambda transaction, body: self._greet(connection))
+            self._await(connection, end, lambda transaction, body: self._respond_to_connect(connection))
             self.follow(now_ms)
 
-    def _greet(self, connection: MemberConnection) -> None:
+    def _respond_to_connect(self, connection: MemberConnection) -> None:
         if connection.session is None:
             connection.session = self.sessions.get(connection.session_id)
         self._send_session(connection)
@@ -514,9 +568,9 @@ class Member(Replica):
     def handle(
         self, connection: Connection, xid: int, request: req.Request | Batch, now_ms: int, at_once: bool = False
     ) -> Reply | None:
-        """One request of a connection; as `Server.handle`, but that the reply may wait, and is in an outbox always.
+        """Process a request as `Server.handle` does, but never return the reply, which may have to wait.
 
-        No batches come here.
+        Members accept no batches.
         """
         assert isinstance(connection, MemberConnection)
         assert not isinstance(request, Batch)
@@ -529,7 +583,7 @@ class Member(Replica):
         return None
 
     def _handle_local(self, connection: MemberConnection, xid: int, request: req.Request, now_ms: int) -> None:
-        """One request of a local session, which may have to become global for it."""
+        """Process a request of a local session, which may have to become global for it."""
         if isinstance(request, req.CloseSession):
             connection.leaving = True
             if connection.waiting:
@@ -547,29 +601,29 @@ class Member(Replica):
             self._handle_global(connection, xid, request, now_ms)
         else:
             leader = self._ensemble.leading
-            assert leader is not None, "who serves has a leader"
+            assert leader is not None, "a serving member has a leader"
             self._touch(connection, now_ms)
             asker = connection.asker._replace(quotas=leader.tree.quotas)
             led = leader is self
-            record = refused_record(request, asker, leader.tree, connection.session_id, led=led)
+            record = rejected_record(request, asker, leader.tree, connection.session_id, led=led)
             self._propose_write(connection, xid, request, record, now_ms)
 
     def _upgrade(self, connection: MemberConnection, now_ms: int) -> None:
-        """Make a local session one of all servers."""
+        """Turn a local session into a global one."""
         session_id = connection.session_id
         self.sessions.remove(session_id)
         connection.session = None
         self._ensemble.owners[session_id] = self.server_id
         record = txns.CreateSessionTxn(connection.timeout_ms)
-        self._propose(connection, 0, record, now_ms, lambda transaction, body: self._know(connection))
+        self._propose(connection, 0, record, now_ms, lambda transaction, body: self._attach_session(connection))
 
-    def _know(self, connection: MemberConnection) -> None:
+    def _attach_session(self, connection: MemberConnection) -> None:
         connection.session = self.sessions.get(connection.session_id)
 
     def _handle_here(self, connection: MemberConnection, xid: int, request: req.Request, now_ms: int) -> None:
         if isinstance(request, req.CloseSession) and connection.session_id in self.sessions.local:
             self._send(connection, Reply(xid, self.zxid, 0, None))
-            self._end_locally(connection.session_id)
+            self._remove_local(connection.session_id)
         elif isinstance(request, req.CreateSession) and connection.session_id in self.sessions.local:
             self._send_session(connection)
         else:
@@ -577,24 +631,24 @@ class Member(Replica):
 
     def _handle_global(self, connection: MemberConnection, xid: int, request: req.Request, now_ms: int) -> None:
         if self.role is Role.LEADING:
-            if isinstance(request, req.Reconfig) and self._is_mine(connection):
+            if isinstance(request, req.Reconfig) and self._owns_session_of(connection):
                 self._reconfigure(connection, xid, request, now_ms)
-            elif self._is_mine(connection) or is_of_any_server(request):
+            elif self._owns_session_of(connection) or is_accepted_anywhere(request):
                 super().handle(connection, xid, request, now_ms)
             else:
                 if is_write(request):
-                    self._refuse_moved(connection, xid, now_ms)
+                    self._reject_moved(connection, xid, now_ms)
                 self._close(connection)
         elif self.role is Role.READ_ONLY:
             self._handle_read_only(connection, xid, request, now_ms)
         elif is_write(request) and request.__class__ not in self._rules.unknown:
             self._forward(connection, xid, request, now_ms)
         elif isinstance(request, req.Sync) and self.position < self._ensemble.history.end:
-            answered = Reply(xid, 0, 0, request.path)
+            reply = Reply(xid, 0, 0, request.path)
             self._await(
                 connection,
                 self._ensemble.history.end,
-                lambda transaction, body: self._send(connection, answered._replace(zxid=self.zxid)),
+                lambda transaction, body: self._send(connection, reply._replace(zxid=self.zxid)),
             )
             self.follow(now_ms)
         elif connection.waiting and (connection.session is None or not isinstance(request, req.Auth | req.Sasl)):
@@ -602,8 +656,8 @@ class Member(Replica):
         else:
             super().handle(connection, xid, request, now_ms)
 
-    def _is_mine(self, connection: Connection) -> bool:
-        """Whether the connection's session was attached nowhere else since."""
+    def _owns_session_of(self, connection: Connection) -> bool:
+        """Return whether this server is the last one that the connection's session was attached to."""
         if connection.session_id in self.sessions.local:
             return True
         return self._ensemble.owners.get(connection.session_id) == self.server_id
@@ -613,26 +667,26 @@ class Member(Replica):
             self.sessions.touch(connection.session, now_ms, connection.timeout_ms)
 
     def _handle_read_only(self, connection: Connection, xid: int, request: req.Request, now_ms: int) -> None:
-        if is_refused_read_only(request):
+        if requires_write_access(request):
             self._touch(connection, now_ms)
             self._send(connection, Reply(xid, self.zxid, Code.NOT_READ_ONLY, None))
         else:
             assert isinstance(connection, MemberConnection)
             self._handle_here(connection, xid, request, now_ms)
 
-    def _end_locally(self, session_id: int) -> None:
+    def _remove_local(self, session_id: int) -> None:
         self.sessions.remove(session_id)
         self.close_connection_of(session_id)
 
     def _forward(self, connection: MemberConnection, xid: int, request: req.Request, now_ms: int) -> None:
-        """Have the leader make a write."""
+        """Forward a write to the leader."""
         leader, session_id = self._ensemble.leading, connection.session_id
-        assert leader is not None, "who follows has a leader"
+        assert leader is not None, "a serving member has a leader"
         if session_id not in leader.sessions and session_id not in self.sessions.local:
-            return  # it has ended, and its end is on the way here
+            return  # it has ended, and this server has yet to apply that
         self._touch(connection, now_ms)
-        if not self._is_mine(connection) and not is_of_any_server(request):
-            self._refuse_moved(connection, xid, now_ms)
+        if not self._owns_session_of(connection) and not is_accepted_anywhere(request):
+            self._reject_moved(connection, xid, now_ms)
             return
         if isinstance(request, req.Reconfig):
             self._reconfigure(connection, xid, request, now_ms)
@@ -655,9 +709,9 @@ class Member(Replica):
         self._propose(connection, xid, record, now_ms, answer)
 
     def _reconfigure(self, connection: MemberConnection, xid: int, request: req.Reconfig, now_ms: int) -> None:
-        """Have the leader change who belongs to the ensemble: a write of /zookeeper/config, and what follows of it."""
+        """Forward a reconfiguration: the leader writes /zookeeper/config, and the ensemble adopts the membership."""
         leader = self._ensemble.leading
-        assert leader is not None, "who serves has a leader"
+        assert leader is not None, "a serving member has a leader"
         self._touch(connection, now_ms)
         try:
             membership = self._membership_after(request, connection.asker, leader)
@@ -688,21 +742,21 @@ class Member(Replica):
         if not self._ensemble.can_adopt(membership):
             raise RefusedError(Code.NEW_CONFIG_NO_QUORUM)
         node = leader.tree.find(CONFIG_PATH)
-        assert node is not None, "only releases with this node know of reconfigurations"
+        assert node is not None, f"{CONFIG_PATH} exists in all releases with Reconfig"
         asker.need(node, permission_of(req.Reconfig))
         return membership
 
-    def _refuse_moved(self, connection: MemberConnection, xid: int, now_ms: int) -> None:
-        """A write of a session that has moved on: a transaction that failed, and no reply."""
+    def _reject_moved(self, connection: MemberConnection, xid: int, now_ms: int) -> None:
+        """Reject a write of a session that moved to another server: a failed transaction, and no reply."""
         record = txns.ErrorTxn(Code.SESSION_MOVED)
         self._propose(connection, xid, record, now_ms, lambda transaction, body: self._close(connection))
 
     def _propose(
         self, connection: MemberConnection, xid: int, record: txns.Record, now_ms: int, answer: Answer
     ) -> None:
-        """Make a record the leader's next transaction, and answer once it is applied here."""
+        """Make a record the leader's next transaction, and call `answer` once it is applied here."""
         leader, end = self._ensemble.leading, self._ensemble.history.end
-        assert leader is not None, "who serves has a leader"
+        assert leader is not None, "a serving member has a leader"
         transaction = txns.Transaction(connection.session_id, xid, leader.zxid + 1, now_ms, record)
         if leader is self:
             answer(transaction, self.apply(transaction))
@@ -711,35 +765,35 @@ class Member(Replica):
             self.tally.forwarded += 1
             leader.apply(transaction)
 
-    # What is the ensemble's
+    # Operations of the whole ensemble
 
     @property
     def place(self) -> Place:
-        """Its place in the ensemble."""
+        """Return its role in the ensemble for monitoring."""
         return self._ensemble.place_of(self)
 
     def tick(self, now_ms: int) -> None:
-        """Let time do its work in the whole ensemble."""
+        """Perform all actions of the ensemble that are due."""
         self._ensemble.tick(now_ms)
 
     def next_deadline_ms(self) -> int | None:
-        """When the ensemble next has something to do by itself."""
+        """Return the time of the next action of the ensemble, or None."""
         return self._ensemble.next_deadline_ms()
 
     def expire(self, session_id: int, now_ms: int) -> bool:
-        """End a session now, wherever it is attached."""
+        """Expire a session on any server; return whether it was live."""
         return self._ensemble.expire(session_id, now_ms)
 
     def restart(self, now_ms: int) -> None:
-        """Stop and start all servers at once."""
+        """Restart all running servers."""
         self._ensemble.restart(now_ms)
 
     def expire_as_leader(self, session_id: int, now_ms: int) -> bool:
-        """End a session by a transaction."""
+        """Expire a session by a transaction of the leader."""
         return super().expire(session_id, now_ms)
 
     def tick_as_leader(self, now_ms: int) -> None:
-        """End the sessions that nobody has heard of, and sweep."""
+        """Expire due sessions and remove due containers and TTL nodes."""
         self.tick_locally(now_ms)
         for session in self.sessions.due(now_ms):
             connection = self._ensemble.attended_connection(session.session_id)
@@ -751,7 +805,7 @@ class Member(Replica):
             self.apply(txns.Transaction(0, 0, self.zxid + 1, now_ms, txns.DeleteContainerTxn(path)))
 
     def tick_locally(self, now_ms: int) -> None:
-        """End this server's own sessions that nobody has heard of."""
+        """Expire the local sessions that are due."""
         for session in self.sessions.local_sessions():
             if session.expiry_ms <= now_ms:
                 connection = self.connection_of(session.session_id)
@@ -761,11 +815,11 @@ class Member(Replica):
                     self.expire_locally(session.session_id)
 
     def expire_locally(self, session_id: int) -> None:
-        """End one of this server's own sessions."""
+        """Expire a local session."""
         self._count_expiry()
-        self._end_locally(session_id)
+        self._remove_local(session_id)
 
     def leader_deadline_ms(self) -> int | None:
-        """When the leader next has a session to end or a sweep to make."""
+        """Return the time of the leader's next expiry or sweep, or None."""
         deadlines = (self.sessions.next_expiry_ms(), self._sweeper.next_ms)
         return min((deadline for deadline in deadlines if deadline is not None), default=None)

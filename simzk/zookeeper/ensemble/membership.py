@@ -1,12 +1,12 @@
-"""Who belongs to an ensemble, as /zookeeper/config says it, and what a reconfiguration makes of it.
+"""Membership of an ensemble, as in /zookeeper/config, and its changes by reconfiguration.
 
 Rules of this module:
   - a member is a line, `server.ID=HOST:PORT:ELECTION_PORT[:participant|:observer][;[CLIENT_HOST:]CLIENT_PORT]`;
-  - a membership's version is the zxid of the reconfiguration that made it; of the first, the first leader's first
-    zxid, or 0 where there are no reconfigurations;
-  - what is joined or left changes the present membership, leaving first; new members replace it;
-  - members are listed in the order of Java's HashMap of their ids;
-  - hosts are compared as text: no name is looked up here.
+  - the version of a membership is the zxid of its reconfiguration; of the first one, the first leader's first zxid, or
+    0 without reconfigurations;
+  - leaving members are removed before joining ones are added; new members replace the present ones;
+  - members are listed in the order of Java's HashMap by id;
+  - hosts are compared as text, without name resolution.
 
 Source: PrepRequestProcessor (reconfig), QuorumPeer.QuorumServer, QuorumPeerConfig.parseDynamicConfig, QuorumMaj.
 """
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 ANY_HOST = "0.0.0.0"
 MIN_VOTERS = 2
-"""Fewer make no ensemble (standaloneEnabled)."""
+"""Smallest number of voters of an ensemble (standaloneEnabled)."""
 _MAP_CAPACITY = 16
 _INTEGER = re.compile(r"[+-]?\d+")
 
 
 class Endpoint(NamedTuple):
-    """Where somebody listens."""
+    """Host and port."""
 
     host: str
     port: int
@@ -44,14 +44,14 @@ class Endpoint(NamedTuple):
 
 
 class ServerLine(NamedTuple):
-    """One member.
+    """One member of an ensemble.
 
     Attributes:
         server_id: its id.
-        peer: where it speaks with its leader.
-        election_port: on the same host, where it takes part in elections.
-        observes: whether it has no vote.
-        client: where its clients connect; None where its own file says so.
+        peer: endpoint for the connection to the leader.
+        election_port: port for elections on the same host.
+        observes: whether it is an observer.
+        client: endpoint for clients; None if only its own configuration has it.
     """
 
     server_id: int
@@ -62,14 +62,14 @@ class ServerLine(NamedTuple):
 
     @property
     def election(self) -> Endpoint:
-        """Where it takes part in elections."""
+        """Return the endpoint for elections."""
         return Endpoint(self.peer.host, self.election_port)
 
     @property
     def endpoints(self) -> set[Endpoint]:
-        """All that nobody else may listen on."""
-        all_of_it = (self.peer, self.election, self.client)
-        return {endpoint for endpoint in all_of_it if endpoint is not None and not _is_special(endpoint.host)}
+        """Return the endpoints that no other member may have."""
+        own = (self.peer, self.election, self.client)
+        return {endpoint for endpoint in own if endpoint is not None and not _is_special(endpoint.host)}
 
     def __str__(self) -> str:
         kind = "observer" if self.observes else "participant"
@@ -78,11 +78,11 @@ class ServerLine(NamedTuple):
 
 
 class Membership(NamedTuple):
-    """All members of an ensemble, and since when.
+    """Members of an ensemble.
 
     Attributes:
-        lines: in the order in which they are told.
-        version: the zxid that made them members.
+        lines: members in the order of /zookeeper/config.
+        version: zxid of the reconfiguration that made them members.
     """
 
     lines: tuple[ServerLine, ...]
@@ -90,33 +90,33 @@ class Membership(NamedTuple):
 
     @property
     def text(self) -> bytes:
-        """What /zookeeper/config holds (§2.4)."""
+        """Return the data of /zookeeper/config (§2.4)."""
         return "\n".join([*map(str, self.lines), f"version={self.version:x}"]).encode()
 
     @property
     def voters(self) -> frozenset[int]:
-        """The ids of those who have a vote."""
+        """Return the ids of voters."""
         return frozenset(line.server_id for line in self.lines if not line.observes)
 
     @property
     def observers(self) -> frozenset[int]:
-        """The ids of those who have none."""
+        """Return the ids of observers."""
         return frozenset(line.server_id for line in self.lines if line.observes)
 
     @property
     def quorum(self) -> int:
-        """How many votes are a majority."""
+        """Return the number of votes of a majority."""
         return len(self.voters) // 2 + 1
 
     def after(self, request: Reconfig, zxid: int) -> Membership:
-        """What a reconfiguration makes of it.
+        """Return the membership after a reconfiguration.
 
         Args:
-            request: what is asked.
-            zxid: of the transaction that it becomes.
+            request: the reconfiguration.
+            zxid: zxid of its transaction.
 
         Raises:
-            RefusedError: it asks for what cannot be.
+            RefusedError: the reconfiguration is invalid.
 
         >>> from simzk.zookeeper.requests import Reconfig
         >>> three = Membership(tuple(parse_line(n, f"host-{n}:2888:3888") for n in (1, 2, 3)))
@@ -137,7 +137,7 @@ class Membership(NamedTuple):
 
 
 def membership_of(text: bytes) -> Membership | None:
-    """The members by what /zookeeper/config holds; None where that is nothing that a reconfiguration left.
+    """Return the membership in the data of /zookeeper/config, or None if no reconfiguration wrote it.
 
     >>> membership_of(b"server.1=a:1:2:participant;0.0.0.0:3\\nserver.2=b:1:2:observer\\nversion=100000000").observers
     frozenset({2})
@@ -156,10 +156,10 @@ def membership_of(text: bytes) -> Membership | None:
 
 
 def parse_line(server_id: int, text: str) -> ServerLine:
-    """A member by what stands behind `server.ID=`.
+    """Parse a member from the text behind `server.ID=`.
 
     Raises:
-        RefusedError: it is not of that form.
+        RefusedError: the text is malformed.
 
     >>> str(parse_line(1, "[::1]:2888:3888;2181"))
     'server.1=[0:0:0:0:0:0:0:1]:2888:3888:participant;0.0.0.0:2181'
@@ -182,7 +182,7 @@ def parse_line(server_id: int, text: str) -> ServerLine:
 
 
 def _host_and_ports(text: str) -> list[str]:
-    """ConfigUtils.getHostAndPort: colons part them, but for those of an IPv6 address in brackets."""
+    """Split a text at colons, except in an IPv6 address in brackets (ConfigUtils.getHostAndPort)."""
     if not text.startswith("["):
         return text.split(":")
     host, bracket, rest = text[1:].partition("]")
@@ -192,7 +192,7 @@ def _host_and_ports(text: str) -> list[str]:
 
 
 def as_java(host: str) -> str:
-    """An IPv6 address as Inet6Address writes it: eight groups, none left out [V]; other text as it is.
+    """Return an IPv6 address as Inet6Address writes it, with all eight groups [V]; any other text unchanged.
 
     >>> as_java("::1")
     '0:0:0:0:0:0:0:1'
@@ -205,7 +205,7 @@ def as_java(host: str) -> str:
 
 
 def _is_special(host: str) -> bool:
-    """Whether a host is every machine's own: many members may name it (QuorumServer.excludedSpecialAddresses) [V]."""
+    """Return whether several members may have a host: a local one (QuorumServer.excludedSpecialAddresses) [V]."""
     try:
         address = ip_address(host)
     except ValueError:
@@ -217,13 +217,13 @@ def _port(text: str) -> int:
     if not _INTEGER.fullmatch(text):
         raise RefusedError(Code.BAD_ARGUMENTS)
     if not 0 <= int(text) <= 65535:
-        raise RefusedError(Code.MARSHALLING_ERROR)  # there the real server stumbles
+        raise RefusedError(Code.MARSHALLING_ERROR)  # the real server fails on it
     return int(text)
 
 
 def _id(text: str) -> int:
     if not _INTEGER.fullmatch(text):
-        raise RefusedError(Code.MARSHALLING_ERROR)  # there too
+        raise RefusedError(Code.MARSHALLING_ERROR)  # the real server fails on it
     return int(text)
 
 
@@ -262,12 +262,12 @@ def _replaced(text: str) -> tuple[ServerLine, ...]:
     lines = in_java_order(members.values())
     voters = sum(not line.observes for line in lines)
     if voters < MIN_VOTERS and voters < len(lines):
-        raise RefusedError(Code.MARSHALLING_ERROR)  # observers without a quorum: there the real server stumbles
+        raise RefusedError(Code.MARSHALLING_ERROR)  # the real server fails on observers without a quorum
     return lines
 
 
 def in_java_order(lines: Iterable[ServerLine], capacity: int = _MAP_CAPACITY) -> tuple[ServerLine, ...]:
-    """Members as a HashMap lists them that they were put into one after the other.
+    """Return members in the order of a HashMap by id, given in order of insertion.
 
     >>> [line.server_id for line in in_java_order(parse_line(n, "h:1:2") for n in (1, 2, 100, 3, 17))]
     [1, 17, 2, 3, 100]

@@ -1,10 +1,6 @@
-"""What a server of an ensemble is doing.
-
-What a server of an ensemble counts of the history: what it proposed, learned, and looked for.
+"""Role of a server in its ensemble, its counters, and its leader and followers, as monitoring reports them.
 
 Source: ServerMetrics (proposal_count, learner_proposal_received_count, ...), BufferStats of the leader's proposals.
-
-What a server of an ensemble tells of its place in it: whom it follows, who follows it, and what has gone between.
 """
 
 from __future__ import annotations
@@ -24,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Role(Enum):
-    """The states of a server; the values are what `srvr` calls its mode, empty while it does not serve."""
+    """Roles of a server; a value is the mode in the word srvr, empty while it does not serve."""
 
     LEADING = "leader"
     FOLLOWING = "follower"
@@ -34,25 +30,25 @@ class Role(Enum):
 
     @property
     def serves(self) -> bool:
-        """Whether clients can have connections to a server in this state."""
+        """Return whether clients can connect to a server in this role."""
         return self in _SERVING
 
 
 _SERVING = (Role.LEADING, Role.FOLLOWING, Role.READ_ONLY)
 
 
-_NO_PROPOSAL = -1  # what is told of sizes before the first one
+_NO_PROPOSAL = -1  # the size of proposals before the first one
 
 
 class Tally:
-    """The counters of one server.
+    """Counters of one server of an ensemble.
 
     Attributes:
-        looked: how often it began to look for a leader.
-        proposed: transactions that it made as the leader.
-        learned: transactions of others that it applied.
-        forwarded: requests that it had the leader make, since it began to follow.
-        last_bytes, least_bytes, greatest_bytes: sizes of what it proposed; -1 before the first proposal.
+        looked: number of times it began to look for a leader.
+        proposed: number of transactions that it made as leader.
+        learned: number of transactions of leaders that it applied.
+        forwarded: number of requests forwarded to the leader since it became a follower.
+        last_bytes, least_bytes, greatest_bytes: sizes of its proposals; -1 before the first.
     """
 
     __slots__ = ("forwarded", "greatest_bytes", "last_bytes", "learned", "least_bytes", "looked", "proposed")
@@ -68,16 +64,16 @@ class Tally:
         self.reset()
 
     def reset(self) -> None:
-        """All counts begin anew, as the words srst and stat_reset ask for."""
+        """Reset all counters, as srst and stat_reset do."""
         self.looked = self.proposed = self.learned = self.forwarded = 0
         self.reset_sizes()
 
     def reset_sizes(self) -> None:
-        """A leader's sizes are those of its own time."""
+        """Reset the sizes of proposals, as a new leader does."""
         self.last_bytes = self.least_bytes = self.greatest_bytes = _NO_PROPOSAL
 
     def propose(self, transaction: Transaction) -> None:
-        """One more proposal: a transaction as it is sent, with the digest of the tree where it changes the tree."""
+        """Count a proposal: a transaction as it is sent, with the tree's digest unless it failed."""
         size = len(encode_transaction(transaction, None if isinstance(transaction.record, ErrorTxn) else 0))
         self.proposed += 1
         self.last_bytes = size
@@ -88,16 +84,16 @@ class Tally:
 
 
 class Learner(NamedTuple):
-    """A server that follows, as its leader sees it.
+    """Follower or observer, as its leader sees it.
 
     Attributes:
-        line: where it is.
+        line: its addresses.
         observes: whether it is an observer.
-        votes: whether it has a vote; one that left the ensemble follows on without.
-        since_ms: since when it follows.
-        learned: how many transactions it was told of.
-        forwarded: how many requests it handed on.
-        zxid: of the last transaction that it has.
+        votes: whether it has a vote; a removed member follows without one.
+        since_ms: time since which it follows.
+        learned: number of transactions that it applied.
+        forwarded: number of requests that it forwarded.
+        zxid: zxid of its last transaction.
     """
 
     line: ServerLine
@@ -110,19 +106,19 @@ class Learner(NamedTuple):
 
 
 class Place(NamedTuple):
-    """One server's place in its ensemble.
+    """Role of one server in its ensemble, for monitoring.
 
     Attributes:
-        line: where it is.
-        observes: whether it has no vote for being an observer.
-        votes: whether it has one.
-        membership: who belongs to the ensemble.
-        leader: who leads; None for a server that looks, or serves read-only clients.
-        since_ms: since when it does what it does.
-        tally: its counters, live.
-        local: its own sessions, which the others do not know.
-        has_local: whether sessions are local in this ensemble.
-        learners: of a leader, who follows.
+        line: its addresses.
+        observes: whether it is an observer.
+        votes: whether it has a vote.
+        membership: members of the ensemble.
+        leader: addresses of the leader; None for a server without one.
+        since_ms: time since which the server has its role.
+        tally: its live counters.
+        local: its local sessions.
+        has_local: whether the ensemble has local sessions.
+        learners: followers and observers of a leader.
     """
 
     line: ServerLine
@@ -138,11 +134,11 @@ class Place(NamedTuple):
 
     @property
     def leads(self) -> bool:
-        """Whether it is the leader."""
+        """Return whether it is the leader."""
         return self.leader is not None and self.leader.server_id == self.line.server_id
 
     @property
     def peer_state(self) -> str:
-        """What mntr calls its state (QuorumPeer.getPeerState and ZabState)."""
-        doing = "leading" if self.leads else "observing" if self.observes else "following"
-        return f"{doing} - broadcast"
+        """Return its state in mntr (QuorumPeer.getPeerState and ZabState)."""
+        state = "leading" if self.leads else "observing" if self.observes else "following"
+        return f"{state} - broadcast"

@@ -1,18 +1,17 @@
-"""The files of a ZooKeeper data directory as bytes: transaction logs, snapshots, the tree's digest. No IO.
+"""Files of a ZooKeeper data directory as bytes, without IO: transaction logs, snapshots, the digest of a tree.
 
 Reading a log: `TransactionLogReader`; a snapshot: `SnapshotReader`; both into a tree: `Restoration`.
-Writing: `encode_log_entry` behind `LOG_HEADER`, `encode_snapshot`, with `TreeDigest` kept beside the tree.
+Writing: `encode_log_entry` behind `LOG_HEADER`, `encode_snapshot`, with a `TreeDigest` updated with the tree.
 """
 
 from simzk.zookeeper.persistence.digest import TreeDigest
-from simzk.zookeeper.persistence.files import Damage, DamageKind
+from simzk.zookeeper.persistence.files import Damage, DamageKind, Readable
 from simzk.zookeeper.persistence.records import LogEntry
 from simzk.zookeeper.persistence.restore import Restoration
 from simzk.zookeeper.persistence.snapshot import SnapshotDigest, SnapshotReader, encode_snapshot
 from simzk.zookeeper.persistence.transaction_log import (
     LOG_HEADER,
     MAX_ENTRY_BYTES,
-    Readable,
     TransactionLogReader,
     encode_log_entry,
 )

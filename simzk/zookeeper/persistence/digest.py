@@ -1,9 +1,9 @@
-"""The digest of a tree: a sum over its nodes, kept as transactions are applied (§2.7).
+"""Digest of a tree: a sum over its nodes, updated as transactions are applied (§2.7).
 
 Rules of this module:
-  - the sum of CRC32 over path, data and numbers of each node, modulo 2^64; a node leaves the sum as it entered it, so
-    each node's part is remembered;
-  - what stands under /zookeeper/ does not count: quota statistics differ between servers.
+  - the digest is the sum of the CRC32 of path, data and numbers of each node, modulo 2^64. The CRC32 of each node is
+    stored, so that a changed node is subtracted with its old value;
+  - nodes below /zookeeper/ do not count: quota statistics differ between servers.
 
 Source: DigestCalculator, DataTree's NodeHashMapImpl.
 """
@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
-    from simzk.zookeeper.persistence.lazy_nodes import SleepingNodes
     from simzk.zookeeper.persistence.snapshot import NodeBatch
     from simzk.zookeeper.tree import DataTree
     from simzk.zookeeper.znode import Znode
@@ -27,11 +26,11 @@ _MASK = 0xFFFFFFFFFFFFFFFF
 _UNCOUNTED = "/zookeeper/"
 
 _in_file = Struct(">8x16s36s8s")
-"""The same numbers as a snapshot has them: behind the ACL's id, pzxid last."""
+"""Layout of the same numbers in a snapshot: behind the ACL's id, pzxid last."""
 
 
 def node_digest(path: str, node: Znode) -> int:
-    """One node's part of the sum; `path` of the root is "/"."""
+    """Return the digest of one node; the path of the root is "/"."""
     if path.startswith(_UNCOUNTED):
         return 0
     path_and_data = crc32(node.data or b"", crc32(b"" if path == "/" else path.encode("utf-8", "replace")))
@@ -52,7 +51,7 @@ def node_digest(path: str, node: Znode) -> int:
 
 
 def batch_digests(batch: NodeBatch) -> list[int]:
-    """The same of nodes as they stand in a snapshot; their paths are valid."""
+    """Return the digest of each node of a snapshot batch with valid paths."""
     texts = zip(batch.path_bytes, batch.data, _in_file.iter_unpack(b"".join(batch.numbers)), strict=True)
     parts = [crc32(b"".join((path, data or b"", zxids, pzxid, rest))) for path, data, (zxids, rest, pzxid) in texts]
     if _UNCOUNTED in "\0".join(batch.paths):
@@ -61,11 +60,12 @@ def batch_digests(batch: NodeBatch) -> list[int]:
 
 
 class TreeDigest:
-    """The digest of one tree.
+    """Digest of a tree, updated as the tree changes.
 
     Args:
-        tree: read now, and again wherever `refresh` says that it changed.
-        nodes: of the tree, where most of them sleep: they go on to.
+        tree: the tree; it is read now, and by `refresh` where it changed.
+        known: digests of nodes that were computed before, by path.
+        others: all other nodes; None for all nodes of the tree.
 
     >>> from simzk.zookeeper.tree import DataTree
     >>> TreeDigest(DataTree()).value
@@ -74,21 +74,26 @@ class TreeDigest:
 
     __slots__ = ("_parts", "_tree", "value")
 
-    def __init__(self, tree: DataTree, nodes: SleepingNodes | None = None) -> None:
+    def __init__(
+        self,
+        tree: DataTree,
+        known: Mapping[str, int] | None = None,
+        others: Iterable[tuple[str, Znode]] | None = None,
+    ) -> None:
         self._tree = tree
-        self._parts = {} if nodes is None else dict(nodes.digests)
-        awake = tree.in_any_order() if nodes is None else nodes.awake()
-        self._parts.update((path, node_digest(path, node)) for path, node in awake)
+        self._parts: dict[str, int] = {} if known is None else dict(known)
+        nodes = tree.in_any_order() if others is None else others
+        self._parts.update((path, node_digest(path, node)) for path, node in nodes)
         self.value: int = sum(self._parts.values()) & _MASK
 
     def refresh(self, paths: Iterable[str]) -> int:
-        """Take in what changed.
+        """Update the digest after a change.
 
         Args:
-            paths: of all nodes that were made, changed or deleted since the last time (`transactions.touched_paths`).
+            paths: paths of all created, changed and deleted nodes (`transactions.touched_paths`).
 
         Returns:
-            The digest now.
+            The new digest.
         """
         parts, get = self._parts, self._tree.get
         change = 0
@@ -105,7 +110,7 @@ class TreeDigest:
         return self.value
 
     def check(self) -> None:
-        """Assert that the digest is the tree's."""
+        """Assert that the digest is that of the tree."""
         fresh = TreeDigest(self._tree)
         assert self._parts == fresh._parts
         assert self.value == fresh.value

@@ -1,14 +1,11 @@
-"""What is wrong with a file on disk, as a value: the reader stops there, and keeps what came before.
-
-How the files of a data directory are named: `version-2/log.<zxid>`, `version-2/snapshot.<zxid>`, packed ones too.
-
-How the files of a data directory are packed: a stream's bytes, unpacked as they are read (§6).
+"""Files of a data directory: names (`version-2/log.<zxid>`, `version-2/snapshot.<zxid>`), packing, and damage.
 
 Rules of this module:
-  - how a file is packed is the last part of its name;
-  - a packed stream that is broken just ends there: what is within says what is missing.
+  - the suffix of a name says how the file is packed; it is unpacked while it is read (§6);
+  - a broken packed stream ends there; the reader of its content reports what is missing;
+  - damage is a value: a reader stops there and keeps what came before.
 
-Source: SnapStream, zookeeper.snapshot.compression.method.
+Source: Util.getZxidFromName, SnapStream, zookeeper.snapshot.compression.method.
 """
 
 from __future__ import annotations
@@ -16,32 +13,36 @@ from __future__ import annotations
 import gzip
 import zlib
 from enum import Enum
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, NamedTuple, Protocol
 
-if TYPE_CHECKING:
-    from simzk.zookeeper.persistence.transaction_log import Readable
+
+class Readable(Protocol):
+    """File opened for reading bytes."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return at most `size` bytes; none at the end."""
 
 
 class DamageKind(Enum):
-    """Why a file cannot be read further."""
+    """Reason why a file cannot be read further."""
 
     EMPTY = "the file is empty"
-    FOREIGN = "it does not start as such a file does"
+    FOREIGN = "the file does not start with the header of its kind"
     VERSION = "the file is of another format version"
     TORN = "the file ends inside an entry"
-    HOLE = "data stands behind the end of the log"
-    LENGTH = "an entry has an absurd length"
-    CHECKSUM = "the checksum does not fit"
-    RECORD = "an entry cannot be understood"
+    HOLE = "data follows the end of the log"
+    LENGTH = "the length of an entry is out of range"
+    CHECKSUM = "the checksum is wrong"
+    RECORD = "an entry does not decode"
 
 
 class Damage(NamedTuple):
-    """Where a file stops making sense.
+    """Damage of a file: its kind and position.
 
     Args:
-        kind: why.
-        offset: of the first byte that is not whole: the start of the entry, in bytes from the start of the file.
-        last_zxid: of the last whole transaction before it in the same file, None where there is none.
+        kind: reason.
+        offset: offset of the damaged entry in the file.
+        last_zxid: zxid of the last whole transaction before it in the same file, or None.
 
     >>> print(Damage(DamageKind.TORN, 4096, 0x17))
     the file ends inside an entry, at byte 4096; whole up to zxid 0x17
@@ -53,9 +54,9 @@ class Damage(NamedTuple):
 
     @property
     def is_crash(self) -> bool:
-        """Whether a server killed while it wrote leaves such a file; the real server passes over it.
+        """Return whether a server killed while writing leaves such a file, which the real server accepts.
 
-        Everything else it refuses to start from (FileTxnLog.FileTxnIterator.next).
+        It refuses to start with any other damage (FileTxnLog.FileTxnIterator.next).
         """
         return self.kind in (DamageKind.EMPTY, DamageKind.TORN, DamageKind.HOLE)
 
@@ -69,7 +70,7 @@ LOG, SNAPSHOT = "log", "snapshot"
 
 
 def zxid_of(kind: str, name: str) -> int | None:
-    """The zxid in a file's name; None where it is none of that kind (Util.getZxidFromName).
+    """Return the zxid in the name of a file, or None if it is not of that kind (Util.getZxidFromName).
 
     >>> zxid_of("log", "log.1a"), zxid_of("log", "log.1a.gz"), zxid_of("log", "snapshot.1a")
     (26, 26, None)
@@ -88,11 +89,11 @@ _BROKEN = (EOFError, gzip.BadGzipFile, zlib.error)
 
 
 def unpacked(stream: IO[bytes], suffix: str) -> Readable:
-    """What a stream holds; the stream itself where it is not packed.
+    """Return a stream of unpacked bytes, or the stream itself if it is not packed.
 
     Args:
-        stream: a file opened for reading, at its beginning.
-        suffix: the last part of its name, with its point, as `pathlib` has it.
+        stream: file opened for reading, at its beginning.
+        suffix: suffix of its name, with the dot, as in `pathlib`.
     """
     if suffix == ".gz":
         return Unzipped(stream)
@@ -100,25 +101,25 @@ def unpacked(stream: IO[bytes], suffix: str) -> Readable:
 
 
 class Unzipped:
-    """What a stream holds that is packed with gzip.
+    """Unpacked bytes of a gzip stream.
 
     Args:
-        stream: a file opened for reading, at its beginning.
+        stream: file opened for reading, at its beginning.
     """
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = gzip.GzipFile(fileobj=stream)
 
     def read(self, size: int, /) -> bytes:
-        """Some bytes, at most so many; none at the end, or where the stream is broken."""
+        """Return at most `size` bytes; none at the end or where the stream is broken."""
         try:
-            # As much as is there: what comes before the break is not lost with it.
+            # `read1` returns the bytes before a break, which `read` would lose.
             return self._stream.read1(size)
         except _BROKEN:
             return b""
 
     def seek(self, offset: int, /) -> int:
-        """Go to a byte of what is unpacked; backwards it takes as long as from the beginning."""
+        """Move to an offset of the unpacked bytes; moving back unpacks from the beginning."""
         try:
             return self._stream.seek(offset)
         except _BROKEN:
@@ -144,5 +145,5 @@ class _Unsnapped:
                 break
             if not chunk:
                 break
-        taken, self._buffer = self._buffer[:size], self._buffer[size:]
-        return taken
+        unpacked_bytes, self._buffer = self._buffer[:size], self._buffer[size:]
+        return unpacked_bytes

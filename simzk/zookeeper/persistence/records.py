@@ -1,10 +1,10 @@
-"""Transactions as the bytes of the log, and back (§6).
+"""Codecs of transactions in a log (§6).
 
 Rules of this module:
-  - one codec a type of record, in one table by the type's number;
-  - the few types of which logs are full have a reader and a writer of their own beside it: without a call for each
-    field, and with what runs off the end found once, by the position behind the record;
-  - old logs are read too: a create without its parent's cversion, the end of a session without its paths, no digest.
+  - one codec per record type, in one table by the type's number;
+  - the few types that fill logs have their own fast reader and writer: no call per field, and truncation is detected
+    once, by the offset behind the record;
+  - old logs decode too: creates without the parent's cversion, ends of sessions without paths, no digest.
 
 Source: SerializeUtils.deserializeTxn, Util.marshallTxnEntry, zookeeper.jute (module org.apache.zookeeper.txn).
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from simzk.zookeeper.requests import ACL
 
 DIGEST_VERSION = 2
-"""How the tree's digest is computed (DigestCalculator.DIGEST_VERSION); others are not compared."""
+"""Version of the tree's digest (DigestCalculator.DIGEST_VERSION); digests of other versions are not compared."""
 
 _header = Struct(">qiqqi")
 _digest = Struct(">iQ")
@@ -39,7 +39,7 @@ _NULL = _int.pack(-1)
 
 
 class LogEntry(NamedTuple):
-    """One entry of a log: the transaction, and the tree's digest after it where the log has one."""
+    """Entry of a log: the transaction, and the tree's digest after it if the log has one."""
 
     transaction: txns.Transaction
     tree_digest: int | None
@@ -68,7 +68,7 @@ _PATHS = vector(_PATH)
 def _read_close_session(data: bytes, at: int) -> tuple[txns.CloseSessionTxn, int]:
     left = len(data) - at
     if left == 0 or (left == _digest.size and _int_at(data, at)[0] == DIGEST_VERSION):
-        # Before 3.6, and where closeSessionTxn is turned off: the paths are those that the session then owns.
+        # Without paths before 3.6, or if closeSessionTxn is off: all ephemerals of the session are deleted.
         return txns.CloseSessionTxn(()), at
     paths, at = _PATHS.read(data, at)
     return txns.CloseSessionTxn(paths or ()), at
@@ -87,13 +87,13 @@ def _read_multi(data: bytes, at: int) -> tuple[txns.MultiTxn, int]:
         at += 8
         end = at + size
         if size < 0 or kind not in _IN_MULTI:
-            raise MalformedError("what cannot stand in a multi")
+            raise MalformedError(f"type {kind} is not allowed in a multi")
         step, read = _READERS[kind](data[at:end], 0)
         if read > size:
-            raise MalformedError("a step of a multi ends too early")
+            raise MalformedError("an operation of a multi is truncated")
         steps.append(step)
         at = end
-    return txns.MultiTxn(tuple(steps)), at  # type: ignore[arg-type]  # _IN_MULTI has seen to it
+    return txns.MultiTxn(tuple(steps)), at  # type: ignore[arg-type]  # checked by _IN_MULTI
 
 
 def _write_multi(out: bytearray, multi: txns.MultiTxn) -> None:
@@ -121,31 +121,31 @@ CODECS: dict[int, tuple[type[txns.Record], Codec[Any]]] = {
     -10: (txns.CreateSessionTxn, packed(txns.CreateSessionTxn, ">i")),
     -11: (txns.CloseSessionTxn, Codec(_read_close_session, _write_close_session)),
 }
-"""What is logged, by type."""
+"""Record class and codec by type number."""
 
 _IN_MULTI = frozenset((1, 2, 5, 13, 15, 19, 20, 21, -1))
-"""What may stand in a multi (DataTree.processTxn)."""
+"""Types allowed in a multi (DataTree.processTxn)."""
 
 
-# What logs are full of, read
+# Fast readers of frequent records
 
 
 def read_text(data: bytes, at: int) -> tuple[str, int]:
-    """A text that is not null; where the data ends within it, the position behind it is behind the data."""
+    """Return a text and the offset behind it, which is beyond the data if the text is truncated."""
     start = at + 4
     end = start + _int_at(data, at)[0]
     if end < start:
-        raise MalformedError("a text of negative length")
+        raise MalformedError("the length of a text is negative")
     return data[start:end].decode("utf-8", "replace"), end
 
 
 def read_buffer(data: bytes, at: int) -> tuple[bytes | None, int]:
-    """A buffer or a null, likewise."""
+    """Return a buffer or null, and the offset behind it, which is beyond the data if it is truncated."""
     start = at + 4
     end = start + _int_at(data, at)[0]
     if end < start:
         if end != start - 1:
-            raise MalformedError("a buffer of negative length")
+            raise MalformedError("the length of a buffer is negative")
         return None, start
     return data[start:end], end
 
@@ -163,7 +163,7 @@ def _read_either_create(data: bytes, at: int, make: type[txns.CreateTxn | txns.C
     content, at = read_buffer(data, at)
     acl, at = _read_acl(data, at)
     if at + 1 == len(data):
-        # As 3.3 wrote it (CreateTxnV0): the cversion of its parent is one more than it was.
+        # Format of 3.3 (CreateTxnV0): the parent's cversion increases by one.
         return make(path, content, acl, data[at] != 0, UNKNOWN_CVERSION), at + 1
     ephemeral, parent_cversion = _bool_int_at(data, at)
     return make(path, content, acl, ephemeral, parent_cversion), at + 5
@@ -192,12 +192,12 @@ _READERS: dict[int, Callable[[bytes, int], tuple[txns.Record, int]]] = {
     2: _read_delete,
     5: _read_set_data,
     13: _read_check,
-    # A reconfiguration is logged as what it does: data set on /zookeeper/config.
+    # A reconfiguration is logged as a write of /zookeeper/config.
     16: _read_set_data,
 }
 
 
-# What logs are full of, written
+# Fast writers of frequent records
 
 
 def _write_path_and_data(out: bytearray, path: str, data: bytes | None) -> None:
@@ -241,12 +241,12 @@ _WRITERS: dict[type[txns.Record], tuple[int, Callable[[bytearray, Any], None]]] 
 def encode_transaction(
     transaction: txns.Transaction, tree_digest: int | None, *, names_ephemerals: bool = True
 ) -> bytes:
-    """The transaction as the log has it, without the frame of the entry.
+    """Return the bytes of a transaction in a log, without the frame of the entry.
 
     Args:
-        transaction: any.
-        tree_digest: of the tree after it; None leaves it out, as the real server does for what failed.
-        names_ephemerals: whether the end of a session has a record, which names what it removes.
+        transaction: the transaction.
+        tree_digest: digest of the tree after it; None for none, as for failed transactions in the real server.
+        names_ephemerals: whether the end of a session lists the paths it deletes.
     """
     session_id, cxid, zxid, time_ms, logged = transaction
     number, write = _WRITERS[logged.__class__]
@@ -259,19 +259,19 @@ def encode_transaction(
 
 
 def decode_entry(data: bytes) -> LogEntry:
-    """The entry of a log that these bytes are.
+    """Decode an entry of a log.
 
     Raises:
-        MalformedError: they are none; also for types that no known version logs.
+        MalformedError: the bytes are no transaction, or of a type that no known version logs.
     """
     try:
         session_id, cxid, zxid, time_ms, number = _header.unpack_from(data)
         if number == 13:
-            raise MalformedError("a check stands only in a multi")
+            raise MalformedError("a check is valid only in a multi")
         logged, end = _READERS[number](data, _header.size)
         left = len(data) - end
         if left < 0:
-            raise MalformedError("the transaction ends too early")
+            raise MalformedError("the transaction is truncated")
         tree_digest = None
         if left >= _digest.size:
             version, digest = _digest.unpack_from(data, end)

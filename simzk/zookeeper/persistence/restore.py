@@ -1,10 +1,10 @@
-"""From a snapshot and the logs behind it to a tree and its sessions, as a server boots (§6).
+"""Restoration of a tree and its sessions from a snapshot and the logs behind it, as a server boots (§6).
 
 Rules of this module:
-  - no IO: nodes and log entries are handed in, in their order;
-  - replaying is idempotent: a fuzzy snapshot shows some of what the log says next, and logs may overlap; so a node that
-    exists is not created again, one that is gone not deleted again, and a parent's numbers only rise;
-  - nothing that a log may say makes it fail: what does not fit the tree is passed over, and the digest shows it.
+  - no IO: nodes and log entries are arguments, in their order;
+  - replaying is idempotent: a fuzzy snapshot has part of what the log says next, and logs may overlap. So an existing
+    node is not created again, a missing one not deleted again, and a parent's numbers only increase;
+  - no log entry makes it fail: an entry that does not fit the tree is skipped, and the digest shows it.
 
 Source: FileTxnSnapLog.restore, DataTree.createNode, DataTree.deleteNode, ZooKeeperServer.loadData.
 """
@@ -14,11 +14,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simzk.zookeeper.paths import SPECIAL_PATHS, first_invalid, is_valid_path, parent_of
-from simzk.zookeeper.persistence.digest import TreeDigest
+from simzk.zookeeper.persistence.digest import TreeDigest, batch_digests
 from simzk.zookeeper.persistence.files import Damage, DamageKind
-from simzk.zookeeper.persistence.lazy_nodes import SleepingNodes
 from simzk.zookeeper.persistence.records import DIGEST_VERSION, LogEntry
-from simzk.zookeeper.persistence.snapshot import SnapshotDigest, make_node
+from simzk.zookeeper.persistence.snapshot import SnapshotDigest, is_owned, make_node
+from simzk.zookeeper.quotas import LIMITS_NAME
 from simzk.zookeeper.transactions import (
     CloseSessionTxn,
     Create2Txn,
@@ -35,28 +35,153 @@ from simzk.zookeeper.transactions import (
     touched_paths,
 )
 from simzk.zookeeper.tree import UNKNOWN_CVERSION, DataTree
-from simzk.zookeeper.znode import MAX_TTL_MS
+from simzk.zookeeper.znode import MAX_TTL_MS, Znode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence
 
     from simzk.zookeeper.persistence.snapshot import NodeBatch, SnapshotReader
+    from simzk.zookeeper.persistence.snapshot import Record as NodeRecord
     from simzk.zookeeper.requests import ACL
     from simzk.zookeeper.transactions import CreateRecord, Record
 
 
-class Restoration:
-    """A tree and its sessions in the making.
+class LazyNodes(dict[str, Znode]):
+    """Dictionary of a tree's nodes, most of them still undecoded records of a snapshot.
+
+    A node is either a record or a `Znode`. A look-up by path decodes it for good, so that every rule of the tree works
+    on it; `data` and `names` read records without decoding. Ephemerals, containers, TTL nodes and limits of quotas are
+    decoded at once, because the tree indexes them.
+
+    Restoring a directory decodes few nodes of a snapshot, those that the logs change; a layout reads only data.
 
     Args:
-        sleeping: for those who want some of its data, not to change it: what no log touches sleeps on as it was read,
-            which takes a fifth of the time.
+        acls: ACLs of the snapshot by the id in records.
 
     Attributes:
-        tree: as far as it was restored.
-        sessions: session id -> timeout in ms.
-        zxid: the last one applied.
-        mismatch_zxid: the first transaction after which the tree's digest was not the one on disk, or None.
+        tree: tree of these nodes.
+        digests: digests of undecoded nodes by path.
+    """
+
+    def __init__(self, acls: Mapping[int, tuple[ACL, ...]]) -> None:
+        super().__init__()
+        self._acls = acls
+        self._records: dict[str, NodeRecord] = {}
+        self._names: dict[str, str | list[str]] = {}  # children of undecoded nodes: one name, or a list
+        self.digests: dict[str, int] = {}
+        self.tree: DataTree = DataTree.bare(self)
+
+    def add(self, batch: NodeBatch) -> int | None:
+        """Add nodes of a snapshot, parents first.
+
+        Args:
+            batch: nodes with valid paths.
+
+        Returns:
+            The index of the first node without a parent, or None.
+        """
+        records, names = self._records, self._names
+        may_need_decoding = (
+            batch.has_owned() or LIMITS_NAME in "\0".join(batch.paths) or not self.keys().isdisjoint(batch.paths)
+        )
+        self.digests.update(zip(batch.paths, batch_digests(batch), strict=True))
+        for path, record in zip(batch.paths, zip(batch.data, batch.numbers, strict=True), strict=True):
+            parent, _, name = path.rpartition("/")
+            siblings = names.get(parent)
+            if path in records or (may_need_decoding and self._needs_decoding(path, name, record)):
+                if path not in self and parent not in self:
+                    return batch.paths.index(path)
+                self.tree.plant(path, make_node(*record, self._acls), is_valid=True)
+                self.digests.pop(path, None)
+                continue
+            if siblings is None:
+                if parent in records:
+                    names[parent] = name
+                elif parent in self:
+                    self[parent].add_child(name)
+                else:
+                    return batch.paths.index(path)
+            elif isinstance(siblings, list):
+                siblings.append(name)
+            else:
+                names[parent] = [siblings, name]
+            records[path] = record
+        return None
+
+    def _needs_decoding(self, path: str, name: str, record: NodeRecord) -> bool:
+        """Return whether a node has to be decoded at once."""
+        return is_owned(record) or name == LIMITS_NAME or super().__contains__(path)
+
+    def data(self, paths: Sequence[str]) -> list[bytes | None]:
+        """Return the data at each path: b"" of a node without data, None for no node."""
+        found: list[bytes | None] = []
+        for path in paths:
+            record = self._records.get(path)
+            if record is not None:
+                found.append(record[0] or b"")
+            else:
+                node = super().get(path)
+                found.append(None if node is None else node.data or b"")
+        return found
+
+    def names(self, path: str) -> list[str]:
+        """Return the names of the children of a node in any order; none for no node."""
+        names = self._names.get(path, [])
+        node = super().get(path)
+        return node.child_names() if node is not None else [names] if isinstance(names, str) else list(names)
+
+    def decoded(self) -> Iterator[tuple[str, Znode]]:
+        """Return the decoded nodes in any order."""
+        return ((path, node) for path, node in super().items() if path)  # the root is stored as "" too
+
+    # Methods of a dictionary that the tree uses
+
+    def __missing__(self, path: str) -> Znode:
+        record = self._records.pop(path, None)
+        if record is None:
+            raise KeyError(path)
+        node = make_node(*record, self._acls)
+        node.acl = self.tree.acls.keep(node.acl)
+        del self.digests[path]
+        names = self._names.pop(path, [])
+        for name in [names] if isinstance(names, str) else names:
+            node.add_child(name)
+        self[path] = node
+        return node
+
+    def get(self, path: str, default: None = None) -> Znode | None:  # type: ignore[override]  # no caller gives a default
+        return self[path] if path in self else None  # noqa: SIM401 - `get` is this method
+
+    def items(self) -> ItemsView[str, Znode]:  # type: ignore[override]  # a dictionary returns a class of its own
+        for path in list(self._records):
+            self[path]
+        return super().items()
+
+    def pop(self, path: str) -> Znode:  # type: ignore[override]  # no caller gives a default
+        node = self[path]
+        del self[path]
+        return node
+
+    def __contains__(self, path: object) -> bool:
+        return path in self._records or super().__contains__(path)
+
+    def __len__(self) -> int:
+        return super().__len__() + len(self._records)
+
+
+class Restoration:
+    """Tree and sessions while they are restored.
+
+    Args:
+        is_lazy: decode only nodes that logs change or that are looked up; a reader of some data needs a fifth of the
+            time then.
+
+    Attributes:
+        tree: tree restored so far.
+        sessions: timeout in ms by session id.
+        zxid: zxid of the last applied transaction.
+        mismatch_zxid: zxid of the first transaction after which the tree's digest differs from the one on disk, or
+            None.
 
     >>> restoration = Restoration()
     >>> restoration.replay(LogEntry(Transaction(7, 0, 1, 0, CreateSessionTxn(30_000)), None))
@@ -64,10 +189,10 @@ class Restoration:
     ({7: 30000}, 1)
     """
 
-    def __init__(self, *, sleeping: bool = False) -> None:
+    def __init__(self, *, is_lazy: bool = False) -> None:
         self.tree: DataTree = DataTree()
-        self._sleeping = sleeping
-        self._nodes: SleepingNodes | None = None
+        self._is_lazy = is_lazy
+        self._nodes: LazyNodes | None = None
         self.sessions: dict[int, int] = {}
         self.zxid: int = 0
         self.mismatch_zxid: int | None = None
@@ -77,18 +202,18 @@ class Restoration:
         self._expected = SnapshotDigest(0, DIGEST_VERSION, 0)
 
     def load(self, snapshot: SnapshotReader, zxid: int) -> Damage | None:
-        """Take in a snapshot, before anything else.
+        """Load a snapshot, before any other call.
 
         Args:
-            snapshot: not yet iterated.
-            zxid: the one in its file's name: transactions after it follow by `replay`.
+            snapshot: reader that was not iterated yet.
+            zxid: zxid in its file's name; later transactions follow by `replay`.
 
         Returns:
-            Why the snapshot is not to be believed; then all of this is to be thrown away.
+            The damage of the snapshot, or None. After a damage this object is unusable.
         """
         newest = self.zxid = zxid
-        if self._sleeping:
-            self._nodes = SleepingNodes(snapshot.acls)
+        if self._is_lazy:
+            self._nodes = LazyNodes(snapshot.acls)
         self.tree = DataTree.bare() if self._nodes is None else self._nodes.tree
         for batch in snapshot.batches():
             bad = first_invalid(batch.paths)
@@ -110,7 +235,7 @@ class Restoration:
         return None
 
     def _plant(self, batch: NodeBatch, acls: Mapping[int, tuple[ACL, ...]]) -> int | None:
-        """Put nodes where they stood; the place of the first that has no parent, None where all have."""
+        """Restore nodes; return the index of the first one without a parent, or None."""
         if self._nodes is not None:
             return self._nodes.add(batch)
         plant = self.tree.plant
@@ -122,7 +247,7 @@ class Restoration:
         return None
 
     def replay(self, entry: LogEntry) -> None:
-        """Apply one entry of a log; what the tree is known to have already is passed over."""
+        """Apply an entry of a log, unless the tree has it already."""
         transaction, logged_digest = entry
         if transaction.zxid <= self.zxid:
             return
@@ -144,50 +269,55 @@ class Restoration:
             self._leave_fuzzy_range()
 
     def data(self, paths: Sequence[str]) -> list[bytes | None]:
-        """The data at some paths, in their order; b"" of nodes that have none, None where no node is."""
+        """Return the data at each path: b"" of a node without data, None for no node."""
         if self._nodes is not None:
             return self._nodes.data(paths)
         return [None if node is None else node.data or b"" for node in map(self.tree.get, paths)]
 
     def names(self, path: str) -> list[str]:
-        """The names of the children of the node at a path, in any order; none where no node is."""
+        """Return the names of the children of a node in any order; none for no node."""
         if self._nodes is not None:
             return self._nodes.names(path)
         node = self.tree.get(path)
         return [] if node is None else node.child_names()
 
     def finish(self) -> TreeDigest:
-        """Remove the ephemerals of sessions that are not known (ZooKeeperServer.loadData).
+        """Remove the ephemerals of unknown sessions (ZooKeeperServer.loadData).
 
         Returns:
-            The tree's digest, to be kept up to date from here on.
+            The digest of the tree, for further updates.
         """
         for session_id in [owner for owner in self.tree.ephemerals if owner not in self.sessions]:
-            # It ends without a zxid: the real server does not log it either.
+            # Without a zxid: the real server does not log this either.
             ended = Transaction(session_id, 0, self.zxid, 0, CloseSessionTxn(()))
             applied = self._apply(ended, ended.record)
             if applied is not None and self._digest is not None:
                 self._digest.refresh(touched_paths(applied))
         if self._digest is None or self._is_patched:
-            self._digest = TreeDigest(self.tree, self._nodes)
+            self._digest = self._new_digest()
         return self._digest
 
     @property
     def missing_until(self) -> int | None:
-        """The zxid up to which the logs would have had to reach to mend a fuzzy snapshot, if they do not."""
+        """Return the zxid that the logs would have to reach to complete a fuzzy snapshot, or None if they do."""
         return self._fuzzy_until if self.zxid < self._fuzzy_until else None
 
     def _leave_fuzzy_range(self) -> None:
-        """The tree is that of one zxid again: digests can be compared from here on."""
-        self._digest = TreeDigest(self.tree, self._nodes)
+        """Start to compare digests: from here on the tree is that of one zxid."""
+        self._digest = self._new_digest()
         zxid, version, value = self._expected
         if zxid == self.zxid != 0 and version == DIGEST_VERSION and value != self._digest.value:
             self.mismatch_zxid = zxid
 
+    def _new_digest(self) -> TreeDigest:
+        if self._nodes is None:
+            return TreeDigest(self.tree)
+        return TreeDigest(self.tree, self._nodes.digests, self._nodes.decoded())
+
     # Replaying
 
     def _apply(self, transaction: Transaction, record: Record) -> Record | None:
-        """Apply a record as far as it fits the tree; returns what was applied, None where nothing was."""
+        """Apply the part of a record that fits the tree; return that part, or None."""
         fit = _FIT.get(record.__class__)
         fitting = None if fit is None else fit(self, transaction, record)
         if fitting is not None:
@@ -203,7 +333,7 @@ class Restoration:
         if present is None:
             return record
         self._is_patched = True
-        # The snapshot may have been written when this ACL was not yet known to it.
+        # A fuzzy snapshot may have been written without this ACL.
         self.tree.apply(transaction._replace(record=SetACLTxn(path, record.acl, present.aversion)))
         unknown = record.parent_cversion == UNKNOWN_CVERSION
         cversion = parent.cversion + 1 if unknown else record.parent_cversion
@@ -218,7 +348,7 @@ class Restoration:
         return record if self._make_deletable(transaction, record.path) else None
 
     def _make_deletable(self, transaction: Transaction, path: str) -> bool:
-        """Whether there is a node to delete; what is below it goes, for it came later and will come again."""
+        """Return whether there is a node to delete, without children: they were created later, and will be again."""
         if path in SPECIAL_PATHS:
             return False
         if path not in self.tree:
@@ -241,10 +371,10 @@ class Restoration:
 
     def _fit_close_session(self, transaction: Transaction, record: CloseSessionTxn) -> Record:
         self.sessions.pop(transaction.session_id, None)
-        # What the transaction lists, and what else the session owns: old logs list nothing (DataTree.killSession).
+        # The listed paths, and all others of the session: old logs list none (DataTree.killSession).
         owned = dict.fromkeys((*record.paths, *self.tree.ephemerals_of(transaction.session_id)))
         deletable = [path for path in owned if self._make_deletable(transaction, path)]
-        # What was below another is gone by now.
+        # Nodes below another one are deleted by now.
         return CloseSessionTxn(tuple(path for path in deletable if path in self.tree))
 
 
@@ -260,4 +390,4 @@ _FIT: dict[type, Callable[..., Record | None]] = {
     CreateSessionTxn: Restoration._fit_create_session,
     CloseSessionTxn: Restoration._fit_close_session,
 }
-"""What else there is (checks, errors) changes nothing but the zxid."""
+"""All other records (checks, errors) change only the zxid."""

@@ -1,11 +1,11 @@
-"""Snappy, as snapshots are packed by it: blocks of the raw format within the frames of snappy-java's streams. No IO.
+"""Snappy compression of snapshots: blocks of the raw format in the frames of snappy-java's streams, without IO.
 
 Rules of this module:
-  - a stream is a head, then frames of a length and a block; a block says how long it is unpacked;
-  - the packer looks for what came before as the reference implementation does: by a table of hashed four bytes, the
-    faster the longer it finds nothing. It packs well what repeats, and never makes a block much longer.
+  - a stream is a header, then frames of a length and a block; a block declares its unpacked length;
+  - the packer finds repetitions as the reference implementation does, by a table of hashed four bytes, with steps that
+    grow while it finds none. A block is never much longer than its data.
 
-Source: the format description of google/snappy; SnappyOutputStream, SnappyInputStream of snappy-java.
+Source: format description of google/snappy; SnappyOutputStream, SnappyInputStream of snappy-java.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _LITERAL, _COPY_2 = 0, 2
 
 
 class SnappyError(ValueError):
-    """It is no such stream, or it ends in the middle."""
+    """Malformed or truncated stream."""
 
 
 def pack_frame(data: bytes) -> bytes:
-    """One frame of a stream, of at most `BLOCK_BYTES`.
+    """Return a frame of a stream with at most `BLOCK_BYTES` of data.
 
     >>> pack_frame(b"abcdabcdabcdabcd")
     b'\\x00\\x00\\x00\\t\\x10\\x0cabcd.\\x04\\x00'
@@ -34,8 +34,8 @@ def pack_frame(data: bytes) -> bytes:
 
 
 def pack_block(data: bytes) -> bytes:
-    """A block of the raw format."""
-    assert len(data) <= 1 << 16, "copies reach back as far as two bytes say"
+    """Return a block of the raw format."""
+    assert len(data) <= 1 << 16, f"{len(data)} bytes are too many for offsets of two bytes"
     out = bytearray(_varint(len(data)))
     seen: dict[bytes, int] = {}
     at = literal = 0
@@ -91,10 +91,10 @@ def _put_copy(out: bytearray, offset: int, length: int) -> None:
 
 
 def unpack_block(block: bytes) -> bytes:
-    """What a block of the raw format holds.
+    """Return the data of a block of the raw format.
 
     Raises:
-        SnappyError: it is none.
+        SnappyError: the block is malformed.
 
     >>> unpack_block(pack_block(b"to be or not to be, to be or not"))
     b'to be or not to be, to be or not'
@@ -102,9 +102,9 @@ def unpack_block(block: bytes) -> bytes:
     try:
         size, at = _read_varint(block)
         if size > _MAX_BLOCK_BYTES:
-            raise SnappyError("a block says that it is too long")
+            raise SnappyError(f"a block of {size} bytes is too long")
         out, have, end = bytearray(), 0, len(block)
-        # Most of a block is copies: there is no call in the way of one.
+        # Most of a block is copies, so they are decoded without calls.
         while at < end:
             tag = block[at]
             kind, length = tag & 3, (tag >> 2) + 1
@@ -121,7 +121,7 @@ def unpack_block(block: bytes) -> bytes:
                 at += length
                 have += length
                 if len(out) != have:
-                    raise SnappyError("a literal ends in the middle")
+                    raise SnappyError("a literal is truncated")
                 continue
             elif kind == 1:
                 length, offset = (tag >> 2 & 7) + 4, tag >> 5 << 8 | block[at + 1]
@@ -131,18 +131,18 @@ def unpack_block(block: bytes) -> bytes:
                 at += 5
             begin = have - offset
             if not 0 <= begin < have:
-                raise SnappyError("a copy reaches before the beginning")
+                raise SnappyError("a copy begins before the block")
             if offset >= length:
                 out += out[begin : begin + length]
-            else:  # it repeats what it has just written
+            else:  # the copy overlaps its own output
                 out += (out[begin:] * (length // offset + 1))[:length]
             have += length
             if have > size:
                 break
     except IndexError:
-        raise SnappyError("a block ends in the middle") from None
+        raise SnappyError("a block is truncated") from None
     if len(out) != size:
-        raise SnappyError("a block is not as long as it says")
+        raise SnappyError("a block has another length than it declares")
     return bytes(out)
 
 
@@ -153,36 +153,36 @@ def _read_varint(data: bytes) -> tuple[int, int]:
         shift += 7
         at += 1
         if shift > 28:
-            raise SnappyError("a block's length never ends")
+            raise SnappyError("the length of a block has too many bytes")
     return number | data[at] << shift, at + 1
 
 
 class Unpacker:
-    """Unpacks a stream as its bytes come."""
+    """Unpacker of a stream, fed with bytes as they are read."""
 
     def __init__(self) -> None:
         self._buffer = b""
         self._begun = False
 
     def feed(self, data: bytes) -> bytes:
-        """What these bytes, behind those fed before, complete.
+        """Return the data of the frames that these bytes complete.
 
         Raises:
-            SnappyError: this is no such stream.
+            SnappyError: the stream is malformed.
         """
         self._buffer += data
         if not self._begun:
             if len(self._buffer) < len(STREAM_HEAD):
                 return b""
             if not self._buffer.startswith(STREAM_HEAD[:8]):
-                raise SnappyError("it does not begin as a stream of snappy's")
+                raise SnappyError("the stream has no snappy header")
             self._buffer, self._begun = self._buffer[len(STREAM_HEAD) :], True
         out = bytearray()
         at = 0
         while at + 4 <= len(self._buffer):
             (length,) = _FRAME.unpack_from(self._buffer, at)
             if not 0 <= length <= _MAX_BLOCK_BYTES:
-                raise SnappyError("a frame's length cannot be")
+                raise SnappyError(f"length {length} of a frame is out of range")
             if at + 4 + length > len(self._buffer):
                 break
             out += unpack_block(self._buffer[at + 4 : at + 4 + length])

@@ -1,22 +1,15 @@
-"""The nodes of a snapshot as they stand in it, many at a time: path, data, numbers (§6).
+"""Snapshots as streams of bytes (§6): sessions, ACLs, nodes, and seals with checksums.
 
 Rules of this module:
-  - a *record* is a node's data and its numbers. Whoever needs a node makes it of its record, and who does not is spared
-    the time; what is asked of all nodes (what is the newest zxid, is any of them owned) is asked of columns;
-  - a scan takes the nodes that are whole, and stops before what is not: whether more of it comes is the reader's to
-    find out.
+  - no file is opened here: a reader gets an object with `read`, a writer yields bytes;
+  - a writer may be driven slowly while the tree changes: the snapshot is then fuzzy, as the real server's are, and is
+    completed by replaying the log from the zxid in its name;
+  - a snapshot is valid as a whole: after `damage` nothing that was read may be used;
+  - a *record* is a node's data and its packed numbers. Nodes are decoded from records only when needed; questions about
+    all nodes (newest zxid, any ephemerals) are answered from columns.
 
-Source: DataTree.serializeNode, DataNode.serialize, StatPersisted.
-
-Snapshots as streams of bytes (§6): sessions, ACLs, nodes, and seals that make them trustworthy.
-
-Rules of this module:
-  - no file is opened here: a reader is handed something with `read`, a writer yields bytes;
-  - a writer may be driven slowly while the tree changes: the snapshot is then fuzzy, as the real server's are, and
-    replaying the log from its name's zxid mends it;
-  - a snapshot is believed as a whole: after `damage` nothing that was read counts.
-
-Source: FileSnap, DataTree.serialize, ReferenceCountedACLCache.serialize, SnapStream.
+Source: FileSnap, DataTree.serialize, DataTree.serializeNode, DataNode.serialize, StatPersisted,
+ReferenceCountedACLCache.serialize, SnapStream.
 """
 
 from __future__ import annotations
@@ -38,12 +31,12 @@ from simzk.zookeeper.znode import Znode
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from simzk.zookeeper.persistence.transaction_log import Readable
+    from simzk.zookeeper.persistence.files import Readable
     from simzk.zookeeper.requests import ACL
     from simzk.zookeeper.tree import DataTree
 
 Record: TypeAlias = "tuple[bytes | None, bytes]"
-"""A node's data, and its numbers as `NUMBERS` packs them."""
+"""Data of a node, and its numbers packed by `NUMBERS`."""
 
 NUMBERS = Struct(">qqqqqiiiqq")
 """ACL's id, czxid, mzxid, ctime, mtime, version, cversion, aversion, ephemeral owner, pzxid."""
@@ -54,7 +47,8 @@ _int_at = Struct(">i").unpack_from
 
 _OWNER, _NO_OWNER = slice(-16, -8), bytes(8)
 
-# Numbers with four bytes behind each are nine words of eight; three integers put what follows half a word off.
+# With four bytes behind each, the numbers of a node are nine 8-byte words; fields behind the three 32-bit versions are
+# off by half a word, so they are read from an array shifted by four bytes.
 _FILLER = bytes(4)
 _WORDS = (NUMBERS.size + len(_FILLER)) // 8
 _CZXID, _MZXID = 1, 2
@@ -62,13 +56,13 @@ _OWNER_AFTER_4_BYTES, _PZXID_AFTER_4_BYTES = 6, 7
 
 
 class NodeBatch(NamedTuple):
-    """Some nodes of a snapshot, in its order; as many of each.
+    """Nodes of a snapshot in its order, as columns of equal length.
 
     Args:
-        path_bytes: as they stand in the file; the root's is empty.
-        paths: the same as text; the root's is "/".
-        data: of each, None where it is null.
-        numbers: of each.
+        path_bytes: paths as in the file; the root's is empty.
+        paths: paths as text; the root's is "/".
+        data: data, or None for null.
+        numbers: packed numbers.
     """
 
     path_bytes: list[bytes]
@@ -77,17 +71,17 @@ class NodeBatch(NamedTuple):
     numbers: list[bytes]
 
     def newest_zxid(self) -> int:
-        """The highest zxid that any of them names."""
+        """Return the highest zxid in the numbers of the nodes."""
         words, shifted = self._words(0), self._words(len(_FILLER))
         columns = words[_CZXID::_WORDS], words[_MZXID::_WORDS], shifted[_PZXID_AFTER_4_BYTES::_WORDS]
         return max(max(column, default=0) for column in columns)
 
     def has_owned(self) -> bool:
-        """Whether any of them is an ephemeral, a container, or has a time to live."""
+        """Return whether any node is an ephemeral, a container or a TTL node."""
         return any(self._words(len(_FILLER))[_OWNER_AFTER_4_BYTES::_WORDS])
 
     def bytes_behind(self, place: int) -> int:
-        """How many bytes of the file the nodes behind one take."""
+        """Return the number of bytes in the file of the nodes behind one."""
         rest = slice(place + 1, None)
         texts = [*self.path_bytes[rest], *(data or b"" for data in self.data[rest])]
         return sum(4 + len(text) for text in texts) + NUMBERS.size * len(self.numbers[rest])
@@ -101,7 +95,7 @@ class NodeBatch(NamedTuple):
 
 
 def encode_node(node: Znode, acl_id: int) -> bytes:
-    """What stands behind the path of a node."""
+    """Return the bytes behind the path of a node."""
     return BUFFER.encode(node.data) + NUMBERS.pack(
         acl_id,
         node.czxid,
@@ -117,14 +111,14 @@ def encode_node(node: Znode, acl_id: int) -> bytes:
 
 
 def is_owned(record: Record) -> bool:
-    """Whether a node is an ephemeral, a container, or has a time to live."""
+    """Return whether a node is an ephemeral, a container or a TTL node."""
     return record[1][_OWNER] != _NO_OWNER
 
 
 def make_node(data: bytes | None, numbers: bytes, acls: Mapping[int, tuple[ACL, ...]]) -> Znode:
-    """The node of a record, without its children; `acls` are the snapshot's by id."""
+    """Decode the node of a record, without children; `acls` are the snapshot's by id."""
     acl_id, czxid, mzxid, ctime_ms, mtime_ms, version, cversion, aversion, owner, pzxid = NUMBERS.unpack(numbers)
-    # A fuzzy snapshot may name an ACL that came later: the log behind it sets it.
+    # A fuzzy snapshot may have the id of a later ACL, which the log sets again.
     node = Znode(data, acls.get(acl_id, OPEN_ACL), owner, czxid, ctime_ms)
     node.mzxid, node.pzxid, node.mtime_ms = mzxid, pzxid, mtime_ms
     node.version, node.cversion, node.aversion = version, cversion, aversion
@@ -132,14 +126,14 @@ def make_node(data: bytes | None, numbers: bytes, acls: Mapping[int, tuple[ACL, 
 
 
 def scan(data: bytes, at: int) -> tuple[NodeBatch, int, bool]:
-    """The nodes that stand whole from an offset on.
+    """Return the whole nodes from an offset on.
 
     Args:
-        data: some of a snapshot.
-        at: where in it a node begins, or the end of all nodes.
+        data: part of a snapshot.
+        at: offset of a node or of the end of all nodes.
 
     Returns:
-        The nodes, the offset behind them, and whether they are the last ones: what says so begins there.
+        The nodes, the offset behind them, and whether the end of all nodes begins there.
     """
     path_bytes: list[bytes] = []
     contents: list[bytes | None] = []
@@ -171,7 +165,7 @@ def scan(data: bytes, at: int) -> tuple[NodeBatch, int, bool]:
 
 def _decoded(path_bytes: list[bytes]) -> list[str]:
     paths = b"\0".join(path_bytes).decode("utf-8", "replace").split("\0")
-    if len(paths) != len(path_bytes):  # there is none at all, or one that cannot be: with a zero in it
+    if len(paths) != len(path_bytes):  # no path at all, or an invalid one with a zero
         paths = [path.decode("utf-8", "replace") for path in path_bytes]
     return [path or "/" for path in paths] if "" in paths else paths
 
@@ -189,7 +183,7 @@ _T = TypeVar("_T")
 
 
 class SnapshotDigest(NamedTuple):
-    """The tree's digest when the snapshot was finished, after the transaction `zxid`."""
+    """Digest of the tree after the transaction `zxid`, when the snapshot was finished."""
 
     zxid: int
     version: int
@@ -210,17 +204,17 @@ def encode_snapshot(
     digest: bool = True,
     last_zxid: bool = True,
 ) -> Iterator[bytes]:
-    """A snapshot of a tree, in pieces: a head, then one a node, then a tail.
+    """Encode a snapshot of a tree in pieces: a head, one piece per node, a tail.
 
     Args:
-        tree: walked while the pieces are asked for.
-        sessions: their ids and timeouts in ms.
-        last: asked when all nodes are written, for the zxid last applied and the tree's digest after it.
-        digest: whether it has a section of the digest.
-        last_zxid: whether it has one of the last zxid.
+        tree: tree, which is walked while the pieces are consumed.
+        sessions: ids and timeouts in ms.
+        last: function called after all nodes, for the last applied zxid and the tree's digest after it.
+        digest: whether to write the section of the digest.
+        last_zxid: whether to write the section of the last zxid.
 
     Yields:
-        What the file consists of, in order.
+        The bytes of the file, in order.
     """
     checksum = 1
     for piece in _pieces(tree, sessions):
@@ -244,7 +238,7 @@ def _pieces(tree: DataTree, sessions: Sequence[tuple[int, int]]) -> Iterator[byt
     ids = {acl: acl_id for acl_id, acl in enumerate(tree.acls, 1)}
     yield INT.encode(len(ids)) + b"".join(LONG.encode(acl_id) + ACLS.encode(acl) for acl, acl_id in ids.items())
     for path, node in tree.walk():
-        # An ACL that came since the ids were given out will come again from the log.
+        # An ACL added after the ids were assigned is set again by the log.
         acl_id = OPEN_ACL_ID if node.acl is OPEN_ACL else ids.get(node.acl, OPEN_ACL_ID)
         yield TEXT.encode("" if path == "/" else path) + encode_node(node, acl_id)
     yield TEXT.encode(END_OF_NODES)
@@ -254,7 +248,7 @@ def _pieces(tree: DataTree, sessions: Sequence[tuple[int, int]]) -> Iterator[byt
 
 
 class _BrokenError(Exception):
-    """Found while reading; it never leaves the reader, which tells it as its damage."""
+    """Damage found while reading; the reader turns it into its `damage`."""
 
     def __init__(self, kind: DamageKind) -> None:
         self.kind = kind
@@ -262,18 +256,18 @@ class _BrokenError(Exception):
 
 
 class SnapshotReader:
-    """Reads a snapshot once: its sessions at once, paths and nodes by iterating, parents first, the root as "/".
+    """Reader of one snapshot. Iteration yields paths and nodes, parents first, the root as "/".
 
     Args:
-        stream: the snapshot from its first byte on; it is read in chunks, and not closed.
-        max_item_bytes: the longest node to believe in, path and data together.
+        stream: snapshot from its first byte on; it is read in chunks and not closed.
+        max_item_bytes: longest accepted node, path and data together.
 
     Attributes:
-        sessions: session id -> timeout in ms.
-        acls: by the id that nodes name.
-        digest: known once the iteration is over; None in snapshots of before 3.6.
-        last_zxid: the last zxid applied when it was finished, likewise; None in those of before 3.9.
-        damage: once the iteration is over, why nothing of this snapshot may be believed; None where all is well.
+        sessions: timeout in ms by session id, available at once.
+        acls: ACLs by the id that nodes have.
+        digest: digest, available after the iteration; None in snapshots before 3.6.
+        last_zxid: last zxid applied before the snapshot was finished, available after the iteration; None before 3.9.
+        damage: damage that makes the whole snapshot invalid, available after the iteration; None without.
 
     >>> from io import BytesIO
     >>> from simzk.zookeeper.tree import DataTree
@@ -306,41 +300,41 @@ class SnapshotReader:
                 yield path, make_node(data, numbers, self.acls)
 
     def batches(self) -> Iterator[NodeBatch]:
-        """The same nodes as they stand in the file, as many at a time as were read together."""
+        """Yield the nodes as records, in batches that were read together."""
         if self.damage is None:
             try:
                 is_end = False
                 while not is_end:
-                    batch, is_end = self._take_batch()
+                    batch, is_end = self._next_batch()
                     yield batch
-                self._take(TEXT.read)
+                self._next(TEXT.read)
                 self._read_tail()
             except _BrokenError as broken:
                 self._stop(broken)
 
     @property
     def offset(self) -> int:
-        """How many bytes of the snapshot are read and understood."""
+        """Return the number of bytes that were read and decoded."""
         return self._dropped + self._at
 
     def _stop(self, broken: _BrokenError) -> None:
         self.damage = Damage(broken.kind, self.offset, None)
 
     def _read_head(self) -> None:
-        magic, _, _ = self._take(_FILE_HEADER.read)
+        magic, _, _ = self._next(_FILE_HEADER.read)
         if magic != _MAGIC:
             self._at = 0
             raise _BrokenError(DamageKind.FOREIGN)
-        for _ in range(self._take(INT.read)):
-            session_id, timeout_ms = self._take(_SESSION.read)
+        for _ in range(self._next(INT.read)):
+            session_id, timeout_ms = self._next(_SESSION.read)
             self.sessions[session_id] = timeout_ms
-        for _ in range(self._take(INT.read)):
-            acl_id = self._take(LONG.read)
-            acl = self._take(ACLS.read)
+        for _ in range(self._next(INT.read)):
+            acl_id = self._next(LONG.read)
+            acl = self._next(ACLS.read)
             self.acls[acl_id] = acl or ()
 
-    def _take_batch(self) -> tuple[NodeBatch, bool]:
-        """The next nodes, at least one where there is one left, and whether they are the last."""
+    def _next_batch(self) -> tuple[NodeBatch, bool]:
+        """Return the next nodes, at least one unless none is left, and whether they are the last."""
         while True:
             batch, self._at, is_end = scan(self._buffer, self._at)
             if batch.paths or is_end:
@@ -348,27 +342,27 @@ class SnapshotReader:
             self._read_on()
 
     def _read_tail(self) -> None:
-        """Seals, and what later versions put behind the first; which of it is there tells the length."""
+        """Read seals and the sections of later versions; the remaining length says which are there."""
         self._check_seal()
-        left = self._all_that_is_left()
+        left = self._bytes_left()
         if left >= _DIGEST_BYTES + _SEAL_BYTES:
-            self.digest = self._take(_DIGEST.read)
+            self.digest = self._next(_DIGEST.read)
             self._check_seal()
-            left = self._all_that_is_left()
+            left = self._bytes_left()
         if left:
-            self.last_zxid = self._take(LONG.read)
+            self.last_zxid = self._next(LONG.read)
             self._check_seal()
-        if self._all_that_is_left():
+        if self._bytes_left():
             raise _BrokenError(DamageKind.RECORD)
 
     def _check_seal(self) -> None:
-        self._sum_up()
+        self._drop_consumed()
         checksum = self._checksum
-        if self._take(_SEAL.read) != (checksum, 1, b"/"):
+        if self._next(_SEAL.read) != (checksum, 1, b"/"):
             raise _BrokenError(DamageKind.CHECKSUM)
 
-    def _take(self, decode: Callable[[bytes, int], tuple[_T, int]]) -> _T:
-        """The next item; more is read until it is whole."""
+    def _next(self, decode: Callable[[bytes, int], tuple[_T, int]]) -> _T:
+        """Decode the next item; read more until it is whole."""
         while True:
             try:
                 item, end = decode(self._buffer, self._at)
@@ -376,32 +370,32 @@ class SnapshotReader:
                     self._at = end
                     return item
             except (struct.error, MalformedError):
-                # Perhaps it is only not whole yet: these tell both alike.
+                # Malformed or only incomplete: these errors do not tell.
                 pass
             self._read_on()
 
     def _read_on(self) -> None:
-        """What begins here is not whole yet."""
+        """Read more of an incomplete item; raise at the end of the stream or if the item is too long."""
         if not self._read_more():
             raise _BrokenError(DamageKind.TORN)
         if len(self._buffer) > self._max_item_bytes + _CHUNK_BYTES:
             raise _BrokenError(DamageKind.LENGTH)
 
-    def _sum_up(self) -> None:
-        """Take what was consumed into the checksum, and let it go."""
+    def _drop_consumed(self) -> None:
+        """Add the consumed bytes to the checksum and drop them."""
         self._checksum = adler32(self._buffer[: self._at], self._checksum)
         self._dropped += self._at
         self._buffer = self._buffer[self._at :]
         self._at = 0
 
     def _read_more(self) -> bool:
-        self._sum_up()
+        self._drop_consumed()
         chunk = self._stream.read(_CHUNK_BYTES)
         self._buffer += chunk
         return bool(chunk)
 
-    def _all_that_is_left(self) -> int:
-        """How many bytes follow; more than any tail has if they are many."""
+    def _bytes_left(self) -> int:
+        """Return the number of bytes left, or a number beyond any tail if there are many."""
         while len(self._buffer) - self._at <= _LONGEST_TAIL_BYTES and self._read_more():
             pass
         return len(self._buffer) - self._at

@@ -1,21 +1,18 @@
 """Transaction logs as streams of bytes (§6): a header, then entries, each with its checksum.
 
 Rules of this module:
-  - no file is opened here: a reader is handed something with `read`, a writer gets bytes back;
+  - no file is opened here: a reader gets an object with `read`, a writer returns bytes;
   - memory is bounded by one chunk and one entry, however long the log;
-  - zeros or the end of the file end a log; anything else that is not a whole entry is `Damage`, and ends it too.
+  - zeros or the end of the file end a log; anything else that is no whole entry is `Damage` and ends it too.
+
+Rules of `scan`, which reads any part of a log, for parallel readers:
+  - a part has the entries that begin in it and the damages directly behind them. So parts that cover a log yield each
+    entry and each damage once, wherever it is cut;
+  - unlike a booting server, a scan continues behind a damage at the next whole entry;
+  - of a file with a wrong header nothing is read; the first part reports the damage;
+  - an entry in the middle of bytes is recognized by its header, its end mark and its checksum.
 
 Source: FileTxnLog, FilePadding, Util.readTxnBytes.
-
-Any stretch of a transaction log, read on its own: what is whole, and where something is not (§6).
-
-Rules of this module:
-  - a stretch owns the entries that begin in it, and what is damaged right behind one of them: who begins in the damage
-    cannot see it. So stretches that cover a log give each entry and each damage once, however it is cut;
-  - unlike a server that boots, a scan goes on behind what is damaged, at the next entry that is whole;
-  - of a file that does not begin as a log of the version that is known does, nothing is read, in no stretch; the first
-    one says so;
-  - an entry in the middle of bytes is known by its head, its mark and its checksum.
 """
 
 from __future__ import annotations
@@ -26,7 +23,7 @@ from typing import TYPE_CHECKING, Protocol
 from zlib import adler32
 
 from simzk.zookeeper.jute import MalformedError
-from simzk.zookeeper.persistence.files import Damage, DamageKind
+from simzk.zookeeper.persistence.files import Damage, DamageKind, Readable
 from simzk.zookeeper.persistence.records import LogEntry, decode_entry, encode_transaction
 
 if TYPE_CHECKING:
@@ -36,7 +33,7 @@ if TYPE_CHECKING:
     from simzk.zookeeper.transactions import Transaction
 
 MAX_ENTRY_BYTES = 2 * 0xFFFFF
-"""The longest entry that a server with the default jute.maxbuffer reads back (BinaryInputArchive.checkLength)."""
+"""Longest entry that a server with the default jute.maxbuffer reads (BinaryInputArchive.checkLength)."""
 
 _MAGIC, _VERSION = b"ZKLG", 2
 _file_header = Struct(">4siq")
@@ -46,11 +43,11 @@ _CHUNK_BYTES = 1 << 20
 
 HEADER_BYTES = _file_header.size
 LOG_HEADER = _file_header.pack(_MAGIC, _VERSION, 0)
-"""How every log starts: magic, version, database id."""
+"""Header of every log: magic, version, database id."""
 
 
 def head_damage(head: bytes) -> DamageKind | None:
-    """What is wrong with the first bytes of a log, where there are no more of them than `HEADER_BYTES`.
+    """Return the damage of the header of a log, given its first `HEADER_BYTES` bytes, or None.
 
     >>> head_damage(LOG_HEADER), head_damage(b"ZKLG"), head_damage(b"").name, head_damage(b"#!/bin/sh and so on").name
     (None, <DamageKind.TORN: 'the file ends inside an entry'>, 'EMPTY', 'FOREIGN')
@@ -65,29 +62,23 @@ def head_damage(head: bytes) -> DamageKind | None:
     return None if version == _VERSION else DamageKind.VERSION
 
 
-class Readable(Protocol):
-    """What a file opened for reading bytes offers."""
-
-    def read(self, size: int, /) -> bytes: ...
-
-
 def encode_log_entry(transaction: Transaction, tree_digest: int | None, *, names_ephemerals: bool = True) -> bytes:
-    """One entry of a log, framed; the arguments are those of `encode_transaction`."""
+    """Return a framed entry of a log; arguments as in `encode_transaction`."""
     data = encode_transaction(transaction, tree_digest, names_ephemerals=names_ephemerals)
     return _entry_header.pack(adler32(data), len(data)) + data + b"B"
 
 
 class TransactionLogReader:
-    """Iterates over the whole entries of one log, once.
+    """Reader of one log. Iteration yields its whole entries, once.
 
     Args:
-        stream: the log from its first byte on; it is read in chunks, and not closed.
-        max_entry_bytes: the longest entry to believe in.
-        at: where in the log the stream stands, if not at its first byte: where an entry begins.
+        stream: log from its first byte on; it is read in chunks and not closed.
+        max_entry_bytes: longest accepted entry.
+        at: offset in the log at which the stream is, if not its first byte: the start of an entry.
 
     Attributes:
-        offset: where in the log the entry begins that was handed out last.
-        damage: once the iteration is over, what ended it before the log's own end; None where nothing did.
+        offset: offset of the last yielded entry.
+        damage: damage that ended the iteration, available after it; None at the log's own end.
 
     >>> from io import BytesIO
     >>> from simzk.zookeeper.transactions import CreateSessionTxn, Transaction
@@ -113,7 +104,7 @@ class TransactionLogReader:
         if self._start == 0:
             buffer = self._fill(buffer, _file_header.size)
             wrong = head_damage(buffer[: _file_header.size])
-            # A server reads any version: it looks at the magic alone (FileTxnIterator.inStreamCreated).
+            # A server checks only the magic, not the version (FileTxnIterator.inStreamCreated).
             if wrong is not None and wrong is not DamageKind.VERSION:
                 self.damage = Damage(wrong, 0, None)
                 return
@@ -122,7 +113,7 @@ class TransactionLogReader:
         header_at, max_bytes = _entry_header.unpack_from, self._max_entry_bytes
         while True:
             size = len(buffer)
-            # A whole entry is 12 bytes of header, its data, and the mark.
+            # An entry is 12 bytes of header, its data, and the end mark.
             while at + 12 <= size:
                 checksum, length = header_at(buffer, at)
                 end = at + 12 + length
@@ -140,25 +131,25 @@ class TransactionLogReader:
                 at = end + 1
             dropped += at
             before = size - at
-            buffer = self._fill(buffer[at:], self._wanted(buffer, at))
+            buffer = self._fill(buffer[at:], self._needed_bytes(buffer, at))
             at = 0
             if len(buffer) == before:
                 break
-        kind = self._what_ends(buffer)
+        kind = self._damage_at(buffer)
         if kind is not None:
             self.damage = Damage(kind, dropped, None if entry is None else entry.transaction.zxid)
 
-    def _wanted(self, buffer: bytes, at: int) -> int:
-        """How many bytes from `at` on are needed to see a whole entry, or why there is none."""
+    def _needed_bytes(self, buffer: bytes, at: int) -> int:
+        """Return how many bytes from `at` on are needed to decode an entry or to tell its damage."""
         if len(buffer) - at < 12:
             return 12
         length: int = _entry_header.unpack_from(buffer, at)[1]
         return 12 + length + 1 if 0 < length <= self._max_entry_bytes else 12
 
-    def _fill(self, buffer: bytes, wanted: int) -> bytes:
-        """The buffer with enough read behind it to hold `wanted` bytes, if the stream has so many."""
+    def _fill(self, buffer: bytes, needed: int) -> bytes:
+        """Return the buffer extended to at least `needed` bytes, if the stream has them."""
         parts, size = [buffer], len(buffer)
-        while size < wanted:
+        while size < needed:
             part = self._stream.read(_CHUNK_BYTES)
             if not part:
                 break
@@ -166,8 +157,8 @@ class TransactionLogReader:
             size += len(part)
         return b"".join(parts) if len(parts) > 1 else buffer
 
-    def _what_ends(self, buffer: bytes) -> DamageKind | None:
-        """Why the entry at the start of `buffer` is none; None where the log just ends."""
+    def _damage_at(self, buffer: bytes) -> DamageKind | None:
+        """Return the damage of the entry at the start of `buffer`, or None at the end of the log."""
         if len(buffer) < 12:
             return DamageKind.TORN if buffer.strip(b"\0") else None
         checksum, length = _entry_header.unpack_from(buffer)
@@ -177,13 +168,13 @@ class TransactionLogReader:
             return None if self._only_zeros(buffer) else DamageKind.HOLE
         if not 0 < length <= self._max_entry_bytes:
             return DamageKind.LENGTH
-        # The real server looks at the mark first: what it did not finish is torn, whatever its checksum.
+        # The real server checks the end mark first: an unfinished entry is torn, whatever its checksum.
         if len(buffer) <= 12 + length or buffer[12 + length] != _END_MARK:
             return DamageKind.TORN
         return DamageKind.CHECKSUM if adler32(buffer[12 : 12 + length]) != checksum else DamageKind.RECORD
 
     def _only_zeros(self, buffer: bytes) -> bool:
-        """Whether padding is all that is left."""
+        """Return whether only padding is left."""
         while buffer:
             if buffer != bytes(len(buffer)):
                 return False
@@ -193,28 +184,27 @@ class TransactionLogReader:
 
 _HEAD_BYTES = _entry_header.size
 _HEAD = re.compile(rb"(?s)(?=\0{4}.{4}(?!\0{4})\0[\0-\x7f].{2})")
-"""How the head of an entry looks: a checksum of 32 bits in 64, and a length that is not absurd."""
+"""Pattern of an entry's header: a 32-bit checksum in 64 bits, and a plausible length."""
 _WINDOW_BYTES = 1 << 20
 
 
-class Seekable(Protocol):
-    """What a file opened for reading bytes offers."""
+class Seekable(Readable, Protocol):
+    """File opened for reading bytes, with random access."""
 
-    def read(self, size: int, /) -> bytes: ...
-
-    def seek(self, offset: int, /) -> int: ...
+    def seek(self, offset: int, /) -> int:
+        """Move to an offset."""
 
 
 def scan(
     stream: Seekable, start: int = 0, stop: int | None = None, *, max_entry_bytes: int = MAX_ENTRY_BYTES
 ) -> Iterator[tuple[int, LogEntry | Damage]]:
-    """The entries that begin between two offsets of a log, and what is damaged behind one, in order, with offsets.
+    """Yield the entries that begin between two offsets of a log and the damages behind them, with their offsets.
 
     Args:
-        stream: the whole log; it is not closed.
-        start: the first byte of the stretch; 0 takes the head of the file with it.
-        stop: the first byte behind it; None for the end of the file.
-        max_entry_bytes: the longest entry to believe in.
+        stream: whole log; it is not closed.
+        start: first offset of the part; 0 includes the header.
+        stop: offset behind the part; None for the end of the file.
+        max_entry_bytes: longest accepted entry.
 
     >>> from io import BytesIO
     >>> from simzk.zookeeper.persistence.transaction_log import LOG_HEADER, encode_log_entry
@@ -224,7 +214,7 @@ def scan(
     >>> for offset, found in scan(BytesIO(log)):
     ...     print(offset, found if isinstance(found, Damage) else found.transaction.zxid)
     16 1
-    65 data stands behind the end of the log, at byte 65; whole up to zxid 0x1
+    65 data follows the end of the log, at byte 65; whole up to zxid 0x1
     74 2
     123 3
     """
@@ -252,7 +242,7 @@ def scan(
 
 
 def find_entry(stream: Seekable, at: int, max_entry_bytes: int = MAX_ENTRY_BYTES) -> int | None:
-    """Where the first whole entry begins that does not begin before `at`; None if there is none.
+    """Return the offset of the first whole entry that does not begin before `at`, or None.
 
     >>> from io import BytesIO
     >>> from simzk.zookeeper.persistence.transaction_log import LOG_HEADER, encode_log_entry
@@ -261,7 +251,7 @@ def find_entry(stream: Seekable, at: int, max_entry_bytes: int = MAX_ENTRY_BYTES
     >>> find_entry(BytesIO(LOG_HEADER + entry + entry), 17) == 16 + len(entry)
     True
     """
-    first = max(at, HEADER_BYTES)  # the offset of the window's first byte
+    first = max(at, HEADER_BYTES)  # offset of the window
     stream.seek(first)
     window, is_end = b"", False
     place = 0
@@ -275,7 +265,7 @@ def find_entry(stream: Seekable, at: int, max_entry_bytes: int = MAX_ENTRY_BYTES
         elif is_end:
             return None
         else:
-            # What is before the candidate is no entry; without one, a head may begin in the last bytes.
+            # No entry begins before the candidate; without a candidate, a header may begin in the last bytes.
             kept = candidate.start() if candidate is not None else max(place, len(window) - _HEAD_BYTES + 1)
             more = stream.read(_WINDOW_BYTES)
             is_end = not more
@@ -283,7 +273,7 @@ def find_entry(stream: Seekable, at: int, max_entry_bytes: int = MAX_ENTRY_BYTES
 
 
 def _is_entry(window: bytes, place: int, max_entry_bytes: int) -> bool | None:
-    """Whether a whole entry begins there; None where the window is too short to tell."""
+    """Return whether a whole entry begins there, or None if the window is too short."""
     checksum: int
     length: int
     checksum, length = _entry_header.unpack_from(window, place)

@@ -26,7 +26,7 @@ from simzk.zookeeper.persistence import (
     touched_paths,
 )
 from simzk.zookeeper.persistence.digest import batch_digests, node_digest
-from simzk.zookeeper.persistence.lazy_nodes import SleepingNodes
+from simzk.zookeeper.persistence.restore import LazyNodes
 from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
 from simzk.zookeeper.server import Server
 from tests.zookeeper.persistence.strategies import RECORDS, contents, trees
@@ -84,8 +84,8 @@ class Recorded:
             self.pieces = encode_snapshot(self.server.tree, sessions, lambda: (self.server.zxid, self.digest.value))
         self.snapshot += b"".join(islice(self.pieces, pieces))
 
-    def restored(self, *, sleeping: bool = False) -> Restoration:
-        restoration = Restoration(sleeping=sleeping)
+    def restored(self, *, is_lazy: bool = False) -> Restoration:
+        restoration = Restoration(is_lazy=is_lazy)
         assert restoration.load(SnapshotReader(Dripping(bytes(self.snapshot))), self.snapshot_zxid) is None
         for entry in TransactionLogReader(BytesIO(bytes(self.log))):
             restoration.replay(entry)
@@ -125,8 +125,8 @@ def test_a_fuzzy_snapshot_and_the_log_behind_it(steps: list[tuple[int, req.Reque
     for client, request, _ in steps[: len(steps) // 3]:
         recorded.ask(client, request)
     server = recorded.server
-    for sleeping in (False, True):
-        restoration = recorded.restored(sleeping=sleeping)
+    for is_lazy in (False, True):
+        restoration = recorded.restored(is_lazy=is_lazy)
         assert seen_by_data(restoration, sorted(contents(server.tree))) == data_and_names(server.tree)
         assert restoration.sessions == dict(server.sessions.timeouts_ms())
         assert restoration.zxid == server.zxid
@@ -173,8 +173,8 @@ def test_no_log_makes_it_fail(tree: DataTree, records: list[txns.Record]) -> Non
     """Transactions that do not fit the tree, as behind a gap: passed over, or applied as far as they fit."""
     snapshot = b"".join(encode_snapshot(tree, [(7, 1000)], lambda: (0, 0)))
     restored = []
-    for sleeping in (False, True):
-        restoration = Restoration(sleeping=sleeping)
+    for is_lazy in (False, True):
+        restoration = Restoration(is_lazy=is_lazy)
         assert restoration.load(SnapshotReader(Dripping(snapshot)), 1) is None
         for zxid, record in enumerate(records, 2):
             restoration.replay(LogEntry(txns.Transaction(7, 1, zxid, 1, record), None))
@@ -188,13 +188,13 @@ def test_no_log_makes_it_fail(tree: DataTree, records: list[txns.Record]) -> Non
 @given(trees())
 def test_digests_of_what_sleeps_are_those_of_nodes(tree: DataTree) -> None:
     snapshot = SnapshotReader(BytesIO(b"".join(encode_snapshot(tree, [], lambda: (0, 0)))))
-    nodes = SleepingNodes(snapshot.acls)
+    nodes = LazyNodes(snapshot.acls)
     for batch in snapshot.batches():
         assert nodes.add(batch) is None
         assert batch_digests(batch) == [node_digest(path, node) for path, node in tree.walk()]
         newest = max(max(node.czxid, node.mzxid, node.pzxid) for _, node in tree.walk())
         assert batch.newest_zxid() == newest
-    assert TreeDigest(nodes.tree, nodes).value == TreeDigest(tree).value
+    assert TreeDigest(nodes.tree, nodes.digests, nodes.decoded()).value == TreeDigest(tree).value
     assert len(nodes.tree) == len(tree)
     nodes.tree.check()
 

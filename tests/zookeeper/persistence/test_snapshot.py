@@ -104,8 +104,8 @@ def test_what_is_no_snapshot_is_foreign() -> None:
     assert reader.damage.offset == 0
 
 
-@pytest.mark.parametrize("sleeping", [False, True])
-def test_a_tree_without_parents_is_refused(sleeping: bool) -> None:
+@pytest.mark.parametrize("is_lazy", [False, True])
+def test_a_tree_without_parents_is_refused(is_lazy: bool) -> None:
     """Each byte is in order, the tree is not."""
     tree = small()
     tree.plant("/a/b", Znode(b"", (), 0, 1, 1))
@@ -117,14 +117,14 @@ def test_a_tree_without_parents_is_refused(sleeping: bool) -> None:
     whole = SnapshotReader(BytesIO(data))
     assert [path for path, _ in whole][1] == "/a/b"
     assert whole.damage is None
-    damage = Restoration(sleeping=sleeping).load(SnapshotReader(BytesIO(data)), 1)
+    damage = Restoration(is_lazy=is_lazy).load(SnapshotReader(BytesIO(data)), 1)
     orphan = next(piece for piece, name in names.items() if name == b"/a/b")
     assert damage == (DamageKind.RECORD, data.index(orphan) + len(orphan), None)
 
 
-@pytest.mark.parametrize("sleeping", [False, True])
+@pytest.mark.parametrize("is_lazy", [False, True])
 @pytest.mark.parametrize("name", [b"a\0b", b"..", b"", b"\x7f", b"\xff", b".a/"])
-def test_a_path_that_cannot_be_is_refused(name: bytes, sleeping: bool) -> None:
+def test_a_path_that_cannot_be_is_refused(name: bytes, is_lazy: bool) -> None:
     placeholder = "p" * (len(name) or 1)
     tree = DataTree()
     tree.plant(f"/{placeholder}", Znode(b"", (), 0, 1, 1))
@@ -134,13 +134,13 @@ def test_a_path_that_cannot_be_is_refused(name: bytes, sleeping: bool) -> None:
     bad = b"/" + name if name else b"//"
     head = head.replace(len(path).to_bytes(4, "big") + path, len(bad).to_bytes(4, "big") + bad)
     data = head + adler32(head).to_bytes(8, "big") + b"\0\0\0\1/"
-    damage = Restoration(sleeping=sleeping).load(SnapshotReader(BytesIO(data)), 1)
+    damage = Restoration(is_lazy=is_lazy).load(SnapshotReader(BytesIO(data)), 1)
     assert damage is not None
     assert damage.kind is DamageKind.RECORD
 
 
-@pytest.mark.parametrize("sleeping", [False, True])
-def test_of_a_node_that_stands_twice_the_last_counts(sleeping: bool) -> None:
+@pytest.mark.parametrize("is_lazy", [False, True])
+def test_of_a_node_that_stands_twice_the_last_counts(is_lazy: bool) -> None:
     """As where a node is deleted and made again while a fuzzy snapshot is written (§6)."""
     tree = small()
     tree.plant("/a/b", Znode(b"", OPEN_ACL, 0, 1, 1))
@@ -148,7 +148,7 @@ def test_of_a_node_that_stands_twice_the_last_counts(sleeping: bool) -> None:
     again = next(piece for piece in pieces if piece[4:6] == b"/a" and len(piece) < 100)
     head = b"".join(pieces[:-4]) + again.replace(b"some data", b"new bytes") + pieces[-4]
     data = head + adler32(head).to_bytes(8, "big") + b"\0\0\0\1/"
-    restoration = Restoration(sleeping=sleeping)
+    restoration = Restoration(is_lazy=is_lazy)
     assert restoration.load(SnapshotReader(BytesIO(data)), 1) is None
     assert restoration.data(["/a"]) == [b"new bytes"]
     assert restoration.names("/a") == ["b"]
