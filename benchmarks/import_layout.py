@@ -152,7 +152,7 @@ def figures(place: Path, partitions: int, transactions: int, rounds: int) -> dic
     runs: dict[str, Callable[[], object]] = {
         "import": partial(layout_of_directory, left, None, ""),
         "import_without_log": partial(layout_of_directory, place / "made", None, ""),
-        "restore_for_an_import": DirectoryReader(left, sleeping=True).restore,
+        "restore_for_an_import": DirectoryReader(left, is_lazy=True).restore,
         "restore_for_a_server": DirectoryReader(left).restore,
         "limit_read_and_sum_up": partial(sum_up, left),
     }
