@@ -312,7 +312,7 @@ class EnsembleState(Protocol):
     def adopt(self, membership: Membership, now_ms: int) -> None:
         """Make a committed reconfiguration effective."""
 
-    def place_of(self, member: Replica) -> Place:
+    def place_of(self, member: Member) -> Place:
         """Return the role of a member for monitoring."""
 
 
