@@ -1,4 +1,4 @@
-"""PySpark: data sources for simzk's tables, and what runs on them. Spark is imported only when it is used."""
+"""PySpark: data sources for simzk's tables, sweeps, swarms, timelines and risks. Spark is imported on first use."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ if TYPE_CHECKING:
 
 
 def register(spark: SparkSession) -> None:
-    """Make simzk's data sources known to a session.
+    """Register simzk's data sources with a Spark session.
 
-    `simzk_failures` is a layout and failure sets, one row a failure set; `simzk_runs` are runs of scenarios, one row a
-    run or an event; `zookeeper_log` and `zookeeper_snapshot` are
-    files of a real ZooKeeper, one row a transaction or a znode, and `zookeeper` is the tree of a live one::
+    `simzk_failures` has one row per failure set of a layout; `simzk_runs` one row per run of a scenario, or per event;
+    `zookeeper_log` and `zookeeper_snapshot` read files of a real ZooKeeper, one row per transaction or znode;
+    `zookeeper` reads the tree of a live one::
 
         simzk.pipeline.register(spark)
         spark.read.format("simzk_failures").option("fail", "brokers:1,racks:1").load("cluster.parquet")
@@ -22,14 +22,14 @@ def register(spark: SparkSession) -> None:
         spark.read.format("zookeeper").option("hosts", "zk1:2181,zk2:2181").option("chroot", "/kafka").load("/brokers")
 
     Args:
-        spark: the session; its workers must be able to import simzk and to read the layout at the path given.
+        spark: a session whose workers can import simzk and read the given paths.
     """
     from simzk.pipeline.logs.live import LiveSource
     from simzk.pipeline.logs.sources import LogSource, SnapshotSource
     from simzk.pipeline.swarms.source import RunsSource
     from simzk.pipeline.sweeps.source import FailuresSource
 
-    # A source that takes filters is refused where Spark would not hand it any.
+    # Spark rejects a source with filters unless this is set.
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     for source in (FailuresSource, LiveSource, LogSource, RunsSource, SnapshotSource):
         spark.dataSource.register(source)

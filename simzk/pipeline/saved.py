@@ -1,8 +1,7 @@
-"""What commands wrote into a directory, read back: which kinds of tables stand there, whole or not.
+"""Results that commands wrote into a directory: find their kinds, check that they are complete, read their tables.
 
-A command writes its summary last (`sweep.json`, `timelines.json`, `risk.json`, and a swarm its `outcomes.parquet`):
-where tables stand without it, the command did not end. Which columns a table has is checked here, by name, so that
-what another version wrote is told from what is damaged.
+A command writes its summary last (`sweep.json`, `timelines.json`, `risk.json`; a swarm its `outcomes.parquet`). Tables
+without a summary are incomplete. The columns are checked by name, to distinguish another version from damage.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ if TYPE_CHECKING:
 
 
 class Kind(NamedTuple):
-    """What a command writes.
+    """Output of one command.
 
     Args:
-        command: that writes it.
-        last: the file that it writes last.
-        tables: its tables with the columns that are read of each.
+        command: command line of the command.
+        last: file written last.
+        tables: tables with the columns that readers use.
     """
 
     command: str
@@ -95,16 +94,16 @@ KINDS: Mapping[str, Kind] = {
         },
     ),
 }
-"""By kind; a table whose name has no ending is a folder of files."""
+"""Output by kind; a table without a suffix is a folder of files."""
 
 
 class Saved(NamedTuple):
-    """What a command wrote into a directory.
+    """Result of one command in a directory.
 
     Args:
         kind: one of `KINDS`.
-        directory: where it stands.
-        summary: what it wrote last; empty where that is a table.
+        directory: folder of the result.
+        summary: content of the summary; empty if that is a table.
     """
 
     kind: str
@@ -112,10 +111,10 @@ class Saved(NamedTuple):
     summary: dict[str, Any]
 
     def table(self, name: str, *columns: str) -> pa.Table:
-        """A table whole, or some of its columns.
+        """Read a table, or some of its columns.
 
         Raises:
-            ConfigError: it cannot be read.
+            ConfigError: the table cannot be read.
         """
         import pyarrow as pa
 
@@ -127,10 +126,10 @@ class Saved(NamedTuple):
         return self._read(name, read)
 
     def head(self, name: str, rows: int) -> pa.Table:
-        """The first rows of a table whose order tells something.
+        """Read the first rows of a sorted table.
 
         Raises:
-            ConfigError: it cannot be read.
+            ConfigError: the table cannot be read.
         """
         return self._read(name, lambda found: found.head(rows))
 
@@ -145,18 +144,20 @@ class Saved(NamedTuple):
 
 
 def find_saved(directory: Path) -> list[Saved]:
-    """What stands in a directory, checked: whole, and with the columns that this version reads.
+    """Return the results in a directory, after checking that they are complete and of this version.
 
     Raises:
-        ConfigError: there is nothing of ours, or it is not whole, or another version wrote it.
+        ConfigError: there is no result, it is incomplete, or another version wrote it.
     """
     if not directory.is_dir():
         what = "is no directory" if directory.exists() else "there is no such directory"
-        raise ConfigError(what, where=str(directory), right="one that a command of simzk wrote")
+        raise ConfigError(what, where=str(directory), right="a directory that a simzk command wrote")
     found = list(_found(directory))
     if not found:
         commands = ", ".join(kind.command for kind in KINDS.values())
-        raise ConfigError("nothing that simzk wrote stands here", where=str(directory), right=f"what {commands} wrote")
+        raise ConfigError(
+            "the directory contains no results of simzk", where=str(directory), right=f"what {commands} wrote"
+        )
     return found
 
 
@@ -168,8 +169,8 @@ def _found(directory: Path) -> Iterator[Saved]:
         if name in whole:
             yield _whole(directory, name)
         elif tables_of[name] - claimed:
-            what = f"{kind.command} began to write here, and did not end: {kind.last} is missing"
-            raise ConfigError(what, where=str(directory), right="a run of it that ends, into an empty directory")
+            what = f"{kind.command} did not finish: {kind.last} is missing"
+            raise ConfigError(what, where=str(directory), right="a finished run in an empty directory")
 
 
 def _whole(directory: Path, name: str) -> Saved:
@@ -183,10 +184,10 @@ def _whole(directory: Path, name: str) -> Saved:
             raise ConfigError(f"{missing} is missing, which {kind.command} writes", where=str(directory))
         schema = saved._read(table, lambda found: found.schema)
         for column in columns:
-            # A table of no rows that is split into folders has no files, and so no columns.
+            # An empty partitioned table has no files, and so no columns.
             if column not in schema.names and schema.names:
                 raise ConfigError(
-                    f"has no column {column!r}: another version of simzk wrote it",
+                    f"has no column {column!r}: written by another version of simzk",
                     where=str(place),
                     right=f"what {kind.command} of this version writes",
                 )
@@ -199,7 +200,7 @@ def _summary(file: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise ConfigError(f"cannot be read: {error}", where=str(file)) from None
     if not isinstance(found, dict):
-        raise ConfigError("is no summary: no object of JSON", where=str(file))
+        raise ConfigError("is no summary: not a JSON object", where=str(file))
     return found
 
 
@@ -207,8 +208,8 @@ def _dataset(place: Path) -> dataset.Dataset:
     import pyarrow as pa
     from pyarrow import dataset, fs
 
-    # A folder's files in the order of their names, as Spark wrote them; their days are not read off their paths.
+    # Files in the order of their names, as Spark wrote them; the day in their paths is ignored.
     parts = sorted(str(part) for part in place.rglob("part-*.parquet")) if place.is_dir() else [str(place)]
     if not parts:
-        return dataset.dataset(pa.table({}))  # no rows, split by day: not even a file with columns
+        return dataset.dataset(pa.table({}))  # an empty partitioned table
     return dataset.dataset(parts, format="parquet", filesystem=fs.LocalFileSystem())

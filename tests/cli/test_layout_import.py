@@ -138,4 +138,4 @@ def test_a_server_that_is_not_there_is_named(simzk: Simzk, tmp_path: Path, monke
     hosts = "127.0.0.1:1"  # where nobody may listen
     done = simzk("layout", "import", "--zookeeper", hosts, "--out", tmp_path / "layout.json")
     assert done.status == 2
-    assert f"{hosts}: nobody answers" in done.err
+    assert f"{hosts}: no server answers" in done.err

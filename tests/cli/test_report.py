@@ -34,7 +34,7 @@ def test_risks_and_runs_are_one_page(simzk: Simzk, tmp_path: Path) -> None:
 def test_what_cannot_be_told_or_written_is_one_line(simzk: Simzk, tmp_path: Path) -> None:
     done = simzk("report", tmp_path, "--html", tmp_path / "page.html")
     assert (done.status, done.out) == (2, "")
-    assert done.err.startswith(f"simzk: error: {tmp_path}: nothing that simzk wrote stands here; expected what ")
+    assert done.err.startswith(f"simzk: error: {tmp_path}: the directory contains no results of simzk; expected what ")
     assert simzk("run", STORY, "--out", tmp_path / "runs").status == 0
     nowhere = tmp_path / "no" / "page.html"
     done = simzk("report", tmp_path / "runs", "--html", nowhere)

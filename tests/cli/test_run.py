@@ -263,6 +263,6 @@ def test_one_executor_at_most_and_no_directory_twice(simzk: Simzk, tmp_path: Pat
     assert simzk("run", SMALLEST, "--seeds", "2", "--out", tmp_path / "swarm").status == 0
     again = simzk("run", SMALLEST, "--seeds", "2", "--out", tmp_path / "swarm")
     assert (again.status, again.out) == (2, "")
-    assert "a swarm stands there already" in again.err
+    assert "the directory already contains a swarm" in again.err
     (tmp_path / "file").touch()
     assert simzk("run", SMALLEST, "--out", tmp_path / "file" / "swarm").status == 2

@@ -148,7 +148,7 @@ def test_a_missing_layout_and_a_taken_directory_are_refused(simzk: Simzk, layout
     (out / "failures").mkdir(parents=True)
     status, _, err = simzk("sweep", layout, "--fail", "brokers:1", "--out", out)
     assert status == 2
-    assert "a sweep stands there already; expected another directory" in err
+    assert "the directory already contains a sweep; expected an empty directory" in err
 
 
 def test_no_java_is_one_line(simzk: Simzk, layout: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

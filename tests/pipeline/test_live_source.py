@@ -144,14 +144,14 @@ def test_no_session_stays_behind(session: SparkSession) -> None:
     ("options", "told"),
     [
         ({}, "zookeeper reads a live server; expected option"),
-        ({"hosts": "{hosts}", "path": "/nowhere"}, "/nowhere: there is no such znode"),
+        ({"hosts": "{hosts}", "path": "/nowhere"}, "/nowhere: the znode does not exist"),
         ({"hosts": "{hosts}", "path": "brokers"}, "path: 'brokers' is no znode's path"),
-        ({"hosts": "{hosts}/a", "chroot": "/b"}, "has a chroot already"),
+        ({"hosts": "{hosts}/a", "chroot": "/b"}, "already contains a chroot"),
         ({"hosts": "{hosts}", "chroot": "/b/"}, "chroot: '/b/' is no znode's path"),
-        ({"hosts": "{hosts}", "maxInFlight": "0"}, "maxInFlight: '0' cannot be; expected 1 or more"),
-        ({"hosts": "{hosts}", "pauseMs": "-1"}, "pauseMs: '-1' cannot be; expected 0 or more"),
+        ({"hosts": "{hosts}", "maxInFlight": "0"}, "maxInFlight: '0' is invalid; expected 1 or more"),
+        ({"hosts": "{hosts}", "pauseMs": "-1"}, "pauseMs: '-1' is invalid; expected 0 or more"),
         ({"hosts": "{hosts}", "auth": "me"}, "auth: it has no scheme"),
-        ({"hosts": "{hosts}", "mode": "LAX"}, "there is no mode LAX"),
+        ({"hosts": "{hosts}", "mode": "LAX"}, "unknown mode LAX"),
     ],
 )
 def test_bad_options_are_told(session: SparkSession, hosts: str, options: dict[str, str], told: str) -> None:

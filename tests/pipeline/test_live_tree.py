@@ -226,8 +226,8 @@ def test_filters_leave_out_subtrees_and_nothing_that_is_wanted(
 @pytest.mark.parametrize(
     ("hosts", "told"),
     [
-        ("127.0.0.1:1", "127.0.0.1:1: nobody answers; expected a running ZooKeeper, HOST:PORT"),
-        ("127.0.0.1:port", "127.0.0.1:port: no server is named so; expected HOST:PORT"),
+        ("127.0.0.1:1", "127.0.0.1:1: no server answers; expected a running ZooKeeper, HOST:PORT"),
+        ("127.0.0.1:port", "127.0.0.1:port: invalid server address; expected HOST:PORT"),
     ],
 )
 def test_a_server_that_is_not_there_is_named(hosts: str, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,5 +238,5 @@ def test_a_server_that_is_not_there_is_named(hosts: str, told: str, monkeypatch:
 
 
 def test_a_root_that_is_not_there_is_named(client: KazooClient) -> None:
-    with pytest.raises(ConfigError, match="/nowhere: there is no such znode"):
+    with pytest.raises(ConfigError, match="/nowhere: the znode does not exist"):
         split(Guest(client), "/nowhere", 1)

@@ -61,18 +61,18 @@ def test_without_a_file_the_defaults_hold() -> None:
     ("text", "what"),
     [
         ("[broker", "is no TOML: "),
-        ("[borker]\n", "'borker' says nothing of rates; expected broker, rack, brokers, racks"),
+        ("[borker]\n", "'borker' is no table of rates; expected broker, rack, brokers, racks"),
         ("broker = 3\n", "broker: is no table"),
         ("brokers = 3\n", "brokers: is no table"),
         ("[broker]\nfailures = 3\n", "broker: 'failures' is no rate; expected failures_per_year, repair_hours, "),
-        ("[broker]\nrepair_hours = 0\n", "broker: repair_hours 0 cannot be; expected hours, 0.001 to 1,000,000"),
-        ("[rack]\nrepair_hours = 1e20\n", "rack: repair_hours 1e+20 cannot be; expected hours, 0.001 to 1,000,000"),
-        ("[rack]\nfailures_per_year = -1\n", "rack: failures_per_year -1 cannot be; expected how often a year, 0 to"),
-        (f"[rack]\nfailures_per_year = {10**400}\n", f"rack: failures_per_year {10**400} cannot be; expected how"),
-        ("[rack]\nfailures_per_year = nan\n", "rack: failures_per_year nan cannot be"),
-        ("[rack]\nfailures_per_year = inf\n", "rack: failures_per_year inf cannot be"),
-        ("[rack]\nfailures_per_year = true\n", "rack: failures_per_year True cannot be"),
-        ("[rack]\nfailures_per_year = 'x'\n", "rack: failures_per_year 'x' cannot be"),
+        ("[broker]\nrepair_hours = 0\n", "broker: repair_hours 0 is invalid; expected hours, 0.001 to 1,000,000"),
+        ("[rack]\nrepair_hours = 1e20\n", "rack: repair_hours 1e+20 is invalid; expected hours, 0.001 to 1,000,000"),
+        ("[rack]\nfailures_per_year = -1\n", "rack: failures_per_year -1 is invalid; expected how often a year, 0 to"),
+        (f"[rack]\nfailures_per_year = {10**400}\n", f"rack: failures_per_year {10**400} is invalid; expected how"),
+        ("[rack]\nfailures_per_year = nan\n", "rack: failures_per_year nan is invalid"),
+        ("[rack]\nfailures_per_year = inf\n", "rack: failures_per_year inf is invalid"),
+        ("[rack]\nfailures_per_year = true\n", "rack: failures_per_year True is invalid"),
+        ("[rack]\nfailures_per_year = 'x'\n", "rack: failures_per_year 'x' is invalid"),
         ("[brokers.one]\n", "brokers: 'one' is no broker id; expected a number, as in [brokers.7]"),
         ("[brokers.1]\nx = 1\n", "brokers.1: 'x' is no rate"),
         ("[brokers.9]\n", "broker 9 is not in the layout; expected one of 0, 1, 2"),
@@ -90,5 +90,5 @@ def test_what_cannot_be_is_refused_by_name(tmp_path: Path, text: str, what: str)
 def test_a_file_that_is_not_there_and_an_option_that_cannot_be(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot read it: No such file"):
         rates_spec(tmp_path / "none.toml", {}, {})
-    with pytest.raises(ConfigError, match=r"--broker: repair_hours -1\.0 cannot be"):
+    with pytest.raises(ConfigError, match=r"--broker: repair_hours -1\.0 is invalid"):
         rates_spec(None, {"repair_hours": -1.0}, {})

@@ -116,7 +116,7 @@ def spark_home(folder: Path, version: str) -> None:
 
 def test_a_spark_home_of_another_version_or_without_spark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
-    told(f"SPARK_HOME={tmp_path} holds no Spark: unset SPARK_HOME")
+    told(f"SPARK_HOME={tmp_path} contains no Spark: unset SPARK_HOME")
     spark_home(tmp_path, "3.5.1-amzn-0")
     told(rf"SPARK_HOME={tmp_path} is Spark 3\.5\.1-amzn-0, and PySpark is 4\.\d+\.\d+: unset SPARK_HOME")
 

@@ -127,4 +127,4 @@ def test_what_does_not_fit_is_said_by_name(tmp_path: Path) -> None:
     assert refused("best").startswith("unknown assignment 'best'")
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "topics.parquet").touch()
-    assert refused("random").startswith(f"{tmp_path / 'out'}: tables stand there already; ")
+    assert refused("random").startswith(f"{tmp_path / 'out'}: the directory already contains tables; ")

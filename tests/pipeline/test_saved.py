@@ -47,10 +47,10 @@ def test_what_is_whole_is_read(risks: Path) -> None:
 def test_where_there_is_nothing_of_ours_it_is_said(tmp_path: Path) -> None:
     nowhere, file = tmp_path / "none", tmp_path / "file"
     file.touch()
-    assert refused(nowhere) == f"{nowhere}: there is no such directory; expected one that a command of simzk wrote"
+    assert refused(nowhere) == f"{nowhere}: there is no such directory; expected a directory that a simzk command wrote"
     assert refused(file).startswith(f"{file}: is no directory; ")
     assert refused(tmp_path) == (
-        f"{tmp_path}: nothing that simzk wrote stands here; "
+        f"{tmp_path}: the directory contains no results of simzk; "
         "expected what simzk timelines, simzk sweep, simzk risk, simzk run --out wrote"
     )
 
@@ -60,8 +60,8 @@ def test_what_did_not_end_is_said_by_name(tmp_path: Path, kind: str) -> None:
     first = next(iter(KINDS[kind].tables))
     (tmp_path / first).mkdir() if "." not in first else (tmp_path / first).touch()
     assert refused(tmp_path) == (
-        f"{tmp_path}: {KINDS[kind].command} began to write here, and did not end: {KINDS[kind].last} is missing; "
-        "expected a run of it that ends, into an empty directory"
+        f"{tmp_path}: {KINDS[kind].command} did not finish: {KINDS[kind].last} is missing; "
+        "expected a finished run in an empty directory"
     )
 
 
@@ -80,7 +80,7 @@ def test_what_another_version_wrote_is_said_by_name(risks: Path) -> None:
     table = pq.read_table(risks / "assignments.parquet")
     pq.write_table(table.drop_columns(["scatter_width"]), risks / "assignments.parquet")
     assert refused(risks) == (
-        f"{risks / 'assignments.parquet'}: has no column 'scatter_width': another version of simzk wrote it; "
+        f"{risks / 'assignments.parquet'}: has no column 'scatter_width': written by another version of simzk; "
         "expected what simzk risk of this version writes"
     )
 

@@ -117,7 +117,7 @@ def test_a_layout_that_cannot_be_is_refused_with_its_rows(spark: SparkSession, l
     [
         ({"fail": "brokers:13"}, "brokers:13 cannot fail: there are 12 live brokers"),
         ({"fail": "everything"}, "'everything' is not a failure specification"),
-        ({"numPartitions": "0"}, "numPartitions: '0' cannot be; expected 1 or more"),
+        ({"numPartitions": "0"}, "numPartitions: '0' is invalid; expected 1 or more"),
         ({"path": None}, "simzk_failures reads a layout"),
     ],
 )
@@ -160,7 +160,7 @@ def test_what_a_layout_does_not_have_is_left_out_and_told_or_fatal(
 
 def test_a_directory_with_a_sweep_is_left_alone(layout: Path, tmp_path: Path) -> None:
     (tmp_path / "out" / "failures").mkdir(parents=True)
-    with pytest.raises(ConfigError, match="a sweep stands there already"):
+    with pytest.raises(ConfigError, match="the directory already contains a sweep"):
         plan_sweep(layout, parse_specs("brokers:1"), tmp_path / "out")
 
 

@@ -35,14 +35,14 @@ RECORDED = load(KAFKA / "dumps.json")
 
 
 def test_what_cannot_be_is_said_before_spark_starts(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="it is not there"):
+    with pytest.raises(ConfigError, match="the path does not exist"):
         plan_timelines([str(tmp_path / "none")], tmp_path / "out")
-    with pytest.raises(ConfigError, match="it holds no log"):
+    with pytest.raises(ConfigError, match="it contains no log"):
         plan_timelines([str(tmp_path)], tmp_path / "out")
     with pytest.raises(ConfigError, match="is no chroot"):
         plan_timelines([str(KAFKA)], tmp_path / "out", chroot="kafka")
     (tmp_path / "out" / "partitions").mkdir(parents=True)
-    with pytest.raises(ConfigError, match="timelines stand there already"):
+    with pytest.raises(ConfigError, match="the directory already contains timelines"):
         plan_timelines([str(KAFKA)], tmp_path / "out")
 
 
@@ -90,8 +90,8 @@ def test_what_cannot_be_used_is_told_and_left_out(spark: SparkSession, tmp_path:
         for damage in found.damages
     }
     assert {name: text.partition(",")[0] for name, text in told.items()} == {
-        str(tmp_path / "no_logs"): "it holds no log; expected version-2/log.<zxid>",
-        str(tmp_path / "nowhere"): "it is not there; expected a data directory of ZooKeeper",
+        str(tmp_path / "no_logs"): "it contains no log; expected version-2/log.<zxid>",
+        str(tmp_path / "nowhere"): "the path does not exist; expected a data directory of ZooKeeper",
         str(
             tmp_path / "other" / "version-2"
         ): f"it is of another cluster than {version_2}: 455 zxids have another time there",
@@ -100,7 +100,7 @@ def test_what_cannot_be_used_is_told_and_left_out(spark: SparkSession, tmp_path:
         "log.900": "the file does not start with the header of its kind",
         "log.901": "the file is of another format version",
         "log.902": "the file is empty",
-        "log.903": "it holds no log; expected version-2/log.<zxid>",
+        "log.903": "it contains no log; expected version-2/log.<zxid>",
         str(version_2 / "snapshot.904.gz"): "the file ends inside an entry",
     }
     assert json.loads((out / "timelines.json").read_text())["damages"] == found.damages
@@ -151,7 +151,7 @@ def test_a_cluster_made_anew_on_the_same_zookeeper_is_no_other(
 
 @pytest.mark.java
 def test_what_cannot_be_used_is_fatal_where_it_is_to_be(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="nowhere: it is not there"):
+    with pytest.raises(ConfigError, match="nowhere: the path does not exist"):
         plan_timelines([str(KAFKA), str(tmp_path / "nowhere")], tmp_path / "strict", strict=True)
     other = written_again(tmp_path / "other" / "log.1", later_ms=1)
     mixed = plan_timelines([str(KAFKA), str(other.parent)], tmp_path / "strict", strict=True)

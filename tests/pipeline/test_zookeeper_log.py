@@ -164,7 +164,7 @@ def test_a_file_that_cannot_be_read_is_told_once_however_it_was_to_be_cut(tmp_pa
 
 @pytest.mark.parametrize(
     ("mode", "told"),
-    [("PERMISSIVE", ["it holds no log; expected version-2/log.<zxid>"]), ("DROPMALFORMED", []), ("FAILFAST", None)],
+    [("PERMISSIVE", ["it contains no log; expected version-2/log.<zxid>"]), ("DROPMALFORMED", []), ("FAILFAST", None)],
 )
 def test_one_of_several_paths_that_leads_to_nothing_is_what_is_damaged(
     tmp_path: Path, mode: str, told: list[str] | None
@@ -173,7 +173,7 @@ def test_one_of_several_paths_that_leads_to_nothing_is_what_is_damaged(
     missing, *rest = reader.partitions()
     assert len(rest) == 5
     if told is None:
-        with pytest.raises(ConfigError, match=f"{tmp_path}: it holds no log"):
+        with pytest.raises(ConfigError, match=f"{tmp_path}: it contains no log"):
             list(reader.read(missing))
     else:
         rows = [row for batch in reader.read(missing) for row in batch.to_pylist()]
@@ -237,9 +237,9 @@ def test_a_snapshot_is_what_the_formatter_prints(session: SparkSession, name: st
 @pytest.mark.parametrize(
     ("path", "told"),
     [
-        ("nowhere", "nowhere: it is not there"),
-        ("{empty}", "it holds no log; expected version-2/log.<zxid>"),
-        ("{empty}/log.*", "nothing is named so"),
+        ("nowhere", "nowhere: the path does not exist"),
+        ("{empty}", "it contains no log; expected version-2/log.<zxid>"),
+        ("{empty}/log.*", "no file matches"),
     ],
 )
 def test_what_is_not_there_is_said_by_name(session: SparkSession, tmp_path: Path, path: str, told: str) -> None:

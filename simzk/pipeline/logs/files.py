@@ -1,9 +1,9 @@
-"""The files of ZooKeeper data directories, as a path names them: the logs or the snapshots, oldest first.
+"""Log and snapshot files of ZooKeeper data directories, found by path, oldest first.
 
 Rules of this module:
   - a path is a file, a data directory, its `version-2`, or a pattern of those (`*`, `?`); commas separate several;
-  - files are known by their names, as the server knows them: `log.<zxid>` and `snapshot.<zxid>`, packed ones too;
-  - where one of several paths leads to nothing, what the others lead to is found, and it is told.
+  - files are recognised by name, as in the server: `log.<zxid>` and `snapshot.<zxid>`, also compressed;
+  - if one of several paths matches nothing, the others are still read and the missing one is reported.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from simzk.zookeeper.persistence.transaction_log import Seekable
 
 PACKED = ".gz"
-"""The ending of a log that was packed."""
+"""Suffix of a compressed log."""
 
 _GZIP = b"\x1f\x8b"
 
 
 class NumberedFile(NamedTuple):
-    """A file, by the zxid in its name: the first one of a log, the last one of a snapshot."""
+    """A file with the zxid of its name: the first of a log, the last of a snapshot."""
 
     zxid: int
     path: Path
 
 
 class Missing(NamedTuple):
-    """A path that leads to no file, and why."""
+    """A path that matches no file, with the reason."""
 
     path: str
     why: str
@@ -46,11 +46,11 @@ class Missing(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What some paths lead to.
+    """Result of a search for files.
 
     Args:
-        files: oldest first, each once.
-        missing: the paths that lead to none.
+        files: unique files, oldest first.
+        missing: paths that match no file.
     """
 
     files: list[NumberedFile]
@@ -58,7 +58,7 @@ class Found(NamedTuple):
 
 
 def find_files(kind: str, text: str) -> Found:
-    """The files that a path names.
+    """Return the files that a path names.
 
     Args:
         kind: LOG or SNAPSHOT.
@@ -78,10 +78,10 @@ def find_files(kind: str, text: str) -> Found:
 
 
 def some_files(kind: str, text: str) -> Found:
-    """The same, where there must be at least one.
+    """Return the files that a path names, at least one.
 
     Raises:
-        ConfigError: there is none; the first path that leads to nothing, and why.
+        ConfigError: there is none; names the first missing path and the reason.
     """
     found = find_files(kind, text)
     if not found.files:
@@ -90,22 +90,22 @@ def some_files(kind: str, text: str) -> Found:
 
 
 def refuse(missing: Missing) -> NoReturn:
-    """Raise it as an error."""
+    """Raise a ConfigError for a missing path."""
     raise ConfigError(missing.why, where=missing.path, right=missing.right)
 
 
 def logs_in_folder(text: str) -> list[NumberedFile]:
-    """The logs that a data directory has now, oldest first, each once; none where its server wrote none yet.
+    """Return the unique logs of a data directory, oldest first; empty if its server has written none yet.
 
     Raises:
-        ConfigError: there is no such folder.
+        ConfigError: the folder does not exist.
     """
     path = Path(text)
     if not path.is_dir():
         right = "one data directory of ZooKeeper, or its version-2"
         raise ConfigError("it is no folder", where=text, right=right)
     folder = path / VERSION_FOLDER if (path / VERSION_FOLDER).is_dir() else path
-    # While one is being packed it stands there twice: the plain one is whole.
+    # While a log is being compressed both files exist: the plain one is complete.
     by_zxid: dict[int, Path] = {}
     for file in sorted(folder.iterdir(), key=lambda file: file.suffix == PACKED, reverse=True):
         zxid = zxid_of(LOG, file.name)
@@ -116,10 +116,10 @@ def logs_in_folder(text: str) -> list[NumberedFile]:
 
 @contextmanager
 def opened(path: Path) -> Iterator[Seekable]:
-    """A log, unpacked where it is packed; one that is only named so is read as it is.
+    """Open a log and decompress it if it is compressed, whatever its name.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     with path.open("rb") as stream:
         is_packed = path.suffix == PACKED and stream.read(len(_GZIP)) == _GZIP
@@ -129,16 +129,16 @@ def opened(path: Path) -> Iterator[Seekable]:
 
 def _places(text: str) -> list[Path | Missing]:
     if Path(text).exists():
-        return [Path(text)]  # whatever its characters may mean to a pattern
+        return [Path(text)]  # an existing path is no pattern
     if glob.has_magic(text):
-        return [Path(place) for place in sorted(glob.glob(text))] or [Missing(text, "nothing is named so")]
-    return [Missing(text, "it is not there", "a data directory of ZooKeeper, or a file of one")]
+        return [Path(place) for place in sorted(glob.glob(text))] or [Missing(text, "no file matches")]
+    return [Missing(text, "the path does not exist", "a data directory of ZooKeeper, or a file of one")]
 
 
 def _in_place(kind: str, path: Path) -> tuple[list[NumberedFile], list[Missing]]:
     if path.is_file():
         zxid = zxid_of(kind, path.name)
-        # A file that was given by name is what its user says it is.
+        # A file given by name is read as the requested kind.
         return [NumberedFile(0 if zxid is None else zxid, path)], []
     folder = path / VERSION_FOLDER if (path / VERSION_FOLDER).is_dir() else path
     try:
@@ -146,11 +146,11 @@ def _in_place(kind: str, path: Path) -> tuple[list[NumberedFile], list[Missing]]
     except OSError as error:
         return [], [Missing(str(path), unreadable(error))]
     files = [NumberedFile(zxid, file) for zxid, file in numbered if zxid is not None]
-    return files, [] if files else [Missing(str(path), f"it holds no {kind}", f"{VERSION_FOLDER}/{kind}.<zxid>")]
+    return files, [] if files else [Missing(str(path), f"it contains no {kind}", f"{VERSION_FOLDER}/{kind}.<zxid>")]
 
 
 def unreadable(error: OSError) -> str:
-    """Why a file or folder cannot be read, in words.
+    """Return the reason why a file or folder cannot be read.
 
     >>> unreadable(PermissionError(13, "Permission denied"))
     'it cannot be read: Permission denied'

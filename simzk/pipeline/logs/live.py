@@ -1,19 +1,16 @@
-"""A live server's tree, read through kazoo as a guest would: few requests at once, pauses, sessions that are closed.
+"""Spark data source `zookeeper`: the tree of a live server as rows with the columns of `zookeeper_snapshot`.
+
+Options: `hosts`; `chroot`; the topmost znode (`load(path)`, default `/`); `auth` as `SCHEME:CREDENTIAL`;
+`numPartitions` (tasks with one session each, default 4), `maxInFlight` (requests in flight per task, default 32) and
+`pauseMs` (pause between batches, default 0); `mode` for unreadable znodes. Filters on `path`, by equality or prefix,
+skip other subtrees.
 
 Rules of this module:
-  - what is asked for together is answered before more is asked: never more than `in_flight` requests are under way, and
-    `pause_s` passes before the next of them;
-  - the cluster goes on meanwhile: a znode that is gone when its turn comes is left out, one that appears behind the
-    reader's back is not missed by anybody;
-  - a connection that is lost is waited for, and what it left unanswered is asked again: everything here only reads;
-  - what the session may not read is told, not passed over.
-
-The Spark data source `zookeeper`: a live server's tree to rows, in the columns of `zookeeper_snapshot`.
-
-Options: `hosts`, as clients write them; `chroot`; the topmost znode (`load(path)`, `/` where not given); `auth`, as
-`SCHEME:CREDENTIAL`; `numPartitions` (tasks, each with a session of its own, 4), `maxInFlight` (requests under way at
-once in a task, 32) and `pauseMs` (waited after each such lot, 0); `mode` for znodes that may not be read. Filters on
-`path`, equal or by its beginning, leave out subtrees.
+  - the load on the server is bounded: at most `in_flight` requests are in flight, `pause_s` passes between batches,
+    and every session is closed;
+  - the cluster keeps changing: a znode deleted before its request is omitted, a znode created meanwhile may be missing;
+  - a lost connection is retried with its unanswered requests, because all requests are reads;
+  - a znode that the session may not read is reported, not skipped silently.
 """
 
 from __future__ import annotations
@@ -43,23 +40,23 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 IN_FLIGHT = 32
-"""Requests under way at once where nothing else is said: enough to get on, few enough to leave a server to others."""
+"""Default number of requests in flight: few enough to leave the server to its other clients."""
 
 PATIENCE_S = 15.0
-"""How long an answer, or a server that went away, is waited for."""
+"""Timeout of a reply and of a reconnection."""
 
 _PORTIONS_PER_TASK = 16
-"""Subtrees are very unequal in size: a task is dealt several, and all but the smallest trees have enough of them."""
+"""Subtrees differ much in size, so each task gets several."""
 
 
 class Guest:
-    """A session, and how politely it asks.
+    """One kazoo session that limits its load on the server.
 
     Args:
-        client: one that was started.
-        in_flight: the most requests that are under way at once.
-        pause_s: waited between one such lot and the next.
-        wait: what waits, `time.sleep`.
+        client: a started client.
+        in_flight: maximum number of requests in flight.
+        pause_s: pause between batches, in seconds.
+        wait: sleep function.
     """
 
     def __init__(
@@ -77,15 +74,14 @@ class Guest:
         self._retry = KazooRetry(max_tries=-1, delay=0.1, max_delay=2.0, deadline=PATIENCE_S)
 
     def ask(self, method: str, paths: Iterable[str]) -> Iterator[tuple[str, Any]]:
-        """Ask the same of many znodes.
+        """Send the same request for many znodes.
 
         Args:
-            method: kazoo's, without `_async`: `get`, `exists`, `get_children`, `get_acls`.
-            paths: of the znodes.
+            method: kazoo method without `_async`: `get`, `exists`, `get_children`, `get_acls`.
+            paths: paths of the znodes.
 
         Returns:
-            path and answer, in the order of the paths; for an answer there may stand NoAuthError. A znode that is gone
-            is left out.
+            path and reply, in the order of the paths; the reply may be a NoAuthError. A deleted znode is omitted.
         """
         start = getattr(self.client, f"{method}_async")
         again = getattr(self.client, method)
@@ -112,7 +108,7 @@ class Guest:
 
 
 class Portion(NamedTuple):
-    """What one task reads: znodes by themselves, and subtrees."""
+    """Znodes and subtrees that one task reads."""
 
     alone: tuple[str, ...]
     subtrees: tuple[str, ...]
@@ -120,26 +116,26 @@ class Portion(NamedTuple):
 
 @contextmanager
 def session(hosts: str, auth: str = "") -> Iterator[KazooClient]:
-    """A session that is closed at the end.
+    """Open a session and close it at the end.
 
     Args:
-        hosts: as clients write them, with a chroot or without: `host:port,host:port/chroot`.
-        auth: `SCHEME:CREDENTIAL` to give to the server; empty for none.
+        hosts: hosts with an optional chroot: `host:port,host:port/chroot`.
+        auth: `SCHEME:CREDENTIAL`; empty for none.
 
     Raises:
-        ConfigError: nobody answers there, or goes on answering.
+        ConfigError: the server does not answer, or stops answering.
     """
     scheme, _, credential = auth.partition(":")
     try:
         client = KazooClient(hosts, read_only=True, auth_data=[(scheme, credential)] if auth else None)
     except (ValueError, ConfigurationError) as error:
-        raise ConfigError("no server is named so", where=hosts, right="HOST:PORT[,HOST:PORT...][/chroot]") from error
+        raise ConfigError("invalid server address", where=hosts, right="HOST:PORT[,HOST:PORT...][/chroot]") from error
     try:
         client.start(PATIENCE_S)
         yield client
     except (KazooTimeoutError, RetryFailedError, KazooException) as error:
         nobody = isinstance(error, KazooTimeoutError | RetryFailedError)
-        what = "nobody answers" if nobody else f"it cannot be read: {error!r}"
+        what = "no server answers" if nobody else f"it cannot be read: {error!r}"
         raise ConfigError(what, where=hosts, right="a running ZooKeeper, HOST:PORT[/chroot]") from error
     finally:
         client.stop()
@@ -147,19 +143,19 @@ def session(hosts: str, auth: str = "") -> Iterator[KazooClient]:
 
 
 def split(guest: Guest, root: str, tasks: int, prefix: str = "") -> list[Portion]:
-    """Cut a tree into portions of subtrees, by looking at its upper levels only.
+    """Split a tree into portions of subtrees by reading only its upper levels.
 
     Args:
         guest: who asks.
         root: the topmost znode.
-        tasks: how many portions there are at most.
-        prefix: how the paths begin that are wanted among the root's children; empty for all of them.
+        tasks: maximum number of portions.
+        prefix: prefix of the requested paths among the root's children; empty for all.
 
     Raises:
-        ConfigError: there is no such root.
+        ConfigError: the root does not exist.
     """
     if not is_there(guest, root):
-        raise ConfigError("there is no such znode", where=root, right="the path of one that is there")
+        raise ConfigError("the znode does not exist", where=root, right="the path of an existing znode")
     alone: list[str] = []
     level = [root]
     while level and len(level) < tasks * _PORTIONS_PER_TASK:
@@ -174,17 +170,17 @@ def split(guest: Guest, root: str, tasks: int, prefix: str = "") -> list[Portion
 
 
 def is_there(guest: Guest, path: str) -> bool:
-    """Whether there is a znode, hidden or not."""
+    """Return whether a znode exists, readable or not."""
     return any(found is not None for _, found in guest.ask("exists", [path]))
 
 
 def tree_rows(guest: Guest, name: str, portion: Portion) -> Iterator[tuple[object, ...]]:
-    """The rows of a portion, in the columns of `snapshot_table.snapshot_schema`.
+    """Yield the rows of a portion, with the columns of `snapshot_table.snapshot_schema`.
 
     Args:
         guest: who asks.
-        name: of the server, as it stands in the column `file`.
-        portion: what is read; of a subtree its top too.
+        name: name of the server for the column `file`.
+        portion: znodes and subtrees, including their top znodes.
     """
     for row, _ in _znodes(guest, name, portion.alone):
         yield row
@@ -205,7 +201,7 @@ def tree_rows(guest: Guest, name: str, portion: Portion) -> Iterator[tuple[objec
 
 
 def _znodes(guest: Guest, name: str, paths: Sequence[str]) -> Iterator[tuple[tuple[object, ...], str]]:
-    """Of each znode its row, and its path again where it has children."""
+    """Yield the row of each znode, with its path if it has children."""
     acls = dict(guest.ask("get_acls", paths))
     hidden: list[str] = []
     for path, found in guest.ask("get", paths):
@@ -246,7 +242,7 @@ def _row(name: str, path: str, data: bytes | None, acls: Any, stat: Any, damage:
 
 
 def _join(path: str, names: Iterable[str]) -> list[str]:
-    """The paths of children, in order.
+    """Return the sorted paths of children.
 
     >>> _join("/", ["b", "a"]), _join("/a", ["b"])
     (['/a', '/b'], ['/a/b'])
@@ -261,20 +257,20 @@ def _lots(paths: Iterable[str], size: int) -> Iterator[list[str]]:
 
 
 TASKS = 4
-"""Sessions that read at once where `numPartitions` is not given: a guest does not come with a crowd."""
+"""Default number of concurrent sessions, small to limit the load on the server."""
 
 
 class Manners(NamedTuple):
-    """Whom to ask and how: a reader's options.
+    """Options of a reader: the server and the limits on requests.
 
     Args:
-        hosts: with the chroot.
+        hosts: hosts with the chroot.
         auth: `SCHEME:CREDENTIAL`, or empty.
         root: the topmost znode.
-        tasks: the most sessions at once.
-        in_flight: requests under way at once in each.
-        pause_ms: waited after each such lot.
-        mode: what is done with a znode that may not be read.
+        tasks: maximum number of concurrent sessions.
+        in_flight: requests in flight per session.
+        pause_ms: pause between batches.
+        mode: treatment of unreadable znodes.
     """
 
     hosts: str
@@ -291,21 +287,21 @@ class LiveSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The format's name."""
+        """Return the name of the format."""
         return "zookeeper"
 
     def schema(self) -> StructType:
-        """The columns of `simzk.pipeline.logs.snapshot_table.snapshot_schema`."""
+        """Return the columns of `simzk.pipeline.logs.snapshot_table.snapshot_schema`."""
         return from_arrow_schema(snapshot_schema())
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A reader of the server that the options name."""
+        """Return a reader of the server named by the options."""
         hosts, chroot = self.options.get("hosts"), self.options.get("chroot", "")
         root, auth = self.options.get("path", "/"), self.options.get("auth", "")
         if hosts is None:
             raise ConfigError("zookeeper reads a live server", right='option("hosts", "HOST:PORT,HOST:PORT")')
         if chroot and "/" in hosts:
-            raise ConfigError(f"{hosts!r} has a chroot already", where="chroot", right="one of them")
+            raise ConfigError(f"{hosts!r} already contains a chroot", where="chroot", right="one of them")
         for name, text in (("chroot", chroot), ("path", root)):
             if text and (not text.startswith("/") or (text.endswith("/") and text != "/")):
                 raise ConfigError(f"{text!r} is no znode's path", where=name, right='a path such as "/brokers"')
@@ -333,7 +329,7 @@ class SomeZnodes(InputPartition):
 
 
 class LiveReader(DataSourceReader):
-    """Looks at the upper levels of the tree, deals its subtrees, and reads a portion where it is told to."""
+    """Reader that splits the tree by its upper levels and reads one portion per task."""
 
     def __init__(self, manners: Manners) -> None:
         self.manners = manners
@@ -341,7 +337,7 @@ class LiveReader(DataSourceReader):
         self.paths: frozenset[str] | None = None
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
-        """Take in what leaves out subtrees; Spark applies all of them once more."""
+        """Use the filters that skip subtrees; Spark applies all filters again."""
         for one in filters:
             match one:
                 case EqualTo(("path",), str(path)):
@@ -358,7 +354,7 @@ class LiveReader(DataSourceReader):
         self.paths = frozenset(paths if self.paths is None else self.paths & paths)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Portions of the tree; one at least, for Spark starts no job without."""
+        """Return the portions of the tree, at least one because Spark starts no job without."""
         with session(self.manners.hosts, self.manners.auth) as client:
             portions = self._portions(self._guest(client))
         return [SomeZnodes(portion) for portion in portions or [Portion((), ())]]
@@ -379,7 +375,7 @@ class LiveReader(DataSourceReader):
         return split(guest, above, self.manners.tasks, self.prefix)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one portion."""
+        """Yield the rows of one portion."""
         assert isinstance(partition, SomeZnodes)
         with session(self.manners.hosts, self.manners.auth) as client:
             rows = tree_rows(self._guest(client), self.manners.hosts, partition.portion)
@@ -390,7 +386,7 @@ class LiveReader(DataSourceReader):
 
 
 def _is_in(path: str, root: str) -> bool:
-    """Whether a znode is in a subtree.
+    """Return whether a znode is in a subtree.
 
     >>> _is_in("/a/b", "/a"), _is_in("/ab", "/a"), _is_in("/a", "/")
     (True, False, True)

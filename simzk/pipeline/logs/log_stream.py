@@ -1,17 +1,14 @@
-"""A transaction log that grows, followed: what is whole by now, and where the rows between two zxids stand.
+"""Streaming form of `zookeeper_log`: a growing transaction log in batches of complete transactions, each exactly once.
+
+An offset is the last zxid of a batch. The rows between two offsets are always the same, so a query that resumes from
+its checkpoint, or reads a batch again, loses and repeats nothing.
 
 Rules of this module:
-  - a log is its files of one folder, by name; a transaction is in the newest file whose name does not surpass it;
-  - damage belongs to the transaction that follows it, in its file or in the next one. Before one follows, it is not
-    there: the server may be writing that entry;
-  - so the rows between two zxids are the same whenever they are asked for, once the last was seen; but for files
-    that were removed, of which a row says what is gone;
-  - byte offsets are remembered to spare time only.
-
-The streaming form of `zookeeper_log`: a log that grows, in batches of whole transactions, each of them once.
-
-An offset is the last zxid of a batch. What stands between two of them is the same whenever it is read
-(log_follower.py), so a query that goes on from its checkpoint, or reads a batch again, loses and repeats nothing.
+  - a log is the set of files of one folder, by name; a transaction is in the newest file whose zxid is not greater;
+  - damage belongs to the next transaction, in its file or in the next one. Until that transaction exists the damage is
+    not reported, because the server may still be writing the entry;
+  - if files were removed before they were read, one row reports the missing transactions;
+  - byte offsets are a cache only.
 """
 
 from __future__ import annotations
@@ -40,13 +37,13 @@ if TYPE_CHECKING:
     from simzk.zookeeper.persistence.transaction_log import Seekable
 
 BEFORE_ALL = -1
-"""The offset of a stream that began when there was no transaction."""
+"""Offset of a stream that started before the first transaction."""
 
 _ENTRY_HEAD_BYTES = 12
 
 
 class Place(NamedTuple):
-    """Where a transaction's entry begins."""
+    """Position of a transaction's entry."""
 
     zxid: int
     path: Path
@@ -54,14 +51,14 @@ class Place(NamedTuple):
 
 
 class LogStretch(NamedTuple):
-    """Some bytes of a log, and the transactions that are wanted of them.
+    """A byte range of a log and the requested transactions in it.
 
     Args:
-        path: the file; empty for a stretch that only tells what is gone.
-        start, stop: the first byte, and the first one behind it; None for the end of the file.
-        after, until: the zxids that are wanted are greater than `after`, and not greater than `until`.
-        following: the zxid in the name of the next file, None for the newest.
-        gone: what cannot be read any more, in words.
+        path: the file; empty if the range only reports missing transactions.
+        start, stop: first byte and first byte after the range; None for the end of the file.
+        after, until: requested zxids are greater than `after` and at most `until`.
+        following: zxid in the name of the next file; None for the newest.
+        gone: description of removed transactions.
     """
 
     path: str
@@ -74,27 +71,27 @@ class LogStretch(NamedTuple):
 
 
 class LogFollower:
-    """Follows the log in a folder.
+    """Reader of the growing log in one folder.
 
     Args:
-        folder: a data directory, or its `version-2`.
+        folder: data directory, or its `version-2`.
 
     Raises:
-        ConfigError: there is no such folder.
+        ConfigError: the folder does not exist.
     """
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
-        self._places: list[Place] = []  # ascending; what stands at the ends of stretches
+        self._places: list[Place] = []  # ascending: the entries at the ends of ranges
         logs_in_folder(folder)
 
     def first_zxid(self) -> int:
-        """The offset before everything that is there now."""
+        """Return the offset before the first present transaction."""
         files = logs_in_folder(self._folder)
         return files[0].zxid - 1 if files else BEFORE_ALL
 
     def last_zxid(self) -> int:
-        """The last transaction that is there, or `BEFORE_ALL`."""
+        """Return the zxid of the last transaction, or `BEFORE_ALL`."""
         for file in reversed(logs_in_folder(self._folder)):
             place = self._last_in(file)
             if place is not None:
@@ -104,11 +101,11 @@ class LogFollower:
         return BEFORE_ALL
 
     def forget_before(self, zxid: int) -> None:
-        """Nobody will ask for what is before this transaction any more."""
+        """Discard cached positions before this transaction."""
         self._places = [place for place in self._places if place.zxid >= zxid]
 
     def stretches(self, after: int, until: int, split_bytes: int) -> list[LogStretch]:
-        """Where the transactions stand that are greater than `after`, and not greater than `until`."""
+        """Return the byte ranges of the transactions greater than `after` and at most `until`."""
         files = logs_in_folder(self._folder)
         found: list[LogStretch] = []
         gone = _gone(files, after, until)
@@ -148,14 +145,14 @@ class LogFollower:
 
 
 def stretch_rows(stretch: LogStretch, stream: Seekable) -> Iterator[Row]:
-    """The rows of a stretch.
+    """Yield the rows of a byte range.
 
     Args:
-        stretch: of a file.
-        stream: the whole file, unpacked.
+        stretch: a range of a file.
+        stream: the whole file, decompressed.
     """
     damages: list[Row] = []
-    # The first entry behind the stretch is looked at too: it is the one that the last damage belongs to.
+    # The first entry after the range is decoded too, because the last damage belongs to it.
     for offset, found in scan(stream, stretch.start):
         if isinstance(found, Damage):
             damages.append(damage_row(stretch.path, offset, found))
@@ -180,7 +177,7 @@ def _is_wanted(stretch: LogStretch, zxid: int) -> bool:
 
 
 def _is_quiet(stream: Seekable, last: Place) -> bool:
-    """Whether nothing but padding stands behind an entry, without reading all of the padding."""
+    """Return whether only padding follows an entry, without reading all of it."""
     stream.seek(last.offset + _ENTRY_HEAD_BYTES - 4)
     length = int.from_bytes(stream.read(4), "big")
     stream.seek(last.offset + _ENTRY_HEAD_BYTES + length + 1)
@@ -188,10 +185,9 @@ def _is_quiet(stream: Seekable, last: Place) -> bool:
 
 
 def _gone(files: list[NumberedFile], after: int, until: int) -> str:
-    """Which wanted transactions are in no file any more, in words; empty where none is known to be.
+    """Describe the requested transactions whose files were removed; empty if there are none.
 
-    The zxids of an epoch follow each other without a gap, from 1 on; how far an epoch went that is over, only its own
-    files tell.
+    The zxids of an epoch are consecutive from 1 on; the last one of a finished epoch is known from its own files only.
 
     >>> from pathlib import Path
     >>> from simzk.pipeline.logs.files import NumberedFile
@@ -215,7 +211,7 @@ Offset = dict[str, int]
 
 
 class WantedStretch(InputPartition):
-    """One task: a stretch of a file, and which of its transactions are wanted."""
+    """One task: a byte range with its requested transactions."""
 
     def __init__(self, stretch: LogStretch) -> None:
         super().__init__(stretch)
@@ -223,13 +219,13 @@ class WantedStretch(InputPartition):
 
 
 class LogStreamReader(DataSourceStreamReader):
-    """Follows the log of one data directory.
+    """Stream reader of the log of one data directory.
 
     Args:
         folder: the data directory, or its `version-2`.
-        mode: what to do with what is damaged, or gone.
-        columns: those that are wanted.
-        split_bytes: how much of a log a task reads.
+        mode: treatment of damaged or removed transactions.
+        columns: requested columns.
+        split_bytes: bytes of a log per task.
     """
 
     def __init__(self, folder: str, mode: str, columns: list[str], split_bytes: int) -> None:
@@ -240,11 +236,11 @@ class LogStreamReader(DataSourceStreamReader):
         self._follower = LogFollower(folder)
 
     def initialOffset(self) -> Offset:  # noqa: N802  # Spark's name, as are the others
-        """Before all that is there when the query starts for the first time."""
+        """Return the offset before everything present when the query starts."""
         return {"zxid": self._follower.first_zxid()}
 
     def latestOffset(self, start: Offset, limit: object) -> Offset:  # noqa: N802
-        """The last transaction that is whole; never one before `start`."""
+        """Return the last complete transaction, never one before `start`."""
         last = self._follower.last_zxid()
         if last < start["zxid"] and self.mode == FAILFAST:
             told = f"its log ends at zxid 0x{max(last, 0):x}, and 0x{start['zxid']:x} was read already"
@@ -252,22 +248,22 @@ class LogStreamReader(DataSourceStreamReader):
         return {"zxid": max(last, start["zxid"])}
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        """Stretches of at most `split_bytes`; a packed log is one."""
+        """Return ranges of at most `split_bytes`; a compressed log is one range."""
         stretches = self._follower.stretches(start["zxid"], end["zxid"], self.split_bytes)
         return [WantedStretch(stretch) for stretch in stretches]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one stretch."""
+        """Yield the rows of one range."""
         assert isinstance(partition, WantedStretch)
         rows = sound(_rows(self.folder, partition.stretch), self.mode)
         yield from batches(rows, log_schema(), wanted=self.columns)
 
     def commit(self, end: Offset) -> None:
-        """Nobody asks for what is before `end` again."""
+        """Discard cached positions before `end`."""
         self._follower.forget_before(end["zxid"])
 
     def stop(self) -> None:
-        """Nothing is held open between two batches."""
+        """Do nothing: no file stays open between batches."""
 
 
 def _rows(folder: str, stretch: LogStretch) -> Iterator[Row]:

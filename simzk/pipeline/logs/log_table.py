@@ -1,10 +1,10 @@
-"""The table `zookeeper_log`: a transaction log's entries as rows, multis unfolded, what is damaged said.
+"""Table `zookeeper_log`: the entries of a transaction log as rows, one per step of a multi, with damage reported.
 
 Rules of this module:
-  - one row a transaction; of a multi one row a step, all with the multi's zxid, numbered from 0 in `step`; one without
-    steps, which can be asked for, is a row all the same;
-  - a field that a kind of transaction does not have is null;
-  - what cannot be read is a row too: its `damage` says why, and only `file` and `offset` are set beside it.
+  - one row per transaction; a multi gives one row per step, all with the multi's zxid, numbered from 0 in `step`; an
+    empty multi, which clients can send, gives one row;
+  - a field that the transaction type lacks is null;
+  - undecodable bytes give a row with the reason in `damage`; only `file` and `offset` are set beside it.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ Fields = tuple[object, ...]
 
 _SIGN = 1 << 63
 LEAST, MOST = -_SIGN, _SIGN - 1
-"""Of numbers of 64 bits."""
+"""Range of 64-bit integers."""
 
 
 @cache
 def log_schema() -> pa.Schema:
-    """The Arrow schema of the table `zookeeper_log`; docs/pipeline.md says what each column is."""
+    """Return the Arrow schema of `zookeeper_log`; docs/pipeline.md documents the columns."""
     import pyarrow as pa
 
     return pa.schema(
@@ -66,12 +66,12 @@ def log_schema() -> pa.Schema:
 
 
 class Wanted(NamedTuple):
-    """Which transactions of a log are wanted; damages are told in any case.
+    """Filter on the transactions of a log; damage is always reported.
 
     Args:
-        operations: of steps and of what is no multi; empty for all.
-        first_zxid, last_zxid: both are wanted.
-        first_ms, last_ms: likewise.
+        operations: operations of steps and of single transactions; empty for all.
+        first_zxid, last_zxid: inclusive bounds.
+        first_ms, last_ms: inclusive bounds, in ms since 1970.
     """
 
     operations: frozenset[str] = frozenset()
@@ -82,14 +82,14 @@ class Wanted(NamedTuple):
 
 
 def log_rows(file: str, stream: Seekable, start: int, stop: int | None, wanted: Wanted) -> Iterator[Row]:
-    """The rows of a stretch of a log.
+    """Yield the rows of a byte range of a log.
 
     Args:
-        file: the log's name, as it stands in the rows.
+        file: name of the log in the rows.
         stream: the whole log.
-        start: the first byte of the stretch.
-        stop: the first byte behind it; None for the end.
-        wanted: which.
+        start: first byte of the range.
+        stop: first byte after the range; None for the end of the file.
+        wanted: filter.
     """
     operations, first_zxid, last_zxid, first_ms, last_ms = wanted
     for offset, found in scan(stream, start, stop):
@@ -102,12 +102,12 @@ def log_rows(file: str, stream: Seekable, start: int, stop: int | None, wanted: 
 
 
 def damage_row(file: str, offset: int | None, damage: Damage | str) -> Row:
-    """The row of what cannot be read."""
+    """Return the row of undecodable bytes."""
     return (file, offset, *_NOTHING, str(damage))
 
 
 def entry_rows(file: str, offset: int, entry: LogEntry, operations: frozenset[str] = frozenset()) -> Iterator[Row]:
-    """The rows of one entry; of all operations where none is named."""
+    """Yield the rows of one entry; of all operations if none is named."""
     (session, cxid, zxid, time_ms, record), tree_digest = entry
     digest = None if tree_digest is None else tree_digest - (tree_digest >= _SIGN) * 2 * _SIGN
     head = (file, offset, zxid, time_ms * 1000, session, cxid)
@@ -166,7 +166,7 @@ def _session_closed(record: txns.CloseSessionTxn) -> Fields:
 
 
 def _empty(record: txns.MultiTxn) -> Fields:
-    assert not record.records, "a multi that has steps is told by them"
+    assert not record.records, "a multi with steps gives one row per step"
     return (None,) * 10
 
 
@@ -192,4 +192,4 @@ _FIELDS: dict[type, tuple[str, Callable[..., Fields]]] = {
 }
 
 OPERATIONS = tuple(operation for operation, _ in _FIELDS.values())
-"""What stands in the column `operation`."""
+"""Values of the column `operation`."""

@@ -1,7 +1,6 @@
-"""The table `zookeeper_snapshot`: a snapshot's znodes as rows.
+"""Table `zookeeper_snapshot`: the znodes of a snapshot as rows.
 
-A snapshot is believed as a whole: of one that is damaged a row tells why, after the rows of what could be read, which a
-server would not take.
+A server rejects a damaged snapshot as a whole. Here a row with the reason follows the rows that could be decoded.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ Row = tuple[object, ...]
 
 @cache
 def snapshot_schema() -> pa.Schema:
-    """The Arrow schema of the table `zookeeper_snapshot`; docs/pipeline.md says what each column is."""
+    """Return the Arrow schema of `zookeeper_snapshot`; docs/pipeline.md documents the columns."""
     import pyarrow as pa
 
     time = pa.timestamp("us", tz="UTC")
@@ -49,11 +48,11 @@ def snapshot_schema() -> pa.Schema:
 
 
 def snapshot_rows(file: str, stream: Readable) -> Iterator[Row]:
-    """The rows of a snapshot.
+    """Yield the rows of a snapshot.
 
     Args:
-        file: its name, as it stands in the rows.
-        stream: the snapshot, unpacked.
+        file: name of the snapshot in the rows.
+        stream: the snapshot, decompressed.
     """
     reader = SnapshotReader(stream)
     for path, node in reader:
@@ -78,5 +77,5 @@ def snapshot_rows(file: str, stream: Readable) -> Iterator[Row]:
 
 
 def unread_snapshot(file: str, why: str) -> Row:
-    """The row of a snapshot that cannot be believed."""
+    """Return the row of a damaged snapshot."""
     return (file, *(None,) * 12, why)

@@ -1,10 +1,9 @@
-"""The Spark data sources `zookeeper_log` and `zookeeper_snapshot`: files of a real ZooKeeper to rows.
+"""Spark data sources `zookeeper_log` and `zookeeper_snapshot`: files of a real ZooKeeper as rows.
 
-Options, as Spark users expect them: the path (`load(path)`, see files.py), `mode` for what is damaged: PERMISSIVE
-gives a row that says so (the default), DROPMALFORMED leaves it out, FAILFAST fails; for logs `splitBytes`, how much of
-one a task reads. The rows do not depend on how a log is split. Filters on `operation`, `zxid` and `time` are applied
-where the rows are made, those on `zxid` leave out files that cannot hold them, too. Of the columns those are made that
-a schema names, where the reader is given one: Spark tells a source nothing of the columns that a query does not use.
+Options: the path (`load(path)`, see files.py); `mode` for damage: PERMISSIVE (default) gives a row that reports it,
+DROPMALFORMED omits it, FAILFAST fails; for logs `splitBytes`, the bytes of a log per task. The rows do not depend on
+the splits. Filters on `operation`, `zxid` and `time` are applied before rows are built; filters on `zxid` also skip
+files. If the reader has a schema, only its columns are built, because Spark does not pass the columns of a query.
 """
 
 from __future__ import annotations
@@ -45,11 +44,11 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 SPLIT_BYTES = 16 << 20
-"""So much of a log a task reads where `splitBytes` is not given: a quarter of a log as the server preallocates it."""
+"""Default of `splitBytes`: a quarter of the 64 MiB that the server preallocates."""
 
 
 class Stretch(InputPartition):
-    """One task: a file, or the bytes `start` to `stop` of a log; or a path that leads to none, and why."""
+    """One task: a file, the bytes `start` to `stop` of a log, or a missing path with the reason."""
 
     def __init__(self, path: str, start: int = 0, stop: int | None = None, missing: str = "") -> None:
         super().__init__((path, start, stop))
@@ -60,7 +59,7 @@ class Stretch(InputPartition):
 
 
 class _Source(DataSource):
-    """What the two sources share: their options."""
+    """Options shared by both sources."""
 
     def _path(self) -> str:
         path = self.options.get("path")
@@ -69,7 +68,7 @@ class _Source(DataSource):
         return path
 
     def _given(self, kind: str, schema: StructType, whole: pa.Schema) -> tuple[Found, str, list[str]]:
-        """The files, the mode, and the columns that are wanted."""
+        """Return the files, the mode and the requested columns."""
         return some_files(kind, self._path()), mode_of(self.options), columns_of(schema, whole)
 
 
@@ -78,20 +77,20 @@ class LogSource(_Source):
 
     @classmethod
     def name(cls) -> str:
-        """The format's name."""
+        """Return the name of the format."""
         return "zookeeper_log"
 
     def schema(self) -> StructType:
-        """The columns of `simzk.pipeline.logs.log_table.log_schema`."""
+        """Return the columns of `simzk.pipeline.logs.log_table.log_schema`."""
         return from_arrow_schema(log_schema())
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A reader of the logs that the options name."""
+        """Return a reader of the logs named by the options."""
         files, mode, columns = self._given(LOG, schema, log_schema())
         return LogReader(files, mode, columns, number(self.options, "splitBytes", SPLIT_BYTES))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
-        """A reader that follows the log of the data directory that the options name."""
+        """Return a stream reader of the log named by the options."""
         folder, mode, columns = self._path(), mode_of(self.options), columns_of(schema, log_schema())
         return LogStreamReader(folder, mode, columns, number(self.options, "splitBytes", SPLIT_BYTES))
 
@@ -101,26 +100,26 @@ class SnapshotSource(_Source):
 
     @classmethod
     def name(cls) -> str:
-        """The format's name."""
+        """Return the name of the format."""
         return "zookeeper_snapshot"
 
     def schema(self) -> StructType:
-        """The columns of `simzk.pipeline.logs.snapshot_table.snapshot_schema`."""
+        """Return the columns of `simzk.pipeline.logs.snapshot_table.snapshot_schema`."""
         return from_arrow_schema(snapshot_schema())
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A reader of the snapshots that the options name."""
+        """Return a reader of the snapshots named by the options."""
         return SnapshotFilesReader(*self._given(SNAPSHOT, schema, snapshot_schema()))
 
 
 class LogReader(DataSourceReader):
-    """Cuts logs into stretches, and reads a stretch in the worker that is handed it.
+    """Reader that splits logs into byte ranges, one per task.
 
     Args:
         found: the logs.
-        mode: what to do with what is damaged.
-        columns: those that are wanted.
-        split_bytes: how much of a log a task reads.
+        mode: treatment of damage.
+        columns: requested columns.
+        split_bytes: bytes of a log per task.
     """
 
     def __init__(self, found: Found, mode: str, columns: list[str], split_bytes: int) -> None:
@@ -132,7 +131,7 @@ class LogReader(DataSourceReader):
         self.wanted = Wanted()
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
-        """Take in what leaves out files or rows; Spark applies all of them once more."""
+        """Use the filters that skip files or rows; Spark applies all filters again."""
         for one in filters:
             self._take(one)
             yield one
@@ -171,7 +170,7 @@ class LogReader(DataSourceReader):
             self.wanted = self.wanted._replace(last_ms=min(self.wanted.last_ms, _whole_ms(value)))
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Stretches of at most `split_bytes`; a packed log is one."""
+        """Return ranges of at most `split_bytes`; a compressed log is one range."""
         stretches = _missing(self.missing)
         for place, file in enumerate(self.files):
             following = self.files[place + 1].zxid if place + 1 < len(self.files) else MOST
@@ -189,7 +188,7 @@ class LogReader(DataSourceReader):
         return stretches
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one stretch."""
+        """Yield the rows of one range."""
         assert isinstance(partition, Stretch)
         with without_cyclic_gc():
             yield from batches(sound(self._rows(partition), self.mode), log_schema(), wanted=self.columns)
@@ -207,7 +206,7 @@ class LogReader(DataSourceReader):
 
 
 def _whole_ms(time: datetime) -> int:
-    """The millisecond that a time falls into, counted as the log counts: Spark applies the filter once more."""
+    """Return the millisecond of a time, as the log counts; Spark applies the exact filter again."""
     return int((time - _EPOCH) // _MS)
 
 
@@ -216,7 +215,7 @@ _MS = timedelta(milliseconds=1)
 
 
 class SnapshotFilesReader(DataSourceReader):
-    """One task a snapshot."""
+    """Reader with one task per snapshot."""
 
     def __init__(self, found: Found, mode: str, columns: list[str]) -> None:
         self.files = found.files
@@ -225,11 +224,11 @@ class SnapshotFilesReader(DataSourceReader):
         self.columns = columns
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One a file."""
+        """Return one task per file."""
         return [*_missing(self.missing), *(Stretch(str(file.path)) for file in self.files)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one snapshot."""
+        """Yield the rows of one snapshot."""
         assert isinstance(partition, Stretch)
         yield from batches(sound(_snapshot(partition), self.mode), snapshot_schema(), wanted=self.columns)
 
@@ -251,7 +250,7 @@ def _missing(paths: list[Missing]) -> list[InputPartition]:
 
 
 def _size(path: Path) -> int:
-    """Of a file; 0 of one that cannot be looked at, which its reader will tell."""
+    """Return the size of a file; 0 if it cannot be read, which its task reports."""
     try:
         return path.stat().st_size
     except OSError:

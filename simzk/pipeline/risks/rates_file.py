@@ -1,7 +1,7 @@
-"""Rates of failure as a user gives them: defaults, a file, options, and what is said of single brokers and racks.
+"""Failure rates from defaults, a file and options, with overrides for single brokers and racks.
 
-What is said of all brokers, or of all racks, stands in the file's tables `broker` and `rack`, and options say it
-louder; what is said of one of them, in `brokers.ID` and `racks.NAME`, holds for that one. docs/risk.md shows a file.
+The tables `broker` and `rack` of the file apply to all brokers and racks; options override them; `brokers.ID` and
+`racks.NAME` apply to one. docs/risk.md shows a file.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ if TYPE_CHECKING:
     from simzk.partitions.layouts import Brokers
 
 KEYS = ("failures_per_year", "repair_hours", "destroyed_per_year", "rereplication_hours")
-"""What can be said of a broker or a rack."""
+"""Keys of a rate table."""
 
 BROKER = dict(zip(KEYS, (2.0, 1.0, 0.0157, 12.0), strict=True))
-"""Where nobody says otherwise. A server crashes twice a year, at least (Dean: Designs, Lessons and Advice from Building
-Large Distributed Systems, LADIS 2009); of all disks 1.57 % fail in a year (Backblaze Drive Stats for 2024; one disk a
-broker). That a broker is back, and in sync, in an hour, and its data copied anew in twelve, are assumptions."""
+"""Default rates of a broker. A server crashes at least twice a year (Dean: Designs, Lessons and Advice from Building
+Large Distributed Systems, LADIS 2009); 1.57 % of all disks fail per year (Backblaze Drive Stats for 2024; one disk per
+broker). One hour until a broker is in sync again and twelve hours of re-replication are assumptions."""
 
 RACK = dict(zip(KEYS, (0.44, 3.5, 0.0, 12.0), strict=True))
-"""Twenty racks fail in the first year of a cluster of 1,800 machines, 40 to a rack, and are away for one to six hours
-(Dean, at Google I/O 2008 and LADIS 2009). That no rack is destroyed is an assumption."""
+"""Default rates of a rack. Twenty racks fail in the first year of a cluster of 1,800 machines with 40 per rack, for one
+to six hours (Dean, at Google I/O 2008 and LADIS 2009). That no rack is destroyed is an assumption."""
 
 LEAST_HOURS, MOST = 0.001, 1_000_000
-"""Hours from seconds to a century, and as many failures a year: shares of time nearer to 0 or 1 have no digits left."""
+"""Bounds of hours (seconds to a century) and of failures per year; beyond them, shares of time lose all digits."""
 
 Said = dict[str, float]
 
 
 class RatesSpec(NamedTuple):
-    """All that is said of rates.
+    """Rates as given by a user.
 
     Args:
-        broker, rack: of each that nothing else is said of; every key of `KEYS`.
-        brokers, racks: of single ones; some keys.
-        where: the file, for errors.
+        broker, rack: rates without an override; every key of `KEYS`.
+        brokers, racks: overrides of single ones; some keys.
+        where: the file, for error messages.
     """
 
     broker: Said
@@ -55,20 +55,20 @@ class RatesSpec(NamedTuple):
 
 
 def rates_spec(file: Path | None, broker: Mapping[str, float | None], rack: Mapping[str, float | None]) -> RatesSpec:
-    """What a file and options say, over the defaults.
+    """Merge a file and options over the defaults.
 
     Args:
-        file: TOML, or JSON of the same tables; None for none.
-        broker, rack: what options say of all brokers, or racks; None where they do not.
+        file: TOML, or JSON with the same tables; None without a file.
+        broker, rack: options for all brokers or racks; None if not given.
 
     Raises:
-        ConfigError: the file cannot be read, or says what cannot be; so does an option.
+        ConfigError: the file cannot be read, or a value of the file or an option is invalid.
     """
     where = "" if file is None else str(file)
     tables = {} if file is None else _read(file)
     unknown = sorted(set(tables) - {"broker", "rack", "brokers", "racks"})
     if unknown:
-        raise ConfigError(f"{unknown[0]!r} says nothing of rates", where=where, right="broker, rack, brokers, racks")
+        raise ConfigError(f"{unknown[0]!r} is no table of rates", where=where, right="broker, rack, brokers, racks")
     singles = {name: _table(tables.get(name, {}), f"{where}: {name}") for name in ("brokers", "racks")}
     ids = {}
     for text, said in singles["brokers"].items():
@@ -146,7 +146,7 @@ def _number(key: str, value: object, where: str) -> float:
     least = LEAST_HOURS if lasts else 0
     if not isinstance(value, int | float) or isinstance(value, bool) or not least <= value <= MOST:
         right = f"hours, {least} to {MOST:,}" if lasts else f"how often a year, 0 to {MOST:,}"
-        raise ConfigError(f"{key} {value!r} cannot be", where=where, right=right)
+        raise ConfigError(f"{key} {value!r} is invalid", where=where, right=right)
     return float(value)
 
 

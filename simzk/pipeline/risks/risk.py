@@ -1,8 +1,8 @@
-"""Risk of a layout and of other assignments of it, by topic and whole: computed in tasks, written as Parquet.
+"""Risk of a layout and of alternative assignments, per topic and in total, computed in tasks and written as Parquet.
 
-What stands in the directory afterwards is described in docs/risk.md. Rules of this module:
-  - a task is an assignment and some of its topics; a row depends on its topic alone, and rows are sorted at the end, so
-    nothing depends on how many tasks there were, or on where they ran: in this process, or on Spark.
+docs/risk.md documents the files. Rules of this module:
+  - a task is an assignment and some of its topics; a row depends on its topic only, and rows are sorted at the end, so
+    the result does not depend on the number of tasks or on where they ran, in this process or on Spark.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 AS_IS = "as-is"
 TOPICS_PER_TASK = 64
 WHOLE = -1
-"""The number of the topic that is all of them."""
+"""Topic number of the row for the whole cluster."""
 
 WORST_FIRST = ("outage_probability", "loss_probability", "offline_minutes")
 
@@ -48,10 +48,10 @@ class Assignment(NamedTuple):
     """One assignment of all partitions.
 
     Args:
-        name: as it was asked for.
+        name: name as requested.
         replicas: int32[n, w], in the order of the layout's partitions.
-        moved: how many replicas have to be made to get there.
-        is_made: whether it was made here, and can be written as a layout.
+        moved: number of replicas to create.
+        is_made: True if it was computed here and can be written as a layout.
     """
 
     name: str
@@ -62,18 +62,18 @@ class Assignment(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """Risks that have been checked and can be computed.
+    """Validated risk computation, ready to start.
 
     Args:
-        name: of the layout's file.
-        layout: the cluster.
-        assignments: as it is, and what it is compared with.
-        spec: the rates as they were given,
-        rates: and of each broker and rack.
+        name: name of the layout file.
+        layout: the layout.
+        assignments: the present one and the alternatives.
+        spec: the rates as given.
+        rates: rates of each broker and rack.
         out: directory to write to.
-        samples: draws a topic, where not all states are looked at.
-        seed: of assignments and draws.
-        left_out: assignments that the layout cannot have, and why.
+        samples: draws per topic if exact enumeration is too large.
+        seed: seed of assignments and draws.
+        left_out: assignments that the layout cannot have, with the reason.
     """
 
     name: str
@@ -90,23 +90,22 @@ class Plan:
 def plan_risk(
     layout: Path, spec: RatesSpec, out: Path, compared: Sequence[str], *, samples: int, seed: int = 0
 ) -> Plan:
-    """Check everything that can be checked before anything is computed.
+    """Check everything that can be checked before computing.
 
     Args:
         layout: path of the layout file.
         spec: rates of failure and repair.
         out: directory to write to.
-        compared: names of `alternatives`, or layout files of the same partitions; those of them that there always are
-            where empty.
-        samples: draws a topic.
-        seed: of assignments and draws.
+        compared: names of `alternatives`, or layout files of the same partitions; all names if empty.
+        samples: draws per topic.
+        seed: seed of assignments and draws.
 
     Raises:
         LayoutError: a layout cannot be read.
-        ConfigError: an assignment cannot be, rates do not fit the layout, or `out` holds risks already.
+        ConfigError: an assignment is impossible, rates do not fit the layout, or `out` already contains risks.
     """
     if (out / "topics.parquet").exists():
-        raise ConfigError("tables stand there already", where=str(out), right="another directory, or remove them")
+        raise ConfigError("the directory already contains tables", where=str(out), right="an empty directory")
     read = read_layout(layout)
     if not len(read):
         raise ConfigError("there is nothing at risk: the layout has no partitions", where=str(layout))
@@ -134,7 +133,7 @@ def _assignment(layout: Layout, name: str, seed: int) -> Assignment:
 
 
 def _replicas_of_file(layout: Layout, path: Path) -> IntArray:
-    """The replicas in another layout file, in the order of this one's partitions."""
+    """Return the replicas of another layout file, in the order of this layout's partitions."""
     other = read_layout(path)
     numbers = {topic: number for number, topic in enumerate(layout.topics)}
     topic = np.array([numbers.get(name, len(numbers)) for name in other.topics], np.int64)[other.topic]
@@ -154,7 +153,7 @@ def _replicas_of_file(layout: Layout, path: Path) -> IntArray:
 
 
 class _Job(NamedTuple):
-    """What a task needs; it travels to workers once. `token` tells one job from all others."""
+    """Input of all tasks, sent to workers once; `token` identifies the job."""
 
     token: str
     brokers: Brokers
@@ -167,18 +166,18 @@ class _Job(NamedTuple):
     seed: int
 
     def assessor(self, assignment: int) -> Assessor:
-        """One of the assignments, made ready."""
+        """Return the prepared assessor of one assignment."""
         sets = replica_sets(self.brokers, len(self.topics), self.topic, self.replicas[assignment])
         return Assessor(self.rates, sets, self.samples, self.seed)
 
     def tasks(self) -> list[tuple[int, int, int]]:
-        """Assignment, first topic, last topic and one; the whole cluster goes with the first topics."""
+        """Return the tasks: assignment, first topic, end; the first task includes the whole cluster."""
         starts = range(0, len(self.topics), TOPICS_PER_TASK)
         last = len(self.topics)
         return [(one, at, min(at + TOPICS_PER_TASK, last)) for one in range(len(self.names)) for at in starts]
 
     def rows(self, assessor: Assessor, assignment: int, start: int, stop: int) -> Iterator[tuple[object, ...]]:
-        """The rows of a task, as of `risk_schema`."""
+        """Yield the rows of a task, with the columns of `risk_schema`."""
         if start == 0:
             yield (assignment, WHOLE, *assessor.cluster())
         for topic in range(start, stop):
@@ -186,7 +185,7 @@ class _Job(NamedTuple):
 
 
 def risk_schema() -> pa.Schema:
-    """A row of what tasks find: what each figure means stands at `Risk`."""
+    """Return the schema of a task's rows; `Risk` documents the figures."""
     import pyarrow as pa
 
     kinds: dict[type, pa.DataType] = {int: pa.int64(), bool: pa.bool_(), float: pa.float64()}
@@ -201,14 +200,14 @@ def run_risk(
 
     Args:
         plan: from `plan_risk`.
-        spark: a session whose workers can import simzk; without one it is done in this process.
-        progress: called now and then with the share that is done, 0 to 1.
+        spark: a session whose workers can import simzk; None computes in this process.
+        progress: receives the finished share, 0 to 1.
 
     Returns:
         the table `assignments`.
 
     Raises:
-        SimzkError: Spark could not do it; the error has the reason in one line.
+        SimzkError: Spark failed; the reason in one line.
     """
     layout = plan.layout
     job = _Job(
@@ -265,11 +264,11 @@ def _compute_on_spark(spark: SparkSession, job: _Job, progress: Callable[[float]
 
 
 _held: dict[tuple[str, int], Assessor] = {}
-"""The one assignment that this worker process has made ready, by its job and number."""
+"""Assessor cached in this worker process, by job and assignment."""
 
 
 def _compute(sent: Broadcast[_Job], numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What tasks find, by their numbers."""
+    """Yield the rows of the tasks with the given numbers."""
     job = sent.value
     tasks = job.tasks()
     for batch in numbers:
@@ -283,7 +282,7 @@ def _compute(sent: Broadcast[_Job], numbers: Iterable[pa.RecordBatch]) -> Iterat
 
 
 def _topics_table(job: _Job, found: pa.Table) -> pa.Table:
-    """One row a topic and assignment, in each assignment the worst first."""
+    """Return one row per topic and assignment, worst first in each assignment."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -296,7 +295,7 @@ def _topics_table(job: _Job, found: pa.Table) -> pa.Table:
 
 
 def _assignments_table(plan: Plan, job: _Job, found: pa.Table) -> pa.Table:
-    """One row an assignment, as they were asked for."""
+    """Return one row per assignment, in the requested order."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,4 +1,4 @@
-"""Rows to Arrow batches: a row at a time is appended, column by column, and a batch goes when it is full."""
+"""Conversion of rows to Arrow batches of bounded size."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 ROWS_PER_BATCH = 8192
 BYTES_PER_BATCH = 8 << 20
-"""A batch is whole, too, where its values of bytes are so many: znodes may have a megabyte each."""
+"""A batch also ends at this size of its binary values, because a znode may have a megabyte."""
 
 
 def acl_type() -> pa.DataType:
-    """The type of a column of ACLs; `acl_value` gives what stands in it."""
+    """Return the Arrow type of a column of ACLs; `acl_value` builds its values."""
     import pyarrow as pa
 
     entry = pa.struct([("perms", pa.int32()), ("scheme", pa.string()), ("id", pa.string())])
@@ -27,7 +27,7 @@ def acl_type() -> pa.DataType:
 
 @cache
 def acl_value(acl: tuple[ACL, ...]) -> list[dict[str, object]]:
-    """An ACL as such a column has it."""
+    """Return an ACL as a value of such a column."""
     return [{"perms": entry.perms, "scheme": entry.id.scheme, "id": entry.id.id} for entry in acl]
 
 
@@ -38,13 +38,13 @@ def batches(
     *,
     wanted: Sequence[str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Rows as batches of a schema.
+    """Convert rows to batches of a schema.
 
     Args:
-        rows: each with a value for every field, in the schema's order.
-        schema: of the rows.
-        rows_per_batch: in all batches but the last; fewer where a column of bytes is full of large values.
-        wanted: the columns that come out, and in which order; all where it is not given.
+        rows: tuples with a value per field, in the schema's order.
+        schema: schema of the rows.
+        rows_per_batch: rows of all batches but the last; fewer if a binary column has large values.
+        wanted: output columns in order; default all.
 
     >>> import pyarrow as pa
     >>> schema = pa.schema([("a", pa.int32()), ("b", pa.string())])
@@ -75,6 +75,6 @@ def batches(
 def _batch(rows: list[tuple[object, ...]], places: list[int], fields: pa.Schema) -> pa.RecordBatch:
     import pyarrow as pa
 
-    # Column by column: `zip` over so many rows would take them all apart at once, which is slower.
+    # One column at a time: `zip` over so many rows is slower.
     arrays = [pa.array([row[place] for row in rows], field.type) for place, field in zip(places, fields, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=fields)

@@ -1,4 +1,4 @@
-"""A job of Spark as its user sees it: how far it is, and why it failed, in one line each."""
+"""Progress of a Spark job, and the reason of its failure in one line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ POLL_S = 0.2
 
 @contextmanager
 def watched(spark: SparkSession, tasks: int, progress: Callable[[float], None] | None) -> Iterator[None]:
-    """While a job of one stage runs in this thread, say from another how many of its tasks are done."""
+    """Report from another thread how many tasks are done while a one-stage job runs in this thread."""
     if progress is None:
         yield
         return
@@ -46,14 +46,14 @@ def watched(spark: SparkSession, tasks: int, progress: Callable[[float], None] |
 
 @contextmanager
 def told(spark: SparkSession, tell: Callable[[str], None]) -> Iterator[Callable[[str], None]]:
-    """While jobs run in this thread, say from another what is being done, and how many of its tasks are.
+    """Report from another thread the current step and its finished tasks while jobs run in this thread.
 
     Args:
         spark: the session.
-        tell: called with the line that stands now.
+        tell: receives the current line.
 
     Returns:
-        what is to be called with what is done next.
+        a function to call with the name of the next step.
     """
     tracker = spark.sparkContext.statusTracker()
     over, doing = Event(), [""]
@@ -80,7 +80,7 @@ def told(spark: SparkSession, tell: Callable[[str], None]) -> Iterator[Callable[
 
 
 def in_words(act: Callable[[], T]) -> T:
-    """Do it; a failure of Spark becomes an error of one line, the innermost reason, not a page of two stacks."""
+    """Call a function; raise a Spark failure as an error with its innermost reason in one line."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -91,7 +91,7 @@ def in_words(act: Callable[[], T]) -> T:
 
 
 def _text(error: Exception) -> str:
-    """What it says; of a Java exception that is asked of Java, which may be gone."""
+    """Return the text of an error; a Java exception is read from Java, which may have exited."""
     try:
         return str(error)
     except Exception:
@@ -99,7 +99,7 @@ def _text(error: Exception) -> str:
 
 
 def _innermost_reason(text: str) -> str:
-    """The last line of the first Python traceback in the text, or its first line.
+    """Return the last line of the first Python traceback in a text, or its first line.
 
     >>> _innermost_reason('failed:\\nTraceback (most recent call last):\\n  File "a.py"\\nOSError: no space\\nat java')
     'OSError: no space'

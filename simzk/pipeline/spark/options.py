@@ -1,4 +1,4 @@
-"""What the options of the data sources have in common: how they are read, and what is done with what is damaged."""
+"""Options that all data sources share: numbers, columns, and the mode for damage."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ PERMISSIVE, DROPMALFORMED, FAILFAST = MODES = ("PERMISSIVE", "DROPMALFORMED", "F
 
 
 def number(options: Mapping[str, str], name: str, default: int, least: int = 1) -> int:
-    """An option that is a number.
+    """Return an option as a number.
 
     Raises:
-        ConfigError: it is none, or less than the least.
+        ConfigError: it is no number, or too small.
 
     >>> number({"splitBytes": "4096"}, "splitBytes", 1), number({}, "splitBytes", 1)
     (4096, 1)
     """
     text = options.get(name, str(default))
     if not (text.isdecimal() and text.isascii() and int(text) >= least):
-        raise ConfigError(f"{text!r} cannot be", where=name, right=f"{least} or more")
+        raise ConfigError(f"{text!r} is invalid", where=name, right=f"{least} or more")
     return int(text)
 
 
 def mode_of(options: Mapping[str, str]) -> str:
-    """The option `mode`: what is done with what is damaged.
+    """Return the option `mode`: the treatment of damage.
 
     Raises:
-        ConfigError: there is no such mode.
+        ConfigError: the mode is unknown.
     """
     mode = options.get("mode", PERMISSIVE).upper()
     if mode not in MODES:
-        raise ConfigError(f"there is no mode {mode}", where="mode", right=", ".join(MODES))
+        raise ConfigError(f"unknown mode {mode}", where="mode", right=", ".join(MODES))
     return mode
 
 
 def columns_of(schema: StructType, whole: pa.Schema) -> list[str]:
-    """The columns that a reader's schema names, which may be fewer than the source has, in any order.
+    """Return the columns of a reader's schema: a subset of the source's columns, in any order.
 
     Raises:
-        ConfigError: the source has no such column, or one of another type.
+        ConfigError: a column is unknown or has another type.
     """
     from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -61,7 +61,7 @@ def columns_of(schema: StructType, whole: pa.Schema) -> list[str]:
 
 
 def sound(rows: Iterator[tuple[object, ...]], mode: str) -> Iterator[tuple[object, ...]]:
-    """The rows of a table whose last column is `damage`, with what is damaged treated as the mode says."""
+    """Apply the mode to rows whose last column is `damage`."""
     return rows if mode == PERMISSIVE else _sound(rows, mode)
 
 
@@ -70,4 +70,4 @@ def _sound(rows: Iterator[tuple[object, ...]], mode: str) -> Iterator[tuple[obje
         if row[-1] is None:
             yield row
         elif mode == FAILFAST:
-            raise ConfigError(str(row[-1]), where=str(row[0]), right="what is whole, or mode PERMISSIVE")
+            raise ConfigError(str(row[-1]), where=str(row[0]), right="undamaged files, or mode PERMISSIVE")

@@ -1,15 +1,14 @@
-"""What Spark needs on this machine, looked at before it is started: its own failures come late and are hard to read.
+"""Spark session, embedded or on a cluster, and a check of Spark's requirements before it starts.
 
-Every error ends with what to type. Rules of this module:
-  - Java is the one that Spark's own scripts take: that of JAVA_HOME, else of PATH;
-  - Spark's Python workers run on this Python, unless PYSPARK_PYTHON names another: then that one must be of the same
-    minor version, which PySpark asks for, and have what the workers import. One that is not on this machine is the
-    business of a cluster that has it.
+Spark's own failures come late and are hard to read, so every requirement is checked first; each error ends with the
+command to type. Spark's Java process and Python workers log to a temporary file, which is read only if Spark does not
+start. Nothing is left in the working directory.
 
-A Spark session of our own: embedded or on a cluster, silent, leaving nothing behind in the working directory.
-
-Spark's Java process and the Python workers under it write their log into a file of ours, not on the user's screen; it
-is looked at only where Spark does not start.
+Rules of this module:
+  - Java is found as Spark's own scripts find it: in JAVA_HOME, else on PATH;
+  - Spark's Python workers use this Python, unless PYSPARK_PYTHON names another. That one must have the same minor
+    version, which PySpark requires, and the packages that the workers import. A path that does not exist here may
+    exist on the cluster.
 """
 
 from __future__ import annotations
@@ -40,13 +39,13 @@ OLDEST_JAVA = 17
 """Spark 4 runs on Java 17 or newer."""
 
 OLDEST_PYSPARK = (4, 2)
-"""Before 4.1 data sources get no filters; before 4.2 a stream's source is not told where the last batch ended."""
+"""Before 4.1 data sources get no filters; before 4.2 a stream source does not get the end of the last batch."""
 
 INSTALL = "pip install 'simzk[spark]'"
 INSTALL_JAVA = "install one (Debian: apt-get install openjdk-17-jre-headless) or point JAVA_HOME at it"
 
 WORKERS_PYTHON = "PYSPARK_PYTHON"
-"""The environment variable by which a user says on which Python Spark's workers run."""
+"""Environment variable with the Python of Spark's workers."""
 
 _WORKERS_IMPORT = ("numpy", "pandas", "pyarrow")
 _ASK_PYTHON = f"""
@@ -58,13 +57,13 @@ print(" ".join(name for name in {_WORKERS_IMPORT} if find_spec(name) is None))
 
 
 def require_spark(*, embedded: bool = True) -> None:
-    """Make sure that PySpark, what it imports, Java, and the workers' Python are there and fit.
+    """Check that PySpark, its imports, Java and the workers' Python exist in suitable versions.
 
     Args:
-        embedded: whether the workers run on this machine, as children of this process.
+        embedded: True if the workers run on this machine, as children of this process.
 
     Raises:
-        ConfigError: one of them is not; the error says what to type.
+        ConfigError: a requirement is missing; the message ends with the command that installs it.
     """
     _require_packages()
     _require_spark_of_that_version()
@@ -84,7 +83,7 @@ def _require_packages() -> None:
     from pyspark.sql.pandas.utils import require_minimum_pandas_version, require_minimum_pyarrow_version
 
     with warnings.catch_warnings():
-        # PySpark only warns of a pandas that is too new for it.
+        # PySpark only warns about a pandas that is too new.
         warnings.simplefilter("error", FutureWarning)
         try:
             require_minimum_pandas_version()
@@ -94,14 +93,14 @@ def _require_packages() -> None:
 
 
 def _require_spark_of_that_version() -> None:
-    """PySpark starts the Spark of SPARK_HOME, where it is set, and cannot talk to one of another version."""
+    """Check the version of the Spark in SPARK_HOME, which PySpark starts if it is set."""
     import pyspark
 
     home = os.environ.get("SPARK_HOME")
     if not home:
         return
     if not os.access(os.path.join(home, "bin", "spark-submit"), os.X_OK):
-        raise ConfigError(f"SPARK_HOME={home} holds no Spark: unset SPARK_HOME")
+        raise ConfigError(f"SPARK_HOME={home} contains no Spark: unset SPARK_HOME")
     for jar in Path(home, "jars").glob("spark-core_*.jar"):
         version = re.sub(r"^spark-core_[\d.]+-|\.jar$", "", jar.name)
         if version_of(version) != version_of(pyspark.__version__):
@@ -110,7 +109,7 @@ def _require_spark_of_that_version() -> None:
 
 
 def version_of(text: str) -> tuple[int, int]:
-    """Major and minor version.
+    """Return the major and minor version.
 
     >>> version_of("4.2.0.dev1"), version_of("3.5.1-amzn-0")
     ((4, 2), (3, 5))
@@ -132,7 +131,7 @@ def _require_java() -> None:
 
 
 def java_version(text: str) -> int | None:
-    """The feature release that `java -version` prints, None where there is none in the text.
+    """Return the feature release in the output of `java -version`; None if there is none.
 
     >>> java_version('openjdk version "17.0.15" 2025-04-15'), java_version('java version "1.8.0_392"')
     (17, 8)
@@ -164,19 +163,19 @@ def _require_workers_python(*, embedded: bool) -> None:
 
 
 def _said(*command: str) -> str:
-    """What a program wrote, wherever; nothing where it is none."""
+    """Return a program's output on stdout and stderr; empty if it cannot be run."""
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
-    except OSError:  # a folder, a script without its first line
+    except OSError:  # a folder, or a script without an interpreter line
         return ""
     return (done.stdout + done.stderr).decode(errors="replace")
 
 
 LOCAL = "local[*]"
-"""The master of an embedded Spark: this machine, all cores."""
+"""Master of an embedded Spark on all cores of this machine."""
 
 QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
-"""Java compiles once, quickly, and not again."""
+"""Java uses only its fast compiler."""
 
 _THREADS = re.compile(r"local(\[.*\])?")
 """Masters whose executor is the driver itself."""
@@ -184,15 +183,15 @@ _THREADS = re.compile(r"local(\[.*\])?")
 
 @contextmanager
 def spark_session(master: str = LOCAL, *, is_python_busy: bool = False) -> Iterator[SparkSession]:
-    """A session; at its end its Java process is gone too.
+    """Start a session; stop it and its Java process at the end.
 
     Args:
         master: as Spark's `--master`.
-        is_python_busy: whether Python computes, and Java only hands on what it is told. An embedded Java then goes
-            without its better compiler, which would take a core from the workers for as long as a short job lasts.
+        is_python_busy: True if Python computes and Java only passes data on. An embedded Java then omits its optimising
+            compiler, which would occupy a core during a short job.
 
     Raises:
-        ConfigError: Spark cannot run here, does not start, or runs in this process already (it can only once).
+        ConfigError: Spark cannot run here, does not start, or a session is already open in this process.
     """
     require_spark(embedded=master.startswith("local"))
     from pyspark import SparkContext
@@ -200,7 +199,7 @@ def spark_session(master: str = LOCAL, *, is_python_busy: bool = False) -> Itera
     from pyspark.sql import SparkSession
 
     if SparkContext._active_spark_context is not None:
-        raise ConfigError("a Spark session is open in this process", right="that one to be used, or to be stopped")
+        raise ConfigError("a Spark session is open in this process", right="use or stop that session")
     with tempfile.TemporaryDirectory(prefix="simzk-spark-") as scratch, tempfile.TemporaryFile() as log:
         settings = _settings(master, scratch, is_python_busy=is_python_busy)
         with _environment(_variables(master, scratch)):
@@ -232,12 +231,12 @@ def _settings(master: str, scratch: str, *, is_python_busy: bool) -> SparkConf:
         "spark.sql.session.timeZone": "UTC",
     }
     if master.startswith("local"):
-        # An embedded Spark talks to itself: neither the host's name nor its network has a say.
+        # An embedded Spark uses loopback, independent of the host's name and network.
         settings |= {
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.local.dir": scratch,
-            # By default it is 200, for a cluster: on one machine most of those tasks are empty.
+            # The default of 200 is for a cluster: on one machine most of those tasks are empty.
             "spark.sql.shuffle.partitions": str(4 * (os.cpu_count() or 1)),
         }
         if is_python_busy:
@@ -246,10 +245,10 @@ def _settings(master: str, scratch: str, *, is_python_busy: bool) -> SparkConf:
 
 
 def _variables(master: str, scratch: str) -> dict[str, str]:
-    """What Spark finds in its environment beside what is there.
+    """Return additional environment variables of Spark.
 
-    Its Python workers run on this Python unless the user names another: PySpark itself takes `python3` of PATH. The
-    driver's is this one in any case: Spark asks it for the schemas of data sources.
+    Python workers use this Python unless the user names another; PySpark's own default is `python3` on PATH. The
+    driver always uses this one: Spark asks it for the schemas of data sources.
     """
     variables = {
         WORKERS_PYTHON: os.environ.get(WORKERS_PYTHON) or sys.executable,
@@ -258,7 +257,7 @@ def _variables(master: str, scratch: str) -> dict[str, str]:
     if master.startswith("local-cluster"):
         from pyspark.find_spark_home import _find_spark_home
 
-        # Its executors work in `work` below Spark's folder, which stays as it is: they get one that looks like it.
+        # Its executors write to `work` in Spark's folder; a folder of links keeps the installation unchanged.
         home = os.path.join(scratch, "home")
         os.mkdir(home)
         for name in set(os.listdir(_find_spark_home())) - {"work"}:
@@ -282,7 +281,7 @@ def _environment(variables: dict[str, str]) -> Iterator[None]:
 
 
 def _ship(context: SparkContext, scratch: str) -> None:
-    """Send simzk to the workers of a cluster, for they may have none, or another one."""
+    """Send simzk to the workers of a cluster, which may have none or another version."""
     package = Path(__file__).parents[2]
     assert package.name == "simzk", package
     shipped = Path(scratch, "simzk.zip")
@@ -291,11 +290,11 @@ def _ship(context: SparkContext, scratch: str) -> None:
             archive.write(file, file.relative_to(package.parent))
     path = list(sys.path)
     context.addPyFile(str(shipped))
-    sys.path[:] = path  # it is here already
+    sys.path[:] = path  # addPyFile also prepends it to this process's path
 
 
 def _reason(log: IO[bytes], error: Exception) -> str:
-    """The last line of Spark's log that names an exception, or what PySpark says."""
+    """Return the last line of Spark's log that names an exception, or PySpark's message."""
     log.seek(0)
     lines = log.read().decode(errors="replace").splitlines()
     named = [line for line in lines if "Exception: " in line or "Error: " in line]
@@ -303,7 +302,7 @@ def _reason(log: IO[bytes], error: Exception) -> str:
 
 
 def _end(gateway: JavaGateway | None) -> None:
-    """End the Java process, which PySpark would leave running, and keep for its next session, until Python exits."""
+    """Stop the Java process, which PySpark would keep until Python exits."""
     from pyspark import SparkContext
 
     SparkContext._gateway = None

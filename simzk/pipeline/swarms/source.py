@@ -1,11 +1,9 @@
-"""Runs of scenarios as tables: one row a run, one row an event, and what all runs came to.
+"""Spark data source `simzk_runs`: runs of scenarios, one row per run or per event.
 
-The Spark data source `simzk_runs`: runs of scenarios, one row a run or one row an event.
-
-Options: the scenario files (`load(path)`, commas separate several); `seeds`, how many, from `firstSeed` on (1; without
-both the scenario's own seed); `kafkaVersion` (the scenario's own where not given); `rows`: `runs` (the default) or
-`events`; `documents`, `true` for the whole run as JSON in each row of a run; `numPartitions` (tasks). The tasks are
-slices of the runs; a run is a function of its scenario, seed and version, so the rows are the same however it is cut.
+Options: the scenario files (`load(path)`, separated by commas); `seeds` (number of runs) from `firstSeed` (default 1;
+without both, the scenario's own seed); `kafkaVersion` (default the scenario's own); `rows`: `runs` (default) or
+`events`; `documents=true` for the whole run as JSON in each row of a run; `numPartitions` (tasks). The tasks are slices
+of the runs. A run depends only on its scenario, seed and version, so the rows do not depend on the slices.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ Row = tuple[object, ...]
 
 @cache
 def runs_schema() -> pa.Schema:
-    """The Arrow schema of one row a run; docs/pipeline.md says what each column is."""
+    """Return the Arrow schema of rows of runs; docs/pipeline.md documents the columns."""
     import pyarrow as pa
 
     counts = pa.map_(pa.string(), pa.field("value", pa.int64(), nullable=False))
@@ -60,7 +58,7 @@ def runs_schema() -> pa.Schema:
 
 @cache
 def events_schema() -> pa.Schema:
-    """The Arrow schema of one row an event."""
+    """Return the Arrow schema of rows of events."""
     import pyarrow as pa
 
     return pa.schema(
@@ -78,7 +76,7 @@ def events_schema() -> pa.Schema:
 
 @cache
 def outcomes_schema() -> pa.Schema:
-    """The Arrow schema of what runs came to: the fields of `simzk.scenarios.swarm.OutcomeRow`."""
+    """Return the Arrow schema of the summary of runs: the fields of `simzk.scenarios.swarm.OutcomeRow`."""
     import pyarrow as pa
 
     numbers = ("runs", "of", "least", "median", "p90", "p99", "most", "seed")
@@ -86,7 +84,7 @@ def outcomes_schema() -> pa.Schema:
 
 
 def run_row(number: int, result: Result) -> Row:
-    """A run as a row of `runs_schema`."""
+    """Return a run as a row of `runs_schema`."""
     return (
         number,
         result.file,
@@ -103,7 +101,7 @@ def run_row(number: int, result: Result) -> Row:
 
 
 def result_of_row(row: Mapping[str, Any]) -> Result:
-    """The run that a row of `runs_schema` tells of."""
+    """Return the run of a row of `runs_schema`."""
     from simzk.scenarios.results import Result
 
     return Result(
@@ -120,7 +118,7 @@ def result_of_row(row: Mapping[str, Any]) -> Result:
 
 
 def event_rows(number: int, result: Result) -> Iterator[Row]:
-    """The events of a run, in their order, as rows of `events_schema`."""
+    """Yield the events of a run in order, as rows of `events_schema`."""
     document: Any = result.document
     for place, event in enumerate(document["timeline"]):
         yield (number, result.file, result.seed, result.version, place, *event.values())
@@ -129,7 +127,7 @@ def event_rows(number: int, result: Result) -> Iterator[Row]:
 RUNS, EVENTS = ROWS = ("runs", "events")
 
 RUNS_PER_TASK = 16
-"""Runs of a task where `numPartitions` is not given."""
+"""Default number of runs per task."""
 
 _ROWS_PER_BATCH = 256
 
@@ -139,15 +137,15 @@ class RunsSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The format's name."""
+        """Return the name of the format."""
         return "simzk_runs"
 
     def schema(self) -> StructType:
-        """The columns of `run_tables.runs_schema`, or of `events_schema`."""
+        """Return the columns of `runs_schema` or `events_schema`."""
         return from_arrow_schema(events_schema() if self._rows() == EVENTS else runs_schema())
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A reader of the runs that the options name."""
+        """Return a reader of the runs named by the options."""
         path = self.options.get("path")
         if path is None:
             raise ConfigError("simzk_runs plays scenarios", right='load("scenario.toml")')
@@ -165,19 +163,19 @@ class RunsSource(DataSource):
         runs = plan_runs([file.strip() for file in path.split(",")], seed, seeds, version)
         documents = self.options.get("documents", "false").lower()
         if documents not in ("true", "false"):
-            raise ConfigError(f"{documents!r} cannot be", where="documents", right="true or false")
+            raise ConfigError(f"{documents!r} is invalid", where="documents", right="true or false")
         tasks = number(self.options, "numPartitions", -(-len(runs) // RUNS_PER_TASK))
         return RunsReader(runs, min(tasks, len(runs)), self._rows(), documented=documents == "true")
 
     def _rows(self) -> str:
         rows = self.options.get("rows", RUNS).lower()
         if rows not in ROWS:
-            raise ConfigError(f"there are no rows of {rows!r}", where="rows", right=" or ".join(ROWS))
+            raise ConfigError(f"unknown rows {rows!r}", where="rows", right=" or ".join(ROWS))
         return rows
 
 
 class SomeRuns(InputPartition):
-    """One task: runs that stand together."""
+    """One task: consecutive runs."""
 
     def __init__(self, runs: list[Run]) -> None:
         super().__init__(runs)
@@ -185,7 +183,7 @@ class SomeRuns(InputPartition):
 
 
 class RunsReader(DataSourceReader):
-    """Slices the runs, and plays a slice where it is told to."""
+    """Reader that plays one slice of the runs per task."""
 
     def __init__(self, runs: list[Run], tasks: int, rows: str, *, documented: bool) -> None:
         self.runs = runs
@@ -194,12 +192,12 @@ class RunsReader(DataSourceReader):
         self.documented = documented
 
     def partitions(self) -> list[InputPartition]:
-        """Slices of nearly equal size, one a task."""
+        """Return slices of nearly equal size, one per task."""
         bounds = [len(self.runs) * task // self.tasks for task in range(self.tasks + 1)]
         return [SomeRuns(self.runs[start:stop]) for start, stop in pairwise(bounds)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one slice."""
+        """Yield the rows of one slice."""
         assert isinstance(partition, SomeRuns)
         from simzk.scenarios.swarm import play_run
 

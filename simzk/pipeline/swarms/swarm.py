@@ -1,6 +1,6 @@
-"""A swarm: scenarios under many seeds, played on Spark, and what runs came to as Parquet.
+"""Swarms: play scenarios under many seeds on Spark and write the results as Parquet.
 
-docs/pipeline.md says what stands in the files.
+docs/pipeline.md documents the files.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ def play_on_spark(
     documented: bool,
     progress: Callable[[float], None] | None = None,
 ) -> list[Result]:
-    """Play every file with every seed.
+    """Play every file with every seed on Spark.
 
     Args:
         spark: a session whose workers can import simzk, and read the files at their absolute paths.
-        files: scenarios; no name has a comma.
+        files: scenario files whose names contain no comma.
         seed, seeds, version: as of `simzk.scenarios.swarm.plan_runs`.
-        documented: whether the results have their documents.
-        progress: called now and then with the share of the runs that is done, 0 to 1.
+        documented: True if the results include their documents.
+        progress: receives the finished share of the runs, 0 to 1.
 
     Returns:
-        the results in the order of the runs, as one process gives them.
+        the results in the order of the runs, as in one process.
 
     Raises:
-        SimzkError: Spark could not do it; the error has the reason in one line.
+        SimzkError: Spark failed; the reason in one line.
     """
     strange = next((file for file in files if "," in file), None)
     if strange is not None:
-        raise ConfigError("Spark takes a comma for the end of a name", where=strange, right="a name without")
+        raise ConfigError("Spark splits paths at commas", where=strange, right="a file name without commas")
     simzk.pipeline.register(spark)
     runs = len(files) * (seeds or 1)
     tasks = min(runs, max(spark.sparkContext.defaultParallelism * TASKS_PER_CORE, -(-runs // MOST_RUNS_PER_TASK)))
@@ -71,17 +71,17 @@ def play_on_spark(
 
 
 def require_free(out: Path) -> None:
-    """Make sure that a directory can take a swarm.
+    """Check that a directory contains no swarm.
 
     Raises:
-        ConfigError: one stands there.
+        ConfigError: it contains one.
     """
     if (out / "runs.parquet").exists():
-        raise ConfigError("a swarm stands there already", where=str(out), right="another directory, or remove it")
+        raise ConfigError("the directory already contains a swarm", where=str(out), right="an empty directory")
 
 
 def write_swarm(out: Path, results: Sequence[Result], outcomes: Iterable[OutcomeRow]) -> None:
-    """Write one row a run, and what the runs came to, whoever played them.
+    """Write one row per run and the summary of all runs.
 
     Raises:
         ConfigError: the directory cannot be written to.

@@ -1,7 +1,6 @@
-"""What failure sets leave, as Arrow batches: the table `failures` of a sweep, computed in whichever process is asked.
+"""Table `failures` of a sweep as Arrow batches: the outcome of each failure set.
 
-The failure sets of several specifications stand in one row, one specification after the other, and a set's place in it
-is its number, so that any slice is the same set of rows wherever it is computed.
+The failure sets of all specifications are numbered consecutively, so any slice gives the same rows in any process.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ ROWS_PER_BATCH = 4096
 
 
 class NumberedSet(NamedTuple):
-    """A failure set, its number in the sweep, and the specification that it comes from, with its place among them."""
+    """A failure set with its number in the sweep, its specification, and the specification's index."""
 
     number: int
     place: int
@@ -36,7 +35,7 @@ class NumberedSet(NamedTuple):
 
 
 def parse_specs(text: str, seed: int = 0) -> tuple[AnyFailure, ...]:
-    """Specifications as of `parse_failures`, separated by commas; the seed decides which sets are drawn.
+    """Parse specifications separated by commas; the seed decides which sets are drawn.
 
     >>> [str(spec) for spec in parse_specs("brokers:1,racks:1")]
     ['brokers:1', 'racks:1']
@@ -45,7 +44,7 @@ def parse_specs(text: str, seed: int = 0) -> tuple[AnyFailure, ...]:
 
 
 def count_sets(specs: Sequence[AnyFailure], brokers: Brokers) -> int:
-    """How many failure sets the specifications have in all.
+    """Return the number of failure sets of all specifications.
 
     Raises:
         ConfigError: a specification does not fit the cluster, or has too many sets.
@@ -54,7 +53,7 @@ def count_sets(specs: Sequence[AnyFailure], brokers: Brokers) -> int:
 
 
 def numbered_sets(specs: Sequence[AnyFailure], brokers: Brokers, start: int, stop: int) -> Iterator[NumberedSet]:
-    """The failure sets with the numbers `start` to `stop`."""
+    """Yield the failure sets with the numbers `start` to `stop`."""
     sizes = [spec.size(brokers) for spec in specs]
     bounds = zip(specs, accumulate([0, *sizes]), accumulate(sizes), strict=False)
     for place, (spec, first, end) in enumerate(bounds):
@@ -65,7 +64,7 @@ def numbered_sets(specs: Sequence[AnyFailure], brokers: Brokers, start: int, sto
 
 
 def failures_schema() -> pa.Schema:
-    """The Arrow schema of the table `failures`; what each count means stands at `Outcome`."""
+    """Return the Arrow schema of `failures`; `Outcome` documents the counts."""
     import pyarrow as pa
 
     return pa.schema(
@@ -80,7 +79,7 @@ def failures_schema() -> pa.Schema:
 
 
 def failure_batches(what_if: WhatIf, specs: Sequence[AnyFailure], start: int, stop: int) -> Iterator[pa.RecordBatch]:
-    """The rows `start` to `stop` of the table `failures`, in batches."""
+    """Yield the rows `start` to `stop` of `failures` in batches."""
     rows = (
         failure_row(row, what_if.fail(row.failed.brokers)) for row in numbered_sets(specs, what_if.brokers, start, stop)
     )
@@ -88,20 +87,20 @@ def failure_batches(what_if: WhatIf, specs: Sequence[AnyFailure], start: int, st
 
 
 def failure_row(one: NumberedSet, outcome: Outcome) -> tuple[object, ...]:
-    """A row of the table `failures`."""
+    """Return a row of `failures`."""
     return (one.number, str(one.spec), one.failed.brokers, one.failed.racks, *outcome)
 
 
 @cache
 def slice_schema() -> pa.Schema:
-    """What a task of a sweep tells: rows of `failures`, or figures of the things that its sets befell."""
+    """Return the schema of a task's output: rows of `failures`, or figures per topic, broker and rack."""
     import pyarrow as pa
 
     return pa.schema([("failure", pa.struct(list(failures_schema()))), ("share", pa.struct(list(shares_schema())))])
 
 
 def slice_batches(what_if: WhatIf, specs: Sequence[AnyFailure], start: int, stop: int) -> Iterator[pa.RecordBatch]:
-    """The sets `start` to `stop`: their rows, and behind them what they did to topics, brokers and racks."""
+    """Yield the rows of the sets `start` to `stop`, then their figures per topic, broker and rack."""
     import pyarrow as pa
 
     shares: list[pa.RecordBatch] = []
@@ -125,7 +124,7 @@ def slice_batches(what_if: WhatIf, specs: Sequence[AnyFailure], start: int, stop
 
 
 def parts_of_slices(told: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Rows of `slice_schema`, parted: those of the table `failures`, and the figures."""
+    """Split rows of `slice_schema` into rows of `failures` and figures."""
     import pyarrow as pa
 
     failures, shares = (
@@ -138,7 +137,7 @@ def parts_of_slices(told: pa.Table) -> tuple[pa.Table, pa.Table]:
 
 
 def failures_table(layout: Layout, specs: Sequence[AnyFailure]) -> pa.Table:
-    """The whole table `failures` in this process, without Spark.
+    """Compute the whole table `failures` in this process, without Spark.
 
     >>> from simzk.partitions.layouts import brokers_in_racks, generate_layout
     >>> layout = generate_layout(brokers_in_racks(3, 3), topics=1, partitions=6, replication_factor=2, seed=0)

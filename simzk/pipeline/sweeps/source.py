@@ -1,9 +1,8 @@
-"""The Spark data source `simzk_failures`: a layout and failure sets to one row a failure set.
+"""Spark data source `simzk_failures`: one row per failure set of a layout.
 
-Options, as Spark users expect them: the path of the layout (`load(path)`), `fail` (specifications separated by commas,
-`brokers:1` where not given), `seed` (of the sets that are drawn; 0) and `numPartitions` (tasks). The tasks
-are slices of the failure sets by number; the rows do not depend on how many there are. A worker process loads the
-layout at its first task and keeps it.
+Options: the path of the layout (`load(path)`), `fail` (specifications separated by commas, default `brokers:1`),
+`seed` (of drawn sets, default 0) and `numPartitions` (tasks). The tasks are slices of the numbered failure sets; the
+rows do not depend on their number. A worker process loads the layout at its first task and keeps it.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from simzk.partitions.failures.sets import AnyFailure
 
 SETS_PER_TASK = 64
-"""Failure sets of a task where `numPartitions` is not given."""
+"""Default number of failure sets per task."""
 
 
 class FailuresSource(DataSource):
@@ -38,15 +37,15 @@ class FailuresSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The format's name."""
+        """Return the name of the format."""
         return "simzk_failures"
 
     def schema(self) -> StructType:
-        """The columns of `simzk.pipeline.sweeps.outcomes.failures_schema`."""
+        """Return the columns of `simzk.pipeline.sweeps.outcomes.failures_schema`."""
         return from_arrow_schema(failures_schema())
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A reader of the failure sets that the options name."""
+        """Return a reader of the failure sets named by the options."""
         path = self.options.get("path")
         if path is None:
             raise ConfigError("simzk_failures reads a layout", right='load("layout.parquet")')
@@ -65,7 +64,7 @@ class Slice(InputPartition):
 
 
 class FailuresReader(DataSourceReader):
-    """Slices the failure sets, and computes a slice in the worker that is handed it."""
+    """Reader that computes one slice of the failure sets per task."""
 
     def __init__(self, path: str, specs: tuple[AnyFailure, ...], tasks: int | None) -> None:
         self.path = path
@@ -73,20 +72,20 @@ class FailuresReader(DataSourceReader):
         self.tasks = tasks
 
     def partitions(self) -> list[InputPartition]:
-        """Slices of nearly equal size, one a task."""
+        """Return slices of nearly equal size, one per task."""
         sets = count_sets(self.specs, read_brokers(self.path))
         tasks = min(sets, self.tasks or -(-sets // SETS_PER_TASK))
         bounds = [sets * task // tasks for task in range(tasks + 1)]
         return [Slice(start, stop) for start, stop in pairwise(bounds)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one slice."""
+        """Yield the rows of one slice."""
         assert isinstance(partition, Slice)
         return failure_batches(_what_if_of(self.path), self.specs, partition.start, partition.stop)
 
 
 _held: dict[tuple[str, int, int], WhatIf] = {}
-"""The one layout that this worker process holds, by its path, time of change and size."""
+"""Layout cached in this worker process, by path, modification time and size."""
 
 
 def _what_if_of(path: str) -> WhatIf:

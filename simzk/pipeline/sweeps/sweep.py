@@ -1,19 +1,14 @@
-"""What the tasks of a sweep told, gathered by the driver: rows on disk, worst first, and figures that are added up.
+"""Sweeps: compute the outcome of every failure set of a layout on Spark and write it as Parquet.
 
-Rules of this module:
-  - memory is bounded however many failure sets there are: what is told at one time is sorted, written to a file and
-    mapped, and the sorted files are merged;
-  - of figures only their sums are kept, which are as many as there are things.
-
-A sweep: the failure sets of a layout, each with what it leaves, computed on Spark and written as Parquet.
-
-What stands in the directory afterwards is described in docs/layout.md. Rules of this module:
-  - the cluster is made ready once, written to files, and sent to each executor once; all its processes map those
-    files, so an executor holds one copy however many tasks it runs;
-  - a task is a slice of the failure sets; what it adds up can be added up in any order (tallies.py), and rows are
-    sorted at the end (gathered.py): so nothing depends on how many tasks there were.
-  - Spark computes slices, and nothing else: its own sorting and adding up of what is told takes longer than the
-    driver's, and all of it is time in which the tasks of more cores save nothing.
+docs/layout.md documents the files. Rules of this module:
+  - the layout is prepared once, written to files, and sent to each executor once; all its processes map these files,
+    so an executor has one copy however many tasks it runs;
+  - a task is a slice of the failure sets; figures can be summed in any order (tallies.py) and rows are sorted at the
+    end, so the result does not depend on the number of tasks;
+  - Spark computes slices only: its own sorting and summing takes longer than the driver's and does not scale with
+    cores;
+  - the driver's memory is bounded: the rows of one job are sorted, written to a file and mapped, and the sorted files
+    are merged; of figures only the sums are kept.
 """
 
 from __future__ import annotations
@@ -57,7 +52,7 @@ if TYPE_CHECKING:
     from simzk.pipeline.sweeps.tallies import Shares
 
 WORST_FIRST = ("newly_offline", "under_min_isr", "leaders_moved", "busiest_leaders")
-"""What makes one failure set worse than another: the first of these counts that differs, then the lower number."""
+"""Order of failure sets, worst first: by the first of these counts that differs, then by the lower number."""
 
 _ORDER = (*((name, "descending") for name in WORST_FIRST), ("failure_set", "ascending"))
 
@@ -65,20 +60,20 @@ ROWS_PER_PART = 1 << 17
 
 
 class Gathered:
-    """What tasks told so far.
+    """Results of the finished tasks.
 
     Args:
-        scratch: a folder that is there as long as this is used.
+        scratch: an existing temporary folder.
     """
 
     def __init__(self, scratch: Path) -> None:
         self._scratch = scratch
         self._runs: list[pa.Table] = []
         self.shares: Shares = added_up([])
-        """What all failure sets did to each thing."""
+        """Figures per topic, broker and rack over all failure sets."""
 
     def take(self, told: pa.Table) -> None:
-        """Take in rows of `outcomes.slice_schema`, as many as may be in memory at one time."""
+        """Add rows of `outcomes.slice_schema` that fit into memory."""
         import pyarrow as pa
 
         failures, shares = parts_of_slices(told)
@@ -89,12 +84,12 @@ class Gathered:
         self._runs.append(pa.ipc.open_file(pa.memory_map(str(file))).read_all())
 
     def failures(self) -> Iterator[pa.RecordBatch]:
-        """The rows of `failures`, in no order that says anything."""
+        """Yield the rows of `failures`, unordered."""
         for run in self._runs:
             yield from run.to_batches(max_chunksize=ROWS_PER_BATCH)
 
     def parts(self) -> Iterator[pa.Table]:
-        """The rows of `failures`, worst first, cut into parts."""
+        """Yield the rows of `failures`, worst first, in parts."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -104,7 +99,7 @@ class Gathered:
         taken = np.zeros(len(self._runs), np.intp)
         for start in range(0, len(order), ROWS_PER_PART):
             places = order[start : start + ROWS_PER_PART]
-            # Each run is in order, so that a part takes what stands next in each.
+            # Each run is sorted, so a part consists of the next rows of each run.
             run_of = np.searchsorted(begins, places, side="right") - 1
             counts = np.bincount(run_of, minlength=len(self._runs))
             some = [run.slice(at, count) for run, at, count in zip(self._runs, taken, counts, strict=True)]
@@ -118,23 +113,23 @@ WORST_SHOWN = 10
 TASKS_PER_CORE = 4
 MOST_SETS_PER_TASK = 1024
 MOST_ROWS_PER_JOB = 1 << 22
-"""How many rows, of 50 to 150 bytes, the driver takes from one job: of failure sets, and of figures of things."""
+"""Maximum number of rows, of 50 to 150 bytes each, that the driver receives from one job."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A sweep that has been checked and can start.
+    """Validated sweep, ready to start.
 
     Args:
         layout: path of the layout file.
         specs: the failure sets.
         out: directory to write to.
-        partitions: the size of the cluster.
-        populations: how many sets each specification has, looked at or not.
-        sets: the number of failure sets that are looked at.
-        what_if: the cluster.
-        seed: decides which sets were drawn, where not all are looked at.
-        unfit: specifications that the layout does not have, and why.
+        partitions: number of partitions of the layout.
+        populations: number of sets of each specification, evaluated or not.
+        sets: number of evaluated failure sets.
+        what_if: the prepared layout.
+        seed: seed of drawn sets.
+        unfit: specifications without a set in the layout, with the reason.
     """
 
     layout: Path
@@ -149,20 +144,20 @@ class Plan:
 
 
 def plan_sweep(layout: Path, specs: Sequence[AnyFailure], out: Path, *, strict: bool = False) -> Plan:
-    """Check everything that can be checked before Spark is started.
+    """Check everything that can be checked before Spark starts.
 
     Args:
         layout: path of the layout file.
         specs: the failure sets.
         out: directory to write to.
-        strict: whether a specification that the layout does not have is fatal, or only left out where others are left.
+        strict: True if a specification without a set in the layout is fatal; else it is skipped if others remain.
 
     Raises:
         LayoutError: the layout cannot be read.
-        ConfigError: a specification does not fit the layout, stands twice, or `out` already holds a sweep.
+        ConfigError: a specification has no set in the layout or is repeated, or `out` already contains a sweep.
     """
     if (out / "failures").exists():
-        raise ConfigError("a sweep stands there already", where=str(out), right="another directory, or remove it")
+        raise ConfigError("the directory already contains a sweep", where=str(out), right="an empty directory")
     read = read_layout(layout)
     if not len(read):
         raise ConfigError("there is nothing to fail: the layout has no partitions", where=str(layout))
@@ -199,13 +194,13 @@ def run_sweep(
     Args:
         spark: a session whose workers can import simzk, and write the paths of the plan.
         plan: from `plan_sweep`.
-        progress: called now and then with the share of the failure sets that is done, 0 to 1.
+        progress: receives the finished share of the failure sets, 0 to 1.
 
     Returns:
-        the ten worst failure sets, as rows of the table `failures`.
+        the ten worst failure sets as rows of `failures`.
 
     Raises:
-        SimzkError: Spark could not do it; the error has the reason in one line.
+        SimzkError: Spark failed; the reason in one line.
     """
     with tempfile.TemporaryDirectory(prefix="simzk-sweep-") as scratch:
         gathered = _gather(spark, plan, Path(scratch), progress)
@@ -216,7 +211,7 @@ def run_sweep(
 
 
 def _gather(spark: SparkSession, plan: Plan, scratch: Path, progress: Callable[[float], None] | None) -> Gathered:
-    """Have all failure sets computed, as many in one job as the driver can hold what is told of."""
+    """Compute all failure sets in jobs whose results fit into the driver's memory."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     prefix = f"simzk-{uuid4().hex}-"
@@ -240,13 +235,13 @@ def _tell_more(progress: Callable[[float], None], before: float, of: float, shar
 
 
 def jobs_of(sets: int, specs: int, things: int, cores: int) -> Iterator[tuple[int, int, int]]:
-    """The tasks of each job, from number to number, and of how many: no job tells more than the driver can hold.
+    """Yield first task, end and number of tasks of each job; each job's results fit into the driver's memory.
 
     Args:
         sets: the number of failure sets.
-        specs: of how many specifications they are.
-        things: how many topics, brokers and racks there are.
-        cores: so many tasks run at one time; a job is never of fewer, but the whole sweep is.
+        specs: number of specifications.
+        things: number of topics, brokers and racks.
+        cores: number of concurrent tasks; a job has at least as many, unless the whole sweep is smaller.
 
     >>> list(jobs_of(4950, 1, 1103, 2))
     [(0, 8, 8)]
@@ -260,13 +255,13 @@ def jobs_of(sets: int, specs: int, things: int, cores: int) -> Iterator[tuple[in
 
 
 _held: dict[str, WhatIf] = {}
-"""The one cluster that this worker process has mapped, by the names of its files."""
+"""Layout mapped by this worker process, by the names of its files."""
 
 
 def _compute(
     prefix: str, specs: Sequence[AnyFailure], sets: int, tasks: int, numbers: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """What tasks tell, by their numbers."""
+    """Yield the results of the tasks with the given numbers."""
     from pyspark import SparkFiles
 
     if prefix not in _held:
@@ -281,7 +276,7 @@ def _compute(
 
 
 def _write(plan: Plan, tables: Mapping[str, pa.Table], failures: Iterable[pa.Table]) -> None:
-    """Write all tables, `failures` last and at once: where they stand, there is a sweep.
+    """Write all tables, `failures` last and atomically, as the mark of a complete sweep.
 
     Raises:
         ConfigError: the directory cannot be written to.
@@ -304,7 +299,7 @@ def _write(plan: Plan, tables: Mapping[str, pa.Table], failures: Iterable[pa.Tab
 
 
 def _worst(plan: Plan) -> list[dict[str, object]]:
-    """The first rows of the table `failures` that was written."""
+    """Return the first rows of the written table `failures`."""
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(min((plan.out / "failures").glob("part-*"))) as part:

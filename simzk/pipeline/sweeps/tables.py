@@ -1,6 +1,6 @@
-"""The tables of a sweep beside `failures`: by topic, by broker, by rack, and the estimates of each specification.
+"""Tables of a sweep beside `failures`: per topic, broker and rack, and the estimates of each specification.
 
-docs/layout.md says what each column is.
+docs/layout.md documents the columns.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from simzk.pipeline.sweeps.tallies import Shares
 
 Z = 1.959963984540054
-"""Of the normal distribution 95 % are within so many standard deviations."""
+"""Standard deviations that contain 95 % of a normal distribution."""
 
 ESTIMATED = ("newly_offline", "lost", "leaders_moved", "under_min_isr", "under_replicated")
 """Columns of the table `failures` whose distribution over the sets is estimated."""
 
 
 def things_tables(what_if: WhatIf, fails: Sequence[str], found: Shares) -> dict[str, pa.Table]:
-    """The tables `topics`, `brokers` and `racks`, worst first in each specification.
+    """Return the tables `topics`, `brokers` and `racks`, worst first in each specification.
 
     Args:
-        what_if: the cluster.
+        what_if: the prepared layout.
         fails: the specifications.
-        found: what all sets did to each.
+        found: figures over all sets.
     """
     import pyarrow as pa
 
@@ -67,7 +67,7 @@ def _things_table(
     row_of, spec, thing = np.cumsum(first) - 1, found.spec[first], found.thing[first]
 
     def of(figure: str, name: str, absent: int = 0) -> NDArray[np.int64]:
-        """A column of a figure, by the row of its thing."""
+        """Return a column of a figure per row."""
         column = np.full(len(thing), absent)
         some = found.figure == FIGURES.index(figure)
         column[row_of[some]] = getattr(found, name)[some]
@@ -76,7 +76,7 @@ def _things_table(
     numbers: dict[str, pa.Array] = {"sets": pa.array(of(OFFLINE, "sets"))}
     for figure in (OFFLINE, UNDER_MIN_ISR):
         most = of(figure, "most")
-        # What is nowhere has no worst set.
+        # A row without a hit has no worst set.
         worst = pa.array(of(figure, "most_set"), mask=most == 0)
         numbers |= {figure: pa.array(of(figure, "total")), f"{figure}_most": pa.array(most), f"{figure}_set": worst}
     if loads is not None:
@@ -91,13 +91,13 @@ def _things_table(
 
 
 class Sums(NamedTuple):
-    """Exact sums of a count over the failure sets that were looked at.
+    """Exact sums of a count over the evaluated failure sets.
 
     Args:
-        sets: how many there were.
-        total: of the counts.
-        squares: of their squares.
-        hit: how many sets had a count above zero.
+        sets: number of evaluated sets.
+        total: sum of the counts.
+        squares: sum of their squares.
+        hit: number of sets with a count above zero.
         most: the largest count.
     """
 
@@ -109,13 +109,12 @@ class Sums(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """What a count is over all sets of a specification, from those that were looked at.
+    """Estimate of a count over all sets of a specification.
 
     Args:
-        mean, mean_low, mean_high: partitions a set, and the bounds of 95 % confidence; no bounds where a sample has no
-            two different counts, for it tells nothing of how they differ.
-        share, share_low, share_high: of the sets that have any, and the bounds.
-        most: the largest count that was seen.
+        mean, mean_low, mean_high: partitions per set with 95 % bounds; no bounds if all counts of a sample are equal.
+        share, share_low, share_high: share of the sets with a count above zero, with bounds.
+        most: largest observed count.
     """
 
     mean: float
@@ -128,14 +127,14 @@ class Estimate(NamedTuple):
 
 
 def estimate(sums: Sums, population: int) -> Estimate:
-    """From the sums over some sets to all; exact where all were looked at.
+    """Estimate a count over all sets from the sums over some; exact if all were evaluated.
 
-    The mean's bounds are those of a normal distribution with the correction for a finite population, the share's are
-    Wilson's, which hold for rare events too: of a thousand sets without any, at most 0.4 % of all have some.
+    The mean's bounds are normal with the correction for a finite population. The share's bounds are Wilson's, which
+    also suit rare events: if none of a thousand sets has a hit, at most 0.4 % of all sets have one.
 
     Args:
-        sums: over the sets that were looked at, one at least.
-        population: how many sets there are.
+        sums: sums over at least one evaluated set.
+        population: number of all sets.
 
     >>> estimate(Sums(sets=1000, total=0, squares=0, hit=0, most=0), population=10**6).share_high
     0.0038267584...
@@ -155,13 +154,13 @@ def estimate(sums: Sums, population: int) -> Estimate:
     weight = Z * Z / count
     middle = (share + weight / 2) / (1 + weight)
     reach = Z / (1 + weight) * sqrt(share * (1 - share) / count + weight / (4 * count))
-    # At the ends they meet but for rounding.
+    # At 0 and 1 the bounds are exact but for rounding.
     least, greatest = middle - reach if sums.hit else 0.0, middle + reach if sums.hit < count else 1.0
     return Estimate(mean, low, high, share, least, greatest, sums.most)
 
 
 def sums_of(failures: Iterable[pa.RecordBatch]) -> dict[tuple[str, str], Sums]:
-    """The sums of each estimated column, by specification, over rows of the table `failures`."""
+    """Return the sums of each estimated column per specification, over rows of `failures`."""
     import pyarrow.compute as pc
 
     found: dict[tuple[str, str], Sums] = {}
@@ -182,11 +181,11 @@ def sums_of(failures: Iterable[pa.RecordBatch]) -> dict[tuple[str, str], Sums]:
 
 
 def estimates_table(failures: Iterable[pa.RecordBatch], populations: Mapping[str, int]) -> pa.Table:
-    """The table `estimates`: each estimated count of each specification.
+    """Return the table `estimates`: each estimated count of each specification.
 
     Args:
         failures: rows of the table `failures`.
-        populations: how many sets each specification has, looked at or not.
+        populations: number of sets of each specification, evaluated or not.
     """
     import pyarrow as pa
 

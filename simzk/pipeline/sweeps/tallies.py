@@ -1,10 +1,10 @@
-"""What failure sets do to each topic, broker and rack: sums and extremes, gathered where the sets are computed.
+"""Figures of failure sets per topic, broker and rack: sums and maxima, computed beside the sets.
 
 Rules of this module:
-  - a tally of some sets can be added to a tally of others, in any order, and the whole is the same: all figures are
-    integers, sums of them, or the largest with the lowest number of a set that shows it;
-  - a topic has figures of the sets that take one of its partitions offline, or under min ISR; a broker or a rack of the
-    sets in which it fails (a rack: at least one broker of it), and its load in those in which any of it is left.
+  - tallies can be added in any order with the same result: all figures are integer sums, or a maximum with the lowest
+    number of a set that has it;
+  - a topic counts the sets that take one of its partitions offline or below min ISR; a broker or rack counts the sets
+    in which it (or a broker of the rack) fails, and its load in the sets that it survives.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 TOPIC, BROKER, RACK = KINDS = ("topic", "broker", "rack")
 
 OFFLINE, UNDER_MIN_ISR, LEADERS = FIGURES = ("offline", "under_min_isr", "leaders")
-"""What is tallied: newly offline partitions, those newly under min ISR, leaders after."""
+"""Figures: partitions newly offline, partitions newly below min ISR, leaders after the failure."""
 
 NO_SET = np.iinfo(np.int64).max
 
 
 class Figure:
-    """One figure of many things: over some sets, its sum, how many sets had it, the most of it and the set of that."""
+    """One figure of many topics, brokers or racks: number of sets, sum, maximum, and the set with the maximum."""
 
     def __init__(self, things: int) -> None:
         self.sets = np.zeros(things, np.int64)
@@ -43,7 +43,7 @@ class Figure:
         self.most_set = np.full(things, NO_SET, np.int64)
 
     def add(self, number: int, things: NDArray[np.intp], values: NDArray[np.int64] | int) -> None:
-        """Take in a set; the sets come by ascending number, and each thing once."""
+        """Add a set; sets arrive in ascending order, each thing once."""
         self.sets[things] += 1
         self.total[things] += values
         more = self.most[things] < values
@@ -53,10 +53,10 @@ class Figure:
 
 
 class Tally:
-    """The figures of every topic, broker and rack over some of the sets of one specification.
+    """Figures of every topic, broker and rack over some sets of one specification.
 
     Args:
-        what_if: the cluster.
+        what_if: the prepared layout.
     """
 
     def __init__(self, what_if: WhatIf) -> None:
@@ -68,7 +68,7 @@ class Tally:
         self.figures = {kind: {name: Figure(size) for name in FIGURES} for kind, size in sizes.items()}
 
     def add(self, number: int, failed: FailureSet, found: Consequences) -> None:
-        """Take in a set and what it leaves."""
+        """Add a set and its outcome."""
         for name, topics in (("offline", found.offline), ("under_min_isr", found.under_min_isr)):
             hit, counts = np.unique(topics, return_counts=True)
             self.figures[TOPIC][name].add(number, hit.astype(np.intp), counts.astype(np.int64))
@@ -91,10 +91,10 @@ class Tally:
         return some, loads[some]
 
     def shares(self, spec: int) -> pa.RecordBatch:
-        """What was taken in, as rows of `shares_schema`.
+        """Return the figures as rows of `shares_schema`.
 
         Args:
-            spec: the place of the specification in the sweep.
+            spec: index of the specification in the sweep.
         """
         import pyarrow as pa
 
@@ -112,9 +112,9 @@ class Tally:
 
 @cache
 def shares_schema() -> pa.Schema:
-    """One figure of one thing over some sets; rows of the same figure are to be added up.
+    """Return the schema of one figure of one thing over some sets; rows of the same figure are summed.
 
-    Specifications stand by their place in the sweep, kinds and figures by theirs in `KINDS` and `FIGURES`.
+    Specifications are indices in the sweep, kinds and figures indices in `KINDS` and `FIGURES`.
     """
     import pyarrow as pa
 
@@ -123,7 +123,7 @@ def shares_schema() -> pa.Schema:
 
 
 class Shares(NamedTuple):
-    """Columns of `shares_schema`, each figure of a thing once, in the order of spec, kind, thing and figure."""
+    """Columns of `shares_schema` with unique figures, sorted by spec, kind, thing and figure."""
 
     spec: NDArray[np.int64]
     kind: NDArray[np.int64]
@@ -135,16 +135,16 @@ class Shares(NamedTuple):
     most_set: NDArray[np.int64]
 
     def at(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> Shares:
-        """Some of the rows, by a mask, or in an order."""
+        """Return the rows selected by a mask or by indices."""
         return Shares(*(column[rows] for column in self))
 
 
 def added_up(told: Iterable[pa.RecordBatch], before: Shares | None = None) -> Shares:
-    """Rows of `shares_schema`, added up.
+    """Sum rows of `shares_schema`.
 
     Args:
-        told: the rows.
-        before: what was added up before, which they are added to.
+        told: rows to add.
+        before: earlier sum to add to.
 
     >>> import pyarrow as pa
     >>> rows = [(0, 0, 7, 0, 1, 3, 3, 8), (0, 0, 7, 0, 2, 5, 3, 4)]
@@ -157,7 +157,7 @@ def added_up(told: Iterable[pa.RecordBatch], before: Shares | None = None) -> Sh
     parts += [Shares(*(np.asarray(column, np.int64) for column in batch.columns)) for batch in told]
     empty = Shares(*(np.zeros(0, np.int64) for _ in Shares._fields))
     rows = Shares(*map(np.concatenate, zip(empty, *parts, strict=True)))
-    # Of one figure the most of it comes first, of equals the lowest number of a set.
+    # Sort the maximum of each figure first, ties by the lowest number of a set.
     order = np.lexsort((rows.most_set, -rows.most, rows.figure, rows.thing, rows.kind, rows.spec))
     rows = rows.at(order)
     first = np.ones(len(order), np.bool_)

@@ -1,7 +1,7 @@
-"""Timelines cut into stretches of equal length: how long the partitions of each topic were in which state in each.
+"""Timelines in bins of equal length: the time that each topic's partitions spent in each state, per bin.
 
-An interval adds to every stretch that it reaches into, but costs two numbers, however long it lasts: what has begun
-less what has ended, summed up from stretch to stretch.
+An interval adds to every bin that it overlaps but costs two numbers whatever its length: the cumulative sum of starts
+minus ends gives the time in each bin.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
     from simzk.pipeline.saved import Saved
 
 STATES = ("offline", "under_min_isr", "under_replicated", "in_sync")
-"""What a partition can be, the worst first: the first of these that its interval says, or the last."""
+"""States of a partition, worst first; an interval counts as the first that applies, else as the last."""
 
 BINS = 160
 
 
 class Bins(NamedTuple):
-    """Time that was seen, in stretches.
+    """Observed time per bin.
 
     Args:
         edges: float64[b + 1], seconds since 1970.
-        rows: topics, or partitions, the worst first.
-        partitions: how many partitions each has.
-        seconds: float64[rows, 4, b], how long partitions of it were in each state, added up over them.
-        all: float64[4, b], the same of all partitions.
-        left: how many topics are not among the rows.
+        rows: topics or partitions, worst first.
+        partitions: number of partitions per row.
+        seconds: float64[rows, 4, b], seconds in each state, summed over the row's partitions.
+        all: float64[4, b], the same for all partitions.
+        left: number of topics without a row.
     """
 
     edges: NDArray[np.float64]
@@ -45,11 +45,11 @@ class Bins(NamedTuple):
 
 
 def bins_of(saved: Saved, most_rows: int) -> Bins:
-    """The timelines of a directory.
+    """Return the binned timelines of a directory.
 
     Args:
-        saved: of the kind `timelines`.
-        most_rows: partitions are told one by one where there are not more; else so many topics, the worst ones.
+        saved: tables of the kind `timelines`.
+        most_rows: maximum number of rows; with more partitions than this, the rows are the worst topics.
     """
     totals = saved.table("totals")
     if not len(totals):
@@ -80,7 +80,7 @@ def bins_of(saved: Saved, most_rows: int) -> Bins:
 
 
 def _worst_rows(totals: pa.Table, most: int, *, one_by_one: bool) -> tuple[tuple[str, ...], tuple[int, ...], int]:
-    """The names of rows, how many partitions each has, and how many there are beside them."""
+    """Return the names of the rows, their numbers of partitions, and the number of omitted topics."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -97,7 +97,7 @@ def _worst_rows(totals: pa.Table, most: int, *, one_by_one: bool) -> tuple[tuple
 
 
 def _range(saved: Saved) -> tuple[float, float]:
-    """From the first state to the last thing that anybody wrote."""
+    """Return the time range from the first state to the last write."""
     starts = _seconds(saved.table("partitions", "from")["from"])
     ends = [
         _seconds(saved.table(name, column)[column]) for name, column in (("partitions", "until"), ("writers", "last"))
@@ -113,7 +113,7 @@ def _batches(saved: Saved) -> Iterator[pa.RecordBatch]:
 
 
 def _seconds(column: Any) -> NDArray[np.float64]:
-    """Instants as seconds since 1970; nan for none."""
+    """Convert timestamps to seconds since 1970; null becomes nan."""
     import pyarrow as pa
 
     exact = column.cast(pa.timestamp("us", "UTC"), safe=False)
@@ -122,7 +122,7 @@ def _seconds(column: Any) -> NDArray[np.float64]:
 
 
 def _states(batch: pa.RecordBatch) -> NDArray[np.intp]:
-    """The number in `STATES` of each row."""
+    """Return the index in `STATES` of each row."""
     found = np.full(len(batch), len(STATES) - 1)
     for number in reversed(range(len(STATES) - 1)):
         found[batch[STATES[number]].fill_null(False).to_numpy(zero_copy_only=False)] = number
@@ -130,7 +130,7 @@ def _states(batch: pa.RecordBatch) -> NDArray[np.intp]:
 
 
 def _rows(batch: pa.RecordBatch, rows: Sequence[str], *, one_by_one: bool) -> NDArray[np.intp]:
-    """The place of each interval's topic or partition among the rows; -1 where it is not there."""
+    """Return the row index of each interval's topic or partition; -1 if it has no row."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

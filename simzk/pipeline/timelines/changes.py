@@ -1,10 +1,10 @@
-"""What befell Kafka's znodes, as tables of changes: logs and snapshots to who set which znode to what, and when.
+"""Changes of Kafka's znodes as a table: session, znode, value and time, from logs and snapshots.
 
 Rules of this module:
-  - a change is known by its place in the history: zxid, then its place within the transaction;
-  - the same transaction in two logs, or a znode that a snapshot shows and a log set, is one change;
-  - a snapshot tells what came before the logs: each znode in it was last set at its mzxid;
-  - the ephemerals of a session that ends are gone by it, also in logs that do not list them (3.5 and before).
+  - a change is identified by its zxid and its step within the transaction;
+  - the same transaction in two logs, or a znode in a snapshot that a log also set, is one change;
+  - a snapshot covers the time before the logs: each of its znodes was last set at its mzxid;
+  - the end of a session deletes its ephemerals, also in logs that do not list them (3.5 and earlier).
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _REMOVED = ("delete", "deleteContainer")
 
 
 def changes_of(log: DataFrame, snapshots: DataFrame | None, chroot: str) -> DataFrame:
-    """Each change of a znode below the chroot.
+    """Return each change of a znode below the chroot.
 
     Args:
-        log: as `zookeeper_log` gives it, or several of them together.
-        snapshots: as `zookeeper_snapshot` gives them; None where there are none.
-        chroot: where Kafka's znodes are; empty for the root.
+        log: rows of `zookeeper_log`, of one or several logs.
+        snapshots: rows of `zookeeper_snapshot`; None without snapshots.
+        chroot: root of Kafka's znodes; empty for `/`.
 
     Returns:
         `zxid`, `step` (place within the transaction), `time`, `session`, `change` ("set" or "gone"), `path` (without
@@ -74,20 +74,20 @@ def _gone(path: str) -> list[Column]:
 
 
 def applied_once(log: DataFrame) -> DataFrame:
-    """What the tree took, each step once, in however many servers' logs it stands."""
+    """Return each applied step once, even if several servers' logs contain it."""
     return log.where("applied").dropDuplicates(["zxid", "step"])
 
 
 def taken_by_sessions(once: DataFrame, snapshots: DataFrame | None) -> DataFrame:
-    """The ends of sessions, and the ephemerals that each took with it.
+    """Return the ends of sessions with the ephemerals deleted by each.
 
     Args:
-        once: of `applied_once`.
+        once: result of `applied_once`.
         snapshots: as for `changes_of`.
 
     Returns:
-        `zxid`, `time`, `session`, `cxid` and `paths`: as the log lists them; where it lists none, by name those that
-        the session had made and nobody had removed.
+        `zxid`, `time`, `session`, `cxid` and `paths`: as listed in the log; if it lists none, the ephemerals that
+        the session had created and that still existed, sorted by name.
     """
     ends = once.where("operation = 'closeSession'").select("zxid", "time", "session", "cxid", "paths")
     step = F.coalesce("step", F.lit(0)).alias("step")
@@ -110,7 +110,7 @@ def taken_by_sessions(once: DataFrame, snapshots: DataFrame | None) -> DataFrame
 
 
 def _seen(snapshots: DataFrame) -> DataFrame:
-    """What snapshots show: each znode as it was last set."""
+    """Return each znode of the snapshots as it was last set."""
     return snapshots.where("damage is null").select(
         F.col("mzxid").alias("zxid"),
         F.lit(0).alias("step"),

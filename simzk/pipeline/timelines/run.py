@@ -1,16 +1,14 @@
-"""Files of different clusters among those that are read together: found by what cannot be in one history, and left out.
+"""Timelines of data directories, computed on Spark and written as Parquet: one folder per table, and `timelines.json`.
+
+docs/pipeline.md documents the tables.
 
 Rules of this module:
-  - of one cluster a zxid is one transaction and has one time, in every server's log, and in every snapshot as the time
-    at which a znode was made or last set; and Kafka's `/cluster/id` is the one that was written, until it is removed or
-    another is set: a cluster made anew on the same ZooKeeper goes on in its history;
-  - what stands below `/zookeeper` does not count: a server sets its configuration there by its own clock;
-  - whole folders are left out where the files of two contradict each other, single files within a folder: first who
-    contradicts most, then who was named last.
-
-Timelines of data directories, computed on Spark and written as Parquet: one folder a table, and `timelines.json`.
-
-docs/pipeline.md says what stands in them.
+  - files of other clusters are detected by contradictions and skipped. In one cluster a zxid is one transaction with
+    one time, in every server's log, and in every snapshot as ctime or mtime; `/cluster/id` is constant until it is
+    deleted or replaced (a cluster created anew on the same ZooKeeper continues its history);
+  - znodes below `/zookeeper` are ignored: a server sets its configuration there by its own clock;
+  - if two folders contradict each other a whole folder is skipped, within one folder a single file: first the one with
+    most contradictions, then the one named last.
 """
 
 from __future__ import annotations
@@ -40,11 +38,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Contradictions = dict[tuple[str, str], str]
-"""Two files, in either order, and what is said differently in the one than in the other."""
+"""Two files, in either order, and their contradiction."""
 
 
 class Stranger(NamedTuple):
-    """A folder or a file that is of another cluster than the rest, and why."""
+    """A folder or file of another cluster, with the reason."""
 
     path: str
     why: str
@@ -52,12 +50,12 @@ class Stranger(NamedTuple):
 
 
 def strangers(log: DataFrame, snapshots: DataFrame | None, files: Sequence[str], chroot: str) -> list[Stranger]:
-    """Who is to be left out, so that what remains may be of one cluster.
+    """Return the folders and files to skip, so that the rest may be of one cluster.
 
     Args:
-        log, snapshots: the tables of those names, without what is damaged; None where there is no snapshot.
-        files: all, in the order in which they were named.
-        chroot: where Kafka's znodes are.
+        log, snapshots: undamaged rows of these tables; None without snapshots.
+        files: all files, in the order in which they were named.
+        chroot: root of Kafka's znodes.
     """
     if len(files) < 2:
         return []
@@ -66,7 +64,7 @@ def strangers(log: DataFrame, snapshots: DataFrame | None, files: Sequence[str],
 
 
 def left_out(contradictions: Contradictions, files: Sequence[str]) -> list[Stranger]:
-    """Who is to be left out.
+    """Return the folders and files to skip.
 
     >>> files = ["a/log.1", "b/log.1", "b/log.9"]
     >>> [stranger.path for stranger in left_out({("a/log.1", "b/log.1"): "why"}, files)]
@@ -89,7 +87,7 @@ def left_out(contradictions: Contradictions, files: Sequence[str]) -> list[Stran
 
 
 def _fewest(contradictions: Contradictions, names: Sequence[str]) -> dict[str, str]:
-    """Names without which nothing is contradicted, and whom each contradicts."""
+    """Return names whose removal leaves no contradiction, with the names that each contradicts."""
     left = dict(contradictions)
     gone: dict[str, str] = {}
     while left:
@@ -109,7 +107,7 @@ def _folder(file: str) -> str:
 
 
 def _witnesses(log: DataFrame, snapshots: DataFrame | None) -> DataFrame:
-    """Which file says which time of which zxid."""
+    """Return file, zxid and time of all transactions and znodes."""
     told = log.select("zxid", "time", "file")
     if snapshots is None:
         return told
@@ -136,11 +134,11 @@ def _of_times(witnesses: DataFrame) -> Contradictions:
 
 
 class ClusterIds(NamedTuple):
-    """What some files say of Kafka's `/cluster/id`.
+    """Values of Kafka's `/cluster/id` in several files.
 
     Args:
-        written: by file, the zxids at which an id was written, and the ids.
-        renewed: the zxids at which the znode was removed, or another id was set: from there on another one holds.
+        written: per file, the zxids and ids written.
+        renewed: zxids at which the znode was deleted or replaced.
     """
 
     written: dict[str, set[tuple[int, str]]]
@@ -164,7 +162,7 @@ def _cluster_ids(log: DataFrame, snapshots: DataFrame | None, chroot: str) -> Cl
 
 
 def of_ids(ids: ClusterIds) -> Contradictions:
-    """Files that name different ids between which none was renewed.
+    """Return pairs of files with different ids and no renewal in between.
 
     >>> first, second = {(5, "A")}, {(90, "B")}
     >>> of_ids(ClusterIds({"log.1": first, "log.50": second}, frozenset()))
@@ -189,19 +187,19 @@ def _names(written: set[tuple[int, str]]) -> set[str]:
 WORST_SHOWN = 10
 _WORST_FIRST = ("offline_s", "under_min_isr_s", "under_replicated_s", "leader_moves")
 _BY_DAY = ("partitions", "leadership")
-"""Tables that grow with time; their files stand by the day of the event."""
+"""Tables that are partitioned by the day of the event."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Timelines that have been checked and can be computed.
+    """Validated timelines, ready to compute.
 
     Args:
-        logs, snapshots: the files, in the order in which they were named.
+        logs, snapshots: files in the order in which they were named.
         out: directory to write to.
-        chroot: where Kafka's znodes are.
-        strict: whether damage is fatal.
-        missing: the paths that lead to no log.
+        chroot: root of Kafka's znodes.
+        strict: True if damage is fatal.
+        missing: paths that match no log.
     """
 
     logs: list[str]
@@ -213,14 +211,13 @@ class Plan:
 
 
 class Findings(NamedTuple):
-    """What came of it, in numbers.
+    """Counts of a finished computation.
 
     Args:
-        transactions: that were read, steps of multis counted.
-        damages: what could not be read or used, by `file`: paths that lead to nothing, damages in logs and snapshots,
-            files of another cluster.
-        rows: of each table.
-        worst: the partitions that were longest without a leader, then short of replicas, as rows of `totals`.
+        transactions: number of transactions read, counting steps of multis.
+        damages: unusable input by `file`: missing paths, damage in logs and snapshots, files of another cluster.
+        rows: number of rows per table.
+        worst: rows of `totals` with the longest time offline, then under-replicated.
     """
 
     transactions: int
@@ -230,16 +227,16 @@ class Findings(NamedTuple):
 
 
 def plan_timelines(directories: Sequence[str], out: Path, *, chroot: str = "", strict: bool = False) -> Plan:
-    """Check everything that can be checked before Spark is started.
+    """Check everything that can be checked before Spark starts.
 
     Raises:
-        ConfigError: no path leads to a log, or, if it is strict, one of them does not; a chroot that is no path; `out`
-            holds timelines.
+        ConfigError: no path matches a log, or with `strict` one does not; the chroot is invalid; `out` already contains
+            timelines.
     """
     if chroot and (not chroot.startswith("/") or chroot.endswith("/")):
         raise ConfigError(f"{chroot!r} is no chroot", where="chroot", right='a path such as "/kafka"')
     if (out / "partitions").exists():
-        raise ConfigError("timelines stand there already", where=str(out), right="another directory, or remove it")
+        raise ConfigError("the directory already contains timelines", where=str(out), right="an empty directory")
     logs: dict[str, None] = {}
     snapshots: dict[str, None] = {}
     missing: list[Missing] = []
@@ -251,7 +248,7 @@ def plan_timelines(directories: Sequence[str], out: Path, *, chroot: str = "", s
         seen = find_files(SNAPSHOT, text).files
         snapshots |= {str(file.path.absolute()): None for file in seen if zxid_of(SNAPSHOT, file.path.name) is not None}
     if not logs and not missing:
-        missing.append(Missing(",".join(directories), f"it holds no {LOG}", f"{VERSION_FOLDER}/{LOG}.<zxid>"))
+        missing.append(Missing(",".join(directories), f"it contains no {LOG}", f"{VERSION_FOLDER}/{LOG}.<zxid>"))
     if missing and (strict or not logs):
         refuse(missing[0])
     return Plan(list(logs), list(snapshots), out.absolute(), chroot, strict, missing)
@@ -263,10 +260,10 @@ def run_timelines(spark: SparkSession, plan: Plan, tell: Callable[[str], None] =
     Args:
         spark: a session whose workers can import simzk, and read and write the paths of the plan.
         plan: from `plan_timelines`.
-        tell: called with what is being done, and how many of its tasks are, from another thread too.
+        tell: receives progress lines, also from another thread.
 
     Raises:
-        SimzkError: Spark could not do it, or a file is damaged and the plan is strict; the reason in one line.
+        SimzkError: Spark failed, or a file is damaged and the plan is strict; the reason in one line.
     """
     simzk.pipeline.register(spark)
     with told(spark, tell) as say:
@@ -280,7 +277,7 @@ def _run(spark: SparkSession, plan: Plan, tell: Callable[[str], None]) -> Findin
     if plan.snapshots:
         tell("reading the snapshots")
         snapshots, broken = _read(spark, "zookeeper_snapshot", plan.snapshots, plan)
-        # A server takes nothing of a snapshot that is damaged.
+        # A server rejects a damaged snapshot as a whole.
         snapshots = _without(snapshots, [damage["file"] for damage in broken])
         damages += broken
     tell("looking for files of other clusters")
@@ -310,14 +307,14 @@ def _run(spark: SparkSession, plan: Plan, tell: Callable[[str], None]) -> Findin
 
 
 def _written(table: Path) -> ds.Dataset:
-    """A table, read here: to Spark's Hadoop the characters of a path are a pattern."""
+    """Open a table with pyarrow, because Hadoop treats characters of a path as a pattern."""
     import pyarrow.dataset as ds
 
     return ds.dataset(table, format="parquet")
 
 
 def _worst(totals: Path) -> list[dict[str, object]]:
-    """The first rows of `totals`, worst first; of equals the partition whose name comes first."""
+    """Return the first rows of `totals`, worst first, ties by name."""
     import pyarrow as pa
 
     order = [*((name, "descending") for name in _WORST_FIRST), ("topic", "ascending"), ("partition", "ascending")]
@@ -330,7 +327,7 @@ def _worst(totals: Path) -> list[dict[str, object]]:
 
 
 def _read(spark: SparkSession, source: str, files: list[str], plan: Plan) -> tuple[DataFrame, list[dict[str, str]]]:
-    """What is whole of some files, and what is not."""
+    """Return the undamaged rows of some files, and the damage."""
     mode = FAILFAST if plan.strict else PERMISSIVE
     table = spark.read.format(source).option("mode", mode).load(",".join(files)).cache()
     damages = table.where("damage is not null").select("file", "damage").toArrow().to_pylist()

@@ -1,9 +1,9 @@
-"""Tables of what happened to a Kafka cluster, out of the changes of its znodes: docs/pipeline.md lists their columns.
+"""Tables of a Kafka cluster's past, computed from changes of its znodes; docs/pipeline.md lists their columns.
 
 Rules of this module:
-  - an interval runs from one change to the next of the same thing, `until` is null for what still held at the end;
-  - texts that no version of Kafka writes give nulls, and are counted by nobody as a state;
-  - what a znode means stands in docs/reference/kafka.md §1.
+  - an interval lasts from one change to the next; `until` is null if it lasted to the end;
+  - text that no version of Kafka writes gives nulls and counts as no state;
+  - docs/reference/kafka.md §1 documents the znodes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ORDER = ("zxid", "step")
 
 
 def partitions_of(changes: DataFrame) -> DataFrame:
-    """Each partition's leader, ISR, epochs and replicas as intervals."""
+    """Return each partition's leader, ISR, epochs and replicas as intervals."""
     events = _states(changes).unionByName(_assignments(changes), allowMissingColumns=True)
     named = events.select("topic", "partition").distinct()
     events = events.unionByName(_min_isr(changes).join(named, "topic"), allowMissingColumns=True)
@@ -66,7 +66,7 @@ _NO_STATE = "named_struct('leader', -1, 'leader_epoch', -1, 'controller_epoch', 
 
 
 def _states(changes: DataFrame) -> DataFrame:
-    """What is set, and what is gone: a state without an ISR, which no partition has."""
+    """Return the states; a deleted one has a null ISR, which no partition has."""
     found = changes.where(F.col("path").rlike(_STATE))
     state = F.when(F.col("change") == GONE, F.expr(_NO_STATE)).otherwise(F.from_json("data", _STATE_JSON))
     return found.select(
@@ -103,11 +103,11 @@ def _min_isr(changes: DataFrame) -> DataFrame:
 
 
 def totals_of(partitions: DataFrame, end: Column) -> DataFrame:
-    """What each partition went through: how long it was without a leader, how often it moved.
+    """Return the totals of each partition: time without a leader, number of leader changes.
 
     Args:
-        partitions: of `partitions_of`.
-        end: when the observation ends, for intervals that no change ended.
+        partitions: result of `partitions_of`.
+        end: end of the observation, for intervals without an end.
     """
     seconds = F.coalesce("until", end).cast("double") - F.col("from").cast("double")
     before, isr_before = _before("leader"), F.size(_before("isr"))
@@ -137,14 +137,14 @@ def totals_of(partitions: DataFrame, end: Column) -> DataFrame:
 
 
 def _before(column: str) -> Column:
-    """What a partition had in the interval before; null where it was not there, or was a topic of the same name."""
+    """Return a column's value in the preceding interval; null if there is none, or the topic was recreated."""
     turns = Window.partitionBy("topic", "partition").orderBy("from_zxid")
     follows = F.lag("until_zxid").over(turns) == F.col("from_zxid")
     return F.when(follows, F.lag(column).over(turns))
 
 
 def leadership_of(partitions: DataFrame) -> DataFrame:
-    """Each move of a leadership: from which broker to which; -1 for none."""
+    """Return each leader change with both brokers; -1 for none."""
     moved = partitions.withColumn("from_broker", _before("leader")).where(
         "from_broker is not null and from_broker != leader"
     )
@@ -160,19 +160,19 @@ def leadership_of(partitions: DataFrame) -> DataFrame:
 
 
 def controllers_of(changes: DataFrame) -> DataFrame:
-    """Who was controller, from when until when; 0.8.0 wrote the bare id."""
+    """Return the controllers with their intervals; 0.8.0 wrote the bare id."""
     broker = F.coalesce(F.get_json_object("data", "$.brokerid").cast("int"), F.expr("try_cast(data as int)"))
     return _ephemerals(changes.where("path = '/controller'"), broker)
 
 
 def brokers_of(changes: DataFrame) -> DataFrame:
-    """When each broker was registered, and until when."""
+    """Return the intervals in which each broker was registered."""
     return _ephemerals(changes.where(F.col("path").rlike(_BROKER)), F.regexp_extract("path", _BROKER, 1).cast("int"))
 
 
 def _ephemerals(changes: DataFrame, broker: Column) -> DataFrame:
     turns = Window.partitionBy("path").orderBy(*_ORDER)
-    # Brokers set what they have just made once more, to learn its zxid: that begins nothing.
+    # Brokers set their registration again to learn its zxid; that starts no interval.
     again = (
         (F.col("change") == SET)
         & (F.lag("change").over(turns) == SET)
@@ -193,16 +193,16 @@ def _ephemerals(changes: DataFrame, broker: Column) -> DataFrame:
 
 
 def sessions_of(log: DataFrame, snapshots: DataFrame | None) -> DataFrame:
-    """Each session: its beginning and its end, who ended it, and the ephemerals that it took with it.
+    """Return each session with start, end, kind of end, and the ephemerals deleted with it.
 
     Args:
-        log, snapshots: as for `kafka_changes.changes_of`.
+        log, snapshots: as for `changes.changes_of`.
     """
     once = applied_once(log)
     begun = once.where("operation = 'createSession'").select(
         "session", "timeout_ms", F.col("zxid").alias("from_zxid"), F.col("time").alias("from")
     )
-    # A client's own end has the xid of its request; the server's, where the session expired, has none (§6).
+    # A close by the client has the xid of its request; an expiry has 0 (docs/reference/zookeeper.md §6).
     ended = taken_by_sessions(once, snapshots).select(
         "session",
         F.col("zxid").alias("until_zxid"),
@@ -214,7 +214,7 @@ def sessions_of(log: DataFrame, snapshots: DataFrame | None) -> DataFrame:
 
 
 def writers_of(log: DataFrame) -> DataFrame:
-    """Who wrote what how often: by session, operation, and the kind of path, its names and numbers left out."""
+    """Count writes by session, operation and kind of path (names and numbers omitted)."""
     kind = F.regexp_replace(F.col("path"), _NAMED, "$1/*")
     kind = F.regexp_replace(kind, r"/\d+(?=/|$)", "/*")
     kind = F.regexp_replace(kind, r"\d{10}$", "*")
