@@ -126,7 +126,7 @@ def test_an_adminserver_whose_port_is_taken_is_passed_over(tmp_path: Path) -> No
 
 def test_one_file_of_several_and_what_they_say_already(tmp_path: Path) -> None:
     said = refused(*files(tmp_path, 1))
-    assert "zoo1.cfg: it is one server's of 4; expected one process with the files of all: simzk serve" in said
+    assert "zoo1.cfg: it is the file of one of 4 servers; expected one process with the files of all: simzk serve" in said
     for option in (
         ("--port", "0"),
         ("--servers", "3"),
@@ -167,4 +167,4 @@ def test_what_was_reconfigured_stands_in_the_files_as_the_real_server_writes_the
         config = client.ask(req.GetData("/zookeeper/config", False)).body[0]  # type: ignore[index]
         assert config == "\n".join([*members, f"version={reply.zxid:x}"]).encode()
         status, said = process.end(signal.SIGTERM)
-    assert (status, "simzk: warning: server 7 is no member any more, and is left out\n" in said) == (0, True)
+    assert (status, "simzk: warning: server 7 has left the ensemble, and is not started\n" in said) == (0, True)

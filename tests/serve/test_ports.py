@@ -150,7 +150,7 @@ def test_ports_unified_in_a_file() -> None:
     least = "dataDir=/d\nclientPort=0\nclient.portUnification=true\n"
     settings = parse_zoo_cfg(least)
     assert (settings.unifies_ports, settings.tls) == (False, None)
-    assert settings.notices == ("zoo.cfg:3: without ssl.keyStore.location it changes nothing",)
+    assert settings.notices == ("zoo.cfg:3: it has no effect without ssl.keyStore.location",)
     keyed = parse_zoo_cfg(f"{least}ssl.keyStore.location=/k.pem\nssl.clientAuth=none\n")
     assert keyed.unifies_ports
     assert keyed.tls is not None

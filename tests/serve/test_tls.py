@@ -181,8 +181,8 @@ def test_only_a_secure_port() -> None:
     ("line", "says"),
     [
         ("", "a secure port needs a key"),
-        ("ssl.keyStore.location=/k.der", "its name does not say what it is; expected ssl.keyStore.type"),
-        ("ssl.keyStore.location=/k\nssl.clientAuth=perhaps", "ssl.clientAuth cannot be 'perhaps'"),
+        ("ssl.keyStore.location=/k.der", "its type is unknown; expected ssl.keyStore.type"),
+        ("ssl.keyStore.location=/k\nssl.clientAuth=perhaps", "invalid ssl.clientAuth: 'perhaps'"),
     ],
 )
 def test_a_zoo_cfg_that_cannot_be_is_told(line: str, says: str) -> None:

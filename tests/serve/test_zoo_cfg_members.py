@@ -62,20 +62,24 @@ def test_a_dynamic_file_has_the_lines_and_is_named_for_its_version(tmp_path: Pat
 @pytest.mark.parametrize(
     ("more", "lines", "said"),
     [
-        ("clientPort=7\n", LINES, "DIR/zoo1.cfg:5: its server.1 has another; expected 0.0.0.0:2181"),
-        ("", "server.1=h:1\nserver.2=h:3:4\n", "DIR/zoo1.cfg:5: server.1 cannot be 'h:1'; expected HOST:PORT:PORT"),
-        ("", "server.1=h:1:2:observer\n", "DIR/zoo1.cfg: observers alone cannot be; expected 2 servers with a vote"),
-        ("", LINES + "weight.1=2\n", "DIR/zoo1.cfg:8: weight.1 is not served; expected a majority that decides"),
+        ("clientPort=7\n", LINES, "DIR/zoo1.cfg:5: it differs from server.1; expected 0.0.0.0:2181"),
+        ("", "server.1=h:1\nserver.2=h:3:4\n", "DIR/zoo1.cfg:5: invalid server.1: 'h:1'; expected HOST:PORT:PORT"),
+        (
+            "",
+            "server.1=h:1:2:observer\n",
+            "DIR/zoo1.cfg: an ensemble of observers only; expected 2 servers with a vote",
+        ),
+        ("", LINES + "weight.1=2\n", "DIR/zoo1.cfg:8: weight.1 is not supported; expected majority quorums"),
         (
             "",
             LINES + "server.255=h:1:2\n",
-            "DIR/zoo1.cfg:8: no server can be server.255; expected server.0 to server.254",
+            "DIR/zoo1.cfg:8: invalid server number in server.255; expected server.0 to server.254",
         ),
         ("", LINES.replace(";2181", ""), "DIR/zoo1.cfg: clientPort is not set; expected clientPort=PORT"),
         (
             "dynamicConfigFile=none\n",
             LINES,
-            "DIR/zoo1.cfg:6: server.1 is where it cannot be; expected in dynamicConfigFile",
+            "DIR/zoo1.cfg:6: server.1 is in the wrong file; expected in dynamicConfigFile",
         ),
         ("dynamicConfigFile=none\n", "", "DIR/zoo1.cfg:5: none cannot be read: No such file or directory"),
     ],
@@ -90,7 +94,7 @@ def test_myid_and_limits_must_be_there(tmp_path: Path) -> None:
     assert refused(file).startswith("DIR/zoo1.cfg: syncLimit is not set")
     file = written(tmp_path, 1)
     (tmp_path / "1" / "myid").write_text("one")
-    assert refused(file) == "DIR/1/myid: 'one' is no server's number; expected one of 1, 2, 30"
+    assert refused(file) == "DIR/1/myid: invalid server number 'one'; expected one of 1, 2, 30"
     (tmp_path / "1" / "myid").unlink()
     assert refused(file).startswith("DIR/1/myid: cannot be read: No such file")
 
@@ -102,8 +106,8 @@ def planned(*files: Path) -> list[Settings]:
 @pytest.mark.parametrize(
     ("second", "said"),
     [
-        ({"more": "tickTime=17\n"}, "DIR/zoo2.cfg: its tickTime is not that of DIR/zoo1.cfg; expected the same"),
-        ({"lines": LINES.replace("3889", "3899")}, "DIR/zoo2.cfg: it has other servers than DIR/zoo1.cfg"),
+        ({"more": "tickTime=17\n"}, "DIR/zoo2.cfg: its tickTime differs from that of DIR/zoo1.cfg; expected the same"),
+        ({"lines": LINES.replace("3889", "3899")}, "DIR/zoo2.cfg: its servers differ from those of DIR/zoo1.cfg"),
     ],
 )
 def test_files_that_do_not_say_the_same_are_refused(tmp_path: Path, second: dict[str, str], said: str) -> None:
@@ -118,8 +122,11 @@ def test_files_that_make_no_ensemble_are_refused(tmp_path: Path) -> None:
     twice = read_zoo_cfg(written(tmp_path, 1, name="again.cfg"))
     lone = read_zoo_cfg(written(tmp_path, 5, "clientPort=1\n", ""))
     for files, said in (
-        ([first], "one server's of 3; expected one process with the files of all: simzk serve --config .*zoo1.cfg"),
-        ([first, twice], "again.cfg: it is for server 1, as .*zoo1.cfg is"),
+        (
+            [first],
+            "one of 3 servers; expected one process with the files of all: simzk serve --config .*zoo1.cfg",
+        ),
+        ([first, twice], "again.cfg: it is for server 1, like .*zoo1.cfg"),
         ([first, lone], "speaks of a lone server"),
     ):
         with pytest.raises(ConfigError, match=said):

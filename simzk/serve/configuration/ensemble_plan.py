@@ -1,8 +1,8 @@
-"""Which servers of an ensemble are to be served here, and how each of them is.
+"""Servers of an ensemble to serve in one process, with the settings of each.
 
 Rules of this module:
-  - numbered servers differ in nothing but their ports and directories: from a given port on each has the next;
-  - servers with a zoo.cfg each are as their files say; what the ensemble has once, the files must say alike.
+  - numbered servers differ only in their ports and directories: each has the next port after the given one;
+  - servers with a zoo.cfg each have the settings of their files; settings of the whole ensemble must be equal.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class EnsemblePlan:
     """An ensemble to serve.
 
     Attributes:
-        settings: how each server is served, by its id.
-        observers: of numbered servers, how many of the last have no vote.
-        folder: of numbered servers with data directories, the one that those are in.
-        membership: of servers with files, who belongs to it; None for numbered ones.
+        settings: settings of each server, by its number.
+        observers: number of numbered servers without a vote, which are the last ones.
+        folder: folder of the data directories of numbered servers.
+        membership: the members, for servers with files; None for numbered ones.
         read_only: whether a server without a majority serves read-only clients.
-        notices: what is to be said about it.
+        notices: warnings about the files.
     """
 
     settings: Mapping[int, Settings]
@@ -44,17 +44,17 @@ class EnsemblePlan:
 
     @property
     def common(self) -> Settings:
-        """Those of the first server, for what all have in common."""
+        """Settings of the first server, for those that all have in common."""
         return next(iter(self.settings.values()))
 
 
 def numbered(settings: Settings, servers: int, *, observers: int = 0, read_only: bool = False) -> EnsemblePlan:
-    """Servers 1, 2 and so on, all alike; those without a vote are the last.
+    """Return a plan of servers 1, 2 and so on with equal settings; observers are the last.
 
     Args:
-        settings: how each of them is served: its ports are the first one's, its folders what theirs are in.
-        servers: how many that have a vote.
-        observers: how many beside them that have none.
+        settings: common settings, with the ports of the first server and the folders of all.
+        servers: number of voters.
+        observers: number of observers beside them.
         read_only: whether a server without a majority serves read-only clients.
 
     >>> from simzk.serve.configuration.settings import Settings
@@ -85,10 +85,10 @@ def _nth(settings: Settings, server_id: int) -> Settings:
 
 
 def of_files(files: Sequence[Settings], *, read_only: bool = False) -> EnsemblePlan:
-    """Servers with a zoo.cfg each; whoever has left the ensemble is left out, as a real one would not start.
+    """Return a plan of servers with a zoo.cfg each, without those that have left: real ones would not start.
 
     Raises:
-        ConfigError: a file is no ensemble's, two are one server's, or they do not say the same of what they share.
+        ConfigError: a file has no ensemble, two are for the same server, or common settings differ.
     """
     first = _belonging(files[0])
     settings: dict[int, Settings] = {}
@@ -96,34 +96,42 @@ def of_files(files: Sequence[Settings], *, read_only: bool = False) -> EnsembleP
         belonging = _belonging(file)
         if belonging.server_id in settings:
             other = _belonging(settings[belonging.server_id]).file
-            raise ConfigError(f"it is for server {belonging.server_id}, as {other} is", where=str(belonging.file))
-        if belonging.membership.version == first.membership.version and _told(belonging) != _told(first):
-            raise ConfigError(f"it has other servers than {first.file}", where=str(belonging.file), right="the same")
-        for name, told, first_told in zip(file.server._fields, file.server, files[0].server, strict=True):
-            if told != first_told:
+            raise ConfigError(f"it is for server {belonging.server_id}, like {other}", where=str(belonging.file))
+        if belonging.membership.version == first.membership.version and _common_lines(belonging) != _common_lines(
+            first
+        ):
+            raise ConfigError(
+                f"its servers differ from those of {first.file}", where=str(belonging.file), right="the same"
+            )
+        for name, value, first_value in zip(file.server._fields, file.server, files[0].server, strict=True):
+            if value != first_value:
                 key = next((key for key, row in KEYS.items() if (row.name, row.of) == (name, "server")), name)
-                raise ConfigError(f"its {key} is not that of {first.file}", where=str(belonging.file), right="the same")
+                raise ConfigError(
+                    f"its {key} differs from that of {first.file}", where=str(belonging.file), right="the same"
+                )
         settings[belonging.server_id] = file
     read_only = read_only or any(file.read_only for file in files)
     if len(files) == 1 and not read_only:
         others = " ".join(f"--config ZOO{line.server_id}.CFG" for line in first.membership.lines[1:])
         right = f"one process with the files of all: simzk serve --config {first.file} {others}"
-        raise ConfigError(f"it is one server's of {len(first.membership.lines)}", where=str(first.file), right=right)
+        raise ConfigError(
+            f"it is the file of one of {len(first.membership.lines)} servers", where=str(first.file), right=right
+        )
     newest = max((_belonging(file).membership for file in files), key=lambda membership: membership.version)
     left = [server_id for server_id in settings if server_id not in newest.voters | newest.observers]
-    notices = tuple(f"server {server_id} is no member any more, and is left out" for server_id in left)
+    notices = tuple(f"server {server_id} has left the ensemble, and is not started" for server_id in left)
     members = {server_id: file for server_id, file in settings.items() if server_id not in left}
     if not members:
-        raise ConfigError("of these servers none is a member", where=str(first.file), right="files of members")
+        raise ConfigError("none of these servers is a member", where=str(first.file), right="files of members")
     return EnsemblePlan(members, membership=newest, read_only=read_only, notices=notices)
 
 
-def _told(belonging: Belonging) -> object:
-    """What the file of one server must say as the others do: all lines, but for where its own clients connect."""
+def _common_lines(belonging: Belonging) -> object:
+    """Return what must be equal in all files: the lines without client ports."""
     return sorted(line._replace(client=None) for line in belonging.membership.lines)
 
 
 def _belonging(settings: Settings) -> Belonging:
     if settings.belonging is None:
-        raise ConfigError("a file among several speaks of a lone server", where="--config", right="lines server.N=...")
+        raise ConfigError("a file of several is that of a single server", where="--config", right="lines server.N=...")
     return settings.belonging

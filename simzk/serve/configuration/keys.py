@@ -1,21 +1,15 @@
-"""What a value of zoo.cfg means to the real server: it refuses some that are malformed, and makes something of others.
+"""Keys of zoo.cfg with an effect, and the readers of their values.
 
 Rules of this module:
-  - a reader is a pure function of the text; it raises `ValueError`, with what would be right, where the real server
-    refuses to start (Integer.parseInt and its own parseBoolean), and `DoubtError` where it goes on with something else
-    (Integer.getInteger, Boolean.getBoolean): whoever reads the file says so in a warning.
+  - a key is a row of `KEYS` and has a line in docs/zoo_cfg.md; a key without effect is in keys_without_effect.py;
+  - a reader is a pure function of the text. It raises `ValueError`, with what is accepted, for a value with which the
+    real server does not start (Integer.parseInt and its own parseBoolean), and `DoubtError` for a value that the real
+    server replaces by another one (Integer.getInteger, Boolean.getBoolean); the file's reader warns of that;
+  - `FLAGS` are keys of Java's command line, which have no effect in a zoo.cfg of the real server. Here they have,
+    because there is no such command line, and a warning says so.
 
-Source: QuorumPeerConfig.parseProperties; java.lang.Integer, Long, Boolean.
-
-The keys of zoo.cfg that mean something here: what each sets, and how its value is read.
-
-Rules of this module:
-  - a key is a row of `KEYS`, and has a line in docs/zoo_cfg.md; one that is accepted and means nothing here is a row of
-    zoo_cfg_without_effect.py instead;
-  - `FLAGS` are those that the real server takes from Java's command line only: a zoo.cfg that has them sets nothing
-    there. Here they are obeyed, for there is no such command line, and a warning says so.
-
-Source: QuorumPeerConfig.parseProperties and whoever reads the system properties that it makes.
+Source: QuorumPeerConfig.parseProperties, the readers of the system properties that it sets; java.lang.Integer, Long,
+Boolean.
 """
 
 from __future__ import annotations
@@ -30,24 +24,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 UNSET = object()
-"""In a `DoubtError`: the setting is as if it were not there."""
+"""Replacement in a `DoubtError`: the default of the setting."""
 
 
 class DoubtError(Exception):
-    """A value that the real server takes for another one, without a word.
+    """A value that the real server replaces by another one without a message.
 
     Args:
-        right: what would be right.
-        taken_for: what it is taken for.
+        right: what is accepted.
+        replacement: the value that it uses.
     """
 
-    def __init__(self, right: str, taken_for: object = UNSET) -> None:
+    def __init__(self, right: str, replacement: object = UNSET) -> None:
         super().__init__(right)
-        self.taken_for = taken_for
+        self.replacement = replacement
 
 
 def integer(value: str) -> int:
-    """Integer.parseInt."""
+    """Read an integer, like Integer.parseInt."""
     number = int(value) if re.fullmatch(r"[+-]?[0-9]+", value) else None
     if number is None or not -(2**31) <= number < 2**31:
         raise ValueError("a whole number")
@@ -55,6 +49,7 @@ def integer(value: str) -> int:
 
 
 def port(value: str) -> int:
+    """Read a port number."""
     number = integer(value)
     if not 0 <= number <= 65535:
         raise ValueError("a port, 0 to 65535")
@@ -62,6 +57,7 @@ def port(value: str) -> int:
 
 
 def positive(value: str) -> int:
+    """Read an integer above 0."""
     number = integer(value)
     if number <= 0:
         raise ValueError("more than 0")
@@ -69,14 +65,14 @@ def positive(value: str) -> int:
 
 
 def boolean(value: str) -> bool:
-    """QuorumPeerConfig.parseBoolean."""
+    """Read true or false, like QuorumPeerConfig.parseBoolean."""
     if value.lower() not in ("true", "false"):
         raise ValueError("true or false")
     return value.lower() == "true"
 
 
 def one_of(*values: str) -> Callable[[str], str]:
-    """What must be one of these, in any case."""
+    """Return a reader that accepts these values, in any case of letters."""
 
     def read(value: str) -> str:
         if value.lower() not in values:
@@ -87,11 +83,12 @@ def one_of(*values: str) -> Callable[[str], str]:
 
 
 def text(value: str) -> str:
+    """Read any text."""
     return value
 
 
 def loose_integer(value: str) -> int:
-    """Integer.getInteger, which takes hexadecimal and octal numbers too (Integer.decode)."""
+    """Read an integer, also hexadecimal or octal, like Integer.getInteger (Integer.decode)."""
     found = re.fullmatch(r"([+-]?)(?:(?:0[xX]|#)([0-9a-fA-F]+)|(0[0-7]+)|([0-9]+))", value)
     if found is None:
         raise DoubtError("a whole number")
@@ -103,6 +100,7 @@ def loose_integer(value: str) -> int:
 
 
 def loose_positive(value: str) -> int:
+    """Read an integer above 0; others mean the default."""
     number = loose_integer(value)
     if number <= 0:
         raise DoubtError("more than 0")
@@ -110,15 +108,15 @@ def loose_positive(value: str) -> int:
 
 
 def large_threshold(value: str) -> int | None:
-    """ZooKeeperServer.setLargeRequestThreshold; None for no limit."""
+    """Read a limit, None for no limit (ZooKeeperServer.setLargeRequestThreshold)."""
     number = loose_integer(value)
     if number == 0 or number < -1:
-        raise DoubtError("more than 0, or -1", taken_for=None)
+        raise DoubtError("more than 0, or -1", replacement=None)
     return None if number == -1 else number
 
 
 def fill_time(value: str) -> int:
-    """With less than 1 ms BlueThrottle divides by nothing whenever a session is asked for."""
+    """Read an interval of 1 ms or more; with less BlueThrottle divides by zero at each new session."""
     number = loose_integer(value)
     if number <= 0:
         raise ValueError("more than 0")
@@ -126,13 +124,14 @@ def fill_time(value: str) -> int:
 
 
 def double(value: str) -> float:
-    """Double.parseDouble, but that a number ends here as it does elsewhere."""
+    """Read a decimal number, like Double.parseDouble without its suffixes."""
     if re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", value) is None:
         raise ValueError("a number")
     return float(value)
 
 
 def loose_port(value: str) -> int:
+    """Read a port number, also hexadecimal or octal."""
     number = loose_integer(value)
     if not 0 <= number <= 65535:
         raise ValueError("a port, 0 to 65535")
@@ -140,48 +139,52 @@ def loose_port(value: str) -> int:
 
 
 def loose_boolean(value: str) -> bool:
-    """Boolean.getBoolean, to which all is false that is not true."""
+    """Read a boolean, like Boolean.getBoolean: everything but true is false."""
     if value.lower() not in ("true", "false"):
-        raise DoubtError("true or false", taken_for=False)
+        raise DoubtError("true or false", replacement=False)
     return value.lower() == "true"
 
 
 def yes(value: str) -> bool:
+    """Read yes or no; others mean no."""
     if value not in ("yes", "no"):
-        raise DoubtError("yes or no", taken_for=False)
+        raise DoubtError("yes or no", replacement=False)
     return value == "yes"
 
 
 def not_no(value: str) -> bool:
+    """Read yes or no; others mean yes."""
     if value not in ("yes", "no"):
-        raise DoubtError("yes or no", taken_for=True)
+        raise DoubtError("yes or no", replacement=True)
     return value != "no"
 
 
 def not_false(value: str) -> bool:
+    """Read true or false; others mean true."""
     if value not in ("true", "false"):
-        raise DoubtError("true or false", taken_for=True)
+        raise DoubtError("true or false", replacement=True)
     return value != "false"
 
 
 def snap_count(value: str) -> int:
+    """Read a number of transactions, 2 or more."""
     number = loose_integer(value)
     if number < 2:
-        raise DoubtError("2 or more", taken_for=2)  # ZooKeeperServer.getSnapCount
+        raise DoubtError("2 or more", replacement=2)  # ZooKeeperServer.getSnapCount
     return number
 
 
 def words(value: str) -> frozenset[str]:
-    """Four-letter words; what is none is passed over, as the real server does."""
+    """Read four-letter words; unknown ones are ignored, as in the real server."""
     listed = {word.strip() for word in value.split(",")} - {""}
     known = ALL_WORDS if "*" in listed else ALL_WORDS & listed
     if not listed <= ALL_WORDS | {"*"}:
-        raise DoubtError("four-letter words, or *", taken_for=known)
+        raise DoubtError("four-letter words, or *", replacement=known)
     return known
 
 
 def names(value: str) -> tuple[str, ...]:
-    """Names between commas."""
+    """Read names separated by commas."""
     return tuple(name.strip() for name in value.split(","))
 
 
@@ -193,21 +196,21 @@ _ALGORITHMS = {"MD5": "md5", "SHA": "sha1", "SHA1": "sha1"} | {
 
 
 def digest_algorithm(value: str) -> str:
-    """A name of java.security.MessageDigest's as hashlib has it; the real server starts with no other."""
+    """Read an algorithm of java.security.MessageDigest; return hashlib's name."""
     if value.upper() not in _ALGORITHMS:
         raise ValueError(", ".join(sorted(_ALGORITHMS)))
     return _ALGORITHMS[value.upper()]
 
 
 def compression(value: str) -> str:
-    """SnapStream.StreamMode.fromString."""
+    """Read a compression method, like SnapStream.StreamMode.fromString."""
     if value.lower() not in ("", "gz", "snappy"):
-        raise DoubtError("gz, snappy or nothing", taken_for="")
+        raise DoubtError("gz, snappy or nothing", replacement="")
     return value.lower()
 
 
 def absent(right: str) -> Callable[[str], Any]:
-    """What is not served, whatever the value."""
+    """Return a reader that rejects any value, because the feature is not supported."""
 
     def read(value: str) -> str:
         raise ValueError(right)
@@ -216,7 +219,7 @@ def absent(right: str) -> Callable[[str], Any]:
 
 
 def never(right: str) -> Callable[[str], Any]:
-    """What the real server serves when it is true, and this one does not: only false is taken."""
+    """Return a reader that rejects true, because the feature is not supported."""
 
     def read(value: str) -> bool:
         if value.lower() == "true":
@@ -227,13 +230,13 @@ def never(right: str) -> Callable[[str], Any]:
 
 
 class Key(NamedTuple):
-    """What a key of the file sets.
+    """A key of the file and the field that it sets.
 
     Attributes:
         name: the field.
-        read: the value for it.
-        of: whose field: of "settings", "server" (ServerConfig), "storage" (Storage), "tls", "throttle" (Throttle), or
-            of the "file" only, for something that zoo_cfg.py puts together.
+        read: reader of its value.
+        of: the object with the field: "settings", "server" (ServerConfig), "storage" (Storage), "tls", "throttle"
+            (Throttle), or "file" for a value that zoo_cfg.py combines with others.
     """
 
     name: str
@@ -242,13 +245,13 @@ class Key(NamedTuple):
 
 
 KEYS = {
-    # Where it listens
+    # Ports
     "clientPort": Key("port", port),
     "clientPortAddress": Key("address", text),
     "secureClientPort": Key("secure_port", port),
     "secureClientPortAddress": Key("secure_address", text, "file"),
     "clientPortListenBacklog": Key("backlog", integer),
-    # How much of whom
+    # Limits
     "maxClientCnxns": Key("max_connections_per_address", integer),
     "maxCnxns": Key("max_connections", loose_integer),
     "largeRequestThreshold": Key("large_threshold", large_threshold, "file"),
@@ -266,7 +269,7 @@ KEYS = {
     "connection_throttle_renew_session_weight": Key("renew_weight", loose_positive, "throttle"),
     "nio.sessionlessCnxnTimeout": Key("silence_ms", loose_positive),
     "4lw.commands.whitelist": Key("whitelist", words),
-    # Where it keeps what
+    # Storage
     "dataDir": Key("data_directory", Path),
     "dataLogDir": Key("log_directory", Path),
     "datadir.autocreate": Key("makes_folders", loose_boolean, "storage"),
@@ -298,7 +301,7 @@ KEYS = {
     "ssl.ciphersuites": Key("ciphers", names, "tls"),
     "client.portUnification": Key("unifies_ports", loose_boolean),
     "ssl.authProvider": Key("tls_scheme", text, "file"),
-    # What is monitored
+    # Monitoring
     "admin.enableServer": Key("admin_enabled", not_false, "file"),
     "admin.serverAddress": Key("admin_address", text),
     "admin.serverPort": Key("admin_port", loose_port),
@@ -312,14 +315,14 @@ KEYS = {
     "metricsProvider.httpHost": Key("metrics_address", text, "file"),
     "metricsProvider.httpPort": Key("metrics_port", port, "file"),
     "metricsProvider.exportJvmInfo": Key("exports_process", loose_boolean, "file"),
-    # An ensemble
+    # Ensemble
     "initLimit": Key("init_limit", integer),
     "syncLimit": Key("sync_limit", integer),
     "localSessionsEnabled": Key("local_sessions", boolean),
     "localSessionsUpgradingEnabled": Key("upgrades_sessions", boolean),
     "readonlymode.enabled": Key("read_only", loose_boolean),
     "dynamicConfigFile": Key("dynamic", text, "file"),
-    # How the server behaves
+    # State machine
     "tickTime": Key("tick_time_ms", positive, "server"),
     "minSessionTimeout": Key("min_session_timeout_ms", integer, "server"),
     "maxSessionTimeout": Key("max_session_timeout_ms", integer, "server"),
@@ -329,7 +332,7 @@ KEYS = {
     "reconfigEnabled": Key("reconfig_enabled", boolean, "server"),
     "znode.container.checkIntervalMs": Key("container_check_interval_ms", loose_positive, "server"),
     "znode.container.maxNeverUsedIntervalMs": Key("container_unused_ms", loose_integer, "server"),
-    # Who may do what
+    # Authentication and permissions
     "skipACL": Key("skip_acl", yes, "server"),
     "DigestAuthenticationProvider.enabled": Key("digest_auth", loose_boolean, "server"),
     "DigestAuthenticationProvider.digestAlg": Key("digest_algorithm", digest_algorithm, "server"),
@@ -341,23 +344,25 @@ KEYS = {
     "enforce.auth.schemes": Key("enforced", names, "file"),
     "sessionRequireClientSASLAuth": Key("requires_sasl", loose_boolean, "file"),
     "allowSaslFailedClients": Key("keeps_failed_logins", loose_boolean, "server"),
-    # What would have to be served
+    # Features that are not supported
     "emulate353TTLNodes": Key("", never("false, or absent: TTL nodes are those of 3.5.4 and later"), "file"),
     "ssl.context.supplier.class": Key("", absent("nothing: keys come from files"), "file"),
-    "letAnySaslUserDoX": Key("", absent("nothing: an ACL names who may do what"), "file"),
+    "letAnySaslUserDoX": Key("", absent("nothing: permissions are those of ACLs"), "file"),
     "admin.portUnification": Key("", never("false, or absent: the AdminServer speaks HTTP"), "file"),
     "admin.forceHttps": Key("", never("false, or absent: the AdminServer speaks HTTP"), "file"),
     "ssl.crl": Key("", never("false, or absent: lists of revoked certificates are not fetched"), "file"),
-    "ssl.ocsp": Key("", never("false, or absent: nobody is asked about certificates"), "file"),
-    "ssl.clientHostnameVerification": Key("", never("false, or absent: clients are not looked up"), "file"),
+    "ssl.ocsp": Key("", never("false, or absent: certificates are not checked online"), "file"),
+    "ssl.clientHostnameVerification": Key(
+        "", never("false, or absent: host names of clients are not resolved"), "file"
+    ),
 }
 
 PREFIXES = {
     "server.": "a member of its ensemble",
     "authProvider.": "the class of one more scheme of authentication",
-    "superUser": "the name of a SASL user who may do everything",
+    "superUser": "the name of a SASL user with all permissions",
 }
-"""Keys of which there can be several: what follows is a number or a name. `superUser` may stand alone."""
+"""Prefixes of keys that end with a number or a name; `superUser` is a key by itself too."""
 
 FLAGS = frozenset(
     {
@@ -377,7 +382,7 @@ AUTH_PROVIDERS = {
     "org.apache.zookeeper.server.auth.SASLAuthenticationProvider": "sasl",
     "org.apache.zookeeper.server.auth.EnsembleAuthenticationProvider": "ensemble",
 }
-"""The real server's own classes, and the schemes that they are for."""
+"""The real server's authentication providers, with their schemes."""
 
 DEFAULT_METRICS = "org.apache.zookeeper.metrics.impl.DefaultMetricsProvider"
 NO_METRICS = "org.apache.zookeeper.metrics.impl.NullMetricsProvider"

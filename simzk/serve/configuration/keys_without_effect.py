@@ -1,47 +1,47 @@
-"""The keys of zoo.cfg that are accepted and change nothing here, each with the reason; docs/zoo_cfg.md has them too.
+"""Keys of zoo.cfg that are accepted and have no effect here, each with the reason; docs/zoo_cfg.md lists them too.
 
 Rules of this module:
-  - what a client could tell by its bytes or its files is no row here;
-  - a value that the real server refuses to start with is refused: such keys have a reader.
+  - a key whose effect a client could observe, in bytes or in files, is in keys.py instead;
+  - a value with which the real server does not start is rejected: such a key has a reader.
 
-Source: as in zoo_cfg_keys.py.
+Source: as in keys.py.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from simzk.serve.configuration import keys as values
+from simzk.serve.configuration import keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_ENSEMBLE = "it is about servers of an ensemble that talk to each other; here they share one history in one process"
-_THREADS = "it sizes Java's threads, queues or buffers; here one thread handles each request as it is read"
+_ENSEMBLE = "it configures messages between servers of an ensemble; here they share one history in one process"
+_THREADS = "it sizes Java's threads, queues or buffers; here one thread processes each request as it is read"
 _AT_ONCE = (
-    "it holds requests back while others are under way, or answers -127 to who has waited for them; here each is"
-    " handled as it is read, and none waits for another"
+    "it queues requests while others are in flight, or rejects queued ones with -127; here each request is processed"
+    " as it is read, and none is queued"
 )
 _CACHE = "it sizes a cache, which changes no answer"
-_WATCHES = "it chooses how watches are kept in Java; they are told the same"
-_NETTY = "it is about Java's transport and TLS library"
-_KERBEROS = "it is about Kerberos, which is not spoken; users log in by DIGEST-MD5 (--jaas)"
-_LOGGING = "it is about what Java logs"
-_JAVA = "it watches over the Java machine"
-_BOUND = "what is read back from the disk may be twice as long as jute.maxbuffer"
-_ONCE = "files of keys are read once, at the start"
+_WATCHES = "it selects a data structure for watches in Java; the events are the same"
+_NETTY = "it configures Java's transport and TLS library"
+_KERBEROS = "it configures Kerberos, which is not supported; users log in by DIGEST-MD5 (--jaas)"
+_LOGGING = "it configures Java's logging"
+_JAVA = "it monitors the Java virtual machine"
+_BOUND = "entries read back from the disk may be twice as long as jute.maxbuffer"
+_ONCE = "key stores are read once, at the start"
 
 
 class WithoutEffect(NamedTuple):
-    """A key that is accepted.
+    """A key without effect.
 
     Attributes:
-        reason: why it changes nothing.
-        read: what values the real server starts with.
+        reason: why it has no effect here.
+        read: reader that rejects values with which the real server does not start.
     """
 
     reason: str
-    read: Callable[[str], object] = values.text
+    read: Callable[[str], object] = keys.text
 
 
 WITHOUT_EFFECT = {
@@ -52,7 +52,7 @@ WITHOUT_EFFECT = {
             "quorum.cnxn.threads.size",
             "multiAddress.reachabilityCheckTimeoutMs",
         ),
-        WithoutEffect(_ENSEMBLE, values.integer),
+        WithoutEffect(_ENSEMBLE, keys.integer),
     ),
     **dict.fromkeys(
         (
@@ -68,10 +68,10 @@ WITHOUT_EFFECT = {
             "multiAddress.enabled",
             "multiAddress.reachabilityCheckEnabled",
         ),
-        WithoutEffect(_ENSEMBLE, values.boolean),
+        WithoutEffect(_ENSEMBLE, keys.boolean),
     ),
-    "electionAlg": WithoutEffect(_ENSEMBLE, values.one_of("3")),
-    "peerType": WithoutEffect(_ENSEMBLE, values.one_of("observer", "participant")),
+    "electionAlg": WithoutEffect(_ENSEMBLE, keys.one_of("3")),
+    "peerType": WithoutEffect(_ENSEMBLE, keys.one_of("observer", "participant")),
     **dict.fromkeys(
         (
             "version",
@@ -231,7 +231,7 @@ WITHOUT_EFFECT = {
     ),
     **dict.fromkeys(
         ("jvm.pause.info-threshold.ms", "jvm.pause.warn-threshold.ms", "jvm.pause.sleep.time.ms"),
-        WithoutEffect(_JAVA, values.integer),
+        WithoutEffect(_JAVA, keys.integer),
     ),
-    "jvm.pause.monitor": WithoutEffect(_JAVA, values.boolean),
+    "jvm.pause.monitor": WithoutEffect(_JAVA, keys.boolean),
 }

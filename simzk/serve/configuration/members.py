@@ -1,9 +1,9 @@
-"""The ensemble that a zoo.cfg speaks of: its lines `server.N=...`, or those of its dynamicConfigFile, and `myid`.
+"""Ensemble membership in a zoo.cfg: lines `server.N=...`, or those of its dynamicConfigFile, and `myid`.
 
 Rules of this module:
-  - one line alone, of a voter, is no ensemble, as to the real server (standaloneEnabled): the file is a lone one's;
-  - which of the servers the file is for stands in `myid`, in its dataDir;
-  - a dynamicConfigFile is named for its version, `zoo.cfg.dynamic.100000005`, as reconfigurations leave it behind.
+  - a single line, of a voter, is no ensemble, as in the real server (standaloneEnabled): the server runs alone;
+  - `myid` in the dataDir is the number of the server that the file is for;
+  - the name of a dynamicConfigFile ends with its version, `zoo.cfg.dynamic.100000005`, as reconfigurations write it.
 
 Source: QuorumPeerConfig (parseProperties, setupMyId, setupClientPort, parseDynamicConfig, getVersionFromFilename).
 """
@@ -37,12 +37,12 @@ _FORM = "HOST:PORT:PORT[:participant or :observer][;[HOST:]PORT]"
 
 @dataclass(frozen=True)
 class Belonging:
-    """What a zoo.cfg says of the ensemble that its server belongs to.
+    """Membership of one server in an ensemble, by its zoo.cfg.
 
     Attributes:
         file: the zoo.cfg.
-        server_id: which server it is for.
-        membership: all of them.
+        server_id: the server's number.
+        membership: all members.
     """
 
     file: Path
@@ -51,23 +51,23 @@ class Belonging:
 
     @property
     def line(self) -> ServerLine | None:
-        """The server's own line; None where it has left."""
+        """The server's own line; None if it has left the ensemble."""
         own = (line for line in self.membership.lines if line.server_id == self.server_id)
         return next(own, None)
 
 
 def read_membership(entries: Mapping[str, Entry], file: Path) -> Membership | None:
-    """The members that a zoo.cfg names; None for a lone server's.
+    """Return the members in a zoo.cfg; None for a single server.
 
     Raises:
-        ConfigError: a line is none, there is no majority that could be, or the dynamicConfigFile cannot be read.
+        ConfigError: a line is invalid, there are too few voters, or the dynamicConfigFile cannot be read.
     """
     version, where = 0, file
     dynamic = entries.get(DYNAMIC)
     if dynamic is not None:
         for key, entry in entries.items():
             if _MEMBER.fullmatch(key) or _GROUPED.fullmatch(key):
-                raise ConfigError(f"{key} is where it cannot be", where=f"{file}:{entry.line}", right=f"in {DYNAMIC}")
+                raise ConfigError(f"{key} is in the wrong file", where=f"{file}:{entry.line}", right=f"in {DYNAMIC}")
         where = Path(dynamic.value)
         entries = _read_dynamic(where, f"{file}:{dynamic.line}")
         found = _VERSION.fullmatch(where.name)
@@ -79,10 +79,10 @@ def read_membership(entries: Mapping[str, Entry], file: Path) -> Membership | No
     if voters < MIN_VOTERS and voters == len(lines):
         return None
     if voters < MIN_VOTERS:
-        raise ConfigError("observers alone cannot be", where=str(where), right=f"{MIN_VOTERS} servers with a vote")
+        raise ConfigError("an ensemble of observers only", where=str(where), right=f"{MIN_VOTERS} servers with a vote")
     for key, entry in entries.items():
         if _GROUPED.fullmatch(key):
-            raise ConfigError(f"{key} is not served", where=f"{where}:{entry.line}", right="a majority that decides")
+            raise ConfigError(f"{key} is not supported", where=f"{where}:{entry.line}", right="majority quorums")
     return Membership(in_java_order(lines), version)
 
 
@@ -96,18 +96,18 @@ def _read_dynamic(path: Path, where: str) -> dict[str, Entry]:
 def _line(server_id: int, key: str, entry: Entry, file: Path) -> ServerLine:
     where = f"{file}:{entry.line}"
     if server_id > MAX_SERVERS:
-        raise ConfigError(f"no server can be {key}", where=where, right=f"server.0 to server.{MAX_SERVERS}")
+        raise ConfigError(f"invalid server number in {key}", where=where, right=f"server.0 to server.{MAX_SERVERS}")
     try:
         return parse_line(server_id, entry.value)
     except RefusedError:
-        raise ConfigError(f"{key} cannot be {entry.value!r}", where=where, right=_FORM) from None
+        raise ConfigError(f"invalid {key}: {entry.value!r}", where=where, right=_FORM) from None
 
 
 def read_myid(folder: Path, membership: Membership) -> int:
-    """Which of the servers has this dataDir.
+    """Return the number of the server that a dataDir belongs to.
 
     Raises:
-        ConfigError: it does not say so.
+        ConfigError: `myid` is missing or invalid.
     """
     path = folder / MYID
     ids = ", ".join(str(line.server_id) for line in membership.lines)
@@ -116,5 +116,5 @@ def read_myid(folder: Path, membership: Membership) -> int:
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}", where=str(path), right=f"one of {ids}") from error
     if not text.isdecimal() or int(text) > MAX_SERVERS:
-        raise ConfigError(f"{text!r} is no server's number", where=str(path), right=f"one of {ids}")
+        raise ConfigError(f"invalid server number {text!r}", where=str(path), right=f"one of {ids}")
     return int(text)

@@ -1,13 +1,13 @@
-"""The real server's own configuration file: what it asks for, and what is to be said about it.
+"""Settings in the real server's own configuration file, with warnings about it.
 
 Rules of this module:
-  - every key is obeyed (zoo_cfg_keys.py), accepted with a reason why it changes nothing (zoo_cfg_without_effect.py),
-    or unknown: of that the real server silently makes a system property, and here a warning line tells it;
-  - a value with which the real server does not start is refused, by file and line; one that it takes for another is
-    taken for that here too, with a warning;
-  - what the file asks for and is not served is refused, for a client would notice;
+  - a key has an effect (keys.py), is accepted with a reason why it has none (keys_without_effect.py), or is unknown:
+    the real server silently makes a system property of it; here it is a warning;
+  - a value with which the real server does not start is an error, with file and line; a value that it replaces by
+    another one is replaced here too, with a warning;
+  - a feature that is configured and not supported is an error, because a client would notice;
   - defaults are the real server's: only `srvr` is answered, 60 connections an address, no TTL nodes, an AdminServer,
-    logs that grow by 64 MiB.
+    logs preallocated in steps of 64 MiB.
 
 Source: QuorumPeerConfig.parseProperties.
 """
@@ -54,10 +54,10 @@ _LARGE_REQUEST_BYTES = 100 * 1024 * 1024
 
 
 def read_zoo_cfg(path: Path) -> Settings:
-    """The settings that a zoo.cfg asks for.
+    """Read a zoo.cfg.
 
     Raises:
-        ConfigError: the file cannot be read, a value cannot be, or something is asked for that is not served.
+        ConfigError: the file cannot be read, a value is invalid, or a configured feature is not supported.
     """
     try:
         text = path.read_text(encoding="latin-1")
@@ -67,22 +67,22 @@ def read_zoo_cfg(path: Path) -> Settings:
 
 
 def parse_zoo_cfg(text: str, name: str = "zoo.cfg") -> Settings:
-    """The settings that the text of a zoo.cfg asks for; `name` is said in errors and warnings.
+    """Parse a zoo.cfg; `name` is the file's, for errors and warnings.
 
     >>> settings = parse_zoo_cfg("tickTime=500\\ndataDir=/tmp/z\\nclientPort=2181\\nsnpCount=3\\n")
     >>> settings.port, settings.server.tick_time_ms, settings.server.clamp_timeout(0)
     (2181, 500, 1000)
     >>> settings.notices
-    ('zoo.cfg:4: snpCount is no key that is known, and changes nothing',)
+    ('zoo.cfg:4: unknown key snpCount has no effect',)
     """
     return _File(text, name).settings()
 
 
 class _File:
-    """One file while it is read.
+    """Parser of one file.
 
     Attributes:
-        notices: what is to be said about it.
+        notices: warnings about it.
     """
 
     def __init__(self, text: str, name: str) -> None:
@@ -93,24 +93,24 @@ class _File:
         self.notices: list[str] = []
 
     def settings(self) -> Settings:
-        """What the whole file asks for."""
+        """Return the settings of the file."""
         for key, entry in self._entries.items():
-            self._take(key, entry)
-        return self._put_together()
+            self._read_key(key, entry)
+        return self._combine()
 
     def _where(self, key: str) -> str:
         return f"{self._name}:{self._entries[key].line}"
 
-    def _note(self, key: str, what: str) -> None:
+    def _warn(self, key: str, what: str) -> None:
         self.notices.append(f"{self._where(key)}: {what}")
 
     # One key
 
-    def _take(self, key: str, entry: Entry) -> None:
+    def _read_key(self, key: str, entry: Entry) -> None:
         row, without_effect = KEYS.get(key), WITHOUT_EFFECT.get(key)
         if key in FLAGS:
-            obeyed = "it is obeyed here" if row is not None else "nor is it obeyed here"
-            self._note(key, f"the real server takes {key} as -D{key}=... of Java's only; {obeyed}")
+            effect = "it has an effect here" if row is not None else "it has no effect here either"
+            self._warn(key, f"the real server reads {key} only as Java's -D{key}=...; {effect}")
         if row is not None:
             value = self._value(key, entry, row.read)
             if value is not UNSET:
@@ -118,35 +118,35 @@ class _File:
         elif without_effect is not None:
             self._value(key, entry, without_effect.read)
         elif key.startswith("authProvider."):
-            self._take_auth_provider(key, entry)
+            self._read_auth_provider(key, entry)
         elif key == "superUser" or key.startswith("superUser."):
             self._read["file"].setdefault("super_users", set()).add(entry.value)
         elif not key.startswith(_OF_MEMBERS):
             bare = key.removeprefix("zookeeper.")
             hint = f"; expected {bare}" if bare != key and (bare in KEYS or bare in WITHOUT_EFFECT) else ""
-            self._note(key, f"{key} is no key that is known, and changes nothing{hint}")
+            self._warn(key, f"unknown key {key} has no effect{hint}")
 
     def _value(self, key: str, entry: Entry, read: Any) -> object:
         try:
             return read(entry.value)
         except ValueError as error:
-            what = f"{key} cannot be {entry.value!r}"
+            what = f"invalid {key}: {entry.value!r}"
             raise ConfigError(what, where=self._where(key), right=str(error)) from None
         except DoubtError as doubt:
-            taken = "nothing" if doubt.taken_for is UNSET else _as_written(doubt.taken_for)
-            self._note(key, f"{key} cannot be {entry.value!r}, and is taken for {taken}; expected {doubt}")
-            return doubt.taken_for
+            used = "the default" if doubt.replacement is UNSET else _as_written(doubt.replacement)
+            self._warn(key, f"invalid {key}: {entry.value!r}, {used} is used instead; expected {doubt}")
+            return doubt.replacement
 
-    def _take_auth_provider(self, key: str, entry: Entry) -> None:
+    def _read_auth_provider(self, key: str, entry: Entry) -> None:
         scheme = AUTH_PROVIDERS.get(entry.value)
         if scheme is None:
-            self._note(key, f"there is no class {entry.value!r}; expected {', '.join(AUTH_PROVIDERS)}")
+            self._warn(key, f"unknown class {entry.value!r}; expected {', '.join(AUTH_PROVIDERS)}")
         else:
             self._read["file"].setdefault("schemes", set()).add(scheme)
 
     # All of them
 
-    def _put_together(self) -> Settings:
+    def _combine(self) -> Settings:
         settings, file = self._read["settings"], self._read["file"]
         if "data_directory" not in settings:
             raise ConfigError("dataDir is not set", where=self._name, right="dataDir=DIRECTORY")
@@ -188,13 +188,13 @@ class _File:
                 settings["tls"] = self._tls("client.portUnification")
             else:
                 settings["unifies_ports"] = False
-                self._note("client.portUnification", "without ssl.keyStore.location it changes nothing")
-        self._obey_own_line()
+                self._warn("client.portUnification", "it has no effect without ssl.keyStore.location")
+        self._apply_own_line()
         if "port" not in settings:
             raise ConfigError("clientPort is not set", where=self._name, right="clientPort=PORT")
 
     def _belonging(self, folder: Path) -> Belonging | None:
-        """What the file says of an ensemble."""
+        """Return the ensemble of the file; None for a single server."""
         if not any(key.startswith("server.") or key == _DYNAMIC for key in self._entries):
             return None
         from simzk.serve.configuration.members import Belonging, read_membership, read_myid
@@ -205,15 +205,17 @@ class _File:
             return None
         for key in ("initLimit", "syncLimit"):
             if key not in self._entries:
-                raise ConfigError(f"{key} is not set", where=self._name, right=f"{key}=TICKS, as of every ensemble")
+                raise ConfigError(
+                    f"{key} is not set", where=self._name, right=f"{key}=TICKS, which every ensemble needs"
+                )
         return Belonging(file, read_myid(folder, membership), membership)
 
-    def _obey_own_line(self) -> None:
-        """A server's own line may say where its clients connect; the file may say the same, or nothing."""
+    def _apply_own_line(self) -> None:
+        """Use the client port of the server's own line; the file's must be equal or absent."""
         settings = self._read["settings"]
         belonging: Belonging | None = settings["belonging"]
         if belonging is not None and belonging.line is None:
-            settings.setdefault("port", 0)  # it has left the ensemble, and will not be served
+            settings.setdefault("port", 0)  # it has left the ensemble, and will not be started
         if belonging is None or belonging.line is None or belonging.line.client is None:
             return
         host, port = belonging.line.client
@@ -222,19 +224,19 @@ class _File:
             if _interface(settings.get(key, value)) != value:
                 line = "clientPort" if key == "port" else "clientPortAddress"
                 raise ConfigError(
-                    f"its server.{belonging.server_id} has another",
+                    f"it differs from server.{belonging.server_id}",
                     where=self._where(line),
                     right=str(belonging.line.client),
                 )
         settings["port"], settings["address"] = port, address
 
     def _tls(self, key: str) -> Tls:
-        """How it speaks TLS, as `key` asks for."""
+        """Return the TLS configuration that `key` requires."""
         where, tls = self._where(key), self._read["tls"]
         if "certificate" not in tls:
             raise ConfigError("a secure port needs a key", where=where, right="ssl.keyStore.location=FILE")
         if "authorities" not in tls and tls.get("client_auth", "need") != "none":
-            self._note(key, "without ssl.trustStore.location only clients of public authorities are known")
+            self._warn(key, "without ssl.trustStore.location only clients of public authorities are trusted")
         for store, kind in (("ssl.keyStore", "key_store_type"), ("ssl.trustStore", "trust_store_type")):
             location = f"{store}.location"
             if (
@@ -242,12 +244,12 @@ class _File:
                 and kind not in tls
                 and Path(self._entries[location].value).suffix not in STORES
             ):
-                right = f"{store}.type, or a name that ends with {', '.join(STORES)}"
-                raise ConfigError("its name does not say what it is", where=self._where(location), right=right)
+                right = f"{store}.type, or a suffix {', '.join(STORES)}"
+                raise ConfigError("its type is unknown", where=self._where(location), right=right)
         scheme = self._read["file"].get("tls_scheme", "x509")
         if scheme != "x509" and f"authProvider.{scheme}" not in self._entries:
             raise ConfigError(
-                f"there is no authProvider.{scheme}", where=self._where("ssl.authProvider"), right="x509, or absent"
+                f"authProvider.{scheme} is missing", where=self._where("ssl.authProvider"), right="x509, or absent"
             )
         protocol = tls.pop("protocol", DEFAULT_PROTOCOL)
         return Tls(**{"protocols": (protocol,), **tls})
@@ -277,12 +279,12 @@ class _File:
             return ()
         if "enforced" not in file:
             where = self._where("enforce.auth.enabled")
-            raise ConfigError("nothing is enforced", where=where, right="enforce.auth.schemes=SCHEME,...")
+            raise ConfigError("enforce.auth.schemes is missing", where=where, right="enforce.auth.schemes=SCHEME,...")
         required: tuple[str, ...] = file["enforced"]
         return required
 
     def _large_request_bytes(self) -> int | None:
-        """A request that is alone may be as long as all large ones together, and as one that is not large."""
+        """Return the limit of one request; no other is in flight, so it may be as long as all large ones together."""
         threshold: int | None = self._read["file"].get("large_threshold")
         return (
             None if threshold is None else max(threshold, self._read["file"].get("large_bytes", _LARGE_REQUEST_BYTES))
@@ -299,7 +301,7 @@ class _File:
     def _storage(self) -> Storage:
         asked = self._read["storage"]
         if asked.get("snapshots_kept", LEAST_SNAPSHOTS) < LEAST_SNAPSHOTS:
-            self._note("autopurge.snapRetainCount", f"fewer than {LEAST_SNAPSHOTS} snapshots are not kept: as many are")
+            self._warn("autopurge.snapRetainCount", f"the minimum of {LEAST_SNAPSHOTS} snapshots is kept")
             asked["snapshots_kept"] = LEAST_SNAPSHOTS
         return Storage(**{"log_step_kib": DEFAULT_LOG_STEP_KIB, **asked})
 
@@ -309,7 +311,7 @@ class _File:
         class_name = file.get("metrics_provider", DEFAULT_METRICS)
         if class_name not in known:
             where = self._where("metricsProvider.className")
-            raise ConfigError(f"there is no class {class_name!r}", where=where, right=" or ".join(known))
+            raise ConfigError(f"unknown class {class_name!r}", where=where, right=" or ".join(known))
         if class_name != PROMETHEUS_METRICS:
             return None
         port = file.get("metrics_port", DEFAULT_METRICS_PORT)
@@ -321,7 +323,7 @@ def _interface(host: Any) -> Any:
 
 
 def _as_written(value: object) -> str:
-    """A value as it would stand in the file."""
+    """Return a value as it is written in the file."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, frozenset):
