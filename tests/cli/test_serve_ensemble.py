@@ -126,7 +126,7 @@ def test_an_adminserver_whose_port_is_taken_is_passed_over(tmp_path: Path) -> No
 
 def test_one_file_of_several_and_what_they_say_already(tmp_path: Path) -> None:
     said = refused(*files(tmp_path, 1))
-    assert "zoo1.cfg: it is the file of one of 4 servers; expected one process with the files of all: simzk serve" in said
+    assert "zoo1.cfg: it is the file of one of 4 servers; expected one process with the files of all: simzk" in said
     for option in (
         ("--port", "0"),
         ("--servers", "3"),

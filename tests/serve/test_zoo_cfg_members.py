@@ -127,7 +127,7 @@ def test_files_that_make_no_ensemble_are_refused(tmp_path: Path) -> None:
             "one of 3 servers; expected one process with the files of all: simzk serve --config .*zoo1.cfg",
         ),
         ([first, twice], "again.cfg: it is for server 1, like .*zoo1.cfg"),
-        ([first, lone], "speaks of a lone server"),
+        ([first, lone], "a file of several is that of a single server"),
     ):
         with pytest.raises(ConfigError, match=said):
             of_files(files)
