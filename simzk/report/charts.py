@@ -1,4 +1,4 @@
-"""What held from when to when, as a heat map: a row a thing, a colour a state, time to the right.
+"""Charts of a page: heat maps of states over time, bars and areas.
 
 A table of spans has the columns `row`, `from_s`, `until_s` (of virtual time, or since 1970), `state` (what decides the
 colour) and `told` (what a reader sees who points at it). Spans of one row do not overlap; where a
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from simzk.report.table import Columns
 
 PALETTE = ("#4c78a8", "#72b7b2", "#54a24b", "#b279a2", "#eeca3b", "#9d755d", "#f58518", "#79706e", "#ff9da6", "#d67195")
-"""The colours of states that have none of their own, in turn."""
+"""Colours for states without a colour of their own, in turn."""
 
 ROW_PX, AROUND_PX, LEGEND_PX = 22, 110, 60
 
 
 def to_date(at_s: float) -> str:
-    """Seconds since 1970 as plotly takes an instant.
+    """Return seconds since 1970 as a date for plotly.
 
     >>> to_date(1.5)
     '1970-01-01 00:00:01.500'
@@ -36,7 +36,7 @@ def to_date(at_s: float) -> str:
 
 
 def to_html(spans: Columns, *, name: str, colours: Mapping[str, str], dated: bool = False) -> str:
-    """Spans as a heat map, to be shown in a page that has plotly's script.
+    """Return spans as a heat map, for a page with plotly's script.
 
     Args:
         spans: the table.
@@ -99,7 +99,7 @@ def _virtual(at_s: float) -> str:
 def _bricks(
     spans: Columns, rows: list[str], states: list[str], edges: list[float], instant: Callable[[float], str]
 ) -> tuple[list[list[int | None]], list[list[str]]]:
-    """The number of the state, and what is told, by row and by the time between two edges."""
+    """Return the number of the state and its text, by row and by interval between two edges."""
     wide = max(len(edges) - 1, 0)
     z: list[list[int | None]] = [[None] * wide for _ in rows]
     told = [[""] * wide for _ in rows]
@@ -119,11 +119,11 @@ def _bricks(
 BAR_PX, AROUND_PX, UPRIGHT_PX = 24, 110, 340
 
 MOST_UPRIGHT = 60
-"""More rows than these are lines: bars beside each other would be too thin to tell."""
+"""Maximum number of rows shown as vertical bars; more are lines."""
 
 
 class Bars(NamedTuple):
-    """A bar, or several beside each other, for each row of a table.
+    """Bar chart: one bar or several side by side for each row of a table.
 
     Args:
         columns: the table.
@@ -146,7 +146,7 @@ class Bars(NamedTuple):
     stacked: bool = False
 
     def to_html(self) -> str:
-        """As HTML; nothing where the table has no row."""
+        """Return the HTML; empty for a table without rows."""
         from plotly import graph_objects
 
         rows = length(self.columns)
@@ -217,7 +217,7 @@ class Bars(NamedTuple):
 
 
 class Areas(NamedTuple):
-    """Numbers over time, one upon the other, each from one instant to the next.
+    """Stacked areas of numbers over time, constant from one row to the next.
 
     Args:
         columns: the table; `at_s` are seconds since 1970.
@@ -232,7 +232,7 @@ class Areas(NamedTuple):
     axis: str
 
     def to_html(self) -> str:
-        """As HTML; nothing where the table has no row."""
+        """Return the HTML; empty for a table without rows."""
         from plotly import graph_objects
 
         if not length(self.columns):

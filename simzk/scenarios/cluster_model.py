@@ -179,7 +179,7 @@ def initial_model(source: Source, cluster: ClusterTable) -> ClusterModel:
 
 
 def by_broker(given: str | dict[str, str]) -> str | dict[int, str]:
-    """Return a value for all brokers, or one value per broker id; a key that is no number becomes `NO_BROKER`."""
+    """Return a value for all brokers, or one value per broker id; an invalid key becomes `NO_BROKER`."""
     if isinstance(given, str):
         return given
     return {int(broker) if broker.isdigit() else NO_BROKER: value for broker, value in given.items()}

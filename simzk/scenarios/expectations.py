@@ -32,7 +32,7 @@ DIFFERENCES_SHOWN_MAX = 20
 
 
 class Observed(NamedTuple):
-    """What an expectation may read.
+    """State that an expectation reads.
 
     Args:
         cluster: the cluster.

@@ -1,4 +1,4 @@
-"""Tools for the tests of others: the pytest plugin, Hypothesis strategies and machines.
+"""Tools for tests: the pytest plugin, Hypothesis strategies and state machines.
 
 >>> from simzk.testing import KafkaClusterMachine, cluster_shapes, fault_schedules
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         topics,
     )
 
-# pytest loads the plugin of this package in every run, so that Hypothesis is imported only when something is asked for.
+# pytest loads the plugin of this package in every run, so Hypothesis is imported on first use only.
 _HOMES = {
     "KafkaClusterMachine": "simzk.testing.kafka_machine",
     **dict.fromkeys(

@@ -1,9 +1,9 @@
 """A Hypothesis state machine over a simulated Kafka cluster, for subclassing.
 
 Rules of this module:
-  - the machine does to the cluster what operators and accidents do; what must hold is the cluster's own invariants,
-    checked at every event, and the liveness that is owed once everything is mended;
-  - a subclass adds rules and invariants of its own, or sets the class attributes.
+  - the machine performs operator actions and faults; it checks the cluster's invariants at every event, and liveness
+    after everything is healed;
+  - a subclass adds rules and invariants, or sets the class attributes.
 
     from simzk.testing import KafkaClusterMachine
 
@@ -33,20 +33,20 @@ if TYPE_CHECKING:
     from simzk.simulation.invariants import Invariant, Monitor
 
 HEALED_WITHIN_S = 120
-"""A mended cluster is whole within this virtual time: sessions of 18 s, a replica lag of 30 s, reassignments."""
+"""Time limit in virtual time for recovery: sessions of 18 s, a replica lag of 30 s, reassignments."""
 
 SHUT_DOWN_WITHIN_S = 60
-"""A controlled shutdown that has begun is over within this, pauses of the broker included."""
+"""Time limit for a controlled shutdown, including pauses of the broker."""
 
 
 class KafkaClusterMachine(RuleBasedStateMachine):
-    """Create, kill, restart, pause, expire, reassign, elect, in any order, on one cluster.
+    """State machine that creates topics, kills, restarts, pauses, expires, reassigns and elects in any order.
 
     Attributes:
-        brokers: how many brokers the cluster has.
-        topics_max: how many topics are created at the most.
-        cluster: the cluster, from the first step on.
-        monitor: sees every event; its `violations` are empty as long as every invariant held.
+        brokers: number of brokers.
+        topics_max: maximum number of topics.
+        cluster: the cluster, set by the first step.
+        monitor: the monitor of invariants, with their `violations`.
     """
 
     brokers = 3
@@ -55,7 +55,7 @@ class KafkaClusterMachine(RuleBasedStateMachine):
     monitor: Monitor
 
     def extra_invariants(self) -> Sequence[Invariant]:
-        """What must hold besides the cluster's own invariants; for subclasses."""
+        """Return invariants in addition to the cluster's own; for subclasses."""
         return ()
 
     @initialize(seed=st.integers(0, 2**32 - 1), session_timeout_ms=st.sampled_from([6000, 18_000]))
@@ -70,13 +70,13 @@ class KafkaClusterMachine(RuleBasedStateMachine):
 
     @rule(after_ms=st.sampled_from([1, 100, 1000, 7000, 20_000]))
     def run(self, after_ms: int) -> None:
-        """Let virtual time pass."""
+        """Advance virtual time."""
         self.cluster.run_for(after_ms / 1000)
 
     @precondition(lambda self: len(self.created) < self.topics_max)
     @rule(data=st.data())
     def create_topic(self, data: st.DataObject) -> None:
-        """Create a topic with an assignment of its own."""
+        """Create a topic with a random assignment."""
         topic = data.draw(topics(self.brokers, name=f"topic{len(self.created)}"), "topic")
         topic.create(self.cluster)
         self.created.append(topic)
@@ -89,7 +89,7 @@ class KafkaClusterMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.created)
     @rule(data=st.data())
     def reassign(self, data: st.DataObject) -> None:
-        """Move a partition to other replicas, whether they are up or not."""
+        """Reassign a partition to replicas on any brokers, live or not."""
         topic = data.draw(st.sampled_from(self.created), "topic")
         partition = data.draw(st.integers(0, len(topic.replicas) - 1), "partition")
         order = data.draw(st.permutations(range(1, self.brokers + 1)), "order")
@@ -98,29 +98,29 @@ class KafkaClusterMachine(RuleBasedStateMachine):
 
     @rule(kind=st.sampled_from(["preferred", "unclean"]))
     def elect(self, kind: str) -> None:
-        """Ask the controller for an election of every partition."""
+        """Request an election for every partition."""
         self.cluster.elect(kind)
 
     def existing_topics(self) -> list[str]:
-        """The topics that came to be: what was asked of a cluster that was down may have been refused."""
+        """Return the topics that exist: a cluster without live brokers may have rejected a creation."""
         return [topic.name for topic in self.created if self.cluster.tree.get(paths.topic(topic.name)) is not None]
 
     @invariant()
     def nothing_is_broken(self) -> None:
-        """Every invariant held at every event, and the store is consistent in itself."""
+        """Assert that no invariant was violated, and that the ZooKeeper tree is consistent."""
         if hasattr(self, "cluster"):
             assert not self.monitor.violations, "\n".join(str(broken) for broken in self.monitor.violations)
             self.cluster.server.check()
 
     def heal(self) -> None:
-        """Let shutdowns end, restart whoever is down, and let the cluster come to rest."""
+        """Wait for shutdowns, restart brokers that are down, and wait for recovery."""
         self.cluster.run_for(SHUT_DOWN_WITHIN_S)
         for broker in sorted(self.cluster.brokers):
             inflict(self.cluster, Fault(0, "restart", broker, 0))
         self.cluster.run_for(HEALED_WITHIN_S)
 
     def teardown(self) -> None:
-        """Liveness: once all brokers are up, all are registered, one is controller, every partition has a leader."""
+        """Check liveness: after recovery all brokers are registered, with a controller and all leaders."""
         if not hasattr(self, "cluster"):
             return
         try:

@@ -1,8 +1,8 @@
-"""The pytest plugin: fixtures that any test may ask for once simzk is installed, with nothing to configure.
+"""Pytest plugin: fixtures that are available once simzk is installed, without configuration.
 
 Rules of this module:
-  - pytest loads it in every run of whoever has simzk installed: importing it imports nothing but pytest;
-  - every fixture is a fresh object for each test, and leaves no thread behind.
+  - pytest loads it in every run where simzk is installed, so importing it imports nothing but pytest;
+  - every test gets a new object, and no thread is left after it.
 
 `zookeeper` is a `simzk.ZooKeeper`, `kazoo_client` a started kazoo client of it, `kafka_cluster` a simulated cluster.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def zookeeper() -> Iterator[simzk.ZooKeeper]:
-    """A fresh in-memory ZooKeeper whose time stands still but for `zookeeper.advance(seconds)`."""
+    """An in-memory ZooKeeper; its time stands still except for `zookeeper.advance(seconds)`."""
     import simzk
 
     with simzk.ZooKeeper() as server:
@@ -32,7 +32,7 @@ def zookeeper() -> Iterator[simzk.ZooKeeper]:
 
 @pytest.fixture
 def kazoo_client(zookeeper: simzk.ZooKeeper) -> KazooClient:
-    """kazoo's own client, started, on the test's `zookeeper`, which stops it when the test is over."""
+    """A started kazoo client of the test's `zookeeper`, which stops it after the test."""
     client = zookeeper.client()
     client.start()
     return client

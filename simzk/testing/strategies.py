@@ -1,8 +1,8 @@
-"""Hypothesis strategies for simulated clusters: their shapes, their topics, and schedules of faults.
+"""Hypothesis strategies for simulated clusters: shapes, topics, and schedules of faults.
 
 Rules of this module:
-  - what is drawn is plain values, printable and comparable, so that a failing example can be pasted into a test;
-  - small comes first: fewer brokers, fewer faults, shorter times are simpler, and Hypothesis shrinks towards them.
+  - examples are plain values, printable and comparable, so that a failing example can be pasted into a test;
+  - Hypothesis shrinks towards fewer brokers, fewer faults and shorter times.
 
 >>> shape = ClusterShape(brokers=3, racks=0, session_timeout_ms=6000, seed=7)
 >>> cluster = shape.start()
@@ -26,13 +26,13 @@ VERBS: tuple[Verb, ...] = ("restart", "kill", "shutdown", "expire", "pause")
 
 
 class ClusterShape(NamedTuple):
-    """What a cluster is made of.
+    """Shape of a cluster.
 
     Args:
-        brokers: how many; their ids are 1, 2, ...
-        racks: in how many racks, 0 where brokers have none.
-        session_timeout_ms: of the brokers' ZooKeeper sessions.
-        seed: decides all that is chance in its run.
+        brokers: number of brokers; their ids are 1, 2, ...
+        racks: number of racks; 0 for none.
+        session_timeout_ms: timeout of the brokers' ZooKeeper sessions.
+        seed: seed of the run.
     """
 
     brokers: int
@@ -41,7 +41,7 @@ class ClusterShape(NamedTuple):
     seed: int
 
     def start(self) -> simzk.KafkaCluster:
-        """A cluster of this shape, booted."""
+        """Return a started cluster of this shape."""
         import simzk
 
         return simzk.KafkaCluster(
@@ -59,15 +59,15 @@ class TopicShape(NamedTuple):
     replicas: tuple[tuple[int, ...], ...]
 
     def create(self, cluster: simzk.KafkaCluster) -> None:
-        """Create it, as an operator would who gives the assignment himself."""
+        """Create the topic with this assignment."""
         cluster.create_topic(self.name, assignment=dict(enumerate(self.replicas)))
 
 
 class Fault(NamedTuple):
-    """Something that is done to a broker, `after_ms` of virtual time after the fault before it.
+    """Fault of a broker, `after_ms` of virtual time after the previous one.
 
-    `duration_ms` is how long a pause lasts; 0 for the others. A verb that does not fit, as the restart of a broker that
-    is up, does nothing, so that a schedule still makes sense when some of it is taken away.
+    `duration_ms` is the duration of a pause; 0 for other verbs. A verb that is impossible, such as the restart of a
+    running broker, has no effect: a schedule stays valid when Hypothesis removes parts of it.
     """
 
     after_ms: int
@@ -77,7 +77,7 @@ class Fault(NamedTuple):
 
 
 def cluster_shapes(*, brokers_min: int = 1, brokers_max: int = 5) -> st.SearchStrategy[ClusterShape]:
-    """Shapes of clusters.
+    """Return a strategy for shapes of clusters.
 
     >>> from hypothesis import find
     >>> find(cluster_shapes(), lambda shape: True)
@@ -94,7 +94,7 @@ def cluster_shapes(*, brokers_min: int = 1, brokers_max: int = 5) -> st.SearchSt
 
 @st.composite
 def topics(draw: st.DrawFn, brokers: int, *, name: str = "topic", partitions_max: int = 4) -> TopicShape:
-    """Topics on brokers 1 to `brokers`, every partition with as many replicas."""
+    """Draw a topic on brokers 1 to `brokers`, with one replication factor."""
     replication_factor = draw(st.integers(1, brokers))
     ids = st.permutations(range(1, brokers + 1)).map(lambda order: tuple(order[:replication_factor]))
     return TopicShape(name, tuple(draw(st.lists(ids, min_size=1, max_size=partitions_max))))
@@ -102,28 +102,28 @@ def topics(draw: st.DrawFn, brokers: int, *, name: str = "topic", partitions_max
 
 @st.composite
 def faults(draw: st.DrawFn, brokers: int) -> Fault:
-    """One fault of one of the brokers 1 to `brokers`."""
+    """Draw a fault of one of the brokers 1 to `brokers`."""
     verb = draw(st.sampled_from(VERBS))
-    # Below, at and above the session timeouts: a pause shorter than one is never noticed, a longer one is a death.
+    # Below, at and above the session timeouts: a shorter pause is not noticed, a longer one expires the session.
     duration_ms = draw(st.sampled_from([100, 2000, 5000, 7000, 20_000, 40_000])) if verb == "pause" else 0
     after_ms = draw(st.sampled_from([0, 1, 10, 100, 1000, 7000, 20_000]))
     return Fault(after_ms, verb, draw(st.integers(1, brokers)), duration_ms)
 
 
 def fault_schedules(brokers: int, *, faults_max: int = 8) -> st.SearchStrategy[tuple[Fault, ...]]:
-    """Schedules of faults, to be played by `play`."""
+    """Return a strategy for schedules of faults, to be applied by `play`."""
     return st.lists(faults(brokers), max_size=faults_max).map(tuple)
 
 
 def play(cluster: simzk.KafkaCluster, schedule: tuple[Fault, ...]) -> None:
-    """Play faults on a cluster, one after the other, each after its time."""
+    """Apply a schedule of faults to a cluster, advancing its time."""
     for fault in schedule:
         cluster.run_for(fault.after_ms / 1000)
         inflict(cluster, fault)
 
 
 def inflict(cluster: simzk.KafkaCluster, fault: Fault) -> bool:
-    """Do one fault now; return whether it made sense."""
+    """Apply a fault now; return whether it was possible."""
     alive = cluster.brokers[fault.broker].alive
     if alive == (fault.verb == "restart"):
         return False

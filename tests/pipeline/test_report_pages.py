@@ -61,7 +61,7 @@ def test_sets_that_have_a_name_are_told_by_it_and_only_the_worst_with_their_load
     of_feeds = [row["fail"] for row in worst if row["fail"] != "racks:1"]
     assert [who for who in tables.worst["fails"] if str(who).startswith("feed ")][: len(of_feeds)] == of_feeds
     assert set(tables.loads) == {"racks:1", *of_feeds[:MOST_NAMED_LOADS]}
-    assert f"Load is shown of the worst {MOST_NAMED_LOADS} of the {len(feeds)} sets that have a name." in tables.summary
+    assert f"Loads are shown for the worst {MOST_NAMED_LOADS} of {len(feeds)} named sets." in tables.summary
 
 
 def test_a_page_of_a_sweep_says_what_the_tables_say(spark: SparkSession, tmp_path: Path) -> None:

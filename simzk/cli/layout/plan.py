@@ -137,7 +137,7 @@ def _moved(moved: Moved) -> dict[str, int]:
 
 
 def _by_broker(report: PlanReport) -> dict[str, list[int]]:
-    """What each broker holds and moves, columns by name."""
+    """Return the load and data movement of each broker, as columns by name."""
     before, after = report.at("before"), report.at("finished")
     columns = {
         "replicas_before": before.summary.by_broker.replicas,

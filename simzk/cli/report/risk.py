@@ -1,4 +1,4 @@
-"""Risks and swarms, as `simzk risk` and `simzk run --out` wrote them, as tables of a page."""
+"""Tables of a page from the output of `simzk risk` and `simzk run --out`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOPICS, FAILED = 30, 100
 
 
 def risk_tables(saved: Saved) -> RiskTables:
-    """The tables of risks in a directory.
+    """Return the tables of risks in a directory.
 
     Raises:
         ConfigError: a table cannot be read.
@@ -41,7 +41,7 @@ def _told(summary: dict[str, Any]) -> list[str]:
     others = sum(len(summary.get("rates", {}).get(things, {})) for things in ("brokers", "racks"))
     if others:
         told.append(f"Other rates are given for {others:,} of them.")
-    return [*told, *(f"Left out: {one['assignment']}: {one['why']}." for one in summary.get("left_out", []))]
+    return [*told, *(f"Skipped: {one['assignment']}: {one['why']}." for one in summary.get("left_out", []))]
 
 
 def _assignments(rows: list[dict[str, Any]]) -> Columns:
@@ -74,7 +74,7 @@ def _probabilities(rows: list[dict[str, Any]]) -> Columns:
 
 
 def _topics(table: Any) -> Columns:
-    """The topics worst off under the first assignment, and what the others make of them."""
+    """Return the topics at the highest risk under the first assignment, with their risk under the others."""
     names = list(dict.fromkeys(table["assignment"].to_pylist()))
     columns = (table[name].to_pylist() for name in ("assignment", "topic", "partitions", "outage_probability"))
     by_topic: dict[str, dict[str, float]] = {}
@@ -88,7 +88,7 @@ def _topics(table: Any) -> Columns:
 
 
 def swarm_tables(saved: Saved) -> SwarmTables:
-    """The tables of a swarm in a directory.
+    """Return the tables of a swarm in a directory.
 
     Raises:
         ConfigError: a table cannot be read.

@@ -1,4 +1,4 @@
-"""A sweep, as `simzk sweep` wrote it, as tables of a page."""
+"""Tables of a page from the output of `simzk sweep`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 WORST, TOPICS = 15, 20
 MOST_IDS = 6
-"""How many broker ids of a set are shown."""
+"""Number of broker ids of a set that are shown."""
 MOST_NAMED_LOADS = 6
-"""Of how many of the sets that somebody named the load is shown: of the worst."""
+"""Number of named sets with a chart of loads, the worst first."""
 
 
 def sweep_tables(saved: Saved) -> SweepTables:
-    """The tables of a directory.
+    """Return the tables of a directory.
 
     Raises:
         ConfigError: a table cannot be read.
@@ -27,7 +27,7 @@ def sweep_tables(saved: Saved) -> SweepTables:
     shown = [row["fail"] for row in worst if row["fail"] in named][:MOST_NAMED_LOADS]
     told = list(_told(saved.summary))
     if len(named) > len(shown):
-        told.append(f"Load is shown of the worst {len(shown)} of the {len(named):,} sets that have a name.")
+        told.append(f"Loads are shown for the worst {len(shown)} of {len(named):,} named sets.")
     return SweepTables(
         title=f"Failure sweep: {saved.summary.get('layout', saved.directory.name)}",
         summary=told,
@@ -46,7 +46,7 @@ def _told(summary: dict[str, Any]) -> list[str]:
     counts = (("offline", "offline"), ("under_min_isr", "under min ISR"), ("under_replicated", "under-replicated"))
     without = ", ".join(f"{settled.get(key, 0):,} {words}" for key, words in counts)
     told.append(f"Without any failure: {without}.")
-    return [*told, *(f"Left out: {one['why']}." for one in summary.get("unfit", []))]
+    return [*told, *(f"Skipped: {one['why']}." for one in summary.get("unfit", []))]
 
 
 def _worst(rows: list[dict[str, Any]], named: set[str]) -> Columns:
@@ -63,7 +63,7 @@ def _worst(rows: list[dict[str, Any]], named: set[str]) -> Columns:
 
 
 def _who(row: dict[str, Any]) -> str:
-    """Racks by name; brokers by id, of those that fail by themselves."""
+    """Return the racks by name, and the brokers by id."""
     shown = ", ".join(map(str, row["brokers"][:MOST_IDS])) + (", ..." if len(row["brokers"]) > MOST_IDS else "")
     brokers = f"broker{'s' * (len(row['brokers']) != 1)} {shown}"
     return f"{', '.join(row['racks'])}: {brokers}" if row["racks"] else brokers

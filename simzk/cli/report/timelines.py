@@ -1,4 +1,4 @@
-"""Timelines, as `simzk timelines` wrote them, as tables of a page."""
+"""Tables of a page from the output of `simzk timelines`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SPAN = ("row", "from_s", "until_s", "state", "told")
 
 
 def timelines_tables(saved: Saved) -> TimelinesTables:
-    """The tables of a directory.
+    """Return the tables of a directory.
 
     Raises:
         ConfigError: a table cannot be read.
@@ -78,7 +78,7 @@ def _lasting(seconds: float) -> str:
 
 
 def _states(bins: Bins) -> Columns:
-    """The worst state of each row in each stretch; one after the other in which all is well is one span."""
+    """Return spans with the worst state of each row per interval; intervals in sync are merged."""
     spans: list[tuple[object, ...]] = []
     for number, row in enumerate(bins.rows):
         seconds = bins.seconds[number]
@@ -112,12 +112,12 @@ def _counts(bins: Bins) -> Columns:
 
 
 def _instants(table: pa.Table, name: str) -> list[float | None]:
-    """A column of instants as seconds since 1970."""
+    """Return a column of timestamps as seconds since 1970."""
     return [None if at is None else at.timestamp() for at in table[name].to_pylist()]
 
 
 def _intervals(saved: Saved, name: str, bins: Bins) -> list[tuple[int, float, float]]:
-    """Broker, from when, until when, within what was seen; none shorter than nothing, in order."""
+    """Return (broker, begin, end) in order, clipped to the observed time, without empty spans."""
     table = saved.table(name, "broker", "from", "until")
     first, last = bins.edges[0], bins.edges[-1]
     columns = zip(table["broker"].to_pylist(), _instants(table, "from"), _instants(table, "until"), strict=True)
@@ -136,7 +136,7 @@ def _controllers(saved: Saved, bins: Bins) -> Columns:
 
 
 def _brokers(saved: Saved, bins: Bins) -> tuple[Columns, int]:
-    """When brokers were registered, those that came most often first; how many are left out."""
+    """Return the registrations of the brokers with most of them, and the number of other brokers."""
     there = _intervals(saved, "brokers", bins)
     times: dict[int, int] = {}
     for broker, *_ in there:
@@ -152,7 +152,7 @@ def _brokers(saved: Saved, bins: Bins) -> tuple[Columns, int]:
 
 
 def _moves(leadership: pa.Table) -> Columns:
-    """How many leaderships each broker gained and lost."""
+    """Return the leaderships that each broker gained and lost."""
     if not len(leadership):
         return {}
     gained, lost = (

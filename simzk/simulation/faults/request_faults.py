@@ -86,7 +86,7 @@ class HeldRequest(NamedTuple, Generic[RequestT]):
 
 
 class RequestFault(ABC):
-    """What a rule does to the requests that it matches; one class per kind.
+    """Kind of fault that a rule applies to matching requests.
 
     Attributes:
         name: identifies the kind in rules and in JSON.

@@ -1,4 +1,4 @@
-"""Is a history of concurrent operations linearizable? An exact answer, for small histories.
+"""Exact linearizability check for small histories of concurrent operations.
 
 A history is linearizable if each operation can be given one instant between its call and its return, so that the
 operations, done one at a time in the order of these instants, have the results that were seen (Herlihy and Wing 1990).
@@ -48,29 +48,28 @@ class Operation(NamedTuple, Generic[Asked, Result]):
 
 
 class Model(ABC, Generic[State, Asked, Result]):
-    """What an object does for one client at a time. States are hashable values; a step makes a new one."""
+    """Sequential specification of an object; states are hashable and immutable."""
 
     @abstractmethod
     def init(self) -> State:
-        """The state before the history."""
+        """Return the state before the history."""
 
     @abstractmethod
     def step(self, state: State, asked: Asked) -> tuple[State, Result]:
-        """The state after an operation, and its result."""
+        """Return the state after an operation, and its result."""
 
     def equal(self, expected: Result, seen: Result | None) -> bool:
-        """Whether the result that a step gave is the one that a client saw."""
+        """Return whether the result of a step equals the one that a client observed."""
         return expected == seen
 
     def partition(self, history: Sequence[Operation[Asked, Result]]) -> list[list[Operation[Asked, Result]]]:
-        """The history in parts that cannot influence each other, each of which starts from `init()`; one, unless
-        a model knows better."""
+        """Return independent parts of the history, each starting from `init()`; by default one part."""
         return [list(history)]
 
 
 @dataclass(frozen=True)
 class Violation(Generic[Asked, Result]):
-    """A history that no order explains.
+    """A history that no order of its operations explains.
 
     Attributes:
         explained: the longest order that was found, in which every result is right.
@@ -82,13 +81,15 @@ class Violation(Generic[Asked, Result]):
 
     def __str__(self) -> str:
         lines = ["not linearizable; after these, in this order:"]
-        lines += [f"  {_told(operation)}" for operation in self.explained]
+        lines += [f"  {_describe(operation)}" for operation in self.explained]
         lines.append("none of these can be next:")
-        lines += [f"  {_told(operation)}, where {expected!r} would be right" for operation, expected in self.blocked]
+        lines += [
+            f"  {_describe(operation)}, where {expected!r} would be right" for operation, expected in self.blocked
+        ]
         return "\n".join(lines)
 
 
-def _told(operation: Operation[Asked, Result]) -> str:
+def _describe(operation: Operation[Asked, Result]) -> str:
     client, called_at, returned_at, asked, result = operation
     outcome = "outcome unknown" if returned_at is None else repr(result)
     return f"{client} [{called_at}, {'...' if returned_at is None else returned_at}] {asked!r}: {outcome}"
@@ -97,7 +98,7 @@ def _told(operation: Operation[Asked, Result]) -> str:
 def find_violation(
     model: Model[State, Asked, Result], history: Sequence[Operation[Asked, Result]]
 ) -> Violation[Asked, Result] | None:
-    """Why a history is not linearizable, or None if it is.
+    """Return why a history is not linearizable, or None if it is.
 
     Exact: it answers None if and only if there is an order. The time it takes grows with how many operations overlap,
     not with the length of the history, but may be exponential in the former.
@@ -128,7 +129,7 @@ def find_violation(
     for operation in history:
         if operation.returned_at is not None and operation.returned_at <= operation.called_at:
             raise SimzkError(
-                f"returned at {operation.returned_at}", where=_told(operation), right=f"after {operation.called_at}"
+                f"returned at {operation.returned_at}", where=_describe(operation), right=f"after {operation.called_at}"
             )
     for part in model.partition(history):
         violation = _Search(model, part).violation()
@@ -138,7 +139,7 @@ def find_violation(
 
 
 class _Search(Generic[State, Asked, Result]):
-    """The orders of one part, depth first. A set of operations is an integer: bit i stands for `_operations[i]`."""
+    """Depth-first search for an order of one part; sets of operations are integers, bit i for `_operations[i]`."""
 
     def __init__(self, model: Model[State, Asked, Result], history: Sequence[Operation[Asked, Result]]) -> None:
         self._model = model
@@ -149,7 +150,7 @@ class _Search(Generic[State, Asked, Result]):
         self._all_known = (1 << len(known)) - 1
 
     def violation(self) -> Violation[Asked, Result] | None:
-        """None if an order of all operations with known outcome was found; it may hold some of the others."""
+        """Return None if an order of all operations with known outcome exists; it may contain some of the others."""
         if not self._known_count:
             return None
         init = self._model.init()
@@ -177,24 +178,24 @@ class _Search(Generic[State, Asked, Result]):
         return self._explain(longest)
 
     def _successors(self, done: int, state: State) -> Iterator[tuple[int, State]]:
-        """The operations that can be next, with the state after each."""
+        """Return the operations that can be next, with the state after each."""
         changing: list[tuple[int, State]] = []
         for index in self._next(done):
             operation = self._operations[index]
             after, result = self._model.step(state, operation.asked)
             if operation.returned_at is None:
-                # One that changes nothing need not have happened.
+                # An operation of unknown outcome that changes nothing can be left out.
                 if after != state:
                     changing.append((index, after))
             elif self._model.equal(result, operation.result):
                 if after == state:
-                    # Whatever order there is from here, there is one that begins with this: the others lose nothing.
+                    # If any order exists from here, one exists that begins with this operation: no other needs a try.
                     return iter([(index, after)])
                 changing.append((index, after))
         return iter(changing)
 
     def _next(self, done: int) -> list[int]:
-        """Those called before anyone that is still to come had returned, unknown outcomes last."""
+        """Return the operations that were called before the first remaining one returned, unknown outcomes last."""
         operations = self._operations
         first_open = (~done & (done + 1)).bit_length() - 1
         able: list[int] = []
@@ -226,7 +227,7 @@ class _Search(Generic[State, Asked, Result]):
 
 
 class HistoryRecorder(Generic[Asked, Result]):
-    """Collects the history of clients in several threads. Its times are places in one order of calls and returns.
+    """Recorder of a history of clients in several threads; its times are positions in one order of calls and returns.
 
     >>> from simzk.testing.linearizability.models import Get, RegisterModel
     >>> recorder = HistoryRecorder()
@@ -242,7 +243,7 @@ class HistoryRecorder(Generic[Asked, Result]):
         self._operations: list[Operation[Asked, Result]] = []
 
     def call(self, client: str, asked: Asked, do: Callable[[], Result]) -> Result:
-        """Do an operation and record it.
+        """Run an operation and record it.
 
         Args:
             client: who asks.
@@ -264,6 +265,6 @@ class HistoryRecorder(Generic[Asked, Result]):
         return result
 
     def history(self) -> list[Operation[Asked, Result]]:
-        """All operations so far; of those still going on the outcome is unknown."""
+        """Return all operations so far; the outcome of those in progress is unknown."""
         with self._lock:
             return list(self._operations)

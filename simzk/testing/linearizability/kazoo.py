@@ -36,13 +36,13 @@ OUTCOME_UNKNOWN: tuple[type[Exception], ...] = (
     ConnectionClosedError,
     SessionExpiredError,
 )
-"""What a call raises after which nobody knows whether it was done."""
+"""Exceptions after which it is unknown whether the call was applied."""
 
 Write = req.Create | req.Delete | req.SetData | req.Check
 
 
 class RecordingClient:
-    """Calls a kazoo client and records what it asked and got.
+    """Wrapper of a kazoo client that records requests and results.
 
     Args:
         client: a started client. Its session must not end while it is recorded.
@@ -73,7 +73,7 @@ class RecordingClient:
         self._session_id: int = session_id
 
     def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequence: bool = False) -> TreeResult:
-        """The body is the path."""
+        """Create a znode; the recorded body is the path."""
         request = req.Create(path, data, req.OPEN_ACL, ephemeral + 2 * sequence)
         return self._ask(request, lambda: self.client.create(path, data, ephemeral=ephemeral, sequence=sequence))
 
@@ -98,7 +98,7 @@ class RecordingClient:
 
         def exists() -> object:
             stat = self.client.exists(path)
-            if stat is None:  # kazoo makes a result of this error
+            if stat is None:  # kazoo returns this error as a result
                 raise NoNodeError
             return _stat(stat)
 

@@ -27,20 +27,20 @@ from simzk.zookeeper.znode import Znode
 
 
 class Get(NamedTuple):
-    """The value and its version."""
+    """Read a register; the result is its value and version."""
 
     key: str
 
 
 class Set(NamedTuple):
-    """Set the value whatever the version; the result is the new version."""
+    """Set the value for any version; the result is the new version."""
 
     key: str
     value: bytes
 
 
 class CompareAndSet(NamedTuple):
-    """Set the value if the version is this; the result is the new version, None where it was another."""
+    """Set the value if the version matches; the result is the new version, or None."""
 
     key: str
     value: bytes
@@ -52,7 +52,7 @@ RegisterResult = tuple[bytes, int] | int | None
 
 
 class Register(NamedTuple):
-    """A value, and how often it was set."""
+    """A value, and the number of times it was set."""
 
     value: bytes
     version: int
@@ -100,7 +100,7 @@ class TreeCall(NamedTuple):
 
 
 class SeenStat(NamedTuple):
-    """Of a Stat what does not depend on times and zxids."""
+    """The fields of a Stat that do not depend on times and zxids."""
 
     version: int
     cversion: int
@@ -118,7 +118,7 @@ class TreeResult(NamedTuple):
 
 
 class NodeState(NamedTuple):
-    """A znode as the model compares it: its path and what a reader can tell of it."""
+    """A znode as the model compares it: its path and its fields without times and zxids."""
 
     path: str
     data: bytes | None
@@ -130,14 +130,14 @@ class NodeState(NamedTuple):
 
 
 class TreeState(NamedTuple):
-    """All nodes by path, and the sessions that are over."""
+    """All nodes by path, and the closed sessions."""
 
     nodes: tuple[NodeState, ...]
     ended: frozenset[int]
 
 
 def seen(body: object) -> Hashable:
-    """The body of a reply without times and zxids, lists of children without their order.
+    """Return the body of a reply without times and zxids, and lists of children as sets.
 
     >>> seen((b"x", Stat(7, 8, 1000, 2000, 1, 0, 0, 0, 1, 0, 7)))
     (b'x', SeenStat(version=1, cversion=0, aversion=0, ephemeral_owner=0, data_length=1, num_children=0))
@@ -168,7 +168,7 @@ def seen(body: object) -> Hashable:
 
 
 class TreeModel(Model[TreeState, TreeCall, TreeResult]):
-    """The tree of one ZooKeeper server, from its initial nodes on, for clients who gave no authentication.
+    """Model of the tree of one ZooKeeper server with initial nodes, for clients without authentication.
 
     Followers of an ensemble may lag: of their reads only those behind a `sync` are linearizable.
 
@@ -200,7 +200,7 @@ class TreeModel(Model[TreeState, TreeCall, TreeResult]):
     def partition(
         self, history: Sequence[Operation[TreeCall, TreeResult]]
     ) -> list[list[Operation[TreeCall, TreeResult]]]:
-        """By the nodes under the root, unless somebody looks at the root itself.
+        """Split the history by the nodes under the root, unless an operation reads the root itself.
 
         A node under the root changes the numbers of the root only, so that who never sees these can tell nothing of
         other nodes there. Operations of a multi belong together, and so does all that a closing session asked.
@@ -236,7 +236,7 @@ def _leader(leaders: Mapping[str, str], top: str) -> str:
 
 
 def tops_of(request: req.Request) -> set[str]:
-    """The names under the root that a request is about; "" where the root itself is.
+    """Return the names under the root that a request refers to; "" for the root itself.
 
     Raises:
         SimzkError: a request that the model does not know.
@@ -255,7 +255,7 @@ def tops_of(request: req.Request) -> set[str]:
             | req.CreateContainer(path=path, flags=flags)
         ):
             top, slash, _ = (path or "").removeprefix("/").partition("/")
-            # The name of a sequential node shows a number of its parent.
+            # The name of a sequential node depends on a counter of its parent.
             return {"" if flags & 2 and not slash else top}
         case (
             req.Delete(path=path)
