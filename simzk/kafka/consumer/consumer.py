@@ -125,10 +125,10 @@ class OwnedPartitions:
         """Return one partition; None if it is not owned."""
         return self.by_topic.get(partition.topic, {}).get(partition.partition)
 
-    def replace(self, taken: Mapping[TopicPartition, tuple[ThreadId, int]]) -> None:
+    def replace(self, claimed: Mapping[TopicPartition, tuple[ThreadId, int]]) -> None:
         """Replace all owned partitions; each starts at the given offset."""
         self.by_topic = {}
-        for partition, (thread, offset) in taken.items():
+        for partition, (thread, offset) in claimed.items():
             self.by_topic.setdefault(partition.topic, {})[partition.partition] = OwnedPartition(thread, offset)
 
     # -- records
@@ -205,8 +205,8 @@ class OwnedPartitions:
         partitions = self.partitions()
         if self._version.commits_in_hash_order:
             partitions = immutable_order(partitions, "2.11", topic_and_partition_hash)
-        held = [(partition, self.get(partition)) for partition in partitions]
-        await self.commit_offsets((partition, position.offset) for partition, position in held if position is not None)
+        owned = [(partition, self.get(partition)) for partition in partitions]
+        await self.commit_offsets((partition, position.offset) for partition, position in owned if position is not None)
 
     async def commit_offsets(self, offsets: Iterable[tuple[TopicPartition, int]]) -> None:
         """Write offsets one at a time, except those that this consumer last read or wrote."""
@@ -333,11 +333,11 @@ class Rebalancer:
     async def _release_all(self) -> None:
         """Stop the fetchers, write offsets, and delete the owners of all owned partitions."""
         await self._stop_and_commit()
-        held = self._owned.by_topic
-        for topic in concurrent_order(held):
-            for number in concurrent_order(held.get(topic, {})):
+        by_topic = self._owned.by_topic
+        for topic in concurrent_order(by_topic):
+            for number in concurrent_order(by_topic.get(topic, {})):
                 await self._registry.release(TopicPartition(topic, number))
-            held.pop(topic, None)
+            by_topic.pop(topic, None)
 
     async def _stop_and_commit(self) -> None:
         self._owned.stop_fetching()
@@ -354,16 +354,16 @@ class Rebalancer:
     async def _claim_or_release(self, given: dict[TopicPartition, ThreadId]) -> bool:
         order = mutable_order(given, "2.11", topic_and_partition_hash)
         read_order = list(given) if self._version.predates_assignors else order
-        taken = {partition: (given[partition], await self._owned.fetch_offset(partition)) for partition in read_order}
+        offsets = {partition: (given[partition], await self._owned.fetch_offset(partition)) for partition in read_order}
         if self.is_closing():
             return False
         if self._version.predates_assignors:
             order = immutable_order(order, "2.11", topic_and_partition_hash)
         if not await self._claim_all(order, given):
             return False
-        self._owned.replace(taken)
+        self._owned.replace(offsets)
         self._owned.start_fetching()
-        self._record("rebalanced", "", "", f"owns {' '.join(map(str, sorted(taken))) or 'nothing'}")
+        self._record("rebalanced", "", "", f"owns {' '.join(map(str, sorted(offsets))) or 'nothing'}")
         return True
 
     async def _claim_all(self, order: list[TopicPartition], given: dict[TopicPartition, ThreadId]) -> bool:
@@ -475,11 +475,11 @@ class Consumer:
 
     def owned(self) -> dict[TopicPartition, str]:
         """Return the partitions that it believes it owns, with their threads; none if it is not running."""
-        held = self._owned.by_topic if self.alive else {}
+        by_topic = self._owned.by_topic if self.alive else {}
         return {
-            TopicPartition(topic, number): str(held[topic][number].thread)
-            for topic in sorted(held)
-            for number in sorted(held[topic])
+            TopicPartition(topic, number): str(by_topic[topic][number].thread)
+            for topic in sorted(by_topic)
+            for number in sorted(by_topic[topic])
         }
 
     def offset(self, topic: str, partition: int) -> int | None:

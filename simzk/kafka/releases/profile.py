@@ -3,9 +3,9 @@
 Rules of the module (docs/reference/kafka.md §0.1, §0.2):
   - a difference between releases is a field here, never an `if` on a version number elsewhere;
   - a field is declared once, with the first release of each value (`simzk.kafka.releases.since`);
-  - rules for elections and ISR trimming stand in `simzk.partitions.rules`, readers of znodes in
+  - rules for elections and ISR trimming are in `simzk.partitions.rules`, readers of znodes in
     `simzk.kafka.schemas.json_text`, default settings and the keys of topics in `simzk.kafka.releases.settings`;
-  - "recorded" means: taken from znodes and transactions that brokers of that release wrote.
+  - "recorded" means: read from znodes and transactions that brokers of that release wrote.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ class ClientRules:
     registers_before_election: bool = by_release({OLDEST: True, (0, 8, 1): False, (1, 1): True})
     """A broker registers before it stands for election; otherwise registration is the last step of its start (§2.7)."""
     reads_controller_before_election: bool = since((0, 8, 2))
-    """A candidate reads `/controller` first and stands only if it is missing (§2.2)."""
+    """A candidate reads `/controller` first and is a candidate only if it is missing (§2.2)."""
     fences_writes: bool = since((2, 1))
     """Each controller write checks the version of `/controller_epoch`; the election is one multi (KAFKA-6082)."""
 
@@ -352,7 +352,7 @@ class ToolRules:
             (2, 6): frozenset(),
         }
     )
-    """Requests that the tools carry out in a ZooKeeper session of their own unless told otherwise."""
+    """Requests that the tools carry out in a ZooKeeper session of their own unless `via` names a broker."""
     writes_broker_configs: bool = before((1, 1))
     """The tool writes broker configurations to ZooKeeper too (before KIP-226)."""
     writes_credentials: bool = before((2, 7))

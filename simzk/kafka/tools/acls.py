@@ -234,7 +234,7 @@ _CAPITALS: Final = dict(
 
 
 def kind_of(name: str) -> str | None:
-    """Return the resource type as it is spelled in paths; None: there is no such type.
+    """Return a resource type in the spelling of paths; None: there is no such type.
 
     >>> kind_of("topic"), kind_of("TRANSACTIONAL_ID"), kind_of("door")
     ('Topic', 'TransactionalId', None)
