@@ -71,7 +71,7 @@ MISTAKES: dict[str, Mistake] = {
         "kafka/layout_import.py",
         "    last[:-1] = (np.diff(topic[order]) != 0) | (np.diff(partition[order]) != 0)\n",
         "    last[1:] = (np.diff(topic[order]) != 0) | (np.diff(partition[order]) != 0)\n",
-        "kafka/test_znode_columns.py::test_topics_are_read_as_each_is_decoded",
+        "kafka/test_znode_columns.py::test_topics_as_columns_equal_the_decoded_topics",
     ),
     "a set of a child's data counts in the parent's cversion": Mistake(
         "zookeeper/tree.py",
@@ -285,7 +285,7 @@ MISTAKES: dict[str, Mistake] = {
         "partitions/transitions.py",
         "chosen=chosen & stays)",
         "chosen=chosen & ~stays)",
-        _PLANS + "test_real_clusters_did_what_is_told_of_their_plans",
+        _PLANS + "test_real_clusters_reassigned_as_predicted",
     ),
     "what has no leader is copied all the same": Mistake(
         "partitions/plans/what_if.py",

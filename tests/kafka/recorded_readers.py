@@ -1,9 +1,9 @@
-"""What readers of real Kafka releases made of some thousands of texts, right and wrong ones (data/readers.json).
+"""Recorded results of real Kafka readers for some thousands of valid and invalid texts (data/readers.json).
 
 Recorded by calling the decoders of each release's own jars (`kafka.zk.*ZNode.decode`; up to 0.10 `ZkUtils`, `Broker`,
 `PreferredReplicaLeaderElectionCommand`, `KafkaController.parseControllerId`) with valid texts and with mutations of
 them: types swapped, fields removed and doubled, digits of other scripts, numbers too large, other encodings, what
-follows, what is cut off. An outcome is the value, or `reads` where only that is compared, or `throws`. Stands
+text appended, text cut off. An outcome is the value, or `reads` where only that is compared, or `throws`. Stands
 `[release, outcome]` once, it goes for later releases too, up to the next such pair.
 """
 
@@ -46,20 +46,20 @@ KINDS: tuple[str, ...] = tuple(_DATA["kinds"])
 
 
 class Case(NamedTuple):
-    """A text and what a release made of it."""
+    """Text and the result of a release's reader."""
 
     text: bytes | None
     outcome: object
 
 
 def _long(text: str) -> bytes:
-    """A recorded text; `⟪9×5000⟫` stands for five thousand nines."""
+    """Return a recorded text; `⟪9×5000⟫` stands for five thousand nines."""
     return re.sub("⟪(.)×(\\d+)⟫", lambda found: found[1] * int(found[2]), text).encode("latin-1")
 
 
 @cache
 def cases(kind: str, release: str) -> tuple[Case, ...]:
-    """What was recorded of a kind of znode in a release; nothing where the release knows no such znode."""
+    """Return the recorded results of a kind of znode in a release; none if it has no such znode."""
     found = []
     number = RELEASES.index(release)
     for text, *outcomes in _DATA["kinds"][kind]:
@@ -135,7 +135,7 @@ _NO_BROKERS = re.compile(rb'"replicas":(?!\[[\d,]*\])|"replicas":\[[^]]*\d{10}')
 
 
 def why_not_compared(kind: str, release: str, text: bytes | None) -> str | None:
-    """Why a text is taken otherwise here; None where it is not."""
+    """Return why a text is decoded differently here; None: it is not."""
     old = release.startswith("0.")
     if text is None:
         return "the real one does not hand nothing to this decoder" if kind == "producer_ids" else None
@@ -157,7 +157,7 @@ def why_not_compared(kind: str, release: str, text: bytes | None) -> str | None:
 
 
 def read_by(kind: str, release: str, data: bytes | None) -> object:
-    """What simzk makes of a text as a release."""
+    """Decode a text as a release does."""
     version = kafka_version(release)
     try:
         if kind == "reassignment":

@@ -1,4 +1,4 @@
-"""Authorizations as the release's tool writes them, beyond what the recorded stories show."""
+"""ACLs written by the release's tool, beyond the recorded stories."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ALICE, BOB = AclEntry("User:alice", "Read"), AclEntry("User:bob", "Write", "Deny
 RESOURCE = "/kafka-acl/Group/g"
 
 
-def test_rules_are_added_taken_away_one_by_one_and_the_znode_goes_with_the_last() -> None:
+def test_acls_are_added_and_removed_and_the_znode_with_the_last() -> None:
     with cluster(1) as c:
         c.add_acls("group", "g", [ALICE, BOB])
         quiet(c)
@@ -33,7 +33,7 @@ def test_rules_are_added_taken_away_one_by_one_and_the_znode_goes_with_the_last(
         assert c.acls("group", "g") == ()
 
 
-def test_where_nothing_changes_nothing_is_written() -> None:
+def test_unchanged_acls_are_not_written() -> None:
     with cluster(1) as c:
         c.add_acls("group", "g", [ALICE])
         quiet(c)
@@ -46,7 +46,7 @@ def test_where_nothing_changes_nothing_is_written() -> None:
         assert sorted(node.child_names()) == ["acl_changes_0000000000"]
 
 
-def test_what_stands_there_and_cannot_be_read_is_left_alone() -> None:
+def test_an_invalid_acl_znode_is_left_unchanged() -> None:
     with cluster(1) as c:
         c.add_acls("group", "g", [ALICE])
         quiet(c)
@@ -62,14 +62,14 @@ def test_what_stands_there_and_cannot_be_read_is_left_alone() -> None:
             c.acls("group", "g")
 
 
-def test_a_release_without_prefixes_refuses_them() -> None:
+def test_a_release_without_prefixes_rejects_them() -> None:
     with KafkaCluster("1.1", brokers=1) as c:
         answer = c.add_acls("topic", "pre", [ALICE], prefixed=True)
         quiet(c)
         assert answer.result().error == Error.UNSUPPORTED_VERSION
 
 
-def test_bad_calls_are_refused() -> None:
+def test_invalid_calls_are_rejected() -> None:
     with cluster(1) as c:
         with pytest.raises(ConfigError, match="no resource of type 'door'"):
             c.add_acls("door", "t", [ALICE])
@@ -87,13 +87,13 @@ def test_bad_calls_are_refused() -> None:
         (b'{"version":1,"acls":[{"principal":"User:a"}]}', "field acls[0].operation is missing; expected a string"),
     ],
 )
-def test_a_complaint_names_path_field_and_what_is_right(data: bytes, complaint: str) -> None:
+def test_errors_name_path_field_and_accepted_values(data: bytes, complaint: str) -> None:
     with pytest.raises(ZnodeError) as raised:
         acl.decode("/z", data)
     assert str(raised.value) == f"/z: {complaint}"
 
 
-def test_notices_that_name_nothing_are_refused() -> None:
+def test_invalid_notifications_are_rejected() -> None:
     with pytest.raises(ZnodeError, match="Type:name"):
         acl.decode_change("/z", b"t1")
     with pytest.raises(ZnodeError, match="patternType"):

@@ -1,4 +1,4 @@
-"""`/feature`, brokers' features, what a migration to KRaft leaves: read, kept and written as by each release."""
+"""`/feature`, features of brokers, and KRaft registrations: decoded, kept and encoded as by each release."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_forms_of_every_version() -> None:
         ("3.9", None, V2.replace('"status":1', '"status":0'), '{"features":{},"version":2,"status":1}'),
     ],
 )
-def test_a_failover_keeps_what_is_finalised(release: str, protocol: str | None, before: str, after: str) -> None:
+def test_a_failover_keeps_finalized_features(release: str, protocol: str | None, before: str, after: str) -> None:
     with KafkaCluster(release, brokers=2, inter_broker_protocol=protocol) as c:
         c.write_znode(paths.FEATURE, before)
         quiet(c)
@@ -53,7 +53,7 @@ def test_a_failover_keeps_what_is_finalised(release: str, protocol: str | None, 
         assert _feature(c) == after
 
 
-def test_features_of_a_broker_come_back_as_they_were_written() -> None:
+def test_features_of_a_broker_round_trip() -> None:
     supported = (broker_registration.SupportedFeature("f", 1, 3),)
     registration = broker_registration.BrokerRegistration("h", 1, None, ("PLAINTEXT://h:1",), features=supported)
     written = broker_registration.encode_v5(registration)
@@ -63,7 +63,7 @@ def test_features_of_a_broker_come_back_as_they_were_written() -> None:
     assert old == registration._replace(features=())
 
 
-def test_a_controller_of_kraft_is_read() -> None:
+def test_a_kraft_controller_is_decoded() -> None:
     written = controller.encode_v2(3000, 5, kraft_epoch=7)
     assert controller.decode("/controller", written) == 3000
     assert controller.decode_registration("/controller", written) == (3000, 7)

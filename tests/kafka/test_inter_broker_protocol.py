@@ -1,4 +1,4 @@
-"""Which inter-broker protocols a release takes, and what it writes at old ones (MetadataVersion, ApiVersion)."""
+"""Inter-broker protocols of each release, and registrations at old ones (MetadataVersion, ApiVersion)."""
 
 from __future__ import annotations
 
@@ -50,6 +50,6 @@ def test_registrations_at_an_old_protocol_are_of_version_2(release: str, protoco
         ("3.9", "new", "is not an inter-broker protocol"),
     ],
 )
-def test_a_protocol_that_never_was_or_comes_later_is_refused(release: str, protocol: str, why: str) -> None:
+def test_unknown_and_newer_protocols_are_rejected(release: str, protocol: str, why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         at_protocol(kafka_version(release), protocol)

@@ -1,4 +1,4 @@
-"""Layouts out of a real cluster's znodes: every step of the recording, and what the real cluster did at failures."""
+"""Layouts of a real cluster's znodes: every step of the recording, and outcomes of recorded failures."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TREE = {
 }
 
 
-def test_what_holds_nothing_of_kafka_is_refused() -> None:
+def test_a_tree_without_kafka_is_rejected() -> None:
     for znodes in ({}, {f"/kafka{path}": text for path, text in TREE.items()}):
         with pytest.raises(LayoutError, match=r"^there: has no topics and no brokers; expected the chroot"):
             layout_from_tree(znodes, where="there")
@@ -37,8 +37,8 @@ def test_what_holds_nothing_of_kafka_is_refused() -> None:
 
 
 @pytest.mark.parametrize("step", [step for step in STEPS if step != "a0-empty"])
-def test_a_recorded_step_is_read_as_its_znodes_say(step: str) -> None:
-    """The reference reads the JSON of the znodes by itself."""
+def test_a_recorded_step_equals_its_parsed_znodes(step: str) -> None:
+    """The reference parses the JSON of the znodes itself."""
     taken, layout = layout_of_recording(RECORDED, step)
     layout.check()
     assert taken == step
@@ -79,7 +79,7 @@ def test_a_recorded_step_is_read_as_its_znodes_say(step: str) -> None:
         ("n-sigterm-noncontroller-broker3", 3),
     ],
 )
-def test_what_a_failure_leaves_is_what_the_real_cluster_left(step: str, broker: int) -> None:
+def test_outcomes_of_failures_equal_those_of_the_real_cluster(step: str, broker: int) -> None:
     _, before = layout_of_recording(RECORDED, STEPS[STEPS.index(step) - 1])
     after = rows_of(layout_of_recording(RECORDED, step)[1])
     outcome = WhatIf(before).fail([broker])
@@ -92,7 +92,7 @@ def test_what_a_failure_leaves_is_what_the_real_cluster_left(step: str, broker: 
     assert outcome.busiest_leaders == max(leads.values()) == leads[outcome.busiest_broker]
 
 
-def test_a_broker_that_is_only_named_is_down_and_a_partition_without_state_has_no_leader() -> None:
+def test_unregistered_brokers_are_dead_and_partitions_without_state_have_no_leader() -> None:
     layout = layout_from_tree(TREE, where="here")
     assert layout.brokers.ids.tolist() == [1, 2]
     assert layout.brokers.racks == ("east", None)
@@ -157,13 +157,13 @@ def test_min_insync_replicas_is_the_topics_own() -> None:
         ),
     ],
 )
-def test_znodes_that_hold_no_layout_are_refused(path: str, data: bytes, error: type[Exception], told: str) -> None:
+def test_invalid_znodes_are_rejected(path: str, data: bytes, error: type[Exception], told: str) -> None:
     with pytest.raises(error) as caught:
         layout_from_tree(TREE | {path: data}, where="here")
     assert told in str(caught.value)
 
 
-def test_all_znodes_that_cannot_be_read_are_counted_and_the_first_ten_named() -> None:
+def test_invalid_znodes_are_counted_and_the_first_ten_named() -> None:
     states = {f"/brokers/topics/t/partitions/{number}/state": b"{" for number in range(12)}
     partitions = b",".join(b'"%d":[1]' % number for number in range(12))
     topic = {"/brokers/topics/t": b'{"version":1,"partitions":{%b}}' % partitions}
@@ -177,8 +177,8 @@ def test_all_znodes_that_cannot_be_read_are_counted_and_the_first_ten_named() ->
     assert last == "and 3 more"
 
 
-def test_what_a_reassignment_adds_and_removes_is_the_topics_own() -> None:
-    """As 2.4 and later write it (KIP-455); of partitions that the topic does not have nothing is looked at."""
+def test_reassignments_are_read_from_topic_znodes() -> None:
+    """As 2.4 and later write it (KIP-455); partitions that the topic does not have are ignored."""
     moves = b'"adding_replicas":{"0":[3],"9":[1]},"removing_replicas":{"0":[1]}'
     text = b'{"version":2,"partitions":{"0":[3,1],"1":[2,1]},%b}' % moves
     layout = layout_from_tree({**TREE, "/brokers/topics/t": text}, where="here")
@@ -198,7 +198,7 @@ def test_what_a_reassignment_adds_and_removes_is_the_topics_own() -> None:
         (b"{not json", "cannot be parsed:"),
     ],
 )
-def test_a_reassignment_that_stands_in_no_topic_is_told(data: bytes, told: str) -> None:
+def test_a_reassignment_outside_topic_znodes_is_noted(data: bytes, told: str) -> None:
     said: list[str] = []
     layout = layout_from_tree({**TREE, "/admin/reassign_partitions": data}, where="here", note=said.append)
     assert len(layout.reassigning) == 0

@@ -1,4 +1,4 @@
-"""What a plan would do to a layout is what a cluster of that layout does, write by write, in releases of every kind."""
+"""Predicted effects of a plan equal those in a cluster of that layout, write by write, in all kinds of releases."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ EXAMPLES = settings().max_examples // 16
 
 
 class Seen(NamedTuple):
-    """What the znodes of one partition say: replicas, leader, ISR (a set), leader epoch."""
+    """Replicas, leader, ISR (a set) and leader epoch in the znodes of one partition."""
 
     replicas: tuple[int, ...]
     leader: int
@@ -54,7 +54,7 @@ class Seen(NamedTuple):
 
 
 class Znodes:
-    """What stands in the znodes of a layout's partitions after each write of one of them."""
+    """State of a layout's partitions after each write to their znodes."""
 
     def __init__(self, layout: Layout) -> None:
         names = Partitions(layout.topics, layout.topic, layout.partition).names()
@@ -67,14 +67,14 @@ class Znodes:
         self.writes = dict.fromkeys(self._now, 0)
 
     def note(self, transaction: Transaction) -> None:
-        """A server applied it."""
+        """Record an applied transaction."""
         record = transaction.record
         for part in record.records if isinstance(record, MultiTxn) else [record]:
             if isinstance(part, SetDataTxn):
                 self.write(part.path, part.data)
 
     def write(self, path: str, data: bytes | None) -> None:
-        """A znode was written."""
+        """Record a written znode."""
         place = path.removeprefix("/brokers/topics/").split("/")
         if path == paths.topic(place[0]):
             for number, assignment in topic.decode(path, data).partitions.items():
@@ -90,7 +90,7 @@ class Znodes:
             self.seen[name].append(now)
 
     def check(self, what_if: PlanWhatIf) -> None:
-        """Assert that each partition of a plan went through the phases that it was told, and no further."""
+        """Assert that each partition of a plan went through the predicted phases, and no further."""
         layout, rows = what_if.layout, what_if.diff.rows
         for place, name in enumerate(Partitions(layout.topics, layout.topic, layout.partition).at(rows).names()):
             told, seen = predicted(what_if, place), self.seen[name]
@@ -112,8 +112,8 @@ MOVED = {
 
 
 @pytest.mark.parametrize("folder", RECORDINGS, ids=lambda folder: f"{folder.parent.name} {folder.name}")
-def test_real_clusters_did_what_is_told_of_their_plans(folder: Path) -> None:
-    """Write by write; and in the end the layout is that of the step's dump."""
+def test_real_clusters_reassigned_as_predicted(folder: Path) -> None:
+    """Compare write by write; the final layout is that of the step's dump."""
     dump, transactions = folder / "dumps.json", by_step(folder / "txns.json")
     recording = load(dump)
     played = [step for step in recording.steps if step in MOVED]
@@ -149,7 +149,7 @@ def document(targets: dict[int, list[int]]) -> str:
 
 
 def predicted(what_if: PlanWhatIf, place: int) -> list[Seen]:
-    """What the znodes of one partition of a plan say after each phase."""
+    """Return the predicted state of one partition of a plan after each phase."""
     told = []
     for _, assignment, states in what_if.phases.phases:
         state = states.one(place)
@@ -162,7 +162,7 @@ Story = tuple[list[list[int]], list[int], dict[int, list[int]]]
 
 @st.composite
 def stories(draw: st.DrawFn) -> Story:
-    """Replicas of some partitions; who dies; and what is wanted of some of them."""
+    """Generate replicas of partitions, dead brokers, and targets of some partitions."""
     factor = draw(st.integers(1, 4))
     lists = st.permutations(BROKERS).map(lambda brokers: list(brokers[:factor]))
     replicas = draw(st.lists(lists, min_size=1, max_size=4))
@@ -186,7 +186,7 @@ def stories(draw: st.DrawFn) -> Story:
 @pytest.mark.parametrize("line", LINES)
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(story=stories())
-def test_a_plan_does_what_is_told_of_it(
+def test_a_plan_is_carried_out_as_predicted(
     line: str, story: tuple[list[list[int]], list[int], dict[int, list[int]]]
 ) -> None:
     replicas, dead, targets = story
@@ -212,8 +212,8 @@ def test_a_plan_does_what_is_told_of_it(
 
 
 @pytest.mark.parametrize("line", ["3.9", "2.7"])
-def test_a_cluster_that_goes_on_from_a_layout_ends_as_it_is_told(line: str) -> None:
-    """600 partitions of six brokers in three racks, a third of them moved by a plan."""
+def test_a_cluster_started_from_a_layout_ends_as_predicted(line: str) -> None:
+    """Move a third of 600 partitions on six brokers in three racks."""
     layout = generate_layout(brokers_in_racks(6, 3), topics=10, partitions=600, replication_factor=3, seed=2)
     entries = [
         {
@@ -253,7 +253,7 @@ def test_a_cluster_that_goes_on_from_a_layout_ends_as_it_is_told(line: str) -> N
         ("0.8.1", [("t", 0, [1, 1])], "repeat a broker"),
     ],
 )
-def test_a_plan_is_refused_as_the_tool_of_its_release_refuses_it(
+def test_a_plan_is_rejected_as_by_the_tool_of_its_release(
     line: str, entries: list[tuple[str, int, list[int]]], said: str
 ) -> None:
     healthy = generate_layout(
@@ -268,8 +268,8 @@ def test_a_plan_is_refused_as_the_tool_of_its_release_refuses_it(
         plans.what_if(layout, text, VERSIONS[line])
 
 
-def test_where_no_tool_looks_a_plan_waits_for_a_broker_that_is_down() -> None:
-    """0.10.1 to 0.10.2: neither the tool nor the controller minds."""
+def test_without_checks_a_plan_waits_for_a_dead_broker() -> None:
+    """0.10.1 to 0.10.2: neither the tool nor the controller rejects it."""
     layout = generate_layout(brokers_in_racks(3, 0), topics=1, partitions=1, replication_factor=1, seed=0)
     (home,) = layout.replicas[0].tolist()
     down, up = (home + 1) % 3, (home + 2) % 3

@@ -1,4 +1,4 @@
-"""Texts, right and wrong, are read as each release reads them, and what cannot be read is said with path and reason."""
+"""Readers of znodes: valid and invalid texts are decoded as by each release, errors name path and reason."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ IMPOSSIBLE = '[[{"impossible":1.5}]]'
 
 
 def _refusal(read: Callable[[], object]) -> ZnodeError | None:
-    """Why something is not read; None where it is."""
+    """Return the error of a reader; None: the text was decoded."""
     try:
         read()
     except ZnodeError as error:
@@ -111,7 +111,7 @@ def reader_of(path: str) -> Callable[[str, bytes], object]:
 
 
 @pytest.mark.parametrize(("kind", "release"), RECORDED)
-def test_a_text_is_read_as_the_release_read_it(kind: str, release: str) -> None:
+def test_a_text_is_decoded_as_by_the_release(kind: str, release: str) -> None:
     recorded = cases(kind, release)
     other = [
         (case.text, f"real: {case.outcome}", f"ours: {found}")
@@ -128,7 +128,7 @@ def test_every_znode_that_is_json_has_its_form_here() -> None:
 
 
 @pytest.mark.parametrize("path", FORMS)
-def test_what_cannot_be_read_is_said_with_path_and_field(path: str) -> None:
+def test_errors_name_path_and_field(path: str) -> None:
     text, looked_at = FORMS[path]
     read = reader_of(path)
     read(path, text.encode())
@@ -148,7 +148,7 @@ def test_what_cannot_be_read_is_said_with_path_and_field(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", FORMS)
-def test_a_field_that_is_not_known_is_passed_over_where_the_real_reader_does(path: str) -> None:
+def test_unknown_fields_are_ignored_as_by_kafka(path: str) -> None:
     text, _ = FORMS[path]
     read = reader_of(path)
     more = f'{text[:-1]},"of another release":{IMPOSSIBLE}}}'.encode()
@@ -191,7 +191,7 @@ def _with(value: object, spot: tuple[str | int, ...], new: object) -> object:
 
 @st.composite
 def mistakes(draw: st.DrawFn, text: str) -> bytes:
-    """A text with something in it changed."""
+    """Generate texts with one change."""
     data = text.encode()
     match draw(st.sampled_from(["value", "doubled", "cut", "bytes", "around", "encoding", "deep", "anything"])):
         case "value" if text[:1] == "{":
@@ -228,7 +228,7 @@ def _read_or_refused(path: str, read: Callable[[], object]) -> None:
 
 @pytest.mark.parametrize("path", [*FORMS, *BARE])
 @given(data=st.data())
-def test_whatever_stands_there_is_read_or_refused(path: str, data: st.DataObject) -> None:
+def test_any_data_are_decoded_or_rejected(path: str, data: st.DataObject) -> None:
     text = FORMS[path][0] if path in FORMS else BARE[path]
     written = data.draw(mistakes(text))
     _read_or_refused(path, lambda: reader_of(path)(path, written))
@@ -238,7 +238,7 @@ def test_whatever_stands_there_is_read_or_refused(path: str, data: st.DataObject
 
 @pytest.mark.parametrize("kind", sorted(DECODERS))
 @given(data=st.data())
-def test_whatever_stands_there_is_read_or_refused_by_any_release(kind: str, data: st.DataObject) -> None:
+def test_any_data_are_decoded_or_rejected_by_any_release(kind: str, data: st.DataObject) -> None:
     valid = (cases(kind, RELEASES[-1])[0].text or b"").decode()
     version = VERSIONS[data.draw(st.sampled_from(sorted(VERSIONS)))]
     written = data.draw(mistakes(valid))
@@ -247,7 +247,7 @@ def test_whatever_stands_there_is_read_or_refused_by_any_release(kind: str, data
 
 
 @given(data=st.data())
-def test_a_credential_and_a_plan_are_read_or_refused(data: st.DataObject) -> None:
+def test_credentials_and_plans_are_decoded_or_rejected(data: st.DataObject) -> None:
     value = data.draw(mistakes("salt=cw==,stored_key=YQ==,server_key=Yg==,iterations=4096")).decode(errors="replace")
     _read_or_refused("/u", lambda: scram.decode("/u", "SCRAM-SHA-256", value))
     plan = data.draw(mistakes(FORMS["/admin/reassign_partitions"][0])).decode(errors="replace")
@@ -255,5 +255,5 @@ def test_a_credential_and_a_plan_are_read_or_refused(data: st.DataObject) -> Non
         read_plan(plan, VERSIONS[data.draw(st.sampled_from(sorted(VERSIONS)))])
 
 
-def test_whoever_looks_at_any_release_takes_a_bare_controller() -> None:
+def test_the_lenient_reading_accepts_a_bare_controller_id() -> None:
     assert controller.decode("/controller", b"3", LENIENT) == 3

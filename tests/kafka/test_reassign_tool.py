@@ -1,4 +1,4 @@
-"""`kafka-reassign-partitions` on a simulated cluster: what it proposes, prints, refuses and cleans up, by release."""
+"""`kafka-reassign-partitions` on a simulated cluster: proposals, output, rejections and cleanup, by release."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def booted(version: str) -> KafkaCluster:
 
 
 @pytest.mark.parametrize("version", ["3.9", "2.5", "1.1", "0.10.2"])
-def test_a_proposal_is_carried_out_verified_and_says_so_in_the_words_of_the_release(version: str) -> None:
+def test_a_proposal_is_executed_and_verified_in_the_words_of_the_release(version: str) -> None:
     with booted(version) as c:
         proposal = c.generate_reassignment(["t"], [3, 4])
         assert proposal.text.startswith(
@@ -64,7 +64,7 @@ def test_a_proposal_is_carried_out_verified_and_says_so_in_the_words_of_the_rele
         ),
     ],
 )
-def test_what_is_under_way_and_what_failed(version: str, going: str, failed: str) -> None:
+def test_verify_reports_moves_in_progress_and_failed_ones(version: str, going: str, failed: str) -> None:
     with booted(version) as c:
         stuck = PLAN.replace("[2,3]", "[2,9]").replace(',"log_dirs":["any","any"]', "")
         assert failed in c.verify_reassignment(stuck)
@@ -74,7 +74,7 @@ def test_what_is_under_way_and_what_failed(version: str, going: str, failed: str
         assert c.verify_reassignment(stuck).startswith(going)
 
 
-def test_verify_takes_throttles_away_whether_there_are_any_or_not_from_2_6_on() -> None:
+def test_verify_always_removes_throttles_from_2_6_on() -> None:
     with booted("3.9") as c:
         c.alter_config("brokers/1", {"leader.replication.throttled.rate": "5"})
         quiet(c)
@@ -94,7 +94,7 @@ def test_verify_takes_throttles_away_whether_there_are_any_or_not_from_2_6_on() 
         assert c.tree.get("/config/brokers/1") is None
 
 
-def test_cancelling_brings_the_old_replicas_back_from_2_6_on() -> None:
+def test_cancelling_restores_the_old_replicas_from_2_6_on() -> None:
     with booted("2.6") as c:
         assert c.cancel_reassignment(PLAN) is None
         c.kill(3)
@@ -125,7 +125,7 @@ def test_cancelling_brings_the_old_replicas_back_from_2_6_on() -> None:
         ),
     ],
 )
-def test_a_document_that_cannot_be_is_refused_before_anything_is_done(plan: str, said: str) -> None:
+def test_an_invalid_document_is_rejected_before_anything_is_done(plan: str, said: str) -> None:
     with booted("3.9") as c:
         for refuse in (c.reassign, c.verify_reassignment, c.cancel_reassignment):
             with pytest.raises(SimzkError, match=said):
@@ -144,7 +144,7 @@ def test_a_document_that_cannot_be_is_refused_before_anything_is_done(plan: str,
         (["t"], [1], "1"),
     ],
 )
-def test_a_proposal_that_cannot_be_made_is_refused(topics: list[str], brokers: list[int], said: str) -> None:
+def test_an_impossible_proposal_is_rejected(topics: list[str], brokers: list[int], said: str) -> None:
     with booted("3.9") as c, pytest.raises(ConfigError, match=said):
         c.generate_reassignment(topics, brokers)
 
@@ -157,7 +157,7 @@ def configs(c: KafkaCluster) -> dict[str, dict[str, str]]:
 
 
 def announced(c: KafkaCluster) -> list[str]:
-    """Whose configuration changed, in order."""
+    """Return the entities with changed configurations, in order."""
     notices = [(path, node.data) for path, node in c.tree.walk() if path.startswith("/config/changes/")]
     return [json.loads(data or b"")["entity_path"] for _, data in sorted(notices)]
 
@@ -166,7 +166,7 @@ RATE = "leader.replication.throttled.rate"
 
 
 @pytest.mark.parametrize("version", ["3.9", "2.6", "2.5", "1.1", "0.11", "0.10.2", "0.10.1"])
-def test_a_throttle_stands_in_brokers_and_topics_until_it_is_verified(version: str) -> None:
+def test_throttles_are_set_on_brokers_and_topics_until_verify(version: str) -> None:
     with booted(version) as c:
         answer = c.reassign(PLAN, throttle=5000)
         quiet(c)
@@ -191,7 +191,7 @@ def test_a_throttle_stands_in_brokers_and_topics_until_it_is_verified(version: s
         assert "Throttle was removed." not in c.verify_reassignment(PLAN)
 
 
-def test_while_one_is_under_way_the_tool_in_zookeeper_changes_how_fast_it_may_be() -> None:
+def test_the_tool_in_zookeeper_changes_the_throttle_of_a_move_in_progress() -> None:
     with booted("2.3") as c:
         c.pause(3)  # it lives, and takes nothing over
         c.reassign(PLAN, throttle=5000)
@@ -209,7 +209,7 @@ def test_while_one_is_under_way_the_tool_in_zookeeper_changes_how_fast_it_may_be
 
 
 @pytest.mark.parametrize(("version", "throttle"), [("0.10.0", 5000), ("3.9", -1)])
-def test_a_throttle_that_cannot_be_is_refused(version: str, throttle: int) -> None:
+def test_an_invalid_throttle_is_rejected(version: str, throttle: int) -> None:
     with booted(version) as c, pytest.raises(ConfigError, match="cannot throttle this"):
         c.reassign(PLAN, throttle=throttle)
 
@@ -239,7 +239,7 @@ REFUSED_SINCE: dict[str, tuple[dict[tuple[str, int], Sequence[int] | None], tupl
 
 @pytest.mark.parametrize("case", REFUSED_SINCE)
 @pytest.mark.parametrize("version", IN_ZOOKEEPER)
-def test_the_tool_in_zookeeper_looks_before_it_writes(version: str, case: str) -> None:
+def test_the_tool_in_zookeeper_checks_before_it_writes(version: str, case: str) -> None:
     """ReassignPartitionsCommand.parseAndValidate of 0.8.0 to 2.5.1."""
     plan, since, said = REFUSED_SINCE[case]
     with booted(version) as c:
@@ -271,7 +271,7 @@ def test_the_tool_in_zookeeper_reads_documents_as_it_reads_plans(version: str) -
 
 @pytest.mark.parametrize("target", [[], [1, 9], [2, 2], [-1, 2], None])
 @pytest.mark.parametrize("version", BY_BROKERS)
-def test_brokers_refuse_what_cannot_be_partition_by_partition(version: str, target: list[int] | None) -> None:
+def test_brokers_reject_invalid_partitions_one_by_one(version: str, target: list[int] | None) -> None:
     """KIP-455; KafkaController.validateReplicas of 2.6 and later."""
     with booted(version) as c:
         answer = c.reassign({("t", 0): target, ("t", 1): [3, 4]})
@@ -293,7 +293,7 @@ def test_brokers_refuse_what_cannot_be_partition_by_partition(version: str, targ
         ("2.4", [1, 9], "non-existent brokerIDs: 9"),
     ],
 )
-def test_a_plan_that_is_refused_throttles_nothing(version: str, target: list[int], said: str) -> None:
+def test_a_rejected_plan_sets_no_throttle(version: str, target: list[int], said: str) -> None:
     with booted(version) as c:
         before = configs(c)
         with pytest.raises(ConfigError, match=said):
@@ -303,8 +303,8 @@ def test_a_plan_that_is_refused_throttles_nothing(version: str, target: list[int
 
 
 @pytest.mark.parametrize("version", ["0.8.2", "0.8.1", "0.8.0"])
-def test_up_to_0_8_2_a_list_that_nothing_is_left_of_is_written_and_stays(version: str) -> None:
-    """ReassignPartitionsCommand.reassignPartitions; the listener of the controller goes through an empty list."""
+def test_up_to_0_8_2_an_empty_list_is_written_and_remains(version: str) -> None:
+    """ReassignPartitionsCommand.reassignPartitions; the listener of the controller processes an empty list."""
     with booted(version) as c:
         c.reassign({("t", 7): [1]})
         quiet(c)

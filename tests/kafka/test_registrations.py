@@ -1,4 +1,4 @@
-"""The registrations of many brokers in one request: what it tells, and watches, is what as many reads do."""
+"""Batched reads of registrations: results and watches equal those of single reads."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ IDS = st.lists(st.integers(0, BROKERS), unique=True, max_size=BROKERS + 1)
 
 
 class Arm:
-    """A server with registrations, and who reads them."""
+    """Server with registrations, and a reader."""
 
     def __init__(self, hidden: list[int], watched: list[int]) -> None:
         self.server = Server(now_ms=1)
@@ -70,11 +70,11 @@ class Arm:
         return {(path, mode) for path, _, mode in self.server.watches.data.entries()}
 
     def heard(self) -> list[object]:
-        """What has come to the reader since the last look."""
+        """Return the events since the last call."""
         return [message for at, messages in self.server.take_output() if at is self.reader for message in messages]
 
     def change_all(self) -> list[object]:
-        """What the reader hears when each registration changes or goes."""
+        """Change or delete each registration, and return the reader's events."""
         for broker in range(BROKERS):
             request = SetData(paths.broker(broker), b"new", -1) if broker % 2 else Delete(paths.broker(broker), -1)
             self.server.handle(self.writer, 1, request, 1)
@@ -82,7 +82,7 @@ class Arm:
 
 
 @given(IDS, IDS, IDS, IDS)
-def test_a_batch_tells_and_watches_what_its_requests_do(
+def test_a_batch_reads_and_watches_like_its_requests(
     asked: list[int], watched: list[int], before: list[int], hidden: list[int]
 ) -> None:
     as_one, one_by_one = Arm(hidden, before), Arm(hidden, before)
@@ -126,8 +126,8 @@ CHANGES = st.one_of(
 
 @settings(max_examples=60)
 @given(st.lists(st.one_of(st.tuples(st.booleans(), CHANGES), st.tuples(IDS, IDS)), max_size=25))
-def test_it_does_so_whatever_happened_between(steps: list[Any]) -> None:
-    """Changes by others and by the reader itself, and reads between them."""
+def test_a_batch_equals_its_requests_after_any_changes(steps: list[Any]) -> None:
+    """Changes by others and by the reader, with reads in between."""
     as_one, one_by_one = Arm([], []), Arm([], [])
     for who, what in steps:
         if isinstance(who, bool):
@@ -144,7 +144,7 @@ def test_it_does_so_whatever_happened_between(steps: list[Any]) -> None:
 
 
 @given(st.lists(st.integers(0, 9), max_size=8), st.sampled_from(["0.8.1", "1.0", "2.7", "3.9"]))
-def test_what_brokers_say_is_what_each_text_says(ports: list[int], release: str) -> None:
+def test_decoded_registrations_equal_single_decoding(ports: list[int], release: str) -> None:
     version = kafka_version(release)
     texts: list[bytes | None] = [version.znodes.encode_broker(local_registration(port, None)) for port in ports]
     read = RegistrationsRead(list(range(len(texts))), texts, [7] * len(texts), [])
@@ -152,7 +152,7 @@ def test_what_brokers_say_is_what_each_text_says(ports: list[int], release: str)
     assert read.decoded(version.reading) == said
 
 
-def test_the_first_text_that_says_nothing_is_named() -> None:
+def test_the_first_invalid_registration_is_named() -> None:
     version = kafka_version("3.9")
     good = version.znodes.encode_broker(local_registration(1, None))
     read = RegistrationsRead([4, 5, 6], [good, b"no", b"nor this"], [1, 1, 1], [])
@@ -162,8 +162,8 @@ def test_the_first_text_that_says_nothing_is_named() -> None:
         assert refused.value.where == paths.broker(5)
 
 
-def test_a_registration_that_somebody_rewrites_is_noticed_by_a_controller_that_reads_as_one() -> None:
-    """Its watch stands in the session's book, and is set again after each event."""
+def test_a_rewritten_registration_is_noticed_by_a_controller_that_reads_batches() -> None:
+    """The session records its watch, and sets it again after each event."""
     layout = generate_layout(brokers_in_racks(4, 0), topics=1, partitions=4, replication_factor=3, seed=1)
     cluster = KafkaCluster.from_layout(layout)
     controller = cluster.controller

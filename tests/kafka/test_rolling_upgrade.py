@@ -1,4 +1,4 @@
-"""Brokers of several releases in one cluster: what each writes follows its own release and inter-broker protocol."""
+"""Brokers of several releases in one cluster: each writes as its release and inter-broker protocol require."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OLD, NEW = "2.4", "2.8"
 
 
 def data(cluster: KafkaCluster, path: str) -> dict[str, object] | None:
-    """A znode's JSON; None where there is none."""
+    """Return a znode's JSON; None: the znode is missing."""
     node = cluster.server.tree.get(path)
     if node is None:
         return None
@@ -24,7 +24,7 @@ def data(cluster: KafkaCluster, path: str) -> dict[str, object] | None:
 
 
 def mixed(versions: dict[int, str], protocol: str | dict[int, str] | None = None, *, controller: int) -> KafkaCluster:
-    """A cluster of three brokers, one of which wins the first election, with the topic t."""
+    """Create a cluster of three brokers with a known controller and the topic t."""
     cluster = KafkaCluster(versions, 3, seed=1, config=CONFIG, inter_broker_protocol=protocol, boot=False)
     cluster.prefer_controller(controller)
     cluster.restart(controller)
@@ -42,7 +42,7 @@ def mixed(versions: dict[int, str], protocol: str | dict[int, str] | None = None
 def roll(
     cluster: KafkaCluster, broker: int, version: str | None = None, inter_broker_protocol: str | None = None
 ) -> None:
-    """Stop one broker cleanly and start it with other files."""
+    """Shut a broker down and start it with another release or protocol."""
     cluster.shutdown(broker)
     cluster.run_for(20)
     assert not cluster.brokers[broker].alive
@@ -59,7 +59,7 @@ def test_each_broker_registers_in_the_form_of_its_own_release_and_protocol() -> 
     assert "features" in registrations[2]
 
 
-def test_a_rolling_upgrade_changes_what_is_written_only_as_far_as_it_has_come() -> None:
+def test_a_rolling_upgrade_changes_only_the_writes_of_upgraded_brokers() -> None:
     cluster = mixed(dict.fromkeys((1, 2, 3), OLD), controller=1)
     assert data(cluster, "/brokers/topics/t")["version"] == 2  # type: ignore[index]
     for broker in (3, 2, 1):  # the new code, at the old protocol; the controller last
@@ -88,7 +88,7 @@ def test_a_rolling_upgrade_changes_what_is_written_only_as_far_as_it_has_come() 
 
 
 @pytest.mark.parametrize("protocol", ["2.4", "2.7-IV1", "2.7-IV2"])
-def test_who_writes_an_isr_is_decided_by_the_leaders_protocol(protocol: str) -> None:
+def test_the_leaders_protocol_decides_who_writes_isrs(protocol: str) -> None:
     cluster = mixed(dict.fromkeys((1, 2, 3), NEW), protocol, controller=1)
     notifications: list[str] = []
     cluster.server.on_transaction.append(
@@ -102,7 +102,7 @@ def test_who_writes_an_isr_is_decided_by_the_leaders_protocol(protocol: str) -> 
     assert bool(notifications) == (protocol != "2.7-IV2")
 
 
-def test_a_controller_of_a_low_protocol_switches_features_off_again() -> None:
+def test_a_controller_at_an_old_protocol_disables_features() -> None:
     cluster = mixed(dict.fromkeys((1, 2, 3), NEW), controller=1)
     assert (data(cluster, "/feature") or {})["status"] == 1
     ids = (data(cluster, "/brokers/topics/t") or {})["topic_id"]
@@ -114,7 +114,7 @@ def test_a_controller_of_a_low_protocol_switches_features_off_again() -> None:
     assert (data(cluster, "/brokers/topics/t") or {})["topic_id"] == ids
 
 
-def test_a_downgraded_controller_loses_topic_ids_when_it_writes_a_topic_and_a_new_one_gives_others() -> None:
+def test_a_downgraded_controller_drops_topic_ids_and_a_new_one_assigns_others() -> None:
     cluster = mixed({1: OLD, 2: NEW, 3: NEW}, {2: OLD, 3: OLD}, controller=1)
     cluster.prefer_controller(2)
     roll(cluster, 2, inter_broker_protocol=NEW)
@@ -133,8 +133,8 @@ def test_a_downgraded_controller_loses_topic_ids_when_it_writes_a_topic_and_a_ne
     assert (data(cluster, "/brokers/topics/t") or {})["topic_id"] != first
 
 
-def test_a_leader_that_asks_an_old_controller_for_an_isr_is_refused_until_a_new_one_rules() -> None:
-    """The protocol was raised too early: the release before does not know the request."""
+def test_an_old_controller_rejects_alter_isr_until_a_new_one_is_elected() -> None:
+    """The protocol was raised too early: the old release does not support the request."""
     cluster = mixed({1: OLD, 2: NEW, 3: NEW}, controller=1)
     cluster.kill(3)
     cluster.run_for(30)
@@ -148,7 +148,7 @@ def test_a_leader_that_asks_an_old_controller_for_an_isr_is_refused_until_a_new_
     assert set(cluster.state("t", 1).isr) == {1, 2, 3}
 
 
-def test_a_controller_before_2_4_takes_all_replicas_of_a_reassignment_for_assigned() -> None:
+def test_a_controller_before_2_4_treats_all_replicas_of_a_reassignment_as_assigned() -> None:
     cluster = mixed(dict.fromkeys((1, 2, 3), "2.2"), controller=1)
     cluster.write_znode(
         "/brokers/topics/t",
@@ -163,7 +163,7 @@ def test_a_controller_before_2_4_takes_all_replicas_of_a_reassignment_for_assign
     assert context.assignment(TopicPartition("t", 0)) == ReplicaAssignment((1, 2, 3))
 
 
-def test_what_cannot_be_installed_is_refused_and_nothing_changes() -> None:
+def test_invalid_releases_are_rejected_and_nothing_changes() -> None:
     cluster = KafkaCluster("2.4", 1, boot=False)
     with pytest.raises(ConfigError, match=r"2\.4 does not support the inter-broker protocol '2\.8'"):
         cluster.restart(1, inter_broker_protocol="2.8")

@@ -1,4 +1,4 @@
-"""Znodes read and written: equal to the recorded bytes, every version read, and complaints that name the field."""
+"""Codecs of znodes: recorded bytes, all versions, errors that name the field."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("release", recorded_story.RELEASES)
-def test_every_recorded_znode_is_written_again_byte_for_byte(release: str) -> None:
+def test_every_recorded_znode_is_encoded_again_byte_for_byte(release: str) -> None:
     recorded = recorded_story.Story(release).recorded
     znodes = {(path, znode.data) for step in recorded.steps for path, znode in recorded.tree(step).items()}
     for path, data in sorted((path, data) for path, data in znodes if data):
@@ -79,7 +79,7 @@ def test_the_other_old_forms() -> None:
 
 
 @pytest.mark.parametrize("data", [None, b"", b'""', b'"a/b"', b"\xff"])
-def test_a_notice_of_0_8_names_a_topic_in_quotes(data: bytes | None) -> None:
+def test_a_notification_of_0_8_names_a_topic_in_quotes(data: bytes | None) -> None:
     assert config.decode_change("/c", b'"t1"', kafka_version("0.8.0").reading) == "topics/t1"
     with pytest.raises(NoJsonError, match="expected the name of a topic in quotes"):
         config.decode_change("/c", data, kafka_version("0.8.0").reading)
@@ -128,7 +128,7 @@ BAD: list[tuple[Callable[[str, bytes | None], object], bytes | None, str]] = [
 
 
 @pytest.mark.parametrize(("decode", "data", "complaint"), BAD)
-def test_a_complaint_names_path_field_and_what_is_right(
+def test_errors_name_path_field_and_accepted_values(
     decode: Callable[[str, bytes | None], object], data: bytes | None, complaint: str
 ) -> None:
     with pytest.raises(ZnodeError) as raised:
@@ -141,7 +141,7 @@ ids = st.lists(st.integers(0, 2**20), min_size=1, max_size=6, unique=True).map(t
 
 
 @given(st.builds(LeaderAndIsr, st.integers(-1, 9), EPOCHS, ids, EPOCHS, st.just(0), st.booleans()))
-def test_a_state_comes_back_as_it_was_written(state: LeaderAndIsr) -> None:
+def test_states_round_trip(state: LeaderAndIsr) -> None:
     assert partition_state.decode("/s", partition_state.encode(state)) == state
 
 
@@ -149,18 +149,18 @@ def test_a_state_comes_back_as_it_was_written(state: LeaderAndIsr) -> None:
     st.dictionaries(st.integers(0, 40), ids.map(ReplicaAssignment), max_size=30),
     st.none() | st.integers(0, 2**128 - 1).map(uuid_text),
 )
-def test_a_topic_comes_back_as_it_was_written(partitions: dict[int, ReplicaAssignment], topic_id: str | None) -> None:
+def test_topics_round_trip(partitions: dict[int, ReplicaAssignment], topic_id: str | None) -> None:
     written = topic.TopicZnode(partitions, topic_id)
     assert topic.decode("/t", topic.encode_v3(written)) == written
 
 
 @given(st.dictionaries(st.builds(TopicPartition, st.text("ab"), st.integers(0, 5)), ids, max_size=5))
-def test_a_reassignment_comes_back_as_it_was_written(targets: dict[TopicPartition, tuple[int, ...]]) -> None:
+def test_reassignments_round_trip(targets: dict[TopicPartition, tuple[int, ...]]) -> None:
     assert admin.decode_reassignment("/r", admin.encode_reassignment(targets)) == targets
 
 
 @given(st.binary(max_size=60))
-def test_no_bytes_make_a_reader_fail_otherwise_than_by_saying_so(data: bytes) -> None:
+def test_readers_raise_only_znode_errors(data: bytes) -> None:
     for decode in (partition_state.decode, topic.decode, broker_registration.decode, controller.decode):
         with suppress(ZnodeError):
             decode("/z", data)

@@ -1,4 +1,4 @@
-"""A broker's session: order, limits, lost connections, watches set again, expiry."""
+"""ZooKeeper session of a broker: order, limits, lost connections, watches, expiry."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _note(told: list[tuple[str, EventType]], path: str, kind: EventType) -> None
 
 
 class World:
-    """A server and one client of it."""
+    """Server with one client."""
 
     def __init__(self) -> None:
         self.scheduler = Scheduler(seed=5)
@@ -49,7 +49,7 @@ class World:
         self.scheduler.run_until(self.scheduler.now_us + round(seconds * 1_000_000))
 
     def write_behind(self, path: str, data: bytes) -> None:
-        """Another client changes a znode."""
+        """Change a znode as another client."""
         other = Process(self.scheduler, "other")
         session = ZooKeeperSession(other, self.host, timeout_ms=TIMEOUT_MS)
 
@@ -86,13 +86,13 @@ def test_requests_are_answered_in_order_ten_at_a_time(world: World) -> None:
     assert most == 10
 
 
-def test_a_session_without_work_stays(world: World) -> None:
+def test_an_idle_session_is_kept_alive(world: World) -> None:
     world.sleep(60)
     assert world.session.session_id in world.server.sessions
     assert world.session.connected
 
 
-def test_a_write_whose_reply_is_lost_is_sent_again(world: World) -> None:
+def test_a_write_with_a_lost_reply_is_retried(world: World) -> None:
     world.run(world.session.call(create_request("/a", None)))
     world.network.drop_next(ADDRESS, "client")
     replies = world.run(world.session.call_all([create_request("/b", None), create_request("/c", None)]))
@@ -105,13 +105,13 @@ def test_a_write_whose_reply_is_lost_is_sent_again(world: World) -> None:
     assert "/c" in world.server.tree
 
 
-def test_a_lost_request_breaks_the_connection_and_is_sent_again(world: World) -> None:
+def test_a_lost_request_breaks_the_connection_and_is_retried(world: World) -> None:
     world.network.drop_next("client", ADDRESS)
     replies = world.run(world.session.call_all([create_request("/b", None), create_request("/c", None)]), seconds=20)
     assert [reply.error for reply in replies] == [Code.OK, Code.OK]
 
 
-def test_watches_are_set_again_and_what_changed_meanwhile_is_told_once(world: World) -> None:
+def test_watches_are_set_again_and_missed_changes_are_delivered_once(world: World) -> None:
     session = world.session
     told: list[tuple[str, EventType]] = []
     for path in ("/a", "/b", "/gone"):
@@ -135,7 +135,7 @@ def test_watches_are_set_again_and_what_changed_meanwhile_is_told_once(world: Wo
     assert session.connected
 
 
-def test_a_watch_is_set_only_where_a_handler_is_registered(world: World) -> None:
+def test_a_watch_is_set_only_with_a_registered_handler(world: World) -> None:
     told: list[EventType] = []
     world.run(world.session.call(create_request("/a", b"1")))
     world.run(world.session.get_data("/a"))
@@ -159,7 +159,7 @@ def test_a_cut_shorter_than_the_timeout_keeps_the_session(world: World) -> None:
     assert data_of(world.run(world.session.call(GetData("/zookeeper", False)))) is not None
 
 
-def test_an_expired_session_fails_what_waits_and_is_replaced(world: World) -> None:
+def test_an_expired_session_fails_pending_requests_and_is_replaced(world: World) -> None:
     order: list[str] = []
 
     async def before() -> None:
@@ -200,7 +200,7 @@ def test_the_death_of_the_process_leaves_the_session_until_its_timeout(world: Wo
     assert "/mine" not in world.server.tree
 
 
-def test_a_clean_end_takes_the_ephemerals_at_once(world: World) -> None:
+def test_closing_a_session_deletes_its_ephemerals_at_once(world: World) -> None:
     world.run(world.session.call(create_request("/mine", None, 1)))
     world.run(world.session.close(), seconds=0.1)
     assert "/mine" not in world.server.tree

@@ -1,4 +1,4 @@
-"""SCRAM users, delegation tokens, and the znodes that no recorded story shows."""
+"""SCRAM users, delegation tokens, and znodes that no recorded story contains."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NAMES, TIMES = st.text(), st.integers(0, 2**63 - 1)
 PRINCIPALS = NAMES.map("User:{}".format)
 
 
-def test_a_user_is_added_with_a_drawn_salt_beside_its_quota_and_taken_away() -> None:
+def test_a_user_is_added_beside_its_quota_and_removed() -> None:
     with cluster(1) as c:
         c.alter_config("users/a%40b", {"producer_byte_rate": "7"})
         quiet(c)
@@ -51,7 +51,7 @@ def test_the_keys_are_those_of_the_standard() -> None:
 
 
 @pytest.mark.parametrize(("mechanism", "iterations"), [("MD5", 4096), ("SCRAM-SHA-256", 4095)])
-def test_a_credential_that_kafka_refuses_is_refused(mechanism: str, iterations: int) -> None:
+def test_credentials_that_kafka_rejects_are_rejected(mechanism: str, iterations: int) -> None:
     with cluster(1) as c, pytest.raises(ConfigError):
         c.add_user("a", "p", mechanism=mechanism, iterations=iterations)
 
@@ -64,12 +64,12 @@ def test_a_credential_that_kafka_refuses_is_refused(mechanism: str, iterations: 
         ("salt=!,stored_key=YQ==,server_key=Yg==,iterations=4096", 'field S.salt is "!"; expected base64'),
     ],
 )
-def test_a_credential_that_cannot_be_read_is_told(value: str, complaint: str) -> None:
+def test_invalid_credentials_are_reported(value: str, complaint: str) -> None:
     with pytest.raises(ZnodeError, match=complaint):
         scram.decode("/z", "S", value)
 
 
-def test_the_fields_of_a_token_stand_in_the_order_of_scalas_maps() -> None:
+def test_token_fields_have_the_order_of_scala_maps() -> None:
     def fields(text: bytes) -> str:
         return ", ".join(part.split('"')[-1] for part in text.decode().split('":')[:-1])
 
@@ -83,7 +83,7 @@ def test_the_fields_of_a_token_stand_in_the_order_of_scalas_maps() -> None:
     assert fields(delegation_token.encode_v3(TOKEN, "2.12")) == v3_of_2_12
 
 
-def test_a_token_of_either_version_reads() -> None:
+def test_tokens_of_both_versions_are_decoded() -> None:
     assert delegation_token.decode("/t", delegation_token.encode_v3(TOKEN, "2.13")) == TOKEN
     old = delegation_token.decode("/t", delegation_token.encode_v1(TOKEN, "2.12"))
     assert old == TOKEN._replace(requester=TOKEN.owner)
@@ -96,7 +96,7 @@ def test_a_token_of_either_version_reads() -> None:
 
 
 @given(st.builds(DelegationToken, NAMES, PRINCIPALS, PRINCIPALS, st.lists(PRINCIPALS).map(tuple), TIMES, TIMES, TIMES))
-def test_a_token_comes_back_as_it_was_written(token: DelegationToken) -> None:
+def test_tokens_round_trip(token: DelegationToken) -> None:
     assert delegation_token.decode("/t", delegation_token.encode_v3(token, "2.13")) == token
 
 
@@ -106,7 +106,7 @@ def test_a_log_directory_event_names_its_broker() -> None:
         decode_log_dir_failure("/e", b'{"version":1,"event":1}')
 
 
-def test_a_migration_comes_back_and_its_fields_stand_in_the_order_of_scalas_maps() -> None:
+def test_migrations_round_trip_with_fields_in_the_order_of_scala_maps() -> None:
     state = Migration(3000, 5, 6, 2**40)
     text = (
         '{"version":0,"kraft_metadata_offset":1099511627776,"kraft_controller_id":3000,'

@@ -1,4 +1,4 @@
-"""What tells the release lines apart, beyond the recorded stories (docs/reference/kafka.md §0.1, §2)."""
+"""Differences between release lines, beyond the recorded stories (docs/reference/kafka.md §0.1, §2)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LEGACY = [line for line, version in VERSIONS.items() if not version.controller.r
 
 
 def cluster(version: str, brokers: int = 4, *, controller: int = 4, **config: str) -> KafkaCluster:
-    """A booted cluster of a line with a known controller."""
+    """Create a booted cluster of a line with a known controller."""
     values = QUICK | {key.replace("_", "."): value for key, value in config.items()}
     c = KafkaCluster(version, brokers, config=values, boot=False)
     for broker in (controller, *(b for b in c.brokers if b != controller)):
@@ -38,7 +38,7 @@ def partitions_of(c: KafkaCluster, name: str) -> dict[str, list[int]]:
 
 @pytest.mark.parametrize("line", [line for line in LINES if not VERSIONS[line].rules.always_unclean])
 def test_the_golden_trace_is_the_same_in_every_line(line: str) -> None:
-    """§2.16, steps 1 to 6: the rules that did not change from 0.8.2 to 3.9 where unclean election is off."""
+    """§2.16, steps 1 to 6: rules that are the same from 0.8.2 to 3.9 without unclean election."""
     with cluster(line, unclean_leader_election_enable="false") as c:
         monitor = watch(c)
         topic(c, "t", {0: [1, 2, 3]})
@@ -57,8 +57,8 @@ def test_the_golden_trace_is_the_same_in_every_line(line: str) -> None:
 
 
 @pytest.mark.parametrize("line", [line for line in LINES if VERSIONS[line].rules.always_unclean])
-def test_the_golden_trace_before_unclean_election_could_be_switched_off(line: str) -> None:
-    """§2.16, the variants: an ISR may lose its last member, and anybody who lives is elected."""
+def test_the_golden_trace_before_unclean_election_could_be_disabled(line: str) -> None:
+    """§2.16, the variants: an ISR may lose its last member, and any live replica is elected."""
     with cluster(line) as c:
         topic(c, "t", {0: [1, 2, 3]})
         for act, broker, expected in (
@@ -75,7 +75,7 @@ def test_the_golden_trace_before_unclean_election_could_be_switched_off(line: st
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_an_isr_loses_its_last_member_up_to_1_0_where_unclean_election_is_on(line: str) -> None:
+def test_an_isr_loses_its_last_member_up_to_1_0_with_unclean_election(line: str) -> None:
     with cluster(line, unclean_leader_election_enable="true") as c:
         topic(c, "t", {0: [1]})
         c.kill(1)
@@ -86,7 +86,7 @@ def test_an_isr_loses_its_last_member_up_to_1_0_where_unclean_election_is_on(lin
 
 @pytest.mark.parametrize("line", LINES)
 def test_a_dead_follower_found_at_failover_leaves_the_isr_from_2_3_on(line: str) -> None:
-    """§2.3, step 7: before, its leader drops it, in 2.1 and 2.2 only once it is behind."""
+    """§2.3, step 7: earlier, the leader removes it, in 2.1 and 2.2 only when it lags."""
     with cluster(line) as c:
         topic(c, "t", {0: [1, 2, 4]})
         c.kill(4)
@@ -101,8 +101,8 @@ def test_a_dead_follower_found_at_failover_leaves_the_isr_from_2_3_on(line: str)
 
 
 @pytest.mark.parametrize("line", LEGACY)
-def test_a_legacy_reassignment_waits_with_all_replicas_named_in_the_topic(line: str) -> None:
-    """Up to 0.8.0 the topic names nobody new until all is done."""
+def test_a_legacy_reassignment_writes_old_and_new_replicas_to_the_topic(line: str) -> None:
+    """0.8.0 writes the new replicas only at the end."""
     with cluster(line) as c:
         topic(c, "t", {0: [1, 2]})
         c.pause(3)
@@ -120,14 +120,14 @@ def test_a_legacy_reassignment_waits_with_all_replicas_named_in_the_topic(line: 
         c.check()
 
 
-def ask_by_hand(c: KafkaCluster, target: list[int]) -> None:
-    """Move t-0 without the tool, which from 0.11 on asks for nothing that concerns dead brokers."""
+def request_by_znode(c: KafkaCluster, target: list[int]) -> None:
+    """Request a move of t-0 without the tool, which from 0.11 on rejects dead brokers."""
     move = {"topic": "t", "partition": 0, "replicas": target}
     c.write_znode("/admin/reassign_partitions", json.dumps({"version": 1, "partitions": [move]}))
 
 
 @pytest.mark.parametrize("line", LEGACY)
-def test_the_tool_moves_nothing_to_a_dead_broker_from_0_11_on(line: str) -> None:
+def test_the_tool_rejects_dead_targets_from_0_11_on(line: str) -> None:
     with cluster(line) as c:
         topic(c, "t", {0: [1, 2]})
         c.kill(3)
@@ -140,7 +140,7 @@ def test_the_tool_moves_nothing_to_a_dead_broker_from_0_11_on(line: str) -> None
 
 
 @pytest.mark.parametrize("line", LEGACY)
-def test_the_tool_leaves_out_what_is_not_there_and_from_0_10_1_on_moves_nothing_then(line: str) -> None:
+def test_the_tool_drops_unknown_partitions_up_to_0_10_0_and_rejects_them_later(line: str) -> None:
     with cluster(line) as c:
         topic(c, "t", {0: [1, 2]})
         answer = c.reassign({("t", 0): [2, 3], ("t", 7): [1], ("nope", 0): [1]})
@@ -152,12 +152,12 @@ def test_the_tool_leaves_out_what_is_not_there_and_from_0_10_1_on_moves_nothing_
 
 @pytest.mark.parametrize("line", LEGACY)
 def test_a_reassignment_to_a_dead_broker_waits_for_it_from_0_10_1_on(line: str) -> None:
-    """KAFKA-4214: before, it is dropped."""
+    """KAFKA-4214: earlier, it is dropped."""
     with cluster(line) as c:
         topic(c, "t", {0: [1, 2]})
         c.kill(3)
         quiet(c)
-        ask_by_hand(c, [3, 2])
+        request_by_znode(c, [3, 2])
         c.run_for(5)
         waits = c.server.tree.get("/admin/reassign_partitions") is not None
         assert waits == VERSIONS[line].controller.reassigns_to_dead_brokers
@@ -168,12 +168,12 @@ def test_a_reassignment_to_a_dead_broker_waits_for_it_from_0_10_1_on(line: str) 
 
 
 @pytest.mark.parametrize("line", [line for line in LEGACY if VERSIONS[line].controller.reassigns_to_dead_brokers])
-def test_the_next_controller_goes_on_with_a_legacy_reassignment(line: str) -> None:
+def test_the_next_controller_continues_a_legacy_reassignment(line: str) -> None:
     with cluster(line) as c:
         topic(c, "t", {0: [1, 2]})
         c.kill(3)
         quiet(c)
-        ask_by_hand(c, [2, 3])
+        request_by_znode(c, [2, 3])
         c.run_for(5)
         c.kill(4)
         quiet(c)
@@ -184,7 +184,7 @@ def test_the_next_controller_goes_on_with_a_legacy_reassignment(line: str) -> No
 
 
 @pytest.mark.parametrize("line", LEGACY)
-def test_a_second_file_is_refused_and_nothing_can_be_cancelled(line: str) -> None:
+def test_a_second_legacy_reassignment_and_a_cancellation_are_rejected(line: str) -> None:
     with cluster(line) as c:
         topic(c, "t", {0: [1, 2]})
         c.pause(3)
@@ -196,8 +196,8 @@ def test_a_second_file_is_refused_and_nothing_can_be_cancelled(line: str) -> Non
         assert cancelled.result().error == Error.UNSUPPORTED_VERSION
 
 
-def test_who_writes_an_isr_tells_of_it() -> None:
-    """Up to 2.6 the leader, who announces it from 0.9 on; from 2.7 on the controller writes it, and tells directly."""
+def test_leaders_that_write_isrs_announce_it() -> None:
+    """Up to 2.6 the leader writes the ISR, and from 0.9 on announces it; from 2.7 on the controller writes it."""
     for line, version in VERSIONS.items():
         with cluster(line, 3, controller=3) as c:
             made: list[str] = []
@@ -213,8 +213,8 @@ def test_who_writes_an_isr_tells_of_it() -> None:
             assert announced == (version.broker.announces_isr_changes and not version.broker.uses_alter_isr), line
 
 
-def test_a_broker_that_comes_back_at_once_is_noticed_from_2_2_on() -> None:
-    """KIP-380: before, it sits there without partitions until something else happens."""
+def test_a_bounced_broker_is_noticed_from_2_2_on() -> None:
+    """KIP-380: earlier, it has no partitions until another event."""
     for line, version in VERSIONS.items():
         with cluster(line, 3, controller=3) as c:
             topic(c, "t", {0: [1, 2]})
@@ -226,7 +226,7 @@ def test_a_broker_that_comes_back_at_once_is_noticed_from_2_2_on() -> None:
             assert (c.state("t", 0).leader_epoch > 0) == version.client.has_broker_epochs, line
 
 
-def test_what_a_line_does_not_have_is_refused() -> None:
+def test_requests_unknown_to_a_release_are_rejected() -> None:
     with cluster("3.9", 3, controller=3) as c, pytest.raises(ConfigError, match=r"no tool of Kafka 3\.9"):
         c.create_topic("t", partitions=1, via="zookeeper")
     with cluster("2.2", 3, controller=3) as c:
@@ -237,8 +237,8 @@ def test_what_a_line_does_not_have_is_refused() -> None:
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_what_a_controller_that_may_not_delete_does_with_the_request(line: str) -> None:
-    """KAFKA-3175: up to 0.10.1 it stays; the tool of 0.8.0 asks nobody."""
+def test_a_disabled_deletion_request_is_kept_or_removed(line: str) -> None:
+    """KAFKA-3175: up to 0.10.1 the request remains; the tool of 0.8.0 sends none."""
     with cluster(line, 3, controller=3, delete_topic_enable="false") as c:
         topic(c, "t", {0: [1, 2]})
         c.delete_topic("t")

@@ -1,4 +1,4 @@
-"""Many znodes read to columns are what the codec reads each by itself to be, and what it refuses is told."""
+"""Znodes decoded to columns equal znodes decoded one by one, and errors are reported."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ STATE_TEXTS = st.builds(
 
 
 def mangled(texts: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
-    """Texts of which some had a piece taken out, put in, or made another."""
+    """Generate texts, some with a piece removed, added or changed."""
     piece = st.sampled_from([b"", b"0", b"-", b",", b'"', b"}", b"]", b" ", b"\n", b"9999999999", b'"isr":[7],'])
     place = st.integers(0, 120)
     return texts | st.builds(lambda text, at, cut, new: text[:at] + new + text[at + cut :], texts, place, place, piece)
 
 
 def decoded_states(texts: Sequence[bytes | None]) -> tuple[list[tuple[object, ...]], list[str]]:
-    """One by one."""
+    """Decode one by one."""
     rows: list[tuple[object, ...]] = []
     wrong = []
     for number, text in enumerate(texts):
@@ -74,12 +74,12 @@ def read_as_columns(texts: Sequence[bytes | None]) -> tuple[list[tuple[object, .
 @example([b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":00,"isr":[1]}'])
 @example([b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":1,"isr":[1,]}'])
 @example([b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":1,"isr":[1]}\n'])
-def test_states_are_read_as_each_is_decoded(texts: list[bytes | None]) -> None:
+def test_states_as_columns_equal_the_decoded_states(texts: list[bytes | None]) -> None:
     assert read_as_columns(texts) == decoded_states(texts)
 
 
 def decoded_topics(texts: Sequence[bytes]) -> tuple[list[tuple[object, ...]], list[str]]:
-    """One by one."""
+    """Decode one by one."""
     rows: list[tuple[object, ...]] = []
     wrong = []
     for number, text in enumerate(texts):
@@ -108,13 +108,13 @@ def read_topics_as_columns(texts: Sequence[bytes]) -> tuple[list[tuple[object, .
 @example([b'{"partitions":{"0":[1]},"topic_id":"AAAAAAAAQACAAAAAAAAAAB","version":3}'])
 @example([b'{"partitions":{"2":[3,1],"0":[5]},"adding_replicas":{"2":[3],"7":[1]},"removing_replicas":{"0":[5]}}'])
 @example([b'{"version":2,"partitions":{},"adding_replicas":{"0":[1]},"removing_replicas":{"0":[1]}}'])
-def test_topics_are_read_as_each_is_decoded(texts: list[bytes]) -> None:
+def test_topics_as_columns_equal_the_decoded_topics(texts: list[bytes]) -> None:
     assert read_topics_as_columns(texts) == decoded_topics(texts)
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_what_real_brokers_wrote_is_read_as_each_is_decoded(release: str) -> None:
-    """All topics and states of each release's recorded trees."""
+def test_recorded_znodes_as_columns_equal_the_decoded_ones(release: str) -> None:
+    """Compare all topics and states of each release's recorded trees."""
     recorded = recording.load(LAYOUTS / f"kafka-{release}" / "dumps.json")
     texts: dict[str, list[bytes]] = {"topics": [], "state": []}
     for step in recorded.steps:
@@ -127,8 +127,8 @@ def test_what_real_brokers_wrote_is_read_as_each_is_decoded(release: str) -> Non
     assert read_topics_as_columns(texts["topics"]) == decoded_topics(texts["topics"])
 
 
-def test_lists_that_are_absurd_are_told() -> None:
-    """One would make all rows as wide."""
+def test_too_long_lists_are_reported() -> None:
+    """A single long list would widen all rows."""
     ids = ",".join(map(str, range(LONGEST_LIST + 1)))
     states = [
         partition_state.encode(LeaderAndIsr(1, 0, (1,), 1)),

@@ -1,4 +1,4 @@
-"""Every znode of Kafka's with its codec, by path: read what a release wrote, and write it as that release does."""
+"""Codecs of all Kafka znodes by path: decode as a release, and encode again in its form."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ RELEASES = (
 
 @dataclass(frozen=True)
 class Writers:
-    """How a release writes what differs between releases."""
+    """Encoders that differ between releases."""
 
     broker: Callable[[broker_registration.BrokerRegistration], bytes]
     topic: Callable[[topic.TopicZnode], bytes]
@@ -78,7 +78,7 @@ def number_of(release: str) -> tuple[int, ...]:
 
 
 def writers_of(release: str) -> Writers:
-    """Of a release that is simulated what its row names, else what the codecs hold ready for it."""
+    """Return the encoders of a release, also of a recorded one that is not simulated."""
     writers = next(row for since, row in _SINCE if number_of(release) >= since)
     if not any(release.startswith(f"{line}.") or release == line for line in VERSIONS):
         return writers
@@ -122,13 +122,13 @@ READERS: tuple[tuple[str, Reader], ...] = (
 
 
 def read(path: str, data: bytes) -> object:
-    """The value that stands at a path."""
+    """Decode the value at a path."""
     (reader,) = (reader for pattern, reader in READERS if re.fullmatch(pattern, path))
     return reader(path, data)
 
 
 def written_again(release: str, path: str, data: bytes) -> bytes:
-    """What a release writes for what stands at a path."""
+    """Decode the value at a path, and encode it in the release's form."""
     writers = writers_of(release)
     match path.split("/")[1:]:
         case ["brokers", "ids", _]:

@@ -1,4 +1,4 @@
-"""Clusters with groups of consumers for tests, and what is asked of them again and again."""
+"""Clusters with consumer groups for tests, and common checks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GROUP = "g"
 
 
 def cluster(partitions: dict[str, int], *, brokers: int = 1, seed: int = 1) -> KafkaCluster:
-    """A cluster with topics of so many partitions."""
+    """Create a cluster with topics of the given numbers of partitions."""
     made = KafkaCluster(brokers=brokers, seed=seed)
     for topic, count in partitions.items():
         made.create_topic(topic, partitions=count, replication_factor=1)
@@ -26,24 +26,24 @@ def cluster(partitions: dict[str, int], *, brokers: int = 1, seed: int = 1) -> K
 
 
 def watch(c: KafkaCluster, consumers: Sequence[Consumer]) -> Monitor:
-    """See to it that no partition has two owners."""
+    """Check at every event that no partition has two owners."""
     return Monitor(c.history, [OneOwner(c.server, consumers)], seed=c.seed)
 
 
 def rest(c: KafkaCluster, consumers: Sequence[Consumer], limit_seconds: int = 120) -> None:
-    """Let time pass until all sessions of the dead are gone and nobody has anything to rebalance for three seconds."""
+    """Let time pass until dead sessions have expired and no consumer has rebalanced for a while."""
     still = 0
     for _ in range(limit_seconds):
         before = len(c.history)
         c.run_for(1)
         still = still + 1 if all(consumer.idle for consumer in consumers) and len(c.history) == before else 0
-        if still >= 12:  # a session of 6 s has surely expired
+        if still >= 12:  # longer than the session timeout of 6 s
             return
     raise AssertionError(f"no rest:\n{c.history.to_text()}")
 
 
 def check_at_rest(c: KafkaCluster, consumers: Sequence[Consumer]) -> None:
-    """Assert that all is owned as the assignor says, and that everybody knows it."""
+    """Assert that owners in ZooKeeper and in the consumers equal the assignor's result."""
     live = [consumer for consumer in consumers if consumer.alive]
     standing = owners(c.server.tree, GROUP)
     believed = {partition: thread for consumer in live for partition, thread in consumer.owned().items()}
@@ -53,5 +53,5 @@ def check_at_rest(c: KafkaCluster, consumers: Sequence[Consumer]) -> None:
 
 
 def told(c: KafkaCluster, what: str, who: str = "") -> list[str]:
-    """Who, or whose `after`, of all events of a kind."""
+    """Return the participants of all events of a kind, or the `after` of those of one participant."""
     return [event.after if who else event.who for event in c.history if event.what == what and who in ("", event.who)]

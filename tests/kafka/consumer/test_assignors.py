@@ -1,4 +1,4 @@
-"""The assignors against answers worked out by hand from the published rules, and their properties."""
+"""Assignors: examples computed by hand from the published rules, and properties."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from simzk.kafka.topic_partition import TopicPartition
 
 
 def view(partitions: dict[str, int], members: dict[str, dict[str, int]]) -> GroupView:
-    """Partitions by topic, and threads by topic of each member."""
+    """Return a group view of partitions by topic and threads by topic of each member."""
     threads: dict[str, list[ThreadId]] = {topic: [] for topic in partitions}
     for member, counts in members.items():
         for topic, count in counts.items():
@@ -32,37 +32,37 @@ def view(partitions: dict[str, int], members: dict[str, dict[str, int]]) -> Grou
 
 
 def dealt(assigned: dict[TopicPartition, ThreadId]) -> dict[str, list[str]]:
-    """Partitions by thread."""
+    """Return the partitions by thread."""
     found: dict[str, list[str]] = {}
     for partition, thread in assigned.items():
         found.setdefault(str(thread), []).append(str(partition))
     return {thread: sorted(found[thread]) for thread in sorted(found)}
 
 
-def test_range_as_the_release_s_own_example_says() -> None:
+def test_range_matches_kafkas_own_example() -> None:
     """Two consumers with two threads each, five partitions: p0 and p1 to C1-0, p2 to C1-1, p3 to C2-0, p4 to C2-1."""
     answer = dealt(assign_range(view({"p": 5}, {"C1": {"p": 2}, "C2": {"p": 2}})))
     assert answer == {"C1-0": ["p-0", "p-1"], "C1-1": ["p-2"], "C2-0": ["p-3"], "C2-1": ["p-4"]}
 
 
-def test_range_deals_each_topic_by_itself_and_idles_threads_beyond_the_partitions() -> None:
+def test_range_assigns_each_topic_separately_and_leaves_extra_threads_idle() -> None:
     group = view({"a": 3, "b": 1}, {"g_1": {"a": 1, "b": 1}, "g_2": {"a": 1, "b": 1}, "g_3": {"a": 2}})
     # a: four threads for three partitions; b: two threads for one partition.
     assert dealt(assign_range(group)) == {"g_1-0": ["a-0", "b-0"], "g_2-0": ["a-1"], "g_3-0": ["a-2"]}
 
 
-def test_threads_are_in_the_order_of_their_text() -> None:
+def test_threads_are_sorted_by_text() -> None:
     """Eleven threads: `-10` comes second, right after `-1`... and before `-2`."""
     answer = assign_range(view({"t": 11}, {"c": {"t": 11}}))
     assert [str(answer[TopicPartition("t", p)]) for p in range(4)] == ["c-0", "c-1", "c-10", "c-2"]
 
 
-def test_range_of_a_topic_nobody_was_read_to_subscribe_is_refused() -> None:
+def test_range_rejects_a_topic_without_subscribers() -> None:
     with pytest.raises(AssignmentError, match="no member subscribes to t"):
         assign_range(GroupView(("t",), {"t": [0]}, {}))
 
 
-def test_roundrobin_deals_by_the_hash_of_the_name() -> None:
+def test_roundrobin_assigns_in_the_order_of_name_hashes() -> None:
     """Texts of equal length: the hash grows by 31 with the digit, by 31 ** 3 with the letter: a-0 a-1 a-2 b-0 b-1."""
     group = view({"b": 2, "a": 3}, {"g_1": {"a": 1, "b": 1}, "g_2": {"a": 1, "b": 1}})
     expected = {"g_1-0": ["a-0", "a-2", "b-1"], "g_2-0": ["a-1", "b-0"]}
@@ -77,7 +77,7 @@ def java_hash(text: str) -> int:
     return value - 2**32 if value >= 2**31 else value
 
 
-def test_the_text_whose_hash_counts_changed_in_1_0() -> None:
+def test_the_hashed_text_of_a_partition_changed_in_1_0() -> None:
     """A number of two digits makes a longer text, whose hash is far away: before the others, or behind, by the form."""
     group = view({"orders": 12}, {"c": {"orders": 1}})
     for name_of, form, first in ((bracketed, "[orders,{}]", 0), (dashed, "orders-{}", 10)):
@@ -86,20 +86,20 @@ def test_the_text_whose_hash_counts_changed_in_1_0() -> None:
         assert numbers[0] == first
 
 
-def test_roundrobin_of_0_8_2_wants_all_alike() -> None:
+def test_roundrobin_of_0_8_2_requires_equal_threads() -> None:
     group = view({"a": 1, "b": 1}, {"g_1": {"a": 1, "b": 1}, "g_2": {"a": 1}})
     with pytest.raises(AssignmentError, match="the same threads for every topic"):
         assign_roundrobin_alike(group, bracketed)
 
 
-def test_roundrobin_passes_over_who_does_not_subscribe() -> None:
+def test_roundrobin_skips_threads_that_do_not_subscribe() -> None:
     """`a` is dealt first: g_1 (a-0), g_2 (a-1); of `b` only g_2 may take any."""
     group = view({"a": 2, "b": 2}, {"g_1": {"a": 1}, "g_2": {"a": 1, "b": 1}})
     assert dealt(assign_roundrobin(group, bracketed)) == {"g_1-0": ["a-0"], "g_2-0": ["a-1", "b-0", "b-1"]}
 
 
 def slow_range(partitions: int, threads: int) -> list[int]:
-    """Which thread gets each partition, counted out one by one."""
+    """Assign partitions to threads one by one."""
     sizes = [0] * threads
     for turn in range(partitions):
         sizes[turn % threads] += 1
@@ -121,7 +121,7 @@ TOPICS = st.fixed_dictionaries({"t1": st.integers(0, 14), "t2": st.integers(0, 1
 
 
 @given(TOPICS, GROUPS)
-def test_everything_subscribed_is_owned_once_by_who_subscribes_it(
+def test_each_subscribed_partition_has_one_subscribed_owner(
     topics: dict[str, int], members: dict[str, dict[str, int]]
 ) -> None:
     subscribed = {topic: n for topic, n in topics.items() if any(topic in counts for counts in members.values())}

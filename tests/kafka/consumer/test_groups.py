@@ -1,4 +1,4 @@
-"""Groups whose members join, leave, die and lose their sessions: in the end all is owned as the assignor says."""
+"""Groups with members that join, leave, die and lose sessions: in the end the assignor's result holds."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_roundrobin(release: str) -> None:
     assert sorted(len(consumer.owned()) for consumer in consumers) == [2, 3, 3]
 
 
-def test_roundrobin_of_0_8_2_among_members_that_differ_never_comes_out() -> None:
+def test_roundrobin_of_0_8_2_fails_for_different_members() -> None:
     c = cluster({"t": 2, "u": 2})
     config = {"partition.assignment.strategy": "roundrobin"}
     first = c.consumer(GROUP, {"t": 1, "u": 1}, version="0.8.2", config=config)
@@ -72,7 +72,7 @@ def test_roundrobin_of_0_8_2_among_members_that_differ_never_comes_out() -> None
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_partitions_and_topics_that_come_and_go(release: str) -> None:
+def test_partitions_and_topics_are_added_and_deleted(release: str) -> None:
     c = cluster({"t1": 2, "other": 1})
     consumers = [c.consumer(GROUP, white_list("t.*"), version=release) for _ in range(2)]
     rest(c, consumers)
@@ -93,7 +93,7 @@ def test_partitions_and_topics_that_come_and_go(release: str) -> None:
 
 
 @pytest.mark.parametrize(("release", "taken"), [("0.8.1", {"t", "__consumer_offsets"}), ("0.8.2", {"t"})])
-def test_internal_topics_are_left_out_from_0_8_2_on(release: str, taken: set[str]) -> None:
+def test_internal_topics_are_excluded_from_0_8_2_on(release: str, taken: set[str]) -> None:
     c = cluster({"t": 1, "__consumer_offsets": 1, "no": 1})
     consumer = c.consumer(GROUP, black_list("no"), version=release)
     rest(c, [consumer])
@@ -115,7 +115,7 @@ def test_without_brokers_a_consumer_waits_for_one() -> None:
 
 
 @pytest.mark.parametrize(("watch_brokers", "rebalances"), [(False, 1), (True, 2)])
-def test_brokers_are_watched_only_as_the_wiki_says(watch_brokers: bool, rebalances: int) -> None:
+def test_brokers_are_watched_only_on_request(watch_brokers: bool, rebalances: int) -> None:
     c = cluster({"t": 2}, brokers=2)
     consumer = c.consumer(GROUP, {"t": 1}, version="0.8.2", watch_brokers=watch_brokers)
     rest(c, [consumer])
@@ -125,7 +125,7 @@ def test_brokers_are_watched_only_as_the_wiki_says(watch_brokers: bool, rebalanc
 
 
 def settled(c: KafkaCluster, consumers: list[Consumer]) -> bool:
-    """Let the group come to rest where it can, half a minute at most; who was closing may be gone then."""
+    """Let the group come to rest, for half a minute at most."""
     for _ in range(30):
         if all(consumer.idle and not consumer.process.paused for consumer in consumers):
             return True
@@ -143,7 +143,7 @@ VERBS = st.sampled_from(["join", "join", "kill", "close", "expire", "disconnect"
     st.integers(0, 1000),
 )
 @example("0.8.0", [("expire", 0, 0.01), ("close", 0, 0.01), ("pause", 0, 0.01)], 0)
-def test_whatever_happens_all_is_owned_in_the_end(
+def test_after_random_faults_all_partitions_are_owned(
     release: str, events: list[tuple[str, int, float]], seed: int
 ) -> None:
     c = cluster({"t": 3}, seed=seed)

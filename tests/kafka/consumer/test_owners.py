@@ -1,4 +1,4 @@
-"""Who deletes which owners, and when: seen in the transactions."""
+"""Creations and deletions of owner znodes, observed in the transactions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OWNERS = f"/consumers/{GROUP}/owners/t"
 
 
 class Owners:
-    """Every owner that is made and deleted from now on, by session."""
+    """Owners created and deleted from now on, by session."""
 
     def __init__(self, c: KafkaCluster) -> None:
         self.made: list[tuple[int, str]] = []
@@ -34,7 +34,7 @@ class Owners:
                     self.not_own.append(path)
 
 
-def test_a_try_with_a_conflict_takes_back_what_it_made_the_last_first() -> None:
+def test_a_conflicting_attempt_deletes_its_owners_in_reverse() -> None:
     c = cluster({"t": 4})
     first = c.consumer(GROUP, {"t": 1}, consumer_id="a", version="0.8.2")
     c.run_for(2)
@@ -53,7 +53,7 @@ def test_a_try_with_a_conflict_takes_back_what_it_made_the_last_first() -> None:
     check_at_rest(c, [first, second])
 
 
-def test_a_new_session_forgets_what_was_held_and_deletes_nobody_s_owners() -> None:
+def test_a_new_session_drops_owned_partitions_without_deleting_owners() -> None:
     c = cluster({"t": 2})
     seen = Owners(c)
     members = [c.consumer(GROUP, {"t": 1}, consumer_id=name, version="0.8.2") for name in ("a", "b")]

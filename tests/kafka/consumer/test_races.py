@@ -1,4 +1,4 @@
-"""The known races of the old consumer happen here as they do there (docs/reference/kafka.md §4.6)."""
+"""Known races of the old consumer (docs/reference/kafka.md §4.6)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def offset_in(c: KafkaCluster, topic: str, partition: int) -> bytes | None:
     return None if node is None else node.data
 
 
-def test_herd_every_member_answers_each_join() -> None:
+def test_every_member_rebalances_on_each_join() -> None:
     c = cluster({"t": 8})
     consumers: list[Consumer] = []
     for number in range(1, 7):
@@ -33,7 +33,7 @@ def test_herd_every_member_answers_each_join() -> None:
     check_at_rest(c, consumers)
 
 
-def test_owners_of_a_dead_member_outlive_the_tries() -> None:
+def test_owners_of_a_dead_member_outlive_the_attempts() -> None:
     """Four tries with pauses of two seconds are over long before a session of 30 s; what saves the group is that the
     dead member's id goes with its owners, and triggers."""
     c = cluster({"t": 2})
@@ -95,7 +95,7 @@ def expired_in_rebalance(release: str, delay_us: int) -> tuple[bool, bool]:
     return right, bool(monitor.violations)
 
 
-def test_what_began_in_an_expired_session_goes_on_in_the_next_one() -> None:
+def test_a_rebalance_of_an_expired_session_continues_in_the_next() -> None:
     """Up to 0.8.1 all is read before the release: a member whose session expires in the middle of it goes on to delete
     the owners of others by their paths, and claims by what it had read. From 0.8.2 on it reads after the release, finds
     its own id gone, and the try fails."""
@@ -119,7 +119,7 @@ def test_two_sessions_with_one_id() -> None:
     assert len(waits.owned()) == 2
 
 
-def test_owners_that_bear_ones_own_name_are_taken_for_made_and_go_with_the_old_session() -> None:
+def test_owners_of_an_earlier_session_with_the_same_name_count_as_created() -> None:
     """A member that is killed and restarted with the same id at once; 0.8.2 waits for its id, the owners are gone by
     then, and all is made again."""
     c = cluster({"t": 2})
@@ -134,7 +134,7 @@ def test_owners_that_bear_ones_own_name_are_taken_for_made_and_go_with_the_old_s
     assert len(member.owned()) == 2
 
 
-def test_offsets_are_written_each_minute_and_only_where_they_moved() -> None:
+def test_changed_offsets_are_written_each_minute() -> None:
     c = cluster({"t": 2})
     consumer = c.consumer(GROUP, {"t": 1}, version="0.8.2", config={"auto.offset.reset": "smallest"})
     c.run_for(5)
@@ -174,7 +174,7 @@ def test_a_new_group_starts_at_the_end_by_default() -> None:
         ({"t": 1}, {"config": {"partition.assignment.strategy": "sticky"}}, "config.partition.assignment.strategy"),
     ],
 )
-def test_what_cannot_be_is_said_and_nothing_joins(
+def test_invalid_arguments_are_rejected_and_nothing_joins(
     topics: dict[str, int], options: dict[str, object], field: str
 ) -> None:
     c = cluster({"t": 1})
@@ -184,7 +184,7 @@ def test_what_cannot_be_is_said_and_nothing_joins(
     assert not c.participants
 
 
-def test_subscriptions_that_cannot_be() -> None:
+def test_invalid_subscriptions_are_rejected() -> None:
     with pytest.raises(ConfigError, match="no regex"):
         white_list("t(")
     with pytest.raises(ConfigError, match="threads"):
@@ -197,7 +197,7 @@ def test_subscriptions_that_cannot_be() -> None:
     assert white_list(" 't1, t2' ").counts == (("t1|t2", 1),)
 
 
-def test_a_consumer_that_does_not_hold_a_partition_cannot_read_it() -> None:
+def test_a_consumer_cannot_read_a_partition_that_it_does_not_own() -> None:
     c = cluster({"t": 1})
     consumer = c.consumer(GROUP, {"t": 1})
     with pytest.raises(ConfigError, match="does not own t-0"):
@@ -209,7 +209,7 @@ def test_a_consumer_that_does_not_hold_a_partition_cannot_read_it() -> None:
         consumer.pause(1)
 
 
-def test_a_registration_written_by_hand_that_nobody_can_read_fails_every_try() -> None:
+def test_an_unreadable_registration_fails_every_attempt() -> None:
     c = cluster({"t": 1})
     consumer = c.consumer(GROUP, {"t": 1}, version="0.8.2")
     c.run_for(2)

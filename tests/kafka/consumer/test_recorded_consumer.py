@@ -1,4 +1,4 @@
-"""The requests of a simulated consumer are those that the real one of that release sent, one by one, reads included."""
+"""Requests of a simulated consumer equal the recorded ones of the real consumer, reads included."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TIMESTAMP = re.compile(r'("timestamp":")\d+')
 
 
 def told(request: object) -> str | None:
-    """A request in the form of the recording; None for what is not recorded."""
+    """Return a request in the form of the recording; None: it is not recorded."""
     match request:
         case req.Create(path=path, data=data, flags=flags):
             text = None if data is None else TIMESTAMP.sub(r"\1-", data.decode())
@@ -46,7 +46,7 @@ def told(request: object) -> str | None:
 
 
 def recorded(entry: dict[str, str | bool | None]) -> str:
-    """A recorded request in the same form."""
+    """Return a recorded request in the same form."""
     match entry["op"]:
         case "create":
             data = entry["data"]
@@ -61,7 +61,7 @@ def recorded(entry: dict[str, str | bool | None]) -> str:
 
 
 def threads(requests: list[str]) -> tuple[list[str], list[str]]:
-    """The requests of the leader finder, which runs beside all else once the owners are made, and all others."""
+    """Split off the requests of the leader finder, which runs concurrently once the owners are created."""
     start = 1 + max(index for index, request in enumerate(requests) if "/owners/" in request)
     finder = [request for request in requests[start:] if "/brokers/ids" in request]
     return finder, requests[:start] + [request for request in requests[start:] if "/brokers/ids" not in request]

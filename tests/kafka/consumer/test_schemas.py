@@ -1,4 +1,4 @@
-"""What consumers write, and what they make of what others wrote."""
+"""Registrations and offsets of the old consumer: recorded forms, round trips, invalid data."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PATH = "/consumers/g/ids/c"
 
 
 @pytest.mark.parametrize("release", ["0.8.0", "0.8.1.1", "0.8.2.2"])
-def test_what_was_recorded_is_read_and_written_again(release: str) -> None:
+def test_recorded_registrations_are_decoded_and_encoded_again(release: str) -> None:
     requests = json.loads((DATA / f"consumer-{release}.json").read_text())["requests"]
     text = next(r["data"] for r in requests if r["op"] == "create" and "/ids/" in r["path"])
     registration = decode(PATH, text.encode())
@@ -43,19 +43,19 @@ subscriptions = st.dictionaries(names, st.integers(1, 99), min_size=1, max_size=
 
 
 @given(subscriptions, st.integers(0, 2**41))
-def test_every_release_reads_what_any_release_wrote(counts: dict[str, int], timestamp_ms: int) -> None:
+def test_every_release_decodes_registrations_of_any_release(counts: dict[str, int], timestamp_ms: int) -> None:
     registration = ConsumerRegistration(STATIC, counts, timestamp_ms)
     for line in LINES:
         assert decode(PATH, consumer_version(line).encode(registration)) == registration
 
 
 @given(st.text(min_size=1))
-def test_a_regex_comes_back_as_it_went_in_from_0_8_1_to_1_0_0(regex: str) -> None:
+def test_a_regex_round_trips_from_0_8_1_to_1_0_0(regex: str) -> None:
     registration = ConsumerRegistration(BLACK_LIST, {regex: 2}, 7)
     assert decode(PATH, encode_compact(registration)) == registration
 
 
-def test_a_backslash_breaks_0_8_0_and_is_doubled_from_1_0_1_on() -> None:
+def test_a_backslash_is_unreadable_in_0_8_0_and_doubled_from_1_0_1_on() -> None:
     registration = ConsumerRegistration(WHITE_LIST, {r"t\d": 1}, 7)
     with pytest.raises(ZnodeError, match="no JSON"):
         decode(PATH, encode_spaced(registration))
@@ -74,13 +74,13 @@ def test_a_backslash_breaks_0_8_0_and_is_doubled_from_1_0_1_on() -> None:
         (b'{"pattern":"static","subscription":{"t":0}}', "subscription.t"),
     ],
 )
-def test_a_registration_that_cannot_be_used_says_why(data: bytes, why: str) -> None:
+def test_invalid_registrations_are_rejected_with_a_reason(data: bytes, why: str) -> None:
     with pytest.raises(ZnodeError, match=why) as error:
         decode(PATH, data)
     assert error.value.where == PATH
 
 
-def test_unknown_fields_and_patterns_pass() -> None:
+def test_unknown_fields_and_patterns_are_accepted() -> None:
     data = b'{"version":9,"pattern":"else","subscription":{"t":1},"more":[]}'
     assert decode(PATH, data) == ConsumerRegistration(STATIC, {"t": 1}, 0)
     assert decode(PATH, b'{"pattern":"white_list","subscription":{}}').pattern == STATIC
@@ -92,6 +92,6 @@ def test_offsets(offset: int) -> None:
 
 
 @pytest.mark.parametrize("data", [None, b"", b"x", b"1.5", b"9223372036854775808", "²".encode()])
-def test_what_is_no_offset(data: bytes | None) -> None:
+def test_invalid_offsets_are_rejected(data: bytes | None) -> None:
     with pytest.raises(ZnodeError, match="/o: contains"):
         decode_offset("/o", data)
