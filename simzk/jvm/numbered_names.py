@@ -1,9 +1,9 @@
-"""Children called 0, 1, 2, ..., as a queue's or a Kafka topic's are, held as numbers: 4 bytes a child, or none.
+"""Compact HashSet of names that are numbers 0, 1, 2, ..., as the children of a queue or a Kafka topic are.
 
 Rules of this module:
-  - to whoever asks it is a `HashOrderedSet` with the same history; only its memory differs;
-  - names that are 0 to n-1 and came in that order are a `range`; others an array in the order in which they came;
-  - a name that is no such number turns the set into a plain one, for good.
+  - it behaves as a `HashOrderedSet` of the same history, with 4 bytes or none per name;
+  - names 0 to n-1 in that order of insertion are a `range`, others an array in order of insertion;
+  - a name that is no such number turns it into a plain set for good.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LARGEST = 2**31 - 1
 
 
 def number_of(name: str) -> int | None:
-    """The number that a name is the decimal text of, without leading zeros and of 31 bits; None for any other name.
+    """Return the 31-bit number that a name is, written without leading zeros, or None.
 
     >>> [number_of(name) for name in ("0", "17", "01", "-1", "1e3", "")]
     [0, 17, None, None, None, None]
@@ -30,11 +30,11 @@ def number_of(name: str) -> int | None:
 
 
 class NumberedNames(HashOrderedSet):
-    """A set of decimal numbers as text.
+    """Set of decimal numbers as texts, stored as numbers.
 
     Args:
-        capacity: the number of buckets, as of a `HashOrderedSet` that has grown to hold so many.
-        numbers: what it holds, in the order in which they came; an array is this set's own from here on.
+        capacity: number of buckets, as of a `HashOrderedSet` of this size.
+        numbers: elements in order of insertion; an array belongs to this set from here on.
 
     >>> names = NumberedNames(8, range(3))
     >>> names.add("3")
@@ -47,11 +47,11 @@ class NumberedNames(HashOrderedSet):
     def __init__(self, capacity: int, numbers: range | array[int]) -> None:
         super().__init__(capacity)
         self.numbers: range | array[int] | None = numbers
-        """None once the set is a plain one."""
+        """Elements in order of insertion; None once the set stores texts."""
 
     @classmethod
     def of(cls, names: HashOrderedSet) -> NumberedNames | None:
-        """The same set held as numbers, if all of its names are."""
+        """Return a copy of a set that stores numbers, or None if a name is no number."""
         numbers = array("i")
         for name in names.in_order_of_arrival():
             number = number_of(name)
@@ -60,7 +60,7 @@ class NumberedNames(HashOrderedSet):
             numbers.append(number)
         count = len(numbers)
         if set(numbers) == set(range(count)) and tuple(names.ordered()) == _counted(count, names.capacity):
-            # In the order that counts, within buckets, they came as if counted.
+            # Only the order within buckets matters, and it is that of counting.
             return cls(names.capacity, range(count))
         return cls(names.capacity, numbers)
 
@@ -122,7 +122,7 @@ class NumberedNames(HashOrderedSet):
     def _make_plain(self) -> None:
         if self.numbers is not None:
             self._spreads = dict.fromkeys(self.in_order_of_arrival())
-            self._examined_capacity = self._capacity  # numbers have crowded no bucket on the way here
+            self._examined_capacity = self._capacity  # numbers never crowd a bucket
             self.numbers = None
 
     def check(self) -> None:
@@ -139,5 +139,5 @@ class NumberedNames(HashOrderedSet):
 
 @lru_cache(maxsize=32)
 def _counted(count: int, capacity: int) -> tuple[str, ...]:
-    """The names 0 to `count` - 1 as a set lists them to which they came in that order."""
+    """Return the names 0 to `count` - 1 in the order of a set to which they were added in that order."""
     return tuple(hash_map_order(map(str, range(count)), capacity, string_hash))

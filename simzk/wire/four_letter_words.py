@@ -1,7 +1,8 @@
 """Four-letter words: a client sends four bytes instead of a connect request, is answered by text, and is closed (§5).
 
 Rules of this module:
-  - a word is one row of `WORDS`: its name, the function that answers it, and how it differs from most words;
+  - a word is one row of `WORDS`: its name, the function that answers it, and how it differs from most words. To add a
+    word, write its function and its row; the whitelist, the ports and zoo.cfg read the table;
   - an answer is a function of the report, in the real server's form;
   - crst, srst and stmk change the live counters and the trace mask through the report;
   - the caller closes a connection without an answer if its first four bytes are no word.

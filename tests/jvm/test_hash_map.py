@@ -1,4 +1,4 @@
-"""Java's hash order, against what a real server listed (docs/reference/zookeeper.md §2.6) and a slow reference."""
+"""HashSet order against a JDK, lists of a real server (docs/reference/zookeeper.md §2.6) and a slow model."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_hashes_of_long_texts() -> None:
 
 
 class SlowSet:
-    """A table of buckets as java.util.HashMap has it, moved whole when it grows."""
+    """Table of buckets as in java.util.HashMap, rebuilt when it grows."""
 
     def __init__(self, capacity: int) -> None:
         self.buckets: list[list[str]] = [[] for _ in range(capacity)]
@@ -84,12 +84,12 @@ def test_order_through_any_history(history: list[tuple[bool, str]], capacity: in
 
 
 DATA = Path(__file__).parent / "data"
-"""Histories of sets of colliding names, and what the JDK's HashSet listed at each question (HashOrders.java)."""
+"""Histories of sets of colliding names, and the lists of the JDK's HashSet at each query (HashOrders.java)."""
 
 
 def orders(histories: str) -> list[str]:
-    """What is answered to the questions in a file of histories."""
-    names, told = HashOrderedSet(8), []
+    """Return the answers to the queries in a file of histories."""
+    names, answers = HashOrderedSet(8), []
     for line in histories.split("\n"):
         if not line:
             names = HashOrderedSet(8)
@@ -98,9 +98,9 @@ def orders(histories: str) -> list[str]:
         elif line[0] == "-":
             names.discard(line[1:])
         else:
-            told.append(" ".join(names.clone_ordered() if line == "c" else names.ordered()))
+            answers.append(" ".join(names.clone_ordered() if line == "c" else names.ordered()))
             names.check()
-    return told
+    return answers
 
 
 def test_crowded_buckets_are_listed_as_by_the_jdk() -> None:
@@ -112,15 +112,15 @@ def test_crowded_buckets_are_listed_as_by_the_jdk() -> None:
 @pytest.mark.timeout(120)
 def test_the_jdk_lists_them_so() -> None:
     command = ["java", str(DATA / "HashOrders.java"), str(DATA / "hash_histories.txt")]
-    told = subprocess.run(command, capture_output=True, check=True, text=True, timeout=100).stdout
-    assert told == (DATA / "hash_orders.txt").read_text()
+    listed = subprocess.run(command, capture_output=True, check=True, text=True, timeout=100).stdout
+    assert listed == (DATA / "hash_orders.txt").read_text()
 
 
 @given(
     st.lists(st.tuples(st.booleans(), st.lists(st.sampled_from(["Aa", "BB"]), min_size=5, max_size=5)), max_size=120)
 )
 def test_looking_changes_nothing(history: list[tuple[bool, list[str]]]) -> None:
-    """A set that is listed after each step has the order of one that is listed at the end only."""
+    """A set listed after each step has the order of one listed only at the end."""
     often, once = HashOrderedSet(8), HashOrderedSet(8)
     for added, parts in history:
         for names in (often, once):
@@ -133,7 +133,7 @@ def test_looking_changes_nothing(history: list[tuple[bool, list[str]]]) -> None:
 
 
 class EagerSet(HashOrderedSet):
-    """A set that looks for crowded buckets whenever a name is taken out."""
+    """Set that examines buckets at every removal."""
 
     __slots__ = ()
 
@@ -143,30 +143,30 @@ class EagerSet(HashOrderedSet):
 
 
 COLLIDING = ["".join(parts) for parts in itertools.product(["Aa", "BB"], repeat=5)]
-"""All of one hash."""
+"""Names with one hash code."""
 NUMBERS = list(map(str, range(200)))
-CHANGES = st.sampled_from(["toggle", "add", "take out"])
+CHANGES = st.sampled_from(["toggle", "add", "remove"])
 STEPS: st.SearchStrategy[tuple[str, list[str]]] = st.one_of(
-    st.tuples(st.sampled_from(["list", "tell its capacity"]), st.just([])),
+    st.tuples(st.sampled_from(["list", "capacity"]), st.just([])),
     st.tuples(CHANGES, st.lists(st.sampled_from(COLLIDING), max_size=20)),
     st.tuples(CHANGES, st.lists(st.sampled_from(NUMBERS[:70]), max_size=60)),
-    st.tuples(st.sampled_from(["add", "take out"]), st.sampled_from([NUMBERS[:70], NUMBERS])),
-    st.tuples(st.just("take out"), st.just([*COLLIDING, *NUMBERS])),
+    st.tuples(st.sampled_from(["add", "remove"]), st.sampled_from([NUMBERS[:70], NUMBERS])),
+    st.tuples(st.just("remove"), st.just([*COLLIDING, *NUMBERS])),
 )
 
 
 @settings(max_examples=300)
 @given(st.lists(STEPS, max_size=25), st.sampled_from([8, 16]))
 # A set that is emptied after it was listed.
-@example([("add", NUMBERS[:70]), ("list", []), ("add", ["70"]), ("take out", NUMBERS)], 8)
+@example([("add", NUMBERS[:70]), ("list", []), ("add", ["70"]), ("remove", NUMBERS)], 8)
 # Nine of a bucket in a set that was emptied with many buckets; and in one that grew while it was not looked at.
-@example([("add", NUMBERS[:70]), ("take out", NUMBERS[:70]), ("add", COLLIDING[:9]), ("list", [])], 8)
+@example([("add", NUMBERS[:70]), ("remove", NUMBERS[:70]), ("add", COLLIDING[:9]), ("list", [])], 8)
 @example(
     [
         ("add", NUMBERS[:12]),
-        ("take out", ["0"]),
+        ("remove", ["0"]),
         ("add", NUMBERS[:24]),
-        ("take out", NUMBERS[1:23]),
+        ("remove", NUMBERS[1:23]),
         ("toggle", ["0"] * 92),
         ("add", COLLIDING[:9]),
     ],
@@ -183,7 +183,7 @@ def test_a_look_put_off_finds_what_one_at_once_does(steps: list[tuple[str, list[
                     either.discard(name)
         if step == "list":
             assert lazy.ordered() == eager.ordered()
-        elif step == "tell its capacity":
+        elif step == "capacity":
             assert lazy.capacity == eager.capacity
         lazy.check()
         eager.check()

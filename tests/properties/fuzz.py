@@ -28,7 +28,7 @@ from simzk.zookeeper.server import Server
 
 CONNECT = req.ConnectRequest(0, 0, 10_000, 0, bytes(16), False)
 NODES_MAX = 300
-"""A server with more nodes, or a closed root, gives way to a fresh one: what clients may rightly do is no leak."""
+"""Number of nodes at which the server is replaced by a new one; so is one whose root is not readable."""
 
 CHECKED_EVERY = 64
 """Rounds between two checks of all the server's invariants."""
@@ -85,7 +85,7 @@ FORMS = OF_A_PATH + SAME_FOR_ALL
 
 
 def frame_of(random: Random) -> tuple[bytes, bool]:
-    """One frame: a good one, a mutated one, or one whose length lies; and whether it is not a good one."""
+    """Return a frame (valid, mutated, or with a wrong length) and whether it is invalid."""
     form = random.choice(FORMS)
     operation = BY_REQUEST[type(form)]
     opcode = operation.opcode if random.randrange(128) else random.choice((-10, -11, 10, 12, 13, 99, 123, -1, 107, 104))
@@ -201,7 +201,7 @@ class Fuzzed:
         return closed
 
     def serve_another(self) -> None:
-        """The client beside is answered, and told nothing that it did not ask."""
+        """Assert that another client gets its replies and nothing else."""
         self._xid += 1
         assert self.link is not None
         # No ACL that the fuzzer may have set refuses this one.

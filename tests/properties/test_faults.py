@@ -60,7 +60,7 @@ steps = st.one_of(
 
 
 class Client:
-    """Asks, and notes what it was answered; a lost connection is made again with the session it has."""
+    """Client that records its replies, and reconnects with its session."""
 
     def __init__(self) -> None:
         self.session_id, self.password = 0, bytes(16)
@@ -93,7 +93,7 @@ class Client:
 
 
 class OneTransport:
-    """A transport of one connection, which tells its client nothing once that has another."""
+    """Transport of one connection, silent once its client has another one."""
 
     def __init__(self, client: Wired) -> None:
         self.client = client

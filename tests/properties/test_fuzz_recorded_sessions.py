@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Tap:
-    """A transport that keeps what passes, and hands it on."""
+    """Transport that records and forwards bytes."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport

@@ -1,4 +1,4 @@
-"""A proxy that keeps what passes: it hands bytes on unchanged, and can cut the connections as a bad network does."""
+"""Recording proxy: it forwards bytes unchanged, and can cut connections."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class RecordedConnection:
-    """One connection through the proxy: two sockets, and what each of them sent."""
+    """One connection through the proxy: two sockets and the bytes that each sent."""
 
     def __init__(self, client: socket.socket, server: socket.socket) -> None:
         self._ends = (client, server)
@@ -74,13 +74,13 @@ class RecordingProxy:
                     self._connections.append(RecordedConnection(client, server))
 
     def cut(self) -> None:
-        """Cut what is open; whoever comes again is let in."""
+        """Cut the open connections; new ones are accepted."""
         with self._lock:
             for connection in self._connections:
                 connection.cut()
 
     def finished(self) -> list[Streams]:
-        """Cut all, and tell what passed, by connection."""
+        """Cut all connections and return the recorded bytes of each."""
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self._accepting.result(PATIENCE_S)

@@ -1,4 +1,4 @@
-"""What real clients and a real ZooKeeper said to each other: it reads alike however it is cut, and is written alike.
+"""Recorded bytes of real clients and a real ZooKeeper: they decode alike in any pieces, and encode to the same bytes.
 
 Data: data/*.json, made by record.py (README.md).
 """
@@ -29,7 +29,7 @@ Said = ConnectResponse | Reply | WatchedEvent
 
 
 def written_again(asked: Sequence[Received], client: ClientConnection) -> bytes:
-    """The bytes that our client's codec has for what a server read."""
+    """Return the bytes of a decoded request in the client's codec."""
     connect, *requests = asked
     assert isinstance(connect, req.ConnectRequest)
     out = client.connect(connect)

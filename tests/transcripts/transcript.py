@@ -11,14 +11,14 @@ DATA = Path(__file__).parent / "data"
 
 
 class Streams(NamedTuple):
-    """What went over one connection."""
+    """Bytes of one connection."""
 
     to_server: bytes
     to_client: bytes
 
 
 class Transcript(NamedTuple):
-    """Who spoke with which server, and the connections in the order in which they were opened."""
+    """Client, server and connections in the order in which they were opened."""
 
     client: str
     server: str

@@ -1,4 +1,4 @@
-"""Both ends of a connection: what one says the other hears, in whatever pieces the bytes come."""
+"""Both ends of a connection: messages encoded by one are decoded by the other, in any pieces."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_any_body_is_a_request_that_the_server_answers(opcode: int, body: bytes)
 
 
 def recorded_session() -> tuple[bytes, bytes, list[Any], list[Any]]:
-    """The bytes of a whole session both ways, and what they said."""
+    """Return the bytes of a whole session in both directions, and its messages."""
     client, wire, server = ClientConnection(), ServerConnection(), Server()
     requests: list[req.Request] = [
         req.Create("/a", b"data", OPEN_ACL, 0),

@@ -1,4 +1,4 @@
-"""The table of operations tells the truth: which requests take a zxid, and which permission each needs where."""
+"""Table of operations against the server: requests that take a zxid, and the permission of each request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reference's tables of requests (§1.5, §4) and the table of operations say the same; so does what lists names."""
+"""Table of operations against the reference (§1.5, §4) and the documented names."""
 
 from __future__ import annotations
 

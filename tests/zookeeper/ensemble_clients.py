@@ -1,4 +1,4 @@
-"""Clients of an `Ensemble` without sockets: what they asked, what they were told, what they must be able to rely on."""
+"""Clients of an `Ensemble` without sockets, which record requests and replies and check the guarantees of §7."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KEY = "/key"
 
 
 class Asked(NamedTuple):
-    """A request under way: what it writes, or the least that it must read."""
+    """Request in flight: the number that it writes, or the least one that it must read."""
 
     request: req.Request
     number: int
@@ -78,7 +78,7 @@ class Client:
         return [told for told in self.told if isinstance(told, WatchedEvent)]
 
     def hear(self, connection: Connection, outgoing: list[Outgoing]) -> None:
-        """What a server sends; of an earlier connection nothing is heard."""
+        """Process a message of the server; ignore messages of earlier connections."""
         if connection is not self.connection:
             return
         self.told += outgoing
@@ -123,7 +123,7 @@ def deliver(ensemble: Ensemble) -> None:
 
 
 def number_in(data: bytes | None) -> int:
-    """What the value of the key says; a client's own numbers only grow."""
+    """Return the number in the data of the key; the numbers of one client only increase."""
     return int(data) if data else NOTHING
 
 

@@ -1,4 +1,4 @@
-"""Talking to a `Server` in tests: clients by name, what each was sent, one line a request."""
+"""Clients of a `Server` for tests: one call per request, and the messages sent to each client."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Client:
         self._xid = 0
 
     def ask(self, request: req.Request) -> Reply:
-        """The reply to a request; what came before it is in `sent`."""
+        """Return the reply to a request; earlier messages are in `sent`."""
         self._xid += 1
         story = self._story
         story.now_ms += 1

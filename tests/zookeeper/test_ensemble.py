@@ -1,4 +1,4 @@
-"""How an ensemble behaves, rule by rule (§7): lag and sync, who waits for what, elections, expiry, the bad calls."""
+"""Rules of an ensemble (§7): lag and sync, waiting replies, elections, expiry, invalid calls."""
 
 from __future__ import annotations
 

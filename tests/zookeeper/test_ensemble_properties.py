@@ -164,7 +164,7 @@ class EnsembleMachine(RuleBasedStateMachine):
         self.note_answers()
 
     def note_answers(self) -> None:
-        """What was acknowledged meanwhile must never be lost."""
+        """Acknowledged writes are never lost."""
         deliver(self.ensemble)
         waiting = []
         for client, xid, number, path in self.asked:

@@ -1,4 +1,4 @@
-"""What a reconfiguration of an ensemble changes beside /zookeeper/config: who votes, who leads, who serves."""
+"""Effects of a reconfiguration beside /zookeeper/config: voters, leader, serving members."""
 
 from __future__ import annotations
 

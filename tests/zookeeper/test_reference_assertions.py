@@ -1,6 +1,6 @@
-"""What was verified on a real ZooKeeper 3.9.5 (docs/reference/zookeeper.md §9), asked of simzk's server.
+"""Assertions verified on a real ZooKeeper 3.9.5 (docs/reference/zookeeper.md §9), checked against simzk's server.
 
-Each test is named after the number of the assertion there; those that speak of TCP, files or ensembles are not here.
+The number in a test's name is that of the assertion; assertions about TCP, files and ensembles are tested elsewhere.
 """
 
 from __future__ import annotations

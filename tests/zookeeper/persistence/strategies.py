@@ -1,4 +1,4 @@
-"""Random transactions and trees, and what two trees are compared by."""
+"""Random transactions and trees, and the content of a tree for comparison."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def trees(draw: st.DrawFn) -> DataTree:
 
 
 def contents(tree: DataTree) -> dict[str, tuple[object, ...]]:
-    """All that a tree holds, as values."""
+    """Return the content of a tree as values."""
     return {
         path: (
             node.data,

@@ -1,4 +1,4 @@
-"""Stretches of a log: however it is cut, each entry is read once; what is damaged is told, and passed over."""
+"""Scans of parts of a log: wherever it is cut, each entry is read once; damages are reported and skipped."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_stretches_give_each_entry_once(blobs: list[bytes], cuts: list[int], pad
 
 @given(datas.filter(len), st.data(), st.binary(min_size=1, max_size=30))
 def test_what_is_damaged_is_passed_over(blobs: list[bytes], data: st.DataObject, garbage: bytes) -> None:
-    """Bytes between two entries cost none of them; a change within one costs that one, and is told."""
+    """Bytes between two entries lose no entry; a changed byte in an entry loses that entry, and is reported."""
     entries = [entry(zxid, blob) for zxid, blob in enumerate(blobs, 1)]
     where = data.draw(st.integers(0, len(entries) - 1))
     strewn = LOG_HEADER + b"".join([*entries[:where], garbage, *entries[where:]])
@@ -53,7 +53,7 @@ def test_what_is_damaged_is_passed_over(blobs: list[bytes], data: st.DataObject,
 
 @given(datas.filter(len), st.data(), st.lists(st.integers(0, 2000), min_size=1))
 def test_stretches_tell_each_damage_once(blobs: list[bytes], data: st.DataObject, cuts: list[int]) -> None:
-    """Wherever a log is cut: before, in or right behind what is damaged."""
+    """A log may be cut before, in or directly behind a damage."""
     log = bytearray(LOG_HEADER + b"".join(entry(zxid, blob) for zxid, blob in enumerate(blobs, 1)))
     for _ in range(data.draw(st.integers(1, 3))):
         log[data.draw(st.integers(len(LOG_HEADER), len(log) - 1))] ^= 1 << data.draw(st.integers(0, 7))

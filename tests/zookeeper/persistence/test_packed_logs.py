@@ -1,4 +1,4 @@
-"""Files packed with gzip that are broken: what comes before the break is there."""
+"""Broken gzip files: the data before the break is read."""
 
 from __future__ import annotations
 

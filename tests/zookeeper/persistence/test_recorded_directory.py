@@ -56,7 +56,7 @@ def test_it_boots_to_the_tree_that_a_client_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", SNAPSHOTS)
 def test_from_each_snapshot_the_logs_lead_to_the_same_tree(name: str) -> None:
-    """Whatever a snapshot has of what came next; and each digest on the way is the real server's."""
+    """Restore a fuzzy snapshot with any part of the later changes; every digest on the way is the real server's."""
     restoration = Restoration()
     with (RECORDED / "version-2" / name).open("rb") as stream:
         assert restoration.load(SnapshotReader(stream), int(name.partition(".")[2], 16)) is None

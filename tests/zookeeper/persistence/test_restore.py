@@ -1,4 +1,4 @@
-"""What is restored is what was: from a snapshot taken while the server went on, and the log behind it."""
+"""Restoration from a snapshot taken while the server went on, and from the log behind it."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_a_fuzzy_snapshot_and_the_log_behind_it(steps: list[tuple[int, req.Reque
 
 
 def seen_by_data(restoration: Restoration, paths: list[str]) -> dict[str, tuple[bytes | None, list[str]]]:
-    """Data and children as those see it who do not ask for nodes."""
+    """Return data and children read without decoding nodes."""
     assert restoration.data(["/none", "/none/below"]) == [None, None]
     assert restoration.names("/none") == []
     return {

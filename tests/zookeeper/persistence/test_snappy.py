@@ -1,4 +1,4 @@
-"""Blocks of snappy beside another implementation: each unpacks what the other packed; what is no block is refused."""
+"""Snappy blocks against another implementation, in both directions; malformed blocks are rejected."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_each_unpacks_what_the_other_packed(data: bytes) -> None:
 
 
 def test_copies_of_all_three_kinds_are_read() -> None:
-    """Offsets in one byte and a bit, in two bytes, in four; that repeat what they have just written, too."""
+    """Copies with offsets of one, two and four bytes, overlapping ones included."""
     copies = [(0b000_001_01, b"\x02"), (0b000111_10, b"\x03\x00"), (0b000100_11, b"\x08\x00\x00\x00")]
     block = bytes([6 + 5 + 8 + 5, 5 << 2]) + b"abcdef" + b"".join(bytes([tag]) + offset for tag, offset in copies)
     unpacked = bytearray(b"abcdef")

@@ -51,13 +51,13 @@ def test_round_trip(tree: DataTree, sessions: dict[int, int], zxid: int, digest:
 
 
 def test_a_new_server_has_the_snapshot_of_a_real_one() -> None:
-    """478 bytes, measured on 3.9.5; its digest is empty as long as there was no transaction (§6)."""
+    """The snapshot of an empty server has 478 bytes on 3.9.5, and an empty digest without transactions (§6)."""
     assert len(written(DataTree())) == 478
     assert TreeDigest(DataTree()).value == 1371985504
 
 
 def test_cut_anywhere_it_is_damaged() -> None:
-    """But for the ends of what older versions wrote, which were whole snapshots then."""
+    """Any truncation is damage, except at the end of the format of an older version."""
     data = written(small(), {1: 2}, 9, 9)
     older = {len(data) - ZXID_BYTES - SEAL_BYTES, len(data) - ZXID_BYTES - DIGEST_BYTES - 2 * SEAL_BYTES}
     for cut in range(len(data)):

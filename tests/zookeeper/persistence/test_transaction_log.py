@@ -121,7 +121,7 @@ def test_any_bytes_behind_an_entry(entries: list[LogEntry], junk: bytes) -> None
 
 @given(st.binary(max_size=60))
 def test_any_bytes_with_a_checksum_that_fits(data: bytes) -> None:
-    """A checksum proves nothing about what it was taken of."""
+    """An entry with a correct checksum may still be malformed."""
     frame = struct.pack(">qi", adler32(data), len(data)) + data + b"B"
     kept, damage = read(LOG_HEADER + frame)
     assert len(kept) + (damage is not None) == 1 or not data
@@ -158,7 +158,7 @@ def test_a_record_cut_short_is_not_understood(transaction: txns.Transaction, dat
     ],
 )
 def test_lengths_that_cannot_be(length: int, kind: DamageKind) -> None:
-    """As the real server: what is absurd it refuses, what may be unfinished it passes over."""
+    """A damaged length is rejected, an unfinished entry is skipped, as in the real server."""
     assert read(LOG_HEADER + struct.pack(">qi", 77, length) + b"abc") == ([], Damage(kind, len(LOG_HEADER), None))
 
 
@@ -169,7 +169,7 @@ def test_a_hole_is_said() -> None:
 
 
 def test_a_long_log_takes_little_memory() -> None:
-    """The stream makes its bytes up, and nobody holds more than a chunk of them."""
+    """A generated stream is read with the memory of one chunk."""
     frame = encode_log_entry(txns.Transaction(1, 1, 1, 1, txns.SetDataTxn("/a", bytes(1000), 1)), None)
     chunk = frame * 1000
     held = []
