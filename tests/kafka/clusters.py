@@ -61,5 +61,5 @@ def told(c: KafkaCluster, name: str, partition: int = 0) -> tuple[int, tuple[int
 
 
 def happened(c: KafkaCluster, what: str) -> list[str]:
-    """Who or what an event of a kind was about, in order."""
+    """Return the subjects, or else the authors, of all events of a kind in order."""
     return [event.subject or event.who for event in c.history if event.what == what]

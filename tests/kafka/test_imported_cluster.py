@@ -47,7 +47,7 @@ OF_PARTITIONS = re.compile(r"(b\d|d|e|f2?|g2?|h|i|j[23]?|k|n)-.*")
 
 
 class NotCarried(NamedTuple):
-    """What a layout does not say: fields of znodes, and why; no fields means the whole znode."""
+    """Fields of znodes that a layout does not contain, and the reason; no fields mean the whole znode."""
 
     pattern: str
     fields: frozenset[str]
@@ -192,7 +192,7 @@ def states_in(cluster: KafkaCluster) -> dict[str, LeaderAndIsr]:
 
 
 def assignments_of(tree: dict[str, RecordedZnode]) -> dict[str, object]:
-    """What topics' znodes say, but for ids."""
+    """Return the assignments in the topic znodes of a tree, without topic ids."""
     topics = {path: znode.data or "" for path, znode in tree.items() if paths.parent(path) == paths.TOPICS}
     fields = {path: json.loads(text) for path, text in topics.items()}
     return {path: {key: value for key, value in of.items() if key != "topic_id"} for path, of in fields.items()}
@@ -320,7 +320,7 @@ ELSEWHERE = {
 
 
 def table_after(name: str, release: str, step: str) -> tuple[dict[str, LeaderAndIsr], dict[str, LeaderAndIsr]]:
-    """What batches over an imported layout's columns make of a step, and what the real cluster made of it."""
+    """Return the states after a step: from batches over an imported layout, and of the real cluster."""
     story = STORIES[name, release]
     before, after = story.recorded.tree(before_of(story, step)), story.recorded.tree(step)
     texts = {path: None if znode.data is None else znode.data.encode() for path, znode in before.items()}

@@ -78,6 +78,7 @@ class RecordingClient:
         return self._ask(request, lambda: self.client.create(path, data, ephemeral=ephemeral, sequence=sequence))
 
     def delete(self, path: str, version: int = -1) -> TreeResult:
+        """Delete a znode; the body of the result is None."""
         return self._ask(req.Delete(path, version), lambda: self.client.delete(path, version) and None)
 
     def set(self, path: str, data: bytes, version: int = -1) -> TreeResult:

@@ -69,9 +69,11 @@ class RegisterModel(Model[Register, RegisterCall, RegisterResult]):
         self._value = value
 
     def init(self) -> Register:
+        """Return a register with the initial value and version 0."""
         return Register(self._value, 0)
 
     def step(self, state: Register, asked: RegisterCall) -> tuple[Register, RegisterResult]:
+        """Return the register after an operation, and its result."""
         match asked:
             case Get():
                 return state, (state.value, state.version)
@@ -83,6 +85,7 @@ class RegisterModel(Model[Register, RegisterCall, RegisterResult]):
     def partition(
         self, history: Sequence[Operation[RegisterCall, RegisterResult]]
     ) -> list[list[Operation[RegisterCall, RegisterResult]]]:
+        """Return one part for each key."""
         parts: dict[str, list[Operation[RegisterCall, RegisterResult]]] = {}
         for operation in history:
             parts.setdefault(operation.asked.key, []).append(operation)
@@ -192,9 +195,11 @@ class TreeModel(Model[TreeState, TreeCall, TreeResult]):
         self._init = TreeState(_nodes(tree), frozenset())
 
     def init(self) -> TreeState:
+        """Return the initial tree."""
         return self._init
 
     def step(self, state: TreeState, asked: TreeCall) -> tuple[TreeState, TreeResult]:
+        """Return the tree after a request, and the result."""
         return _step(state, asked.session_id, asked.request)
 
     def partition(
