@@ -1,4 +1,4 @@
-"""What a command of `simzk` left, and what it is run on, for tests that run one."""
+"""Runner of `simzk` commands and their inputs, for tests."""
 
 from __future__ import annotations
 

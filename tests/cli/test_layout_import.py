@@ -50,7 +50,7 @@ def test_all_sources_give_the_same_layout(simzk: Simzk, tmp_path: Path, chroot: 
 
 @pytest.mark.parametrize("source", ["live", "directory"])
 def test_a_reassignment_is_carried_or_told(simzk: Simzk, tmp_path: Path, source: str) -> None:
-    """What the topic's znode tells; and what stands in no topic, as before 2.4."""
+    """Return what the topic's znode defines, with the reassignment of releases before 2.4."""
     data, out = tmp_path / "data", tmp_path / "layout.parquet"
     moved = b'"adding_replicas":{"0":[3]},"removing_replicas":{"0":[1,2]}'
     with package.ZooKeeperServer(data_directory=data) as server:

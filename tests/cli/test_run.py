@@ -1,4 +1,4 @@
-"""`simzk run` as typed: what it prints, how it exits, and that the same seed prints the same bytes."""
+"""`simzk run`: its output and exit status; the same seed gives the same bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from rich.console import Console
 
-from simzk.cli import console as paper
+from simzk.cli import console as console_output
 from simzk.scenarios import report_text
 from simzk.scenarios.player import Play
 from simzk.scenarios.reader import read_scenario
@@ -51,7 +51,7 @@ def test_a_seed_that_found_a_bug_holds(simzk: Simzk, seed: int) -> None:
     assert done.status == 0, done.out
 
 
-def test_a_run_tells_the_story_and_ends_with_a_table_and_the_verdicts(simzk: Simzk) -> None:
+def test_a_run_prints_timeline_final_state_and_verdicts(simzk: Simzk) -> None:
     out = simzk("run", SMALLEST).out
     assert out.startswith("A broker fails\n  The smallest story there is:")
     assert f"{SMALLEST}, seed 1, Kafka 3.9, brokers 1, 2, 3\n" in out
@@ -64,7 +64,7 @@ def test_a_run_tells_the_story_and_ends_with_a_table_and_the_verdicts(simzk: Sim
     assert not any(line != line.rstrip() for line in out.splitlines())
 
 
-def test_an_expectation_that_does_not_hold_is_exit_1_with_the_command_that_shows_it_again(
+def test_a_failed_expectation_is_exit_1_with_the_replay_command(
     simzk: Simzk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = altered(tmp_path, SMALLEST, "leader_epoch = 1\nversion = 1", "leader_epoch = 7\nversion = 1")
@@ -122,7 +122,7 @@ def test_another_seed_is_another_run(simzk: Simzk) -> None:
         assert out.index(plan) < out.index(" 0.000 s"), "the plan stands before the run"
 
 
-def test_many_seeds_are_summed_up_and_those_that_fail_are_listed(simzk: Simzk, tmp_path: Path) -> None:
+def test_many_seeds_have_a_summary_and_replay_commands(simzk: Simzk, tmp_path: Path) -> None:
     # Without an input, which broker is controller is the seed's business.
     path = altered(tmp_path, SCENARIOS / "controller_failover.toml", "controller = 1\n", "")
     done = simzk("run", path, "--seeds", "6", "--json", tmp_path / "out.json")
@@ -135,14 +135,14 @@ def test_many_seeds_are_summed_up_and_those_that_fail_are_listed(simzk: Simzk, t
     assert f"{path}: {list(held.values()).count(False)} of 6 seeds failed" in done.out
 
 
-def test_more_processes_change_nothing_of_what_is_said(simzk: Simzk, tmp_path: Path) -> None:
+def test_output_does_not_depend_on_the_number_of_processes(simzk: Simzk, tmp_path: Path) -> None:
     one = simzk("run", SMALLEST, "--seeds", "3", "--json", tmp_path / "one.json")
     two = simzk("run", SMALLEST, "--seeds", "3", "--jobs", "2", "--json", tmp_path / "two.json")
     assert one == two
     assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
 
 
-def test_a_bad_file_among_good_ones_is_exit_2_and_nothing_is_played(simzk: Simzk, tmp_path: Path) -> None:
+def test_an_invalid_file_is_exit_2_before_any_run(simzk: Simzk, tmp_path: Path) -> None:
     bad = altered(tmp_path, SMALLEST, "broker = 2", "broker = 9")
     done = simzk("run", SMALLEST, bad, "--json", tmp_path / "out.json")
     assert done.status == 2
@@ -152,20 +152,20 @@ def test_a_bad_file_among_good_ones_is_exit_2_and_nothing_is_played(simzk: Simzk
     assert not (tmp_path / "out.json").exists()
 
 
-def test_a_version_that_is_not_known_is_exit_2(simzk: Simzk) -> None:
+def test_an_unknown_version_is_exit_2(simzk: Simzk) -> None:
     done = simzk("run", SMALLEST, "--kafka-version", "7.1")
     assert done.status == 2
     assert done.out == ""
     assert "7.1" in done.err
 
 
-def test_a_place_where_json_cannot_be_written_is_exit_2(simzk: Simzk, tmp_path: Path) -> None:
+def test_json_that_cannot_be_written_is_exit_2(simzk: Simzk, tmp_path: Path) -> None:
     done = simzk("run", SMALLEST, "--json", tmp_path / "none" / "out.json")
     assert done.status == 2
     assert done.err.endswith("out.json: cannot write the file: No such file or directory\n")
 
 
-def test_a_leader_epoch_changed_by_hand_in_the_recording_is_named(simzk: Simzk, tmp_path: Path) -> None:
+def test_a_changed_leader_epoch_in_the_recording_is_reported(simzk: Simzk, tmp_path: Path) -> None:
     """The comparison is of the recording and of nothing else: one digit of it makes the run fail."""
     folder = tmp_path / "layouts" / "kafka-3.9.1"
     folder.mkdir(parents=True)
@@ -191,15 +191,13 @@ def test_a_terminal_gets_the_same_text_in_colours(monkeypatch: pytest.MonkeyPatc
     screen = io.StringIO()
     console = Console(force_terminal=True, color_system="standard", width=40, file=screen, highlight=False)
     monkeypatch.setattr("rich.console.Console", lambda **_: console)
-    paper.show_in_colours(lines)
+    console_output.show_in_colours(lines)
     assert "\x1b[1;36m> kill broker 2" in screen.getvalue()
     uncoloured = re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue())
     assert [line.rstrip() for line in uncoloured.splitlines()] == report_text.plain(lines).splitlines()
 
 
-def test_a_failure_of_the_simulation_itself_is_told_with_its_seed(
-    simzk: Simzk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_crash_of_the_simulation_is_reported_with_its_seed(simzk: Simzk, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise AssertionError("two and two are five")
 
@@ -214,7 +212,7 @@ def test_a_failure_of_the_simulation_itself_is_told_with_its_seed(
     assert "    seed 2: AssertionError: two and two are five\n" in many.out
 
 
-def test_a_step_that_cannot_be_done_as_things_stand_is_exit_2_and_its_line(simzk: Simzk, tmp_path: Path) -> None:
+def test_an_impossible_step_is_exit_2_with_its_line(simzk: Simzk, tmp_path: Path) -> None:
     # A controlled shutdown takes a moment: at the same instant the broker runs still.
     path = altered(
         tmp_path, SCENARIOS / "rolling_restart.toml", 'within = "5s"\nexpect = "brokers"', 'expect = "brokers"'
@@ -230,7 +228,7 @@ def test_a_step_that_cannot_be_done_as_things_stand_is_exit_2_and_its_line(simzk
     )
 
 
-def test_what_an_operator_wrote_and_nobody_can_read_does_not_end_the_run(simzk: Simzk, tmp_path: Path) -> None:
+def test_an_invalid_state_written_by_an_operator_does_not_end_the_run(simzk: Simzk, tmp_path: Path) -> None:
     path = tmp_path / "scenario.toml"
     text = SMALLEST.read_text(encoding="utf-8")
     write = 'action = "write_znode"\npath = "/brokers/topics/orders/partitions/0/state"\ndata = "no state"\n'
@@ -242,21 +240,21 @@ def test_what_an_operator_wrote_and_nobody_can_read_does_not_end_the_run(simzk: 
     assert "BROKEN  invariant a leader is in its ISR" in done.out
 
 
-def test_progress_is_told_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_shown_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = io.StringIO()
     monkeypatch.setattr("sys.stderr", screen)
-    silent = paper.Progress()
+    silent = console_output.Progress()
     silent.show("1/2 runs")
     silent.close()
     assert screen.getvalue() == ""
     monkeypatch.setattr(screen, "isatty", lambda: True)
-    shown = paper.Progress()
+    shown = console_output.Progress()
     shown.show("1/2 runs")
     shown.close()
     assert screen.getvalue() == "\r\x1b[K1/2 runs\r\x1b[K"
 
 
-def test_one_executor_at_most_and_no_directory_twice(simzk: Simzk, tmp_path: Path) -> None:
+def test_executors_exclude_each_other_and_output_is_not_overwritten(simzk: Simzk, tmp_path: Path) -> None:
     done = simzk("run", SMALLEST, "--jobs", "2", "--master", "local[1]")
     assert (done.status, done.out) == (2, "")
     assert "--jobs and --master exclude each other" in done.err

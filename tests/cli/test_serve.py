@@ -48,7 +48,7 @@ def serving(*arguments: str) -> Iterator[Process]:
 
 
 def refused(*arguments: str) -> str:
-    """What is said by a `simzk serve` that must not start."""
+    """Return the error of a `simzk serve` that must not start."""
     command = [sys.executable, "-m", "simzk", "serve", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert (done.returncode, done.stdout) == (2, "")

@@ -65,7 +65,7 @@ def started(stack: ExitStack, port: int) -> KazooClient:
 
 
 def told(client: KazooClient, path: str) -> Reports:
-    """What a znode holds, each time that it changes; None while it is not there."""
+    """Yield the data of a znode after each change; None while it does not exist."""
     reports = Reports()
     client.DataWatch(path, lambda data, stat: reports(None if data is None else json.loads(data)))
     return reports
@@ -127,7 +127,7 @@ def test_a_layout_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_layout_is_served_as_the_znodes_of_a_cluster(simzk: Simzk, tmp_path: Path, stack: ExitStack) -> None:
-    """What is made, served, and read again by a client of the other kind, is the same layout."""
+    """A layout that is generated, served and imported again is unchanged."""
     file, again = tmp_path / "made.parquet", tmp_path / "imported.parquet"
     made = ("--brokers", 30, "--racks", 3, "--topics", 9, "--partitions", 1000, "--min-insync-replicas", 2)
     assert simzk("layout", "make", *made, "--out", file).status == 0

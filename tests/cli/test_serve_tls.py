@@ -21,7 +21,7 @@ AUTHORITY = str(FILES / "authority.pem")
 
 
 def asked(port: int, *, certificate: bool) -> str:
-    """What the word srvr is answered over TLS."""
+    """Return the answer to the four-letter word srvr over TLS."""
     with (
         socket.create_connection(("127.0.0.1", port), 30) as raw,
         client_tls(certificate=certificate).wrap_socket(raw, server_hostname="localhost") as connection,

@@ -1,4 +1,4 @@
-"""The page of a layout holds what its tables hold, whatever their size."""
+"""The page of a layout shows its tables, for any number of brokers."""
 
 from __future__ import annotations
 

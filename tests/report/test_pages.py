@@ -1,4 +1,4 @@
-"""Pages: whole, self-contained, the same for the same tables, and saying what the tables say."""
+"""Pages are self-contained, deterministic, and show the contents of their tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VOID = {"meta", "br", "img", "link", "input"}
 
 
 class Reader(HTMLParser):
-    """What stands in a page: its text by tag, its tables, and that every tag is closed."""
+    """Parser of a page: its text by tag and its tables; asserts that every tag is closed."""
 
     def __init__(self, html: str) -> None:
         super().__init__()

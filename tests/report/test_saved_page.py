@@ -1,4 +1,4 @@
-"""Pages of what commands wrote: every section, what each picture shows, and that nothing is an answer too."""
+"""Pages of saved results: every section, the data of each chart, and sections without rows."""
 
 from __future__ import annotations
 

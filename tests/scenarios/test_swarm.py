@@ -1,4 +1,4 @@
-"""What many runs came to: counted by hand, and the same in whichever order and process they were played."""
+"""Results of many runs: counted by hand, and the same in whichever order and process they were played."""
 
 from __future__ import annotations
 

@@ -211,7 +211,7 @@ def histories(draw: st.DrawFn) -> History:
 
 @st.composite
 def possible_histories(draw: st.DrawFn) -> History:
-    """What clients could have seen: operations done one by one, each at an instant within its interval."""
+    """Results that clients could have observed: operations done one by one, each at an instant within its interval."""
     state, history = Register(b"", 0), list[Operation[Any, Any]]()
     for instant in range(10, 10 * draw(st.integers(2, 9)), 10):
         asked, _ = draw(ASKED_AND_RESULT)
