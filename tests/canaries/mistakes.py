@@ -428,11 +428,11 @@ MISTAKES: dict[str, Mistake] = {
         "        return singly\n",
         _COLUMNS + "test_batches.py::test_a_batch_does_what_its_requests_do",
     ),
-    "proposals with equal hashes are written in the order of rows": Mistake(
+    "ISR changes are written in the order of the request": Mistake(
         "kafka/controller/alter_partition.py",
-        "context.order.positions_in_map(rows[accepted], in_order=in_order)",
-        "context.order.positions_in_map(rows[accepted])",
-        _COLUMNS + "test_equal_hashes.py::test_batches_and_single_requests_write_the_same[shutdown]",
+        "        accepted = accepted[context.order.positions_in_map(rows[accepted], in_order=in_order)]\n",
+        "",
+        _STORIES + "[first-3.9.1-j-restart-broker3]",
     ),
     "what stood before is asked of columns that show what stands since": Mistake(
         "kafka/columnar/partition_columns.py",
