@@ -1,9 +1,9 @@
-"""A process of clients: each has a session, and a watch on one path that must fire, once.
+"""Process of clients, each with a session and a watch on one path that must fire once.
 
     python -m tests.load.clients PORT SESSIONS PATH
 
-It says `ready` once all watches stand, `fired` once each has had its event and read what is new, and ends all
-sessions when it is told to by a line.
+It prints `ready` once all watches are set, `fired` once each client has received its event and read the new data, and
+closes all sessions when it reads a line.
 """
 
 from __future__ import annotations

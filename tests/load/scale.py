@@ -1,8 +1,8 @@
-"""How much load: a share in every run, all of it where it is asked for.
+"""Scale of the load tests: a part by default, all with SIMZK_LOAD=full.
 
     SIMZK_LOAD=full pytest tests/load
 
-The whole takes some minutes, and 20,000 open files in a process.
+The full load takes some minutes, and 20,000 open files in a process.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import NamedTuple
 
 
 class Scale(NamedTuple):
-    """So much of each.
+    """Numbers of sessions, znodes and so on.
 
     Attributes:
-        sessions: connected at once over TCP, in all processes of clients together.
-        processes: of clients.
+        sessions: connected at once over TCP, in all client processes together.
+        processes: number of client processes.
         znodes: created over one connection.
         watches: of as many sessions on one path.
-        unread: replies of 100,000 bytes that a client asks for and does not read.
-        churn_s: virtual seconds in which sessions come and go.
+        unread: replies of 100,000 bytes that a client requests and does not read.
+        churn_s: virtual seconds of sessions that connect and end.
     """
 
     sessions: int
@@ -39,12 +39,12 @@ SCALE = FULL if os.environ.get("SIMZK_LOAD") == "full" else SHARE
 
 
 def resident_bytes(process_id: int) -> int:
-    """The memory that a process has now, as Linux counts it."""
+    """Return the resident memory of a process."""
     pages = int(Path(f"/proc/{process_id}/statm").read_text().split()[1])
     return pages * resource.getpagesize()
 
 
 def allow_open_files() -> None:
-    """Let this process open as many files as it may."""
+    """Raise this process's limit of open files to its maximum."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

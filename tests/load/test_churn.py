@@ -1,4 +1,4 @@
-"""An hour in which sessions come and go, in virtual time, over TCP: what they leave behind is nothing."""
+"""An hour of virtual time in which sessions connect and end over TCP, and leave nothing behind."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OBJECTS_MAX = 200
 
 
 class Counts(NamedTuple):
-    """What a server holds."""
+    """Numbers of objects in a server."""
 
     sessions: int
     watches: int
@@ -47,7 +47,7 @@ def counts(server: simzk.ZooKeeperServer) -> Counts:
 
 
 def live_a_second(server: simzk.ZooKeeperServer, steady: TcpClient, second: int) -> None:
-    """Some clients come; one closes its session, one is cut and comes back, one is cut and expires, one is expired."""
+    """Connect clients: one closes its session, one reconnects, one disconnects and expires, one is expired."""
     closing, returning, vanishing, expiring = (TcpClient(server.port) for _ in range(4))
     with closing, returning, vanishing, expiring:
         for number, client in enumerate((closing, returning, vanishing, expiring)):
@@ -81,7 +81,7 @@ def live_a_second(server: simzk.ZooKeeperServer, steady: TcpClient, second: int)
 
 
 def settle(server: simzk.ZooKeeperServer, steady: TcpClient) -> Counts:
-    """What is held once all who left have expired."""
+    """Return the numbers of objects once all disconnected sessions have expired."""
     server.advance(60)
     assert steady.ask(req.Sync("/")).error == 0
     return counts(server)

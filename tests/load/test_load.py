@@ -48,7 +48,7 @@ def server() -> Iterator[Process]:
 
 
 def monitored(server: Process, *names: str) -> list[int]:
-    """What `mntr` says of some figures."""
+    """Return some values of `mntr`."""
     lines = dict(line.split("\t", 1) for line in word(server.port, b"mntr").splitlines())
     return [int(lines[f"zk_{name}"]) for name in names]
 
@@ -143,7 +143,7 @@ def test_the_shells_limit_of_open_files_is_no_limit_of_clients() -> None:
 
 
 class Sink:
-    """A transport in this process that keeps what it is sent."""
+    """Transport in this process that stores the bytes."""
 
     def __init__(self) -> None:
         self.received = b""
@@ -156,7 +156,7 @@ class Sink:
 
 
 def test_watches_of_all_sessions_on_one_path_fire_once_each() -> None:
-    """More sessions than a process has sockets: their bytes go straight to the host behind them."""
+    """More sessions than a process has sockets: their bytes go directly to the driver."""
     clock = StillClock()
     host = WireDriver(Server(now_ms=clock.now_ms()), clock)
     watcher, writer = ClientConnection(), ClientConnection()
@@ -208,7 +208,7 @@ def test_a_client_that_never_reads_costs_little_and_hurts_nobody(server: Process
 
 
 def test_events_for_who_never_reads_are_given_up_with_it(server: Process) -> None:
-    """A change tells watches at once, whether they read or not: their connection is cut before they take all memory."""
+    """Events are sent at once even to clients that do not read; their connection is closed before memory runs out."""
     path = "/" + "p" * 60_000
     with TcpClient(server.port) as other, TcpClient(server.port) as deaf:
         other.connect(40_000)

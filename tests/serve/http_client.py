@@ -1,4 +1,4 @@
-"""One HTTP request of a test, and what it was answered."""
+"""One HTTP request of a test."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.waiting import PATIENCE_S
 def fetch(
     port: int, target: str, method: str = "GET", *, body: bytes | None = None, headers: dict[str, str] | None = None
 ) -> tuple[int, dict[str, str], bytes]:
-    """Status, headers and body."""
+    """Return status, headers and body."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
     try:
         connection.request(method, target, body, headers or {})

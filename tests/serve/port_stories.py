@@ -1,4 +1,4 @@
-"""What clients are told at a server's ports, plain, secure or both, of a real server and of ours alike."""
+"""Stories about a server's ports (plain text, TLS, both), for a real server and simzk."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ IPV4, IPV6 = "127.0.0.1", "::1"
 
 
 def asks_for_session(client: TcpClient, session_id: int = 0) -> bool:
-    """Whether a client gets an answer to its request for a session."""
+    """Return whether a connect request is answered."""
     client.socket.sendall(client.wire.connect(req.ConnectRequest(0, 0, 20_000, session_id, bytes(16), False)))
     answer = client.next()
     assert isinstance(answer, ConnectResponse | Closed)
@@ -32,7 +32,7 @@ def asks_for_session(client: TcpClient, session_id: int = 0) -> bool:
 
 
 def tell_of_limits(port: int, secure_port: int) -> dict[str, list[bool]]:
-    """Who of three at each port is let in."""
+    """Connect three clients to each port, and report which are accepted."""
     tls = client_tls()
     with ExitStack() as stack:
 
@@ -49,7 +49,7 @@ def tell_of_limits(port: int, secure_port: int) -> dict[str, list[bool]]:
 
 
 def tell_of_ports(port: int, secure_port: int, admin_port: int) -> dict[str, Any]:
-    """What words and commands list, of two plain clients and a secure one, and after resets."""
+    """Report the connections that words and commands list, before and after resets."""
     tls = client_tls()
     told: dict[str, Any] = {}
     with TcpClient(port) as one, TcpClient(port) as two, TcpClient(secure_port, IPV4, tls) as three:
@@ -86,7 +86,7 @@ def tell_of_ports(port: int, secure_port: int, admin_port: int) -> dict[str, Any
 
 
 def tell_of_both(port: int) -> list[object]:
-    """What a port that speaks plainly and by TLS tells of who its clients are; and who does neither is cut off."""
+    """Report the identities of clients on a port for plain text and TLS, and the end of an invalid connection."""
     told: list[object] = []
     for context in (None, client_tls()):
         with TcpClient(port, IPV4, context) as client:
@@ -102,7 +102,7 @@ def tell_of_both(port: int) -> list[object]:
 
 
 def tell_of_addresses(port: int) -> list[object]:
-    """What a port that is open on every interface tells clients of both kinds of addresses."""
+    """Report the addresses of IPv4 and IPv6 clients on a port of all interfaces."""
     told: list[object] = []
     for host in (IPV4, IPV6):
         with TcpClient(port, host) as client:
@@ -120,7 +120,7 @@ def tell_of_addresses(port: int) -> list[object]:
 
 
 def tell_of_throttle(port: int) -> list[bool]:
-    """Who gets a session of seven who ask in a row, the last of them for one that there is not."""
+    """Request seven sessions in a row, the last one unknown, and report which are accepted."""
     told = []
     for at in range(7):
         with TcpClient(port) as client:
@@ -129,7 +129,7 @@ def tell_of_throttle(port: int) -> list[bool]:
 
 
 def tell_of_large_requests(port: int) -> list[object]:
-    """What requests of growing length are answered."""
+    """Report the answers to requests of growing length."""
     told: list[object] = []
     for length in (10, 300, 600, 1200):
         with TcpClient(port) as client:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class _Running:
-    """Servers and their doors for HTTP on a loop in a thread of their own."""
+    """Servers and their HTTP servers on a loop in a thread."""
 
     def __init__(self, tcp: TcpServer | TcpEnsemble, admins: Iterable[HttpServer]) -> None:
         self._served = tcp
@@ -57,7 +57,7 @@ class _Running:
 
 
 class Served(_Running):
-    """A running server, and its AdminServer where the settings ask for one."""
+    """A running server, and its AdminServer if configured."""
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
         self.tcp = TcpServer(settings, clock)
@@ -89,7 +89,7 @@ class ServedCluster(_Running):
 
 
 class ServedEnsemble(_Running):
-    """A running ensemble, and its AdminServers where the settings ask for them."""
+    """A running ensemble, and its AdminServers if configured."""
 
     def __init__(self, plan: EnsemblePlan, clock: Clock) -> None:
         self.tcp = TcpEnsemble(plan, clock)
@@ -104,7 +104,7 @@ def port_of(admin: HttpServer) -> int:
 
 @contextmanager
 def served(settings: Settings, clock: Clock | None = None) -> Iterator[Served]:
-    """A server that runs as long as the block."""
+    """Run a server during the block."""
     running = Served(settings, clock or StillClock())
     try:
         yield running
@@ -114,7 +114,7 @@ def served(settings: Settings, clock: Clock | None = None) -> Iterator[Served]:
 
 @contextmanager
 def running_ensemble(plan: EnsemblePlan, clock: Clock | None = None) -> Iterator[ServedEnsemble]:
-    """An ensemble that runs as long as the block."""
+    """Run an ensemble during the block."""
     running = ServedEnsemble(plan, clock or StillClock())
     try:
         yield running
@@ -125,5 +125,5 @@ def running_ensemble(plan: EnsemblePlan, clock: Clock | None = None) -> Iterator
 def served_ensemble(
     settings: Settings, clock: Clock | None = None, *, servers: int = 3, observers: int = 0
 ) -> AbstractContextManager[ServedEnsemble]:
-    """One of numbered servers."""
+    """Run an ensemble of numbered servers during the block."""
     return running_ensemble(numbered(settings, servers, observers=observers), clock)

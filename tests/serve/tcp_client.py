@@ -1,4 +1,4 @@
-"""A plain client for tests of the TCP server: blocking sockets, frames by our own client codec, nothing retried."""
+"""Client for tests of the TCP server: blocking sockets, frames of our own client codec, no retries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Message = ConnectResponse | Reply | WatchedEvent | Closed
 
 
 class TcpClient:
-    """One connection to a port of this machine, secured where there is a context for that."""
+    """One connection to a port of this machine, by TLS if there is a context."""
 
     def __init__(self, port: int, host: str = "127.0.0.1", tls: ssl.SSLContext | None = None) -> None:
         self.socket = socket.create_connection((host, port), PATIENCE_S)
@@ -29,7 +29,7 @@ class TcpClient:
         self._read: list[Message] = []
 
     def connect(self, timeout_ms: int = 10_000, session: ConnectResponse | None = None) -> ConnectResponse:
-        """Ask for a session, or for one that there is."""
+        """Request a new session, or resume one."""
         session_id, password = (0, None) if session is None else (session.session_id, session.password)
         self.socket.sendall(self.wire.connect(req.ConnectRequest(0, 0, timeout_ms, session_id, password, False)))
         answer = self.next()
@@ -37,7 +37,7 @@ class TcpClient:
         return answer
 
     def frames(self, *requests: req.Request) -> bytes:
-        """Requests as they go over the wire, with the next xids."""
+        """Encode requests with the next xids."""
         out = b""
         for request in requests:
             self._xid += 1
@@ -49,7 +49,7 @@ class TcpClient:
         self.socket.sendall(self.frames(*requests))
 
     def next(self) -> Message:
-        """The next message, or Closed."""
+        """Return the next message, or Closed."""
         while not self._read:
             try:
                 data = self.socket.recv(1 << 20)
@@ -61,14 +61,14 @@ class TcpClient:
         return self._read.pop(0)
 
     def ask(self, request: req.Request) -> Reply:
-        """Send one request and take its reply."""
+        """Send one request and return its reply."""
         self.send(request)
         reply = self.next()
         assert isinstance(reply, Reply)
         return reply
 
     def rest(self) -> bytes:
-        """All raw bytes until the server closes."""
+        """Return all bytes until the server closes."""
         data = b""
         try:
             while chunk := self.socket.recv(1 << 16):
@@ -87,14 +87,14 @@ class TcpClient:
 
 
 def word(port: int, text: bytes, host: str = "127.0.0.1", tls: ssl.SSLContext | None = None) -> str:
-    """What a four-letter word says."""
+    """Return the answer to a four-letter word."""
     with TcpClient(port, host, tls) as client:
         client.socket.sendall(text)
         return client.rest().decode()
 
 
 class Clients:
-    """Two clients who leave something to tell: ephemerals, watches of both tables, an unanswered look-up."""
+    """Two clients with ephemerals, watches of both tables and an unanswered request."""
 
     def __init__(self, port: int) -> None:
         self.first, self.second = TcpClient(port), TcpClient(port)

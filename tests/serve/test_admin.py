@@ -1,4 +1,4 @@
-"""The AdminServer: the real one's answers, recorded from a 3.9.5, and a test's verbs by HTTP (§5)."""
+"""The AdminServer: the real one's answers, recorded from a 3.9.5, and test verbs over HTTP (§5)."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_properties_are_those_of_the_file(tmp_path: Path) -> None:
 
 
 def form(value: Any) -> Any:
-    """A value with its numbers and texts replaced by their kinds; ids as keys, too."""
+    """Return a value with numbers, texts and ids in keys replaced by their kinds."""
     if isinstance(value, dict):
         return {re.sub(r"^\d+$", "N", key): form(field) for key, field in value.items()}
     if isinstance(value, list):
@@ -163,7 +163,7 @@ def form(value: Any) -> Any:
 
 
 def part_of(whole: Any, part: Any) -> Any:
-    """Of a recorded value what a part of it has keys for, in the recorded order."""
+    """Return the part of a recorded value with these keys, in the recorded order."""
     if isinstance(whole, dict) and isinstance(part, dict):
         return {key: part_of(field, part[key]) for key, field in whole.items() if key in part}
     return whole

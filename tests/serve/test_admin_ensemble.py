@@ -1,4 +1,4 @@
-"""AdminServers of an ensemble: each tells of its server's place, and takes what befalls all of them (§5, §7)."""
+"""AdminServers of an ensemble: each reports its server's place, and accepts faults for all (§5, §7)."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def tell(ensemble: ServedEnsemble, server: int, name: str) -> dict[str, Any]:
 
 
 def do(ensemble: ServedEnsemble, target: str, *, at: int = 1) -> dict[str, Any]:
-    """A fault, which any server's AdminServer takes."""
+    """Post a fault to the AdminServer of a server."""
     status, told = ask(ensemble.admin_ports[at], f"/faults/{target}", "POST")
     assert (status, told["error"]) == (200, None)
     return told
 
 
 def states(ensemble: ServedEnsemble, *servers: int) -> list[str]:
-    """What servers are; nothing where one serves nobody."""
+    """Return the modes of servers; empty if one serves nobody."""
     told = [tell(ensemble, server, "server_stats") for server in servers]
     return [one["server_stats"]["server_state"] if one["error"] is None else "" for one in told]
 

@@ -1,4 +1,4 @@
-"""Rules of faults by HTTP: made, listed, released and cleared; what cannot be is answered 400."""
+"""Fault rules over HTTP: added, listed, released and cleared; invalid ones are answered with 400."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def ask(server: Served, method: str, target: str) -> tuple[int, dict[str, Any]]:
 
 
 def session_of(server: Served) -> int:
-    """The one session that there is."""
+    """Return the id of the only session."""
     with server.tcp.driver.lock:
         (session_id,) = server.tcp.driver.server.sessions.ids()
     return session_id

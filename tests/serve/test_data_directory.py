@@ -1,4 +1,4 @@
-"""What was acknowledged is there again, whatever ended the process; what cannot be read is refused in one sentence."""
+"""Data directories: acknowledged writes survive a killed process; unreadable directories are rejected."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NEW_SESSION = req.ConnectRequest(0, 0, 10_000, 0, None, False)
 
 
 class Life:
-    """One life of a server on a directory."""
+    """One run of a server on a directory."""
 
     def __init__(self, path: Path, *, fsync: bool = False, snap_count: int = 100_000, now_ms: int = 1000) -> None:
         self.directory = DataDirectory(path, Storage(fsync=fsync, snap_count=snap_count))
@@ -44,7 +44,7 @@ class Life:
         self.connection: Connection | None = None
 
     def do(self, *requests: req.Request) -> None:
-        """Requests of one session, on disk when this returns."""
+        """Apply requests of one session, and write them to the disk."""
         if self.connection is None:
             self.connection = self.server.connect(NEW_SESSION, self.now_ms)
         for request in requests:
@@ -55,7 +55,7 @@ class Life:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Path]:
-    """Where lives take place; what they leave open is closed behind the test, when all was looked at."""
+    """Folder of runs; files that they leave open are closed after the test."""
     lives.clear()
     yield tmp_path / "data"
     for life in lives:
@@ -66,14 +66,14 @@ lives: list[Life] = []
 
 
 def live(path: Path, **settings: object) -> Life:
-    """A life that ends with the test, unless it is killed before: then what it left is copied to `path`."""
+    """Start a run that ends with the test; if it is killed before, its files are copied to `path`."""
     life = Life(path, **settings)  # type: ignore[arg-type]
     lives.append(life)
     return life
 
 
 def killed(path: Path) -> Path:
-    """What the process leaves in its directory when it is killed now."""
+    """Return a copy of the directory as a process killed now leaves it."""
     left = path.with_name(f"{path.name}-left")
     shutil.rmtree(left, ignore_errors=True)
     shutil.copytree(path, left)

@@ -1,4 +1,4 @@
-"""An ensemble's directories: what was acknowledged is there again, whoever of the servers had it."""
+"""Data directories of an ensemble: acknowledged writes survive, whichever servers had them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def create(path: str, flags: int = 0) -> req.Create:
 
 
 def do(member: Member, *requests: req.Request) -> None:
-    """Requests of a new session of one server."""
+    """Apply requests of a new session of one server."""
     connection = member.connect(NEW_SESSION, 1000)
     for request in requests:
         member.handle(connection, 1, request, 1000)
@@ -52,7 +52,7 @@ def load(place: Path, now_ms: int = 1000, config: EnsembleConfig = CONFIG) -> tu
 
 
 def killed(place: Path, *lost: int) -> Path:
-    """What the process leaves when it is killed now, but for the directories of some servers."""
+    """Return a copy of the directories as a process killed now leaves them, without those of some servers."""
     left = place.with_name(f"{place.name}-left")
     shutil.copytree(place, left, ignore=lambda folder, names: map(str, lost) if folder == str(place) else ())
     return left
@@ -251,5 +251,5 @@ def test_who_belongs_to_it_after_a_reconfiguration_is_kept(tmp_path: Path) -> No
         client.reconfig(None, "1,2", None)
     for server_id in (3, 4, 5):
         shutil.move(tmp_path / str(server_id), tmp_path.parent / f"gone-{server_id}")
-    with pytest.raises(ConfigError, match="of 3 servers with a vote 0 are here"):
+    with pytest.raises(ConfigError, match="0 of 3 voters are simulated"):
         ZooKeeperServer(servers=2, data_directory=tmp_path)

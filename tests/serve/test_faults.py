@@ -1,4 +1,4 @@
-"""Faults at will on kazoo's clients, in memory and on TCP: by session, kind of request and path."""
+"""Fault rules for kazoo clients, in memory and over TCP: by session, kind of request and path."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TIMEOUT_S = 10.0
 
 @pytest.fixture(params=["ZooKeeper", "ZooKeeperServer", "ensemble"])
 def either(request: pytest.FixtureRequest) -> Iterator[TestServer]:
-    """In memory, on TCP, and on TCP with three servers: the rules mean the same."""
+    """A server in memory, on TCP, and an ensemble on TCP."""
     makers: dict[str, Callable[[], simzk.ZooKeeper | simzk.ZooKeeperServer]] = {
         "ZooKeeper": simzk.ZooKeeper,
         "ZooKeeperServer": simzk.ZooKeeperServer,
@@ -133,7 +133,7 @@ def test_delayed_requests_wait_for_time_and_keep_their_order(either: TestServer)
 
 
 def until_waiting(rule: FaultRule) -> None:
-    """Until a request of another thread has come to its rule."""
+    """Wait until a request of another thread has reached its rule."""
     came = Reports()
     with rule._table.lock:
         if rule.fired:

@@ -1,4 +1,4 @@
-"""The four-letter words: what they say and count, the whitelist. Their form: tests/conformance (§5)."""
+"""Four-letter words: content, counters, whitelist. Their form is tested in tests/conformance (§5)."""
 
 from __future__ import annotations
 

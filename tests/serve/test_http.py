@@ -1,4 +1,4 @@
-"""HTTP as the AdminServer speaks it: answers of a real 3.9.5, byte by byte, but for dates and Java's identities."""
+"""HTTP of the AdminServer: answers of a real 3.9.5, byte by byte except for dates and Java's identity hashes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def server() -> Iterator[Served]:
 
 
 def said(server: Served, asked: bytes) -> str:
-    """All that is answered before the connection ends, with what differs each time blotted out."""
+    """Return all bytes until the connection ends, with variable parts replaced."""
     with TcpClient(server.admin_port) as client:
         client.socket.sendall(asked)
         text = client.rest().decode()

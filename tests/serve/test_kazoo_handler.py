@@ -1,4 +1,4 @@
-"""The handler and its sockets by themselves: when a wait ends, what is read, what is refused."""
+"""Handler and sockets in memory: waits, reads, errors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Echo:
 
 
 class EchoListener:
-    """Has something to say by itself once `deadline_s` has gone by, if that is not None."""
+    """Server with output after `deadline_s`, if that is not None."""
 
     def __init__(self, deadline_s: float | None = None) -> None:
         self.deadline_s = deadline_s

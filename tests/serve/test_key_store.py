@@ -1,4 +1,4 @@
-"""Java's key stores: those that keytool and OpenSSL made, in both formats, and what cannot be used."""
+"""Java's key stores of keytool and OpenSSL, in both formats, and unusable ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_client_comes_in_by_stores_of_java(key: str, authorities: str, tmp_pat
 
 
 def held(contents: Contents) -> tuple[bytes, list[bytes], list[bytes]]:
-    """What a store holds, in a form that compares."""
+    """Return the content of a store in a comparable form."""
     key = b"" if contents.key is None else contents.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     return key, contents.chain, contents.others
 

@@ -1,4 +1,4 @@
-"""`simzk.ZooKeeper`: what a test can do to its clients, and what it leaves behind."""
+"""`simzk.ZooKeeper`: test verbs, and what an object leaves behind."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def zookeeper() -> Iterator[simzk.ZooKeeper]:
 
 @pytest.fixture(params=["ZooKeeper", "ZooKeeperServer"])
 def either(request: pytest.FixtureRequest) -> Iterator[TestServer]:
-    """In memory and on TCP: the verbs mean the same."""
+    """A server in memory and one on TCP."""
     make: type[simzk.ZooKeeper | simzk.ZooKeeperServer] = getattr(simzk, request.param)
     with make() as server:
         yield server

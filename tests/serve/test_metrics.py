@@ -1,4 +1,4 @@
-"""The metrics endpoint: every family that a real 3.9.5 tells, by name, type, help and labels, recorded from one.
+"""Metrics endpoint: every family of a recorded 3.9.5, by name, type, help and labels.
 
 Its provider was that of zookeeper-prometheus-metrics 3.9.4, as there is none of 3.9.5 in Maven Central.
 """
@@ -36,7 +36,7 @@ def server() -> Iterator[Served]:
 
 
 def families(text: str) -> dict[str, dict[str, Any]]:
-    """What a page tells, in the form of the recording."""
+    """Return the families of a page in the form of the recording."""
     told: dict[str, dict[str, Any]] = {}
     name = ""
     for line in text.splitlines():

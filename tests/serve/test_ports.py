@@ -1,4 +1,4 @@
-"""Ports: which addresses they take, what they speak, whom they let in; beside real ones: conformance/test_ports.py."""
+"""Ports: addresses, protocols, limits; compared with real ones in conformance/test_ports.py."""
 
 from __future__ import annotations
 

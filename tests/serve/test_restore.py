@@ -1,4 +1,4 @@
-"""The AdminServer's command restore: a server becomes what a snapshot shows, as a real 3.9.5 does."""
+"""Command restore of the AdminServer: it replaces tree and sessions by a snapshot, like a real 3.9.5."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SASL DIGEST-MD5: kazoo's own client logs in, in memory and over TCP; refusals are those of a real server."""
+"""SASL DIGEST-MD5: kazoo logs in, in memory and over TCP; errors are those of a real server."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def test_simzk_serve_takes_the_file(tmp_path: Path) -> None:
         f"dataDir={tmp_path}/data\nclientPort=0\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n"
         "sessionRequireClientSASLAuth=true\n"
     )
-    assert "nobody can show an identity of the scheme 'sasl'" in refused("--config", str(config))
+    assert "the required authentication scheme 'sasl' is not configured" in refused("--config", str(config))
     with serving("--config", str(config), "--jaas", str(jaas)) as process, TcpClient(process.port) as client:
         client.connect()
         assert client.ask(req.Sync("/")).error == Code.SESSION_CLOSED_REQUIRE_SASL_AUTH

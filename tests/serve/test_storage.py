@@ -1,4 +1,4 @@
-"""How a data directory is written when zoo.cfg says so: packed, padded, purged, without digests."""
+"""Data directories by settings of zoo.cfg: compression, preallocation, purge, digests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NEW_SESSION = req.ConnectRequest(0, 0, 10_000, 0, None, False)
 
 
 def lived(path: Path, storage: Storage, count: int = 3) -> list[str]:
-    """One life of a server that made some znodes, one batch each; the names of the files that it left."""
+    """Run a server that creates some znodes, one batch each; return the names of its files."""
     with closing(DataDirectory(path, storage)) as directory:
         server = directory.load(CONFIG, 1000)
         connection = server.connect(NEW_SESSION, 1000)

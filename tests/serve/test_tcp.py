@@ -1,4 +1,4 @@
-"""The TCP server seen by plain sockets: order, back-pressure, limits, when it closes (§1.3, §1.4, §1.8)."""
+"""TCP server with plain sockets: order, back pressure, limits, closing (§1.3, §1.4, §1.8)."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def test_more_connections_than_there_may_be_in_all_are_closed_at_once() -> None:
 
 
 def test_a_connection_that_asks_for_nothing_has_its_time() -> None:
-    """As nio.sessionlessCnxnTimeout says."""
+    """Of nio.sessionlessCnxnTimeout."""
     with served(Settings(silence_ms=50), WallClock()) as tcp, TcpClient(tcp.port) as silent:
         assert silent.rest() == b""
         assert tcp.tcp.statistics.expired_silent == 1

@@ -1,4 +1,4 @@
-"""TLS on the TCP server: kazoo over it, x509 identities, zoo.cfg's keys, and files that cannot be used."""
+"""TLS of the TCP server: kazoo, x509 identities, keys of zoo.cfg, unusable files."""
 
 from __future__ import annotations
 

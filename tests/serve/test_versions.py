@@ -1,4 +1,4 @@
-"""A version is asked for by name, and kazoo finds it."""
+"""Releases by name, and kazoo's detection of them."""
 
 from __future__ import annotations
 

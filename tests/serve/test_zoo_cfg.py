@@ -1,4 +1,4 @@
-"""The real server's configuration file: what it sets, and what in it is refused, by file and line."""
+"""Configuration file of the real server: settings, and errors with file and line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a zoo.cfg says of an ensemble, and what several of them make together."""
+"""Ensemble membership in one zoo.cfg and in several."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LINES = "server.1=h:2888:3888;2181\nserver.2=h:2889:3889:observer;127.0.0.1:2182
 
 
 def written(place: Path, server_id: int, more: str = "", lines: str = LINES, name: str = "") -> Path:
-    """A server's file, and its dataDir with myid."""
+    """Write a server's file, and its dataDir with myid."""
     data = place / str(server_id)
     data.mkdir(exist_ok=True)
     (data / "myid").write_text(f"{server_id}\n")

@@ -1,4 +1,4 @@
-"""The certificates that tests speak TLS with, and a client's end of it."""
+"""Certificates and client contexts for TLS tests."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ FILES = Path(__file__).parent / "data" / "tls"
 
 
 def client_tls(*, certificate: bool = True) -> ssl.SSLContext:
-    """A client's end, with the certificate of client.pem or with none.
+    """Return a client's context, with the certificate of client.pem or without one.
 
-    Not the default context: from Python 3.13 on that wants extensions of an authority that Java does not ask for.
+    Not the default context: from Python 3.13 on that requires extensions of authorities that Java does not.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(FILES / "authority.pem")

@@ -131,7 +131,7 @@ class TcpMember(TcpServer):
 
     @property
     def ensemble_verbs(self) -> EnsembleVerbs:
-        """What can be done to the servers of its ensemble."""
+        """Verbs for the servers of its ensemble."""
         return self._group.verbs()
 
     def _load(self, settings: Settings) -> Server:

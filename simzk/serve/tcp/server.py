@@ -76,7 +76,7 @@ class TcpServer(EventLoopServer):
 
     @property
     def ensemble_verbs(self) -> EnsembleVerbs | None:
-        """What can be done to the servers of its ensemble; None for a single server."""
+        """Verbs for the servers of its ensemble; None for a single server."""
         return None
 
     def _listen(self, settings: Settings) -> None:
