@@ -916,7 +916,7 @@ class KafkaCluster:
             version: release of the consumer; by default the cluster's, or 1.1 if that is later.
             config: Kafka configuration that differs from the defaults.
             machine: its host name.
-            watch_brokers: set a watch on `/brokers/ids` at the start.
+            watch_brokers: watch `/brokers/ids` from the start, as Kafka's wiki page says; no release does.
             reads: the application reads all records; if False, only `Consumer.consume` moves an offset.
 
         Raises:

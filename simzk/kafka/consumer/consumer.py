@@ -799,32 +799,7 @@ def join(
     watch_brokers: bool = False,
     reads: bool = True,
 ) -> Consumer:
-    """Start a consumer, which joins its group as virtual time passes.
-
-    Args:
-        cluster: cluster that stores its topics.
-        group: name of the group.
-        topics: threads by topic, or a subscription from `white_list` or `black_list`.
-        name: name of its process in the history [default: `consumer N`, counted over the cluster].
-        consumer_id: `consumer.id` [default: generated from the machine's name, the time and a random number].
-        version: release of the consumer [default: that of the cluster, 1.1 for later clusters].
-        config: settings that differ from Kafka's defaults.
-        machine: host name.
-        watch_brokers: listen to `/brokers/ids` from the start, as Kafka's wiki page says; no release does.
-        reads: whether its application reads by itself; otherwise only `Consumer.consume` moves an offset.
-
-    Raises:
-        ConfigError: the group or id cannot be part of a path, or a setting is invalid.
-
-    >>> from simzk.kafka.cluster.cluster import KafkaCluster
-    >>> cluster = KafkaCluster(brokers=1, seed=1)
-    >>> _ = cluster.create_topic("orders", partitions=2, replication_factor=1)
-    >>> cluster.run_for(2)
-    >>> consumer = cluster.consumer("billing", {"orders": 2}, consumer_id="c1", version="0.8.2")
-    >>> cluster.run_for(2)
-    >>> {str(partition): thread for partition, thread in consumer.owned().items()}
-    {'orders-0': 'billing_c1-0', 'orders-1': 'billing_c1-1'}
-    """
+    """Start a consumer of a cluster; `KafkaCluster.consumer` documents the arguments and errors."""
     _check_name("group", group)
     _check_name("consumer_id", consumer_id)
     subscription = topics if isinstance(topics, subscriptions.Subscription) else subscriptions.static(topics)
