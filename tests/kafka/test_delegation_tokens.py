@@ -1,4 +1,4 @@
-"""Delegation tokens: what is written for them, who may renew them, how they end (KIP-48; DelegationTokenManager)."""
+"""Delegation tokens: their znodes, renewal, and expiry (KIP-48; DelegationTokenManager)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Configuration of clients, users and addresses: whom which release knows, and what becomes of what is empty."""
+"""Configuration of clients, users and addresses: entity types by release, and deletion of empty znodes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ KEYS = {"consumer_byte_rate": "1"}
 
 
 def altered(version: str, entity: str, changes: dict[str, str | None]) -> tuple[Error, bool]:
-    """The answer, and whether the entity's znode is there."""
+    """Return the response, and whether the znode of the entity exists."""
     with KafkaCluster(version, brokers=1, config=QUICK) as c:
         answer = c.alter_config(entity, changes)
         quiet(c)

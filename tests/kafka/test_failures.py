@@ -1,4 +1,4 @@
-"""Brokers and controllers that die, stop for a while, lose their sessions or their network."""
+"""Brokers and controllers that are killed, paused, expired or cut off from the network."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_the_preferred_broker_wins_the_election() -> None:
 
 
 def test_a_paused_controller_that_was_replaced_is_fenced() -> None:
-    """Its session lives on, so that it takes its writes for good: the check of the epoch stops them."""
+    """Its session is still open, so only the check of the controller epoch rejects its writes."""
     with cluster(4, controller=1) as c:
         monitor = watch(c)
         topic(c, "t", {0: [2, 3], 1: [3, 2]})
@@ -60,7 +60,7 @@ def test_a_paused_controller_that_was_replaced_is_fenced() -> None:
 
 
 def test_writes_of_a_zombie_controller_fail_on_the_epoch_check() -> None:
-    """A controller that works on an event while another is elected: its next write is refused, and it resigns."""
+    """A controller handles an event while another is elected: its next write is rejected, and it resigns."""
     with cluster(4, controller=1) as c:
         monitor = watch(c)
         topic(c, "t", {number: [2, 3] for number in range(30)})
@@ -128,7 +128,7 @@ def test_a_pause_longer_than_the_timeout_costs_the_session() -> None:
 
 
 def test_a_broker_that_comes_back_before_its_death_is_noticed_is_bounced() -> None:
-    """Within one change of the children the broker is there before and after; only its epoch tells (KIP-380)."""
+    """The broker is registered before and after one child event; only its broker epoch differs (KIP-380)."""
     with cluster(4, controller=4) as c:
         topic(c, "t", {0: [1, 2]})
         c.pause(4, 4)  # the controller looks away
@@ -288,7 +288,7 @@ def test_a_controller_that_is_shut_down_in_the_middle_of_an_event_leaves_it_to_t
 
 
 def test_a_lost_reply_to_the_controllers_isr_write_leaves_the_leader_behind() -> None:
-    """The write is tried again and finds another version, its own: the leader is refused, and gives up (§5, 49)."""
+    """The retried write finds the version of the first one: the proposal is rejected and stays pending (§5, 49)."""
     with cluster(3, controller=1) as c:
         topic(c, "t", {0: [2, 3]})
         c.kill(3)
@@ -314,7 +314,7 @@ def test_a_lost_reply_to_the_controllers_isr_write_leaves_the_leader_behind() ->
 
 
 class Guest:
-    """Somebody else with a session of his own."""
+    """A client with a session of its own."""
 
     def __init__(self, c: KafkaCluster) -> None:
         self.name = "guest"
@@ -346,7 +346,7 @@ def test_the_history_names_whoever_else_writes_and_the_end_of_the_cluster_ends_h
 
 
 def test_a_log_that_is_cut_back_takes_its_high_watermark_with_it() -> None:
-    """Found by a random run: the replica that was cut back leads later, and nobody could catch up with it."""
+    """The truncated replica leads later, and no follower could catch up; found by a random run."""
     config = {"unclean.leader.election.enable": True, "replica.lag.time.max.ms": 4000}
     with cluster(3, controller=1, config=config) as c:
         topic(c, "t", {0: [2, 3]})

@@ -1,4 +1,4 @@
-"""Brokers without ids of their own (`broker.id=-1`): ZooKeeper counts them (KafkaZkClient.generateBrokerSequenceId)."""
+"""Broker ids generated in ZooKeeper (`broker.id=-1`; KafkaZkClient.generateBrokerSequenceId)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records and how many replicas must have them: acks, min.insync.replicas, the high watermark, release by release."""
+"""Records of producers: acks, `min.insync.replicas` and the high watermark, by release."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.kafka.clusters import happened, quiet, told, topic
 
 
 def wants_two(line: str) -> dict[str, str]:
-    """The configuration of a topic that wants two in sync, where topics can: 0.8.0 and 0.8.1 know no such key."""
+    """Return a topic configuration with `min.insync.replicas` 2; empty for 0.8.0 and 0.8.1, which have no such key."""
     return {"min_insync_replicas": "2"} if heeds(line) else {}
 
 
@@ -25,7 +25,7 @@ def cluster(line: str, brokers: int = 3, **config: str | int | bool) -> KafkaClu
 
 
 def ruled(line: str, **config: str | int | bool) -> KafkaCluster:
-    """Four brokers, the last of which is controller."""
+    """Return a cluster of four brokers with the last as controller."""
     quick: dict[str, str | int | bool] = {"zookeeper.session.timeout.ms": 6000, "auto.leader.rebalance.enable": False}
     values = quick | {key.replace("_", "."): value for key, value in config.items()}
     c = KafkaCluster(line, 4, config=values, boot=False)
@@ -97,7 +97,7 @@ def test_the_topic_says_otherwise_than_the_broker_and_may_change_its_mind(line: 
 
 @pytest.mark.parametrize("line", LINES)
 def test_an_isr_that_shrinks_under_a_write_is_said_when_it_is_appended(line: str) -> None:
-    """From 3.7 on the high watermark does not rise with too few in sync, so that the write times out (KAFKA-15583)."""
+    """Since 3.7 the high watermark does not rise while the ISR is too small, so the write times out (KAFKA-15583)."""
     with cluster(line, zookeeper_session_timeout_ms=40_000, replica_lag_time_max_ms=4_000) as c:
         topic(c, "t", {0: [1, 2]}, **wants_two(line))
         c.run_for(1)
@@ -148,7 +148,7 @@ def test_up_to_0_8_2_any_number_of_acks_can_be_asked_for(line: str) -> None:
 
 @pytest.mark.parametrize(("line", "waits"), [("0.10.1", False), ("0.10.2", True), ("2.8", True), ("3.9", True)])
 def test_the_high_watermark_waits_for_who_was_caught_up_a_moment_ago(line: str, waits: bool) -> None:
-    """A follower out of the ISR that has been caught up within the lag holds it back, so that it can join (0.10.2)."""
+    """A follower that was caught up within the lag delays the high watermark, so it can join (0.10.2)."""
     with cluster(line, zookeeper_session_timeout_ms=40_000, replica_lag_time_max_ms=20_000) as c:
         topic(c, "t", {0: [1, 2]})
         leader = c.brokers[1].replicas

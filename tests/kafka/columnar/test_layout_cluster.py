@@ -17,7 +17,7 @@ COLUMNS = ("topics", "topic", "partition", "replicas", "isr", "leader", "leader_
 
 @pytest.fixture(autouse=True)
 def constant_latency(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Set one latency for all messages, so that single requests arrive together as a batch does."""
+    """Use one latency for all messages, so that single requests arrive together as a batch does."""
     monkeypatch.setattr(cluster_module, "LATENCY_US", (400, 400))
 
 
@@ -64,10 +64,10 @@ def test_a_rule_of_faults_has_each_request_sent_by_itself() -> None:
     assert any(isinstance(batch, WriteStates) for batch in batches)
 
 
-def test_light_replicas_come_to_what_brokers_with_logs_come_to() -> None:
-    """Compare leaders, epochs and ISRs after the same failures of the same layout."""
+def test_replicas_without_records_end_as_replicas_with_logs() -> None:
+    """The same layout and the same failures lead to the same leaders and ISRs."""
     layout = layout_of(48, 2)
-    light = KafkaCluster.from_layout(layout, config={"auto.leader.rebalance.enable": False})
+    empty = KafkaCluster.from_layout(layout, config={"auto.leader.rebalance.enable": False})
     real = KafkaCluster(brokers=layout.brokers.ids.tolist(), config={"auto.leader.rebalance.enable": False})
     for number, name in enumerate(layout.topics):
         mine = np.flatnonzero(layout.topic == number)
@@ -75,16 +75,35 @@ def test_light_replicas_come_to_what_brokers_with_logs_come_to() -> None:
         real.create_topic(name, assignment=assignment)
         assert real.run_until_quiet()
     for step, broker in [("kill", 4), ("kill", 3), ("restart", 4), ("shutdown", 2), ("restart", 3), ("restart", 2)]:
-        for arm in (light, real):
+        for arm in (empty, real):
             getattr(arm, step)(broker)
             assert arm.run_until_quiet()
     for topic, number in zip(layout.topic.tolist(), layout.partition.tolist(), strict=True):
-        ours, theirs = (arm.state(layout.topics[topic], number) for arm in (light, real))
+        ours, theirs = (arm.state(layout.topics[topic], number) for arm in (empty, real))
         assert (ours.leader, sorted(ours.isr)) == (theirs.leader, sorted(theirs.isr))
 
 
-def test_a_broker_of_a_layout_that_stops_follows_nobody_anew() -> None:
-    """No leader proposes a replica for the ISR that it has just left: the controller would reject that."""
+def test_a_leader_elected_uncleanly_proposes_nothing_until_a_follower_joins() -> None:
+    """The state stays RECOVERING, as recorded of real brokers: they write RECOVERED with the next ISR only (3.2+)."""
+    config = {"unclean.leader.election.enable": True, "auto.leader.rebalance.enable": False}
+    cluster = KafkaCluster.from_layout(layout_of(24), config=config)
+    first, second, last = cluster.assignment("topic-0")[0].replicas
+    for broker in (first, second, last):
+        cluster.kill(broker)
+        assert cluster.run_until_quiet()
+    cluster.restart(first)
+    assert cluster.run_until_quiet()
+    state = cluster.state("topic-0", 0)
+    assert (state.leader, state.isr, state.recovering) == (first, (first,), True)
+    cluster.restart(second)
+    assert cluster.run_until_quiet()
+    state = cluster.state("topic-0", 0)
+    assert (state.leader, state.isr, state.recovering) == (first, (first, second), False)
+    cluster.check()
+
+
+def test_a_broker_of_a_layout_that_shuts_down_follows_no_new_leader() -> None:
+    """So no leader proposes to add it to an ISR that it has just left; the controller would refuse that."""
     cluster = KafkaCluster.from_layout(layout_of(48))
     cluster.shutdown(2)
     assert cluster.run_until_quiet()
