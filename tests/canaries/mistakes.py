@@ -40,25 +40,25 @@ MISTAKES: dict[str, Mistake] = {
         "partitions/risk/cut_sets.py",
         "rates.rack_fail[rack] * (1 - all_of_rack) * rack_up",
         "rates.rack_fail[rack] * rack_up",
-        "partitions/risk/test_cut_sets.py::test_the_share_of_time_and_the_frequency_are_those_of_all_states",
+        "partitions/risk/test_cut_sets.py::test_share_of_time_and_frequency_equal_enumeration",
     ),
     "a draw counts once for each cut that goes down": Mistake(
         "partitions/risk/sampled.py",
         "    counted = 1.0 / (down_after - down_before)\n",
         "    counted = 1.0 / np.minimum(down_after - down_before, 1)\n",
-        "partitions/risk/test_unions.py::test_draws_find_what_enumeration_does",
+        "partitions/risk/test_unions.py::test_samples_estimate_the_enumerated_union",
     ),
     "what is rare and lasts is drawn as seldom as it happens": Mistake(
         "partitions/risk/sampled.py",
         "    edges = np.cumsum(minimal.per_year / often + minimal.share / share)\n",
         "    edges = np.cumsum(minimal.per_year / often)\n",
-        "partitions/risk/test_unions.py::test_intervals_hold_what_they_say",
+        "partitions/risk/test_unions.py::test_confidence_intervals_cover",
     ),
     "an interval is as narrow as the draws are alike": Mistake(
         "partitions/risk/sampled.py",
         "2 * weight.most**2 * (share**2 + (1 - share) ** 2)",
         "0.0",
-        "partitions/risk/test_unions.py::test_intervals_hold_what_they_say",
+        "partitions/risk/test_unions.py::test_confidence_intervals_cover",
     ),
     # The store
     "a node that wakes forgets its children": Mistake(
@@ -291,7 +291,7 @@ MISTAKES: dict[str, Mistake] = {
         "partitions/plans/what_if.py",
         "(source != NONE) & brokers.live[source] & brokers.live[to]",
         "(source != NONE) & brokers.live[to]",
-        _WHAT_IF_PLAN + "test_what_nobody_leads_is_not_copied",
+        _WHAT_IF_PLAN + "test_partition_without_leader_is_not_copied",
     ),
     "the last member leaves the ISR": Mistake(
         "partitions/transitions.py",

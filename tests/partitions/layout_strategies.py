@@ -1,4 +1,4 @@
-"""Layouts drawn by Hypothesis, as plain rows and as a `Layout`; small, and with all that a broken cluster shows."""
+"""Hypothesis strategies for layouts, as plain rows and as a `Layout`; small, with all faults of broken clusters."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Broker(NamedTuple):
 
 
 class Cluster(NamedTuple):
-    """Rows and brokers, by id."""
+    """Rows and brokers by id."""
 
     rows: list[Row]
     brokers: dict[int, Broker]
@@ -41,7 +41,7 @@ class Cluster(NamedTuple):
 
 @st.composite
 def clusters(draw: st.DrawFn, *, healthy: bool = False, most_rows: int = 12, moving: bool = False) -> Cluster:
-    """A cluster; a healthy one has every broker up, every leader in place, no ISR empty; a moving one reassigns."""
+    """Generate a cluster; `healthy`: all brokers live, no ISR empty, leaders in place; `moving`: with reassignments."""
     ids = draw(st.lists(st.integers(0, 40), min_size=1, max_size=7, unique=True))
     racks = st.sampled_from(["a", "b", "c"])
     some_have_none = draw(st.booleans())
@@ -68,7 +68,7 @@ def clusters(draw: st.DrawFn, *, healthy: bool = False, most_rows: int = 12, mov
 
 
 def layout_of(cluster: Cluster) -> Layout:
-    """The same cluster as columns."""
+    """Return a cluster as columns."""
     rows, topics = cluster.rows, sorted({row.topic for row in cluster.rows})
     ids = sorted(cluster.brokers)
 
@@ -95,7 +95,7 @@ def layout_of(cluster: Cluster) -> Layout:
 
 
 def rows_of(layout: Layout) -> list[Row]:
-    """A layout as plain rows again."""
+    """Return a layout as plain rows."""
 
     def ids(padded: list[int]) -> list[int]:
         return [broker for broker in padded if broker != -1]

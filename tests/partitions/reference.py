@@ -1,6 +1,6 @@
-"""The rules of docs/reference/kafka.md once more: one partition at a time, plain lists, written from its tables.
+"""Reference for docs/reference/kafka.md §2 and §3: one partition at a time, with plain lists.
 
-Slow and obvious on purpose, and it shares nothing with simzk.partitions, so that the batch functions can be held to it.
+Slow and obvious on purpose. It shares nothing with simzk.partitions, so that batch functions can be compared with it.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def controlled_shutdown(
 
 
 def remove(version: Version, state: State, broker: int, controller_epoch: int, unclean: bool) -> State:
-    """§2.6, "Remove a replica from the ISR": the state after, the very same where nothing is written."""
+    """Apply §2.6 "Remove a replica from the ISR"; return the same object if nothing is written."""
     if broker not in state.isr:
         return state
     rest = [r for r in state.isr if r != broker]
@@ -192,7 +192,7 @@ def shut_down(
     controller_epoch: int,
     unclean: bool,
 ) -> State:
-    """§2.14, the controller's part; `leaving` are all that are shutting down, the broker among them."""
+    """Apply the controller's part of §2.14; `leaving` are all brokers that shut down, including `broker`."""
     if len(replicas) == 1:
         return state
     if state.leader != broker:
@@ -231,7 +231,7 @@ def begin(
 def complete(
     version: Version, moving: Moving, state: State | None, live: set[int], controller_epoch: int, unclean: bool
 ) -> tuple[Moving, State | None]:
-    """§2.11 KIP-455, B; the very same where it is not time yet."""
+    """Apply §2.11 KIP-455, B; return the same objects if the target is not in sync."""
     target = [r for r in moving.replicas if r not in moving.removing]
     under_way = moving.adding or moving.removing
     if state is None or not under_way or not set(target) <= set(state.isr):
@@ -249,7 +249,7 @@ def complete(
 def begin_legacy(
     moving: Moving, state: State | None, target: Sequence[int], controller_epoch: int
 ) -> tuple[Moving, State | None]:
-    """§2.11 Legacy of 0.8.1 to 2.3, steps 1 and 2; up to four replicas in all, so that a set keeps their order."""
+    """Apply §2.11 Legacy of 0.8.1 to 2.3, steps 1 and 2; up to four replicas in all, so that sets keep order."""
     if state is not None and set(target) <= set(state.isr):
         return moving, state
     both = [*target, *(r for r in moving.replicas if r not in target)]
@@ -265,7 +265,7 @@ def complete_legacy(
     controller_epoch: int,
     unclean: bool,
 ) -> tuple[Moving, State | None]:
-    """§2.11 Legacy, steps 5 to 10 (0.8.0 raises no epoch of a leader that stays); the same where it is not time yet."""
+    """Apply §2.11 Legacy, steps 5 to 10; 0.8.0 raises no epoch of a leader that stays."""
     if state is None or not set(target) <= set(state.isr) or moving.replicas == list(target):
         return moving, state
     if state.leader not in target or state.leader not in live:
@@ -280,7 +280,7 @@ def complete_legacy(
 
 
 def by_leader(state: State, isr: Sequence[int]) -> State:
-    """§2.8: a leader's own write."""
+    """Apply §2.8: a write of the partition leader."""
     return replace(state, isr=list(isr), version=state.version + 1, recovering=False)
 
 

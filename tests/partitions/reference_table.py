@@ -1,7 +1,7 @@
-"""A whole table once more, as dictionaries of plain lists: what each batch operation means, partition by partition.
+"""Reference for a whole table, as dictionaries of plain lists, partition by partition.
 
-Slow and obvious on purpose, written from docs/reference/kafka.md §2 and §3 over the rules of `reference`, and sharing
-nothing with simzk.partitions. Every write of a state is noted, so that others can play the same story.
+Slow and obvious on purpose, written from docs/reference/kafka.md §2 and §3 with the rules of `reference`, without
+simzk.partitions. Every write of a state is recorded, so that other implementations can be compared.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class ReferenceTable:
         self.initialise([(topic, number) for number in assigned])
 
     def grow(self, topic: str, count: int, racks: Mapping[int, str]) -> None:
-        """§3.3: no chance; the first replica of partition 0 says where to begin."""
+        """Add partitions (§3.3): deterministic; the first replica of partition 0 decides the start."""
         head = self.moving[topic, 0].replicas[0]
         brokers = sorted(self.live)
         at_least = [index for index, broker in enumerate(brokers) if broker >= head]
@@ -142,7 +142,7 @@ class ReferenceTable:
         self.elect_waiting(but=held)
 
     def trim(self, partition: Partition, gone: Iterable[int]) -> None:
-        """Replicas that the assignment names leave the ISR, one after the other."""
+        """Remove assigned replicas from the ISR, one after another."""
         for broker in gone:
             if broker in self.moving[partition].replicas:
                 self.remove(partition, broker)
@@ -157,12 +157,12 @@ class ReferenceTable:
         self.elect_waiting()
 
     def bounce(self, broker: int) -> None:
-        """KIP-380: a failure, then a start."""
+        """Apply KIP-380: a failure, then a start."""
         self.fail([broker])
         self.start([broker])
 
     def fail_over(self, unseen: Iterable[int]) -> None:
-        """§2.3: another broker is controller; nobody saw some die, and of who was shutting down it knows nothing."""
+        """Start another controller (§2.3), which did not see some brokers die or request a controlled shutdown."""
         self.epoch += 1
         self.live -= set(unseen)
         self.leaving = set()
@@ -179,7 +179,7 @@ class ReferenceTable:
         self.initialise(p for p in self.moving if p not in self.states)
 
     def shut_down(self, broker: int) -> None:
-        """§2.14: leaders move away, followers leave their ISRs; a lone replica stays what it is from 0.8.1 on."""
+        """Apply §2.14: leaders move away, followers leave their ISRs; a single replica stays from 0.8.1 on."""
         self.leaving.add(broker)
         for partition in self.held_by([broker]):
             moving, state = self.moving[partition], self.states.get(partition)
@@ -227,7 +227,7 @@ class ReferenceTable:
     # -- leaders change ISRs (§2.8)
 
     def change_isr(self, partition: Partition, isr: list[int]) -> None:
-        """Written by the leader with the controller's epoch that it got; from 2.7 on by the controller with its own."""
+        """Write an ISR: the leader with the controller epoch it received; from 2.7 on the controller."""
         state = self.states[partition]
         epoch = self.epoch if self.version >= (2, 7, 0) else state.controller_epoch
         self.note(
@@ -278,7 +278,7 @@ class ReferenceTable:
         self.reassign(partition, [broker for broker in moving.replicas if broker not in moving.adding])
 
     def target(self, partition: Partition) -> list[int] | None:
-        """Where a reassignment is to end; None where none is under way."""
+        """Return the target of a reassignment, None if none is under way."""
         moving = self.moving[partition]
         if moving.adding or moving.removing:
             return [broker for broker in moving.replicas if broker not in moving.removing]
@@ -289,7 +289,7 @@ class ReferenceTable:
         return target is not None and set(target) <= set(self.states[partition].isr)
 
     def finish(self, partition: Partition) -> None:
-        """All of the target is in sync."""
+        """Complete a reassignment: the whole target is in sync."""
         moving = self.moving[partition]
         target = self.targets.pop(partition, None)
         if target is None:

@@ -1,4 +1,4 @@
-"""Random partitions and clusters: small ids in small clusters, so that coincidences happen."""
+"""Hypothesis strategies for partitions and clusters: small ids in small clusters, so that coincidences happen."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Partition(NamedTuple):
 
 @st.composite
 def partitions(draw: st.DrawFn) -> Partition:
-    """A partition whose ISR is mostly within its replicas, in any order, and its leader mostly in its ISR or -1."""
+    """Generate a partition: ISR mostly within its replicas, in any order, leader mostly in the ISR or -1."""
     replicas = draw(st.lists(st.sampled_from(BROKERS), unique=True, min_size=1, max_size=5))
     permuted = draw(st.permutations(replicas))
     isr = permuted[: draw(st.integers(0, len(permuted)))]

@@ -1,4 +1,4 @@
-"""Other assignments: what they keep, what each promises, and how much has to move."""
+"""Alternative assignments: invariants, distribution of replicas, and number of moved replicas."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def made(brokers: int, racks: int, partitions: int, rf: int, topics: int = 1) ->
 @given(
     clusters(), st.sampled_from(["rack-aware", "copysets", "copysets:1", "copysets:99", "random"]), st.integers(0, 9)
 )
-def test_an_alternative_keeps_what_it_must(cluster: Cluster, name: str, seed: int) -> None:
+def test_alternative_keeps_topics_numbers_and_replication_factors(cluster: Cluster, name: str, seed: int) -> None:
     layout = layout_of(cluster)
     live = {broker for broker, one in cluster.brokers.items() if one.live}
     assume(len(live) >= int(sizes(layout.replicas).max(initial=0)))
@@ -40,7 +40,7 @@ def test_an_alternative_keeps_what_it_must(cluster: Cluster, name: str, seed: in
     assert np.array_equal(alternative(layout, name, seed), replicas)
 
 
-def test_rack_aware_is_what_kafka_would_do_anew() -> None:
+def test_rack_aware_equals_a_new_assignment_by_kafka() -> None:
     layout = made(12, 4, 240, 3, topics=3)
     replicas = alternative(layout, "rack-aware", seed=3)
     assert np.array_equal(replicas, layout.replicas)  # it was made so, with this seed
@@ -48,9 +48,7 @@ def test_rack_aware_is_what_kafka_would_do_anew() -> None:
 
 
 @pytest.mark.parametrize(("brokers", "racks", "factor"), [(12, 4, 3), (13, 4, 3), (20, 5, 2), (9, 3, 3), (10, 0, 3)])
-def test_copysets_cover_every_broker_with_the_scatter_width_that_is_asked_for(
-    brokers: int, racks: int, factor: int
-) -> None:
+def test_copysets_cover_every_broker_with_the_requested_scatter_width(brokers: int, racks: int, factor: int) -> None:
     cluster = brokers_in_racks(brokers, racks)
     groups = unpack(copysets(cluster, factor, 4, seed=1))
     assert {broker for group in groups for broker in group} == set(range(brokers))
@@ -65,7 +63,7 @@ def test_copysets_cover_every_broker_with_the_scatter_width_that_is_asked_for(
     assert sum(widths) / brokers > 2.5
 
 
-def test_fewer_sets_of_brokers_lose_data_in_copysets_than_by_chance() -> None:
+def test_copysets_have_fewer_sets_that_lose_data_than_random() -> None:
     layout = made(30, 0, 3000, 3)
     few = {tuple(sorted(some)) for some in unpack(alternative(layout, "copysets:4", seed=0))}
     many = {tuple(sorted(some)) for some in unpack(alternative(layout, "random", seed=0))}
@@ -81,14 +79,14 @@ def test_copysets_spread_replicas_and_leaders_evenly() -> None:
     assert max(led.values()) < 2 * min(led.values())
 
 
-def test_by_chance_every_set_is_as_likely() -> None:
+def test_random_chooses_every_set_with_equal_probability() -> None:
     replicas = alternative(made(5, 0, 20_000, 2), "random", seed=4)
     found = Counter(map(tuple, replicas.tolist()))
     assert len(found) == 20
     assert all(abs(found[one, other] - 1000) < 160 for one, other in combinations(range(5), 2))
 
 
-def test_what_moves_is_what_was_not_there() -> None:
+def test_moved_counts_replicas_on_new_brokers() -> None:
     assert moved(pack([[1, 2], [3]]), pack([[2, 1], [4]])) == 1
     assert moved(pack([[1, 2, 3]]), pack([[4, 5, 6]])) == 3
 
@@ -102,13 +100,13 @@ def test_what_moves_is_what_was_not_there() -> None:
         ("copysets:0", "missing scatter width in 'copysets:0'"),
     ],
 )
-def test_a_name_that_is_none_is_refused(name: str, what: str) -> None:
+def test_unknown_alternative_raises(name: str, what: str) -> None:
     with pytest.raises(ConfigError) as refused:
         alternative(made(3, 0, 3, 2), name, 0)
     assert str(refused.value).startswith(what)
 
 
-def test_what_a_layout_does_not_have_is_said() -> None:
+def test_missing_racks_or_brokers_raise() -> None:
     layout = made(3, 0, 3, 3)
     with pytest.raises(ConfigError, match="needs racks, but some live brokers have none"):
         alternative(layout, "rack-aware", 0)

@@ -1,4 +1,4 @@
-"""Padded lists of ids against plain lists."""
+"""Padded lists of ids equal plain lists."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ LAYINGS: dict[str, Callable[[IntArray], IntArray]] = {
 
 @given(lists, st.data())
 @pytest.mark.parametrize("laying", LAYINGS)
-def test_it_is_all_one_how_lists_lie_in_memory(laying: str, batch: list[list[int]], data: st.DataObject) -> None:
+def test_results_do_not_depend_on_memory_order(laying: str, batch: list[list[int]], data: st.DataObject) -> None:
     packed, mask = pack(batch), broker_mask(data.draw(st.sets(ids)))
     laid = LAYINGS[laying](packed)
     alive, some = among(packed, mask), np.array(data.draw(st.permutations(range(len(batch)))))
@@ -57,7 +57,7 @@ def test_it_is_all_one_how_lists_lie_in_memory(laying: str, batch: list[list[int
 
 
 @given(lists, st.integers(0, 3))
-def test_lists_come_back_whatever_the_width(batch: list[list[int]], more: int) -> None:
+def test_unpack_returns_packed_lists_of_any_width(batch: list[list[int]], more: int) -> None:
     width = max(1, *map(len, batch)) + more
     packed = widen(pack(batch), width)
     assert packed.shape == (len(batch), width)
@@ -97,6 +97,6 @@ def test_duplicates_are_found(batch: list[list[int]]) -> None:
 
 
 @pytest.mark.parametrize("broker", [-1, MAX_BROKER_ID + 1])
-def test_a_mask_is_of_broker_ids(broker: int) -> None:
+def test_mask_accepts_only_broker_ids(broker: int) -> None:
     with pytest.raises(AssertionError, match="broker ids"):
         broker_mask([broker])

@@ -1,4 +1,4 @@
-"""Elections and ISR removals as batches equal the rules applied to one partition after the other."""
+"""Elections and ISR removals in batches equal the reference by partition."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def columns(batch: Sequence[Partition]) -> tuple[IntArray, IntArray, IntArray, B
 
 
 def assert_decided(election: Election, expected: Sequence[Elected | None], isr_before: Sequence[list[int]]) -> None:
-    """Every field of every row: the expected outcome, or a failed election that keeps the ISR."""
+    """Compare every field of every row with the expected outcome; a failed election keeps the ISR."""
     assert election.elected.tolist() == [e is not None for e in expected]
     assert election.leader.tolist() == [-1 if e is None else e.leader for e in expected]
     kept = [list(before) if e is None else e.isr for e, before in zip(expected, isr_before, strict=True)]
@@ -130,7 +130,7 @@ def test_removal_from_the_isr(version: Version, batch: list[Partition], data: st
 
 
 @given(batches)
-def test_nothing_handed_in_is_changed(batch: list[Partition]) -> None:
+def test_arguments_are_not_modified(batch: list[Partition]) -> None:
     replicas, isr, leader, unclean = columns(batch)
     for column in (replicas, isr, leader, unclean):
         column.flags.writeable = False
@@ -156,7 +156,7 @@ def test_no_partitions_at_all() -> None:
 
 
 @given(id_lists, st.sampled_from(BROKERS), st.sampled_from(get_args(Scala)))
-def test_a_leader_writes_its_isr_as_a_scala_set(isr: list[int], broker: int, scala: Scala) -> None:
+def test_leader_writes_isr_in_scala_set_order(isr: list[int], broker: int, scala: Scala) -> None:
     grown = list(dict.fromkeys([*isr, broker]))
     if len(grown) > 4:
         # A set of five or more is in hash order whatever it was filled with, in whichever order.

@@ -1,4 +1,4 @@
-"""The language of failure sets: what it means, in which order, and what it refuses."""
+"""Specifications of failure sets: sets, order, samples and errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.partitions.layout_strategies import Cluster, clusters, layout_of
 
 
 @given(clusters(), st.sampled_from(["brokers", "racks"]), st.integers(1, 4))
-def test_the_sets_are_all_combinations_of_what_is_live(cluster: Cluster, kind: str, count: int) -> None:
+def test_sets_are_all_combinations_of_live_brokers_and_racks(cluster: Cluster, kind: str, count: int) -> None:
     live = {broker: state.rack for broker, state in cluster.brokers.items() if state.live}
     candidates: list[tuple[set[int], tuple[str, ...]]]
     if kind == "brokers":
@@ -48,12 +48,12 @@ NO_FAILURES = (
 
 
 @pytest.mark.parametrize("text", [*NO_FAILURES[0], *NO_FAILURES[1], "racks:1+brokers:0"])
-def test_what_is_no_failure_is_refused(text: str) -> None:
+def test_invalid_specification_raises(text: str) -> None:
     with pytest.raises(ConfigError, match=r"expected brokers:N, racks:N or racks:N\+brokers:M"):
         FailureSpec.parse(text)
 
 
-def test_an_absurd_number_of_sets_is_refused_with_the_number() -> None:
+def test_too_many_sets_raise_with_their_number() -> None:
     brokers = brokers_in_racks(300, 3)
     assert FailureSpec(brokers=3).size(brokers) == 4_455_100
     told = r"brokers:4 of 300 brokers has 330,791,175 failure sets; expected at most 10,000,000, .*: brokers:4~10000"
@@ -83,7 +83,7 @@ def test_racks_fail_with_brokers_of_other_racks(cluster: Cluster, racks: int, co
 
 
 @pytest.mark.parametrize("text", ["brokers:3", "racks:2", "racks:1+brokers:2"])
-def test_samples_are_some_of_the_sets_none_twice_and_the_same_wherever_they_are_drawn(text: str) -> None:
+def test_samples_are_distinct_sets_and_the_same_in_any_slice(text: str) -> None:
     brokers = brokers_in_racks(12, 4)
     every = set(FailureSpec.parse(text).sets(brokers, 0, FailureSpec.parse(text).size(brokers)))
     few = FailureSpec.parse(f"{text}~5", seed=3)
@@ -101,13 +101,13 @@ def test_samples_are_some_of_the_sets_none_twice_and_the_same_wherever_they_are_
         assert list(whole.sets(brokers, 0, len(every))) == list(ordered)
 
 
-def test_samples_are_drawn_of_more_sets_than_could_be_listed() -> None:
+def test_samples_of_more_sets_than_can_be_listed() -> None:
     brokers = brokers_in_racks(300, 3)
     spec = FailureSpec.parse("brokers:20~1000")
     assert spec.size(brokers) == 1000
     assert {len(failed.brokers) for failed in spec.sets(brokers, 990, 1000)} == {20}
 
 
-def test_too_many_sets_of_racks_beside_brokers_are_refused() -> None:
+def test_too_many_sets_of_racks_raise() -> None:
     with pytest.raises(ConfigError, match="has 161,700 sets of racks; expected at most 100,000"):
         FailureSpec.parse("racks:3+brokers:1~10").size(brokers_in_racks(200, 100))

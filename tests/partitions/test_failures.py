@@ -1,4 +1,4 @@
-"""Failures of brokers over batches equal the controller's steps for one partition after the other; known traces."""
+"""Broker failures in batches equal the reference by partition; traces of one partition."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def singles(states: States) -> list[State]:
 
 
 @pytest.mark.parametrize("dead", [[5], [5, 6]])
-def test_a_dead_member_that_is_no_replica_stays_in_the_isr(dead: list[int]) -> None:
+def test_dead_isr_member_that_is_no_replica_stays(dead: list[int]) -> None:
     before = states_of([LeaderAndIsr(1, 0, (1, 5), 1), LeaderAndIsr(2, 0, (2, 5), 1)], 2)
     after, _ = broker_failure(pack([[1, 2], [2, 5]]), before, dead, broker_mask([1, 2]), controller_epoch=7)
     assert [after.one(row).isr for row in range(2)] == [(1, 5), (2,)]
@@ -94,7 +94,7 @@ def test_controller_failover(version: Version, batch: list[Partition], brokers: 
 
 
 @given(batches, st.lists(st.sampled_from(BROKERS), unique=True, min_size=1, max_size=3))
-def test_in_a_table_only_what_changes_comes_back(batch: list[Partition], dead: list[int]) -> None:
+def test_fail_brokers_returns_changed_rows_only(batch: list[Partition], dead: list[int]) -> None:
     live = {b for b in BROKERS if b not in dead}
     table = PartitionTable(6)
     table.add("t", {p: partition.replicas for p, partition in enumerate(batch)})
@@ -127,7 +127,7 @@ def test_one_replica_each() -> None:
 
 
 class Trace:
-    """One partition, replicas 1, 2, 3, its state znode after each event (docs/reference/kafka.md §2.16)."""
+    """State znode of one partition with replicas 1, 2, 3 after each event (docs/reference/kafka.md §2.16)."""
 
     def __init__(self, version: Version = (3, 9, 1)) -> None:
         self.rules = rules_of(version)
@@ -154,7 +154,7 @@ class Trace:
                 self.states = step.after
 
 
-def test_the_expected_trace_of_three_brokers() -> None:
+def test_trace_of_three_brokers() -> None:
     trace = Trace()
     trace.dies(1)
     assert trace.seen() == (2, (2, 3), 1, 1)
@@ -181,7 +181,7 @@ def test_the_expected_trace_of_three_brokers() -> None:
     assert trace.seen() == (2, (2,), 6, 7)
 
 
-def test_an_unclean_start_recovers() -> None:
+def test_unclean_leader_is_marked_recovering() -> None:
     trace = Trace()
     for broker in (1, 3, 2):
         trace.dies(broker)

@@ -1,4 +1,4 @@
-"""Layout files: what is written is read back, same bytes for same layouts, and nothing half-written is ever left."""
+"""Layout files: round trips, reproducible bytes, and errors that leave no partial file."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def small() -> Layout:
 
 
 @given(clusters(moving=True), st.sampled_from(FORMS))
-def test_what_is_written_is_read_back(cluster: Cluster, form: str) -> None:
+def test_written_layout_is_read_back(cluster: Cluster, form: str) -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder) / f"layout{form}"
         write_layout(layout_of(cluster), path)
@@ -50,7 +50,7 @@ def test_what_is_written_is_read_back(cluster: Cluster, form: str) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_the_same_layout_gives_the_same_bytes(tmp_path: Path, form: str) -> None:
+def test_equal_layouts_give_equal_bytes(tmp_path: Path, form: str) -> None:
     digests = set()
     for name in ("one", "two"):
         write_layout(small(), tmp_path / f"{name}{form}")
@@ -58,7 +58,7 @@ def test_the_same_layout_gives_the_same_bytes(tmp_path: Path, form: str) -> None
     assert len(digests) == 1
 
 
-def test_the_columns_are_those_of_the_documented_schema(tmp_path: Path) -> None:
+def test_columns_match_the_documented_schema(tmp_path: Path) -> None:
     write_layout(small(), tmp_path / "layout.parquet")
     schema = pq.read_schema(tmp_path / "layout.parquet")
     assert [(field.name, str(field.type)) for field in schema] == [
@@ -78,8 +78,8 @@ def test_the_columns_are_those_of_the_documented_schema(tmp_path: Path) -> None:
     ]
 
 
-def test_a_file_of_another_tool_is_read(tmp_path: Path) -> None:
-    """64-bit integers, large strings and lists, columns in another order, one more column, none that is optional."""
+def test_file_of_another_tool_is_read(tmp_path: Path) -> None:
+    """Read 64-bit integers, large strings and lists, columns in another order, one more column, no optional one."""
     rows = small()
     table = pa.table(
         {
@@ -115,7 +115,7 @@ def _rows_table(topic: str) -> pa.Table:
 
 
 @pytest.mark.parametrize(("form", "name"), [(".parquet", "Parquet"), (".arrow", "Arrow")])
-def test_a_truncated_file_is_refused(tmp_path: Path, form: str, name: str) -> None:
+def test_truncated_file_raises(tmp_path: Path, form: str, name: str) -> None:
     write_layout(small(), tmp_path / f"layout{form}")
     whole = (tmp_path / f"layout{form}").read_bytes()
     for length in (0, 10, len(whole) // 2, len(whole) - 1):
@@ -125,7 +125,7 @@ def test_a_truncated_file_is_refused(tmp_path: Path, form: str, name: str) -> No
             read_layout(path)
 
 
-def test_arrow_files_of_others_are_read(tmp_path: Path) -> None:
+def test_arrow_file_of_another_tool_is_read(tmp_path: Path) -> None:
     with pa.ipc.new_file(str(tmp_path / "other.arrow"), _rows_table("t").schema) as file:
         for batch in _rows_table("t").to_batches(max_chunksize=2):
             file.write_batch(batch)
@@ -134,7 +134,7 @@ def test_arrow_files_of_others_are_read(tmp_path: Path) -> None:
     assert (read.topics, len(read), read.brokers.ids.tolist()) == (("t",), 3, [1, 2])
 
 
-def test_a_truncated_list_of_brokers_is_refused(tmp_path: Path) -> None:
+def test_truncated_brokers_file_raises(tmp_path: Path) -> None:
     path = tmp_path / "layout.parquet"
     write_layout(small(), path)
     beside = tmp_path / "layout.brokers.parquet"
@@ -144,7 +144,7 @@ def test_a_truncated_list_of_brokers_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("column", ["topic", "partition", "replicas", "isr", "leader", "leader_epoch"])
-def test_a_missing_column_is_named(tmp_path: Path, column: str) -> None:
+def test_missing_column_raises(tmp_path: Path, column: str) -> None:
     path = tmp_path / "layout.parquet"
     write_layout(small(), path)
     pq.write_table(pq.read_table(path).drop_columns([column]), path)
@@ -183,7 +183,7 @@ def test_a_missing_column_is_named(tmp_path: Path, column: str) -> None:
         ("leader", pa.nulls(7), "row 6 ({}): leader is null; expected int32"),
     ],
 )
-def test_a_column_of_a_wrong_kind_is_named(tmp_path: Path, column: str, values: pa.Array, told: str) -> None:
+def test_column_of_wrong_type_raises(tmp_path: Path, column: str, values: pa.Array, told: str) -> None:
     path = tmp_path / "layout.parquet"
     write_layout(small(), path)
     table = pq.read_table(path)
@@ -194,8 +194,8 @@ def test_a_column_of_a_wrong_kind_is_named(tmp_path: Path, column: str, values: 
     assert told.format(last) in str(caught.value)
 
 
-def test_a_column_whose_lists_are_all_empty_has_no_type_and_is_read(tmp_path: Path) -> None:
-    """As pyarrow and pandas infer it of ISRs of partitions that are not started, and of brokers without racks."""
+def test_column_of_empty_lists_without_type_is_read(tmp_path: Path) -> None:
+    """pyarrow and pandas infer such a column for ISRs of new partitions and for brokers without racks."""
     path = tmp_path / "layout.parquet"
     write_layout(small(), path)
     table = pq.read_table(path)
@@ -229,7 +229,7 @@ def test_a_column_whose_lists_are_all_empty_has_no_type_and_is_read(tmp_path: Pa
         (["one"], "not a list of objects"),
     ],
 )
-def test_brokers_that_cannot_be_are_refused(tmp_path: Path, brokers: object, told: str) -> None:
+def test_invalid_brokers_raise(tmp_path: Path, brokers: object, told: str) -> None:
     path = tmp_path / "layout.json"
     path.write_text(json.dumps({"brokers": brokers, "partitions": []}))
     with pytest.raises(LayoutError) as caught:
@@ -238,14 +238,14 @@ def test_brokers_that_cannot_be_are_refused(tmp_path: Path, brokers: object, tol
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"brokers":[]}', "\xff"])
-def test_what_is_no_layout_is_refused(tmp_path: Path, text: str) -> None:
+def test_json_without_layout_raises(tmp_path: Path, text: str) -> None:
     path = tmp_path / "layout.json"
     path.write_text(text, encoding="latin-1")
     with pytest.raises(LayoutError, match=r"not a layout|cannot be read as JSON"):
         read_layout(path)
 
 
-def test_a_missing_file_and_an_unknown_form_are_refused(tmp_path: Path) -> None:
+def test_missing_file_and_unknown_format_raise(tmp_path: Path) -> None:
     with pytest.raises(LayoutError, match="there is no such file"):
         read_layout(tmp_path / "none.parquet")
     with pytest.raises(
@@ -256,7 +256,7 @@ def test_a_missing_file_and_an_unknown_form_are_refused(tmp_path: Path) -> None:
         write_layout(small(), tmp_path / "no" / "such" / "folder.parquet")
 
 
-def test_an_empty_layout_is_a_layout(tmp_path: Path) -> None:
+def test_empty_layout_is_written_and_read(tmp_path: Path) -> None:
     empty = layout_of(Cluster([], {}))
     for form in FORMS:
         write_layout(empty, tmp_path / f"empty{form}")
@@ -267,8 +267,8 @@ def test_an_empty_layout_is_a_layout(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_who_is_added_and_removed_stands_in_a_file_only_where_somebody_is(tmp_path: Path, form: str) -> None:
-    """So that layouts of clusters where nobody moves are the files that they were."""
+def test_adding_and_removing_are_written_only_if_not_empty(tmp_path: Path, form: str) -> None:
+    """Layouts without reassignments keep the same files."""
     still, path = small(), tmp_path / f"layout{form}"
     write_layout(still, path)
     assert b"removing" not in path.read_bytes()

@@ -1,4 +1,4 @@
-"""Drawn layouts: the same seed, the same layout; placed as Kafka's assignment places them; sizes as asked."""
+"""Generated layouts: reproducible by seed, placed by Kafka's assignment, with the requested sizes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from simzk.partitions.layouts import Brokers, brokers_in_racks, generate_layout,
     factor=st.integers(1, 4),
     seed=st.integers(0, 2**40),
 )
-def test_a_drawn_layout_is_healthy_and_spread_over_racks(
+def test_generated_layout_is_healthy_and_spread_over_racks(
     brokers: int, racks: int, topics: int, partitions: int, factor: int, seed: int
 ) -> None:
     racks, topics, factor = min(racks, brokers), min(topics, partitions), min(factor, brokers)
@@ -72,7 +72,7 @@ def test_one_broker_without_a_rack_makes_the_placement_rack_unaware() -> None:
         ({"min_insync_replicas": 4}, "min.insync.replicas 4 is out of range; expected 1 to the replication factor"),
     ],
 )
-def test_what_cannot_be_drawn_is_said(wrong: dict[str, Any], told: str) -> None:
+def test_invalid_arguments_raise(wrong: dict[str, Any], told: str) -> None:
     wanted: dict[str, Any] = {"topics": 2, "partitions": 20, "replication_factor": 3, "seed": 0} | wrong
     with pytest.raises(LayoutError) as caught:
         generate_layout(brokers_in_racks(6, 3), **wanted)
@@ -80,7 +80,7 @@ def test_what_cannot_be_drawn_is_said(wrong: dict[str, Any], told: str) -> None:
 
 
 @pytest.mark.parametrize(("brokers", "racks"), [(0, 0), (-1, 0), (3, 4), (3, -1), (100_001, 1)])
-def test_numbers_of_brokers_and_racks_that_cannot_be(brokers: int, racks: int) -> None:
+def test_invalid_numbers_of_brokers_and_racks_raise(brokers: int, racks: int) -> None:
     with pytest.raises(LayoutError, match="is out of range"):
         brokers_in_racks(brokers, racks)
 
@@ -124,14 +124,14 @@ def test_mixed_and_uneven_topics_with_gaps(
     assert summarize(layout).rack_violations == 0
 
 
-def test_sizes_follow_the_law_that_is_asked_for() -> None:
+def test_topic_sizes_follow_the_requested_skew() -> None:
     layout = generate_layout(
         brokers_in_racks(3, 0), topics=4, partitions=1004, replication_factor=1, seed=0, topic_skew=1.0
     )
     assert np.bincount(layout.topic).tolist() == [481, 241, 161, 121], "480, 240, 160, 120, and one each"
 
 
-def test_gaps_are_as_many_as_asked_for_and_elsewhere_for_another_seed() -> None:
+def test_isr_gaps_have_the_requested_share_and_depend_on_the_seed() -> None:
     short = []
     for seed in (1, 2):
         layout = generate_layout(

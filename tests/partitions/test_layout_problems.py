@@ -1,4 +1,4 @@
-"""Layouts that cannot be are refused whole, and the first ten wrong rows are named."""
+"""Invalid layouts raise an error that lists the first ten invalid rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def healthy(partitions: int = 30) -> Layout:
 
 
 @given(clusters(moving=True))
-def test_what_can_be_is_accepted(cluster: Cluster) -> None:
+def test_valid_layout_is_accepted(cluster: Cluster) -> None:
     layout_of(cluster).check()
 
 
@@ -71,7 +71,7 @@ RIGHT = {
     ],
 )
 @pytest.mark.parametrize("form", [".json", ".parquet"])
-def test_each_rule_has_its_words(tmp_path: Path, wrong: dict[str, object], told: str, form: str) -> None:
+def test_each_broken_rule_has_its_message(tmp_path: Path, wrong: dict[str, object], told: str, form: str) -> None:
     path = tmp_path / f"layout{form}"
     document: dict[str, list[dict[str, object]]] = {
         "brokers": [{"broker": broker, "rack": None, "live": True} for broker in (1, 2, 3, 4)],
@@ -100,14 +100,14 @@ def _write_wide(document: dict[str, list[dict[str, object]]], path: Path) -> Non
     )
 
 
-def test_a_number_beyond_64_bits_in_json_is_refused(tmp_path: Path) -> None:
+def test_number_beyond_64_bits_in_json_raises(tmp_path: Path) -> None:
     path = tmp_path / "layout.json"
     path.write_text(json.dumps({"brokers": [], "partitions": [{**RIGHT, "leader": 2**63}]}))
     with pytest.raises(LayoutError, match=r"row 0 \(t-0\): leader is 9223372036854775808; expected a whole number"):
         read_layout(path)
 
 
-def test_the_first_ten_are_named_and_the_rest_counted(tmp_path: Path) -> None:
+def test_error_lists_ten_rows_and_counts_the_rest(tmp_path: Path) -> None:
     layout = healthy()
     leader = layout.leader.copy()
     leader[3:28] = 99
@@ -132,7 +132,7 @@ def test_a_row_that_breaks_two_rules_counts_once() -> None:
     assert len(problems.first) == 1
 
 
-def test_a_broker_taken_off_the_list_is_missed() -> None:
+def test_replica_on_removed_broker_raises() -> None:
     layout = healthy()
     fewer = Brokers.from_racks(dict.fromkeys(range(4)))
     problems = find_problems(replace(layout, brokers=fewer))
@@ -141,7 +141,7 @@ def test_a_broker_taken_off_the_list_is_missed() -> None:
 
 
 @pytest.mark.parametrize("column", ["replicas", "isr"])
-def test_check_holds_the_padding(column: str) -> None:
+def test_check_rejects_wrong_padding(column: str) -> None:
     layout = healthy()
     padded = getattr(layout, column).copy()
     padded[2, 0] = -1

@@ -1,4 +1,4 @@
-"""The summary of a layout equals what a walk over its rows counts."""
+"""The summary of a layout equals counts by row."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_the_summary_equals_a_walk_over_the_rows(cluster: Cluster) -> None:
 
 
 @given(clusters(moving=True))
-def test_who_gains_and_who_loses(cluster: Cluster) -> None:
+def test_gaining_and_losing_brokers(cluster: Cluster) -> None:
     summary, rows = summarize(layout_of(cluster)), cluster.rows
     assert summary.reassigning == sum(bool(row.adding or row.removing) for row in rows)
     assert summary.gaining == tuple(sorted({broker for row in rows for broker in row.adding}))
@@ -55,7 +55,7 @@ def test_racks_sum_up_their_brokers(cluster: Cluster) -> None:
     assert summary.rack_violations == (violations if all_have_racks else 0)
 
 
-def test_skew_is_most_over_mean_of_the_live() -> None:
+def test_skew_is_maximum_over_mean_of_live_brokers() -> None:
     brokers = {1: Broker(None, live=True), 2: Broker(None, live=True), 3: Broker(None, live=False)}
     rows = [Row("t", number, [1, 2] if number else [1], [1], 1, 0, 1) for number in range(3)]
     summary = summarize(layout_of(Cluster(rows, brokers)))

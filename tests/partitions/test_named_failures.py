@@ -1,4 +1,4 @@
-"""Failure sets that somebody names: read from words and files, and what they are in any cluster."""
+"""Named failure sets from texts and files, and their brokers in a cluster."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @given(clusters(), st.data())
-def test_a_named_set_is_its_brokers_and_those_of_its_racks_that_are_up(cluster: Cluster, data: st.DataObject) -> None:
+def test_named_set_has_its_brokers_and_live_brokers_of_its_racks(cluster: Cluster, data: st.DataObject) -> None:
     names = sorted({broker.rack for broker in cluster.brokers.values() if broker.rack is not None})
     brokers = data.draw(st.lists(st.sampled_from(sorted(cluster.brokers)), unique=True))
     racks = data.draw(st.lists(st.sampled_from(names), unique=True)) if names else []
@@ -58,12 +58,12 @@ def test_a_named_set_is_its_brokers_and_those_of_its_racks_that_are_up(cluster: 
         "=1",
     ],
 )
-def test_what_is_no_named_set_is_told(text: str) -> None:
+def test_invalid_named_set_raises(text: str) -> None:
     with pytest.raises(ConfigError, match=r"is not a failure specification; expected .*brokers=ID"):
         parse_failures(text)
 
 
-def test_what_a_cluster_does_not_have_is_named() -> None:
+def test_unknown_brokers_and_racks_raise() -> None:
     brokers = Brokers.from_racks({1: "a", 2: "b"})
     with pytest.raises(FailureSetError, match=r"cannot fail: there is no broker 7, no broker 9, no rack 'c'$"):
         NamedFailure.parse("brokers=9+1+7+racks=c+a").size(brokers)
@@ -96,7 +96,7 @@ def test_a_file_of_sets(tmp_path: Path) -> None:
         ('{"a": null}', "'a': not a failure set"),
     ],
 )
-def test_a_file_that_is_none_is_refused_whole(tmp_path: Path, text: str, told: str) -> None:
+def test_invalid_file_raises(tmp_path: Path, text: str, told: str) -> None:
     path = tmp_path / "sets.json"
     path.write_text(text)
     with pytest.raises(ConfigError) as caught:
@@ -106,6 +106,6 @@ def test_a_file_that_is_none_is_refused_whole(tmp_path: Path, text: str, told: s
     assert "\n" not in str(caught.value)
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_missing_file_raises(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none\.json: cannot be read: No such file"):
         parse_failures(str(tmp_path / "none.json"))

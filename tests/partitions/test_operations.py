@@ -1,4 +1,4 @@
-"""Any sequence of a controller's operations on a table equals the slow reference, for all versions."""
+"""Random sequences of controller operations on a table equal the reference, for all versions."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ Key = tuple[str, int]
 
 
 class Operations(RuleBasedStateMachine):
-    """A controller's operations, one after another."""
+    """State machine of controller operations."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class Operations(RuleBasedStateMachine):
         return np.array([self.table.row(*key) for key in keys], dtype=np.int32)
 
     def make(self, change: Change, expected: Callable[[Key], State | None], keys: Iterable[Key]) -> None:
-        """A change tells what was and what will be of exactly the partitions that are written; make it so."""
+        """Apply a change; it must contain the states before and after of exactly the partitions that are written."""
         told = {
             self.table.name(row): (as_state(change.before, place), as_state(change.after, place))
             for place, row in enumerate(change.rows.tolist())
@@ -225,7 +225,7 @@ class Operations(RuleBasedStateMachine):
 
     @rule()
     def fail_over(self) -> None:
-        """A new controller: nobody is known to be shutting down."""
+        """Start a new controller, which does not know which brokers are shutting down."""
         self.epoch += 1
         self.leaving.clear()
         rows, dead = self.table.rows(), [broker for broker in BROKERS if broker not in self.live]
@@ -412,18 +412,18 @@ class Operations(RuleBasedStateMachine):
 
 
 def as_state(states: States, place: int) -> State | None:
-    """One of many states; None where there is no znode."""
+    """Return one of many states, None if there is no znode."""
     found = states.one(place)
     return as_reference(found) if found.version >= 0 else None
 
 
 def as_reference(state: LeaderAndIsr) -> State:
-    """A state in the words of the reference."""
+    """Return a state as the type of the reference."""
     leader, leader_epoch, isr, controller_epoch, version, recovering = state
     return State(leader, leader_epoch, list(isr), controller_epoch, version, recovering)
 
 
-def test_a_broker_is_out_of_balance_above_the_percentage_not_at_it() -> None:
+def test_imbalance_is_above_the_percentage_not_at_it() -> None:
     table = PartitionTable()
     for row in table.add("t", {number: [1, 2] for number in range(10)}).tolist():
         table.put(row, LeaderAndIsr(1 if row else 2, 0, (1, 2), 1))

@@ -1,4 +1,4 @@
-"""Packed records give back what was put, whatever their numbers, and however many kinds of them there are."""
+"""Packed records return the numbers that were written, for any numbers and many forms."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RECORDS = st.tuples(NUMBERS, st.sampled_from("abcdef"))
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(st.tuples(st.integers(0, 6), RECORDS | st.none()), max_size=40))
-def test_a_record_comes_back(
+def test_record_is_read_back(
     steps: list[tuple[int, tuple[list[int], str] | None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(packed_records, "_BESIDE", 6)  # room for five kinds, so that others stand beside
@@ -49,7 +49,7 @@ def tally(records: PackedRecords[str], rows: np.ndarray[tuple[int], np.dtype[np.
     return +found
 
 
-def test_many_rows_are_filled_at_once() -> None:
+def test_fill_writes_consecutive_rows() -> None:
     records: PackedRecords[str] = PackedRecords(2)
     numbers = np.stack([np.arange(5), np.arange(5) + 2**40], axis=1)
     records.fill(3, numbers, "filled")

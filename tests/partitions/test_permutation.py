@@ -1,4 +1,4 @@
-"""A shuffled order: each number once, another order for another seed, and none that the eye can tell from chance."""
+"""Pseudorandom permutations: each number once, dependent on the seed, uniform."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from simzk.partitions.failures.sets import shuffled_at
 
 
 @given(st.integers(1, 400), st.integers(0, 2**70))
-def test_each_number_stands_at_one_place(length: int, seed: int) -> None:
+def test_each_number_occurs_once(length: int, seed: int) -> None:
     assert sorted(shuffled_at(place, length, seed) for place in range(length)) == list(range(length))
 
 
 @given(st.integers(1, 10**40), st.integers(0, 9), st.data())
-def test_orders_of_any_length_stay_within_it(length: int, seed: int, data: st.DataObject) -> None:
+def test_numbers_are_below_the_length(length: int, seed: int, data: st.DataObject) -> None:
     place = data.draw(st.integers(0, length - 1))
     assert 0 <= shuffled_at(place, length, seed) < length
 
 
-def test_every_number_comes_first_about_as_often_under_many_seeds() -> None:
+def test_every_number_is_first_equally_often_over_seeds() -> None:
     # 20 numbers, 4,000 seeds: 200 each; chi-square with 19 degrees of freedom is below 43.8 in 999 of 1,000 cases.
     for place in (0, 7, 19):
         counts = Counter(shuffled_at(place, 20, seed) for seed in range(4000))

@@ -1,4 +1,4 @@
-"""A plan over a layout equals a walk over its rows; what cannot be is refused whole."""
+"""Effects of a plan on a layout equal a reference by row; invalid plans raise."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def planned(draw: st.DrawFn, *, healthy: bool = False) -> tuple[Cluster, Wanted]
 
 
 @given(planned(), st.sampled_from(Steps))
-def test_the_diff_equals_a_walk_over_the_rows(story: tuple[Cluster, Wanted], steps: Steps) -> None:
+def test_diff_equals_the_reference_by_row(story: tuple[Cluster, Wanted], steps: Steps) -> None:
     cluster, wanted = story
     layout, rows = layout_of(cluster), {(row.topic, row.partition): row for row in cluster.rows}
     what_if = PlanWhatIf(layout, plan_of(wanted), steps=steps)
@@ -72,7 +72,7 @@ def test_the_diff_equals_a_walk_over_the_rows(story: tuple[Cluster, Wanted], ste
 
 
 @given(planned())
-def test_what_is_moved_equals_a_walk_over_the_rows(story: tuple[Cluster, Wanted]) -> None:
+def test_moved_equals_the_reference_by_row(story: tuple[Cluster, Wanted]) -> None:
     cluster, wanted = story
     layout = layout_of(cluster)
     sizes = np.arange(len(cluster.rows), dtype=np.int64) ** 3 + 10**12
@@ -102,7 +102,7 @@ def test_what_is_moved_equals_a_walk_over_the_rows(story: tuple[Cluster, Wanted]
 
 
 @given(planned(healthy=True))
-def test_replicas_copied_and_deleted_are_the_difference_in_what_brokers_hold(story: tuple[Cluster, Wanted]) -> None:
+def test_copied_minus_deleted_is_the_change_of_replicas_by_broker(story: tuple[Cluster, Wanted]) -> None:
     cluster, wanted = story
     what_if = PlanWhatIf(layout_of(cluster), plan_of(wanted))
     assert not what_if.phases.waits.any()
@@ -113,7 +113,7 @@ def test_replicas_copied_and_deleted_are_the_difference_in_what_brokers_hold(sto
 
 
 @given(clusters())
-def test_exposure_and_failures_of_the_settled_cluster_agree(cluster: Cluster) -> None:
+def test_exposure_equals_the_outcome_without_failure(cluster: Cluster) -> None:
     layout = elect_offline_leaders(layout_of(cluster))
     what_if, found = WhatIf(layout), exposure(layout)
     assert WhatIf(layout_of(cluster)).baseline == what_if.baseline
@@ -126,7 +126,7 @@ def test_exposure_and_failures_of_the_settled_cluster_agree(cluster: Cluster) ->
     assert elect_offline_leaders(layout) is layout or rows_of(elect_offline_leaders(layout)) == rows_of(layout)
 
 
-def test_the_what_if_of_failures_goes_on_from_the_middle_of_a_plan() -> None:
+def test_failures_are_evaluated_in_the_middle_of_a_plan() -> None:
     layout = generate_layout(brokers_in_racks(4, 0), topics=1, partitions=1, replication_factor=1, seed=0)
     (home,) = layout.replicas[0].tolist()
     away = (home + 1) % 4
@@ -135,8 +135,8 @@ def test_the_what_if_of_failures_goes_on_from_the_middle_of_a_plan() -> None:
     assert lost == {"before": 1, "widened": 1, "joined": 0, "led": 0, "removed": 0, "finished": 0}
 
 
-def test_what_nobody_leads_is_not_copied() -> None:
-    """The only replica is down: the znode still names it as leader, and nobody can send what it has."""
+def test_partition_without_leader_is_not_copied() -> None:
+    """The only replica is down: the znode still names it as leader, but it cannot be the source of a copy."""
     healthy = generate_layout(brokers_in_racks(3, 0), topics=1, partitions=1, replication_factor=1, seed=0)
     (home,) = healthy.replicas[0].tolist()
     live = np.array([broker != home for broker in range(3)])
@@ -148,7 +148,7 @@ def test_what_nobody_leads_is_not_copied() -> None:
     assert rows_of(what_if.layout_at("finished"))[0].leader == home
 
 
-def test_rows_are_found_whatever_their_order() -> None:
+def test_rows_are_found_in_any_order() -> None:
     layout = generate_layout(brokers_in_racks(3, 0), topics=3, partitions=9, replication_factor=1, seed=0)
     turned = np.arange(9)[::-1]
     other = type(layout)(layout.brokers, layout.topics, *(getattr(layout, name)[turned] for name in COLUMNS))
@@ -171,7 +171,7 @@ COLUMNS = ("topic", "partition", "replicas", "isr", "leader", "leader_epoch", "m
         ([("none", number, [0]) for number in range(12)], "none-9 and 2 more"),
     ],
 )
-def test_what_no_cluster_can_do_is_refused_whole(wanted: list[tuple[str, int, list[int]]], said: str) -> None:
+def test_invalid_plan_raises(wanted: list[tuple[str, int, list[int]]], said: str) -> None:
     layout = generate_layout(brokers_in_racks(3, 0), topics=1, partitions=2, replication_factor=1, seed=0)
     topics = list(dict.fromkeys(name for name, _, _ in wanted))
     names = Partitions(
@@ -183,7 +183,7 @@ def test_what_no_cluster_can_do_is_refused_whole(wanted: list[tuple[str, int, li
         PlanWhatIf(layout, Plan(names, pack([replicas for _, _, replicas in wanted])))
 
 
-def test_a_plan_of_nothing_changes_nothing() -> None:
+def test_empty_plan_changes_nothing() -> None:
     layout = generate_layout(brokers_in_racks(3, 0), topics=1, partitions=2, replication_factor=2, seed=0)
     what_if = PlanWhatIf(layout, plan_of({}))
     assert rows_of(what_if.layout_at("finished")) == rows_of(layout)

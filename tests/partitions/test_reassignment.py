@@ -1,4 +1,4 @@
-"""The algebra of reassignments: against the rule as prose, and what must hold whatever is asked for in turn."""
+"""Assignments during reassignments equal the reference, for any sequence of targets."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def lists(assignment: Assignment) -> list[Moving]:
 
 
 @given(st.lists(st.tuples(targets, targets, targets), min_size=1, max_size=5))
-def test_targets_one_after_the_other(stories: list[tuple[list[int], list[int], list[int]]]) -> None:
+def test_successive_targets_keep_the_origin(stories: list[tuple[list[int], list[int], list[int]]]) -> None:
     start, first, second = ([story[step] for story in stories] for step in range(3))
     once = reassign_to(at_rest(start), pack(first))
     twice = reassign_to(once, pack(second))
@@ -57,6 +57,6 @@ def test_in_sync_is_the_whole_target_in_the_isr(target: list[int], isr: list[int
 
 
 @given(targets, targets)
-def test_legacy_writes_the_union_as_a_set(target: list[int], replicas: list[int]) -> None:
+def test_legacy_writes_the_union_in_set_order(target: list[int], replicas: list[int]) -> None:
     union = immutable_order([*target, *replicas], "2.12")
     assert unpack(widened_for_legacy(pack([target]), pack([replicas]), "2.12")) == [tuple(union)]

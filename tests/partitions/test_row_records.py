@@ -1,4 +1,4 @@
-"""Rows of words against the columns they were made of, more of them than are moved at a time."""
+"""Row records equal the columns that they were written from, with more rows than one chunk."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def filled() -> tuple[RowRecords, IntArray, States]:
     return records, replicas, states
 
 
-def test_what_is_written_is_read(filled: tuple[RowRecords, IntArray, States]) -> None:
+def test_written_rows_are_read(filled: tuple[RowRecords, IntArray, States]) -> None:
     records, replicas, states = filled
     rows = np.random.default_rng(2).permutation(ROWS)[: ROWS // 2]
     read_replicas, read = records.read(rows)
@@ -42,7 +42,7 @@ def test_what_is_written_is_read(filled: tuple[RowRecords, IntArray, States]) ->
     assert np.array_equal(records.recovering[:ROWS] != 0, states.recovering)
 
 
-def test_replacing_says_what_was_there_and_leaves_the_others(filled: tuple[RowRecords, IntArray, States]) -> None:
+def test_replace_returns_old_states_and_keeps_other_rows(filled: tuple[RowRecords, IntArray, States]) -> None:
     records, replicas, states = filled
     rows, new = np.arange(0, ROWS, 2, dtype=np.int32), columns(ROWS // 2, 3)
     before_replicas, before = records.replace(rows, new)
@@ -53,7 +53,7 @@ def test_replacing_says_what_was_there_and_leaves_the_others(filled: tuple[RowRe
     assert np.array_equal(records.replicas[:ROWS], replicas)
 
 
-def test_longer_lists_and_more_rows_keep_what_is_there(filled: tuple[RowRecords, IntArray, States]) -> None:
+def test_widen_and_reserve_keep_rows(filled: tuple[RowRecords, IntArray, States]) -> None:
     records, replicas, states = filled
     records.put_state(ROWS, STATE)
     records.widen(4)

@@ -1,4 +1,4 @@
-"""The partition table against a dictionary, step by random step, with every invariant checked after each."""
+"""The partition table equals a dictionary after each random step, with every invariant checked."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def state_strategy(replicas: list[int]) -> st.SearchStrategy[LeaderAndIsr]:
 
 
 class TableMachine(RuleBasedStateMachine):
-    """Each partition of the model: replicas, adding, removing, state or None."""
+    """State machine; the model maps a partition to replicas, adding, removing and state or None."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -149,8 +149,8 @@ class TableMachine(RuleBasedStateMachine):
             assert self.table.rows_led_by(broker).tolist() == sorted(led)
 
     @invariant()
-    def who_is_not_led_is_found(self) -> None:
-        """Before the index is built, and after."""
+    def rows_not_led_by_equals_the_model(self) -> None:
+        """Compare before the index is built, and after."""
         for live in (BROKERS[:2], BROKERS):
             left = [self.table.row(*key) for key, state in self.states.items() if state.leader not in live]
             assert self.table.rows_not_led_by(broker_mask(live)).tolist() == sorted(left)
@@ -174,7 +174,7 @@ TestTable.settings = settings(stateful_step_count=25, deadline=None)
         (["known"], [0, 0], [1, 0], [[1], [2]], "partition 0 of topic 'known' exists already"),
     ],
 )
-def test_bad_input_changes_nothing(
+def test_invalid_input_changes_nothing(
     topics: list[str], topic: list[int], partition: list[int], replicas: list[list[int]], says: str
 ) -> None:
     table = PartitionTable()
@@ -186,7 +186,7 @@ def test_bad_input_changes_nothing(
     table.check()
 
 
-def test_a_bad_assignment_changes_nothing() -> None:
+def test_invalid_assignment_changes_nothing() -> None:
     table = PartitionTable()
     (row,) = table.add("t", {0: [1, 2]})
     with pytest.raises(LayoutError, match="repeat a broker"):
@@ -255,7 +255,7 @@ def test_ids_beyond_sixteen_bits_are_indexed() -> None:
     assert index.rows(70_000).tolist() == [1]
 
 
-def test_a_failure_reads_no_row_that_the_broker_does_not_hold() -> None:
+def test_failure_reads_only_rows_of_the_broker() -> None:
     table = large_table(100, 40)
     held = table.rows_with_replica(7)
     failure = fail_brokers(table, [7], broker_mask(b for b in range(30) if b != 7), controller_epoch=1)

@@ -1,4 +1,4 @@
-"""What a failure set leaves: equal to brute force over rows, and to what the controller's batch writes into a table."""
+"""Outcomes of failure sets equal brute force over rows, and the states that the controller's batch writes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.partitions.operations import broker_failure
 
 
 def brute_force(cluster: Cluster, failed: set[int]) -> Outcome:
-    """The slow, obvious reference: every partition looked at, one by one, before and after."""
+    """Evaluate every partition before and after, one by one."""
 
     def leader_of(row: Row, live: set[int], before: int) -> int:
         if before in live:
@@ -67,7 +67,7 @@ def test_an_outcome_equals_brute_force(cluster: Cluster, data: st.DataObject) ->
 
 
 @given(clusters())
-def test_what_was_written_answers_as_what_wrote_it(tmp_path_factory: pytest.TempPathFactory, cluster: Cluster) -> None:
+def test_saved_what_if_gives_the_same_outcomes(tmp_path_factory: pytest.TempPathFactory, cluster: Cluster) -> None:
     folder = tmp_path_factory.mktemp("columns")
     asked = WhatIf(layout_of(cluster))
     files = asked.save(folder)
@@ -81,7 +81,7 @@ def test_what_was_written_answers_as_what_wrote_it(tmp_path_factory: pytest.Temp
 
 
 @given(clusters(), st.data())
-def test_topics_and_loads_are_those_of_the_outcome(cluster: Cluster, data: st.DataObject) -> None:
+def test_consequences_agree_with_the_outcome(cluster: Cluster, data: st.DataObject) -> None:
     what_if = WhatIf(layout_of(cluster))
     up = up_of(cluster)
     failed = data.draw(st.sets(st.sampled_from(up))) if up else set()
@@ -130,14 +130,14 @@ def test_an_outcome_equals_what_the_controller_writes(cluster: Cluster, data: st
     assert outcome.under_min_isr == np.count_nonzero(in_sync < layout.min_insync_replicas)
 
 
-def test_the_order_of_the_replicas_decides_not_that_of_the_isr() -> None:
+def test_replica_order_decides_not_isr_order() -> None:
     rows = [Row("t", 0, [1, 2, 3], [3, 2, 1], 1, 0, 1), Row("t", 1, [1, 3], [3, 1], 3, 0, 1)]
     outcome = WhatIf(layout_of(Cluster(rows, {broker: Broker(None, live=True) for broker in (1, 2, 3)}))).fail([1])
     assert (outcome.busiest_broker, outcome.busiest_leaders, outcome.leaders_moved) == (2, 1, 1)
 
 
 @pytest.mark.parametrize("failed", [[], [3], [3, 7], list(range(0, 30, 3)), list(range(30))])
-def test_few_and_many_touched_partitions_take_different_ways_to_one_answer(failed: list[int]) -> None:
+def test_rows_of_gives_the_same_rows_merged_or_masked(failed: list[int]) -> None:
     layout = generate_layout(brokers_in_racks(30, 3), topics=3, partitions=2000, replication_factor=3, seed=5)
     rows = WhatIf(layout).rows_of(np.array(failed, np.int32))
     assert rows.tolist() == np.flatnonzero(np.isin(layout.replicas, failed).any(axis=1)).tolist()

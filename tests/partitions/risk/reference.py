@@ -1,6 +1,6 @@
-"""Risk by brute force: every state of every broker and rack, chains solved whole, and years played event by event.
+"""Risk by brute force: enumeration of all states, full Markov chains, and simulated years.
 
-Nothing here shares a formula with `simzk.partitions.risk`.
+It shares no formula with `simzk.partitions.risk`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Cluster(NamedTuple):
-    """A small cluster: brokers and racks by number, with the sets of replicas that are asked about."""
+    """A small cluster: brokers and racks by number, and sets of replicas."""
 
     racks: list[int | None]
     broker_rates: list[Rate]
@@ -30,36 +30,36 @@ class Cluster(NamedTuple):
 
     @property
     def rates(self) -> Rates:
-        """As the package takes them."""
+        """Return the rates as `Rates`."""
         names = {at: None if rack is None else f"r{rack}" for at, rack in enumerate(self.racks)}
         of_racks = {f"r{at}": rate for at, rate in enumerate(self.rack_rates)}
         return rates_of(Brokers.from_racks(names), self.broker_rates, of_racks)
 
     @property
     def places(self) -> np.ndarray[tuple[int, int], np.dtype[np.intp]]:
-        """The sets as the package takes them."""
+        """Return the sets as an array."""
         width = max(map(len, self.sets))
         return np.array([[*some, *[len(self.racks)] * (width - len(some))] for some in self.sets], np.intp)
 
     @property
     def components(self) -> list[Rate]:
-        """Brokers, then racks."""
+        """Return brokers, then racks."""
         return [*self.broker_rates, *self.rack_rates]
 
     def up(self, state: tuple[bool, ...]) -> set[int]:
-        """The brokers in reach where these components are up."""
+        """Return the reachable brokers if these components are up."""
         count = len(self.racks)
         return {at for at, rack in enumerate(self.racks) if state[at] and (rack is None or state[count + rack])}
 
     def fallen(self, state: tuple[bool, ...]) -> set[int]:
-        """The sets without a broker in reach."""
+        """Return the sets without a reachable broker."""
         up = self.up(state)
         return {number for number, some in enumerate(self.sets) if not up & set(some)}
 
 
 @st.composite
 def clusters(draw: st.DrawFn, *, most_brokers: int = 4, most_sets: int = 4) -> Cluster:
-    """Clusters whose states can be listed; failures are common, so that nothing is too small to be seen."""
+    """Generate clusters with few enough states to enumerate; failures are frequent, so that no figure is tiny."""
     count = draw(st.integers(1, most_brokers))
     racks = draw(st.integers(0, 2))
     rate = st.builds(Rate, st.floats(0, 20), st.floats(0.5, 500))
@@ -78,7 +78,7 @@ def clusters(draw: st.DrawFn, *, most_brokers: int = 4, most_sets: int = 4) -> C
 
 
 def states(cluster: Cluster) -> Iterator[tuple[tuple[bool, ...], float]]:
-    """Every state, and how likely it is."""
+    """Yield every state with its probability."""
     # Down for each up: what is down once in a billion years is not lost in 1 - up.
     odds = [rate.per_year * rate.hours / HOURS_PER_YEAR for rate in cluster.components]
     for state in product((False, True), repeat=len(odds)):
@@ -86,12 +86,12 @@ def states(cluster: Cluster) -> Iterator[tuple[tuple[bool, ...], float]]:
 
 
 def share_down(cluster: Cluster, number: int) -> float:
-    """The share of time in which a set is down."""
+    """Return the share of time in which a set is down."""
     return sum(likely for state, likely in states(cluster) if number in cluster.fallen(state))
 
 
 def falls_per_year(cluster: Cluster, sets: set[int]) -> float:
-    """How often one of these sets goes down while none of them is."""
+    """Return how often one of these sets goes down while none of them is."""
     often = 0.0
     for state, likely in states(cluster):
         if cluster.fallen(state) & sets:
@@ -104,7 +104,7 @@ def falls_per_year(cluster: Cluster, sets: set[int]) -> float:
 
 
 def offline_share(cluster: Cluster, number: int) -> float:
-    """The share of time in which a set has no member in sync in reach: the whole chain, with who was in sync last."""
+    """Return the share of time without a reachable in-sync member, from the full chain with the last ISR."""
     wanted = frozenset(cluster.sets[number])
     rates = [(rate.per_year, HOURS_PER_YEAR / rate.hours) for rate in cluster.components]
     numbers: dict[tuple[tuple[bool, ...], frozenset[int]], int] = {}
@@ -133,11 +133,11 @@ def offline_share(cluster: Cluster, number: int) -> float:
 
 
 class Played(NamedTuple):
-    """What happened in so many years.
+    """Events in simulated years.
 
     Args:
-        falls: in each year, how often one of the sets went offline while none was.
-        offline: in each year, the share of it in which one at least was offline.
+        falls: by year, how often one of the sets went offline while none was.
+        offline: by year, the share of time with at least one set offline.
     """
 
     falls: list[int]
@@ -145,7 +145,7 @@ class Played(NamedTuple):
 
 
 def play(cluster: Cluster, years: int, random: Random) -> Played:
-    """Play alternating renewal processes, and clean elections of each set on them."""
+    """Simulate alternating renewal processes and clean elections of each set."""
     rates = [(rate.per_year, HOURS_PER_YEAR / rate.hours) for rate in cluster.components]
     state = [True] * len(rates)
     next_at = [random.expovariate(fail) if fail else float("inf") for fail, _ in rates]

@@ -1,4 +1,4 @@
-"""Sets of replicas one by one: equal to every state of the cluster listed, to the whole chain, and to years played."""
+"""Figures of single sets of replicas equal enumeration, the full Markov chain and simulated years."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.partitions.risk.reference import Cluster, clusters, falls_per_year, o
 
 
 @given(clusters())
-def test_the_share_of_time_and_the_frequency_are_those_of_all_states(cluster: Cluster) -> None:
+def test_share_of_time_and_frequency_equal_enumeration(cluster: Cluster) -> None:
     found = cut_sets(cluster.rates, cluster.places)
     for number in range(len(cluster.sets)):
         assert found.down[number] == pytest.approx(share_down(cluster, number), rel=1e-9, abs=1e-15)
@@ -20,7 +20,7 @@ def test_the_share_of_time_and_the_frequency_are_those_of_all_states(cluster: Cl
 
 
 @given(clusters(most_sets=1))
-def test_the_time_offline_is_between_its_bounds_and_close_to_the_upper_one(cluster: Cluster) -> None:
+def test_offline_time_is_within_bounds_and_near_the_upper(cluster: Cluster) -> None:
     found = cut_sets(cluster.rates, cluster.places)
     exact = offline_share(cluster, 0)
     assert found.down[0] * (1 - 1e-9) - 1e-15 <= exact <= found.offline[0] * (1 + 1e-9) + 1e-15
@@ -29,21 +29,21 @@ def test_the_time_offline_is_between_its_bounds_and_close_to_the_upper_one(clust
     assert found.offline[0] <= exact * (1 + 4 * rare) + 1e-15
 
 
-def test_clean_elections_wait_for_the_last_and_unclean_ones_for_the_first() -> None:
+def test_clean_elections_wait_for_the_last_replica_unclean_for_the_first() -> None:
     cluster = Cluster([None] * 3, [Rate(1.0, 1.0)] * 3, [], [(0, 1, 2)])
     found = cut_sets(cluster.rates, cluster.places)
     assert found.offline[0] / found.down[0] == pytest.approx(3, rel=1e-3)
     assert found.offline[0] == pytest.approx(offline_share(cluster, 0), rel=1e-3)
 
 
-def test_a_rack_that_holds_all_replicas_takes_them_all() -> None:
+def test_rack_with_all_replicas_takes_the_set_down() -> None:
     cluster = Cluster([0, 0, 1], [Rate(0.0, 1.0)] * 3, [Rate(2.0, 3.0), Rate(4.0, 5.0)], [(0, 1), (0, 2)])
     found = cut_sets(cluster.rates, cluster.places)
     assert found.per_year[0] == pytest.approx(2 / (1 + 2 * 3 / HOURS_PER_YEAR))
     assert found.offline[0] == pytest.approx(found.down[0]) == pytest.approx(share_down(cluster, 0))
 
 
-def test_many_sets_are_looked_at_in_parts_and_come_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_sets_are_processed_in_chunks_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster([0, 1, 0], [Rate(at + 1.0, 5.0) for at in range(3)], [Rate(1.0, 1.0)] * 2, [(0,), (0, 1), (1, 2)])
     whole = cut_sets(cluster.rates, cluster.places)
     monkeypatch.setattr("simzk.partitions.risk.cut_sets._AT_ONCE", 1)

@@ -1,4 +1,4 @@
-"""Cuts: a set is down where one of its cuts is, in every state; and each goes down as often as all states say."""
+"""Minimal cuts: a set is down if and only if one of its cuts is; frequencies equal enumeration."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.partitions.risk.reference import Cluster, clusters, states
 
 
 def cuts_of(cluster: Cluster) -> dict[frozenset[int], tuple[float, float]]:
-    """How often each cut goes down, and the share; its components by their numbers in `Cluster.components`."""
+    """Return frequency and share of each cut, by its component numbers in `Cluster.components`."""
     sets = cut_sets(cluster.rates, cluster.places)
     found = minimal_cuts(cluster.rates, sets, components(cluster.rates, sets))
     padding = len(cluster.racks)
@@ -23,7 +23,7 @@ def cuts_of(cluster: Cluster) -> dict[frozenset[int], tuple[float, float]]:
 
 
 @given(clusters(most_sets=6))
-def test_a_set_is_down_where_a_cut_is_and_cuts_go_down_as_often_as_all_states_say(cluster: Cluster) -> None:
+def test_sets_are_down_where_a_cut_is_with_enumerated_frequencies(cluster: Cluster) -> None:
     cuts = cuts_of(cluster)
     often, offline = dict.fromkeys(cuts, 0.0), dict.fromkeys(cuts, 0.0)
     by_broker, by_rack = (times.tolist() for times in cluster.rates.until_back())
@@ -45,7 +45,7 @@ def test_a_set_is_down_where_a_cut_is_and_cuts_go_down_as_often_as_all_states_sa
         assert share == pytest.approx(offline[cut], rel=1e-9, abs=1e-15)
 
 
-def test_a_rack_that_a_thousand_sets_share_is_one_cut() -> None:
+def test_rack_shared_by_a_thousand_sets_is_one_cut() -> None:
     pairs: list[tuple[int, ...]] = [(one, other) for one in range(46) for other in range(one)]
     cluster = Cluster([0] * 46, [Rate(1.0, 1.0)] * 45 + [Rate(1.0, 9.0)], [Rate(2.0, 3.0)], pairs)
     cuts = cuts_of(cluster)
@@ -58,6 +58,6 @@ def test_a_rack_that_a_thousand_sets_share_is_one_cut() -> None:
     assert slowest > np.median(cluster.rates.until_back()[1])
 
 
-def test_a_broker_that_never_fails_is_in_no_cut() -> None:
+def test_broker_that_never_fails_is_in_no_cut() -> None:
     cluster = Cluster([0, 1], [Rate(0.0, 1.0), Rate(1.0, 1.0)], [Rate(1.0, 1.0), Rate(0.0, 1.0)], [(0, 1)])
     assert cuts_of(cluster).keys() == {frozenset({1, 2})}

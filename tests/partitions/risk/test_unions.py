@@ -1,4 +1,4 @@
-"""Sets of replicas together: equal to all states listed, and to years played, within what chance allows."""
+"""Figures of unions of sets equal enumeration and simulated years within the expected error."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ RARE_AND_LONG = Cluster(
 
 
 def sampled(cluster: Cluster, samples: int, seed: int = 0) -> Union:
-    """The estimate of a cluster's union."""
+    """Return the estimate for a cluster's union."""
     rates = cluster.rates
     return union_sampled(rates, cut_sets(rates, cluster.places), background(rates, seed, samples), seed)
 
 
 @given(clusters(most_sets=6))
-def test_enumeration_finds_what_all_states_say(cluster: Cluster) -> None:
+def test_union_exact_equals_enumeration(cluster: Cluster) -> None:
     found = union_exact(cluster.rates, cut_sets(cluster.rates, cluster.places))
     every = set(range(len(cluster.sets)))
     assert found.exact
@@ -50,7 +50,7 @@ def test_enumeration_finds_what_all_states_say(cluster: Cluster) -> None:
 
 @given(clusters(most_sets=6))
 @example(RARE_AND_LONG)
-def test_draws_find_what_enumeration_does(cluster: Cluster) -> None:
+def test_samples_estimate_the_enumerated_union(cluster: Cluster) -> None:
     exact, drawn = union_exact(cluster.rates, cut_sets(cluster.rates, cluster.places)), sampled(cluster, 4000)
     for name in ("per_year", "offline"):
         truth, found = getattr(exact, name), getattr(drawn, name)
@@ -60,7 +60,7 @@ def test_draws_find_what_enumeration_does(cluster: Cluster) -> None:
 
 
 def any_cluster(chance: Random, failures_per_year: tuple[float, float], hours: tuple[float, float]) -> Cluster:
-    """One that can be enumerated, its rates drawn evenly by their magnitude."""
+    """Return a random cluster that can be enumerated, with log-uniform rates."""
 
     def drawn(least: float, most: float) -> float:
         return float(least * (most / least) ** chance.random())
@@ -87,10 +87,10 @@ def any_cluster(chance: Random, failures_per_year: tuple[float, float], hours: t
     ],
     ids=["rare", "busy", "any", "alike"],
 )
-def test_intervals_hold_what_they_say(
+def test_confidence_intervals_cover(
     failures_per_year: tuple[float, float], hours: tuple[float, float], samples: int
 ) -> None:
-    """More clusters by `SIMZK_RISK_CLUSTERS=3000` (a minute)."""
+    """Run more clusters with `SIMZK_RISK_CLUSTERS=3000` (a minute)."""
     count = int(os.environ.get("SIMZK_RISK_CLUSTERS", "150"))
     held, widths = {"per_year": 0, "offline": 0}, []
     for seed in range(count):
@@ -107,8 +107,8 @@ def test_intervals_hold_what_they_say(
     assert median(widths) < 0.03 * sqrt(400 / samples)
 
 
-def test_intervals_of_many_sets_that_share_nothing_hold_what_they_say() -> None:
-    """Those of large clusters: sets without a broker in common are down independently of each other."""
+def test_confidence_intervals_of_disjoint_sets_cover() -> None:
+    """Sets of large clusters without a common broker are down independently."""
     held, count = 0, 200
     for seed in range(count):
         chance = Random(seed)
@@ -123,7 +123,7 @@ def test_intervals_of_many_sets_that_share_nothing_hold_what_they_say() -> None:
 
 
 @given(clusters(most_sets=6))
-def test_what_is_certain_holds(cluster: Cluster) -> None:
+def test_bounds_contain_the_exact_figures(cluster: Cluster) -> None:
     cuts = cut_sets(cluster.rates, cluster.places)
     sure, often = bounds(cuts), falls_per_year(cluster, set(range(len(cluster.sets))))
     # Numbers below 1e-308 have lost digits.
@@ -133,7 +133,7 @@ def test_what_is_certain_holds(cluster: Cluster) -> None:
     assert sure.offline_most >= max(offline_share(cluster, number) for number in alone) * (1 - 1e-9) - 1e-300
 
 
-def test_years_that_are_played_are_as_told() -> None:
+def test_simulated_years_agree_with_the_figures() -> None:
     years = 2500
     played = play(BUSY, years, Random(5))
     told = union_exact(BUSY.rates, cut_sets(BUSY.rates, BUSY.places))
@@ -146,7 +146,7 @@ def test_years_that_are_played_are_as_told() -> None:
     assert sure.offline_least <= fmean(played.offline) <= sure.offline_most
 
 
-def test_the_probability_of_a_year_is_that_of_years_that_are_played() -> None:
+def test_probability_of_a_year_agrees_with_simulated_years() -> None:
     rare = BUSY._replace(broker_rates=[Rate(rate.per_year / 3, rate.hours / 3) for rate in BUSY.broker_rates])
     years = 6000
     played = play(rare, years, Random(6))
@@ -158,8 +158,8 @@ def test_the_probability_of_a_year_is_that_of_years_that_are_played() -> None:
     assert sure.probability_least - 4 * error <= share <= sure.probability_most + 4 * error
 
 
-def test_clusters_too_large_to_enumerate_are_as_years_that_are_played_say() -> None:
-    """More of them by `SIMZK_RISK_YEARS=20000` (half a minute)."""
+def test_large_clusters_agree_with_simulated_years() -> None:
+    """Run more years with `SIMZK_RISK_YEARS=20000` (half a minute)."""
     years = int(os.environ.get("SIMZK_RISK_YEARS", "300"))
     chance = Random(3)
     large = Cluster(
@@ -177,7 +177,7 @@ def test_clusters_too_large_to_enumerate_are_as_years_that_are_played_say() -> N
     assert told.offline.value == pytest.approx(shares, rel=0.03, abs=error)
 
 
-def test_sets_that_share_a_rack_go_down_once() -> None:
+def test_sets_in_one_rack_fail_in_one_outage() -> None:
     """A thousand sets in a rack that fails are one outage, not a thousand."""
     racks: list[int | None] = [number // 50 for number in range(100)]
     rates = Cluster(racks, [Rate(0.5, 0.1)] * 100, [Rate(0.3, 2.0), Rate(0.0, 1.0)], [(0,)]).rates
@@ -190,26 +190,26 @@ def test_sets_that_share_a_rack_go_down_once() -> None:
     assert found.per_year.high - found.per_year.low < 0.03 * found.per_year.value
 
 
-def test_the_same_sets_have_the_same_draws_and_other_seeds_others() -> None:
+def test_samples_depend_on_sets_and_seed_only() -> None:
     assert sampled(BUSY, 500) == sampled(BUSY, 500)
     assert sampled(BUSY, 500) != sampled(BUSY, 500, seed=1)
 
 
-def test_what_never_fails_risks_nothing() -> None:
+def test_components_that_never_fail_have_no_risk() -> None:
     still = Cluster([0, 1], [Rate(0.0, 1.0)] * 2, [Rate(0.0, 1.0)] * 2, [(0,), (0, 1)])
     nothing = Figure(0.0, 0.0, 0.0)
     assert sampled(still, 128) == Union(nothing, nothing, exact=True)
     assert union_exact(still.rates, cut_sets(still.rates, still.places)).per_year == nothing
 
 
-def test_sets_are_counted_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sets_are_counted_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = sampled(BUSY, 300)
     monkeypatch.setattr("simzk.partitions.risk.sampled._ROWS_AT_ONCE", 2)
     monkeypatch.setattr("simzk.partitions.risk.sampled._SETS_AT_ONCE", 2)
     assert sampled(BUSY, 300) == whole
 
 
-def test_sets_over_very_many_racks_count_from_nothing_to_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wide_sets_give_an_interval_from_none_to_all(monkeypatch: pytest.MonkeyPatch) -> None:
     wide = Cluster(list(range(9)), [Rate(20.0, 300.0)] * 9, [Rate(9.0, 200.0)] * 9, [tuple(range(9))])
     alone = cut_sets(wide.rates, wide.places)
     often, share = alone.per_year[0], alone.offline[0]
@@ -224,7 +224,7 @@ def test_sets_over_very_many_racks_count_from_nothing_to_all(monkeypatch: pytest
         assert figure.high - figure.low > getattr(drawn, name).high - getattr(drawn, name).low
 
 
-def test_states_of_a_cluster_are_as_likely_as_its_rates_say() -> None:
+def test_sampled_states_follow_the_rates() -> None:
     found = background(BUSY.rates, 3, 20_000)
     brokers = len(BUSY.racks)
     assert found[:brokers].mean(axis=1) == pytest.approx(BUSY.rates.down[:-1], abs=0.01)
