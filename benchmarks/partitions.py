@@ -35,6 +35,7 @@ from tests.partitions.operations import (
     shrink_isrs,
     shut_down_broker,
     start_brokers,
+    table_of_columns,
 )
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ class Failing:
     """One broker fails in a cluster of some size."""
 
     def __init__(self, partitions: int, brokers: int, rounds: int) -> None:
-        table = PartitionTable.from_columns(*columns(partitions, brokers))
+        table = table_of_columns(*columns(partitions, brokers))
         self.partitions, self.brokers = partitions, brokers
         self.held = len(table.rows_with_replica(FAILED))
         self.times = medians(failure_arms(table, brokers), rounds)
@@ -171,7 +172,7 @@ def slope(failing: list[Failing]) -> list[Figure]:
 
 def operation_times(partitions: int, rounds: int) -> Times:
     """What other operations of one broker of 300, and of the controller over all rows, take to be computed."""
-    table = PartitionTable.from_columns(*columns(partitions, 300))
+    table = table_of_columns(*columns(partitions, 300))
     everyone, others = broker_mask(range(300)), broker_mask(broker for broker in range(300) if broker != FAILED)
     held = table.rows_with_replica(FAILED)
     target = np.roll(table.replicas_at(held), 1, axis=1)
@@ -199,8 +200,8 @@ def building_times(partitions: int, rounds: int) -> Times:
             "assign_rack_aware_many_topics": lambda: assign_topics(range(300), racks, counts, 3, random=JavaRandom(1)),
             "assign_rack_aware_one_topic": lambda: assign_topic(range(300), racks, partitions, 3, random=JavaRandom(1)),
             "limit_replicas_written_once": replicas.copy,
-            "table_from_columns": lambda: PartitionTable.from_columns(*parts),
-            "assigned_and_built": lambda: PartitionTable.from_columns(*columns(partitions, 300)),
+            "table_from_columns": lambda: table_of_columns(*parts),
+            "assigned_and_built": lambda: table_of_columns(*columns(partitions, 300)),
             "limit_columns_written_once": lambda: [column.copy() for column in (*parts[1:4], *parts[4])],
             "index": lambda: BrokerIndex(replicas),
             "limit_index_sort_of_replicas": lambda: replicas.ravel().astype(np.uint16).argsort(kind="stable"),
@@ -213,7 +214,7 @@ def memory_figures(partitions: int) -> dict[str, float]:
     """Bytes per partition: the columns, the index, and whatever else the table keeps (names, rows of topics)."""
     parts = columns(partitions, 300)
     tracemalloc.start()
-    table = PartitionTable.from_columns(*parts)
+    table = table_of_columns(*parts)
     table_bytes, _ = tracemalloc.get_traced_memory()
     column_bytes = table.nbytes
     table.rows_with_replica(FAILED)

@@ -888,8 +888,8 @@ class PartitionTable(RowColumns):
     >>> table = PartitionTable()
     >>> rows = table.add("orders", {0: [1, 2], 1: [2, 3]})
     >>> table.put(table.row("orders", 1), LeaderAndIsr(2, 0, (2, 3), 1))
-    >>> table.rows_with_replica(2).tolist(), table.rows_led_by(2).tolist()
-    ([0, 1], [1])
+    >>> table.rows_with_replica(2).tolist(), table.leader.tolist()
+    ([0, 1], [-1, 2])
     """
 
     def __init__(self, width: int = 3) -> None:
@@ -900,20 +900,6 @@ class PartitionTable(RowColumns):
         self._index: BrokerIndex | None = None
         self._unresolved: WeakSet[Partitions] = WeakSet()
         self._assigned = 0
-
-    @classmethod
-    def from_columns(
-        cls,
-        topics: Sequence[str],
-        topic: IntArray,
-        partition: IntArray,
-        replicas: IntArray,
-        states: States | None = None,
-    ) -> PartitionTable:
-        """Build a table from whole columns, without a step per partition; arguments and errors as in `extend`."""
-        table = cls(replicas.shape[1])
-        table.extend(topics, topic, partition, replicas, states)
-        return table
 
     @property
     def topics(self) -> list[str]:
@@ -1005,13 +991,6 @@ class PartitionTable(RowColumns):
             self._index = BrokerIndex(self.replicas)
         by_broker = [self._index.rows(broker) for broker in brokers]
         return by_broker[0] if len(by_broker) == 1 else np.unique(np.concatenate([_NO_ROWS, *by_broker]))
-
-    def rows_led_by(self, *brokers: int) -> IntArray:
-        """Return the rows led by one of the brokers, ascending; cost: the rows of these brokers."""
-        rows = self.rows_with_replica(*brokers)
-        if self._odd.strays:
-            rows = np.union1d(rows, np.array(sorted(self._odd.strays), dtype=np.int32))
-        return rows[np.isin(self.leader[rows], brokers)]
 
     def rows_not_led_by(self, brokers: BoolArray) -> IntArray:
         """Return the rows with a state that none of some brokers leads, ascending; cost: the rows of the other brokers.

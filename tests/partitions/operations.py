@@ -45,6 +45,7 @@ from simzk.partitions.reassignment import (
     widened_for_legacy,
 )
 from simzk.partitions.rules import LATEST, ElectionRules
+from simzk.partitions.table import PartitionTable
 from simzk.partitions.transitions import (
     after_leader_write,
     complete_reassignment,
@@ -69,7 +70,15 @@ if TYPE_CHECKING:
 
     from simzk.jvm.scala_collections import Scala
     from simzk.partitions.states import States
-    from simzk.partitions.table import PartitionTable
+
+
+def table_of_columns(
+    topics: Sequence[str], topic: IntArray, partition: IntArray, replicas: IntArray, states: States | None = None
+) -> PartitionTable:
+    """Return a table with the given columns, as in `PartitionTable.extend`."""
+    table = PartitionTable(replicas.shape[1])
+    table.extend(topics, topic, partition, replicas, states)
+    return table
 
 
 class Change(NamedTuple):

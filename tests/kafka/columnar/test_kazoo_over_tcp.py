@@ -84,7 +84,8 @@ def led_by(operator: Operator, broker: int, count: int) -> list[TopicPartition]:
     """Return some partitions that a broker leads."""
     return operator.do(
         lambda cluster: [
-            TopicPartition(*cluster.table.name(row)) for row in cluster.table.rows_led_by(broker)[:count].tolist()
+            TopicPartition(*cluster.table.name(row))
+            for row in np.flatnonzero(cluster.table.leader == broker)[:count].tolist()
         ]
     )
 
