@@ -297,7 +297,7 @@ MISTAKES: dict[str, Mistake] = {
         "partitions/transitions.py",
         "            kept_last = last\n",
         "            kept_last = np.zeros_like(last)\n",
-        _ELECTIONS + "test_removal_from_the_isr",
+        _ELECTIONS + "test_removal_of_the_last_isr_member",
     ),
     "an election leaves the leader epoch": Mistake(
         "partitions/transitions.py",

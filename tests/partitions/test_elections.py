@@ -111,7 +111,7 @@ def test_controlled_shutdown(version: Version, batch: list[Partition], registere
 
 @given(versions, batches, st.data())
 def test_removal_from_the_isr(version: Version, batch: list[Partition], data: st.DataObject) -> None:
-    brokers = [data.draw(st.sampled_from(BROKERS)) for _ in batch]
+    brokers = [data.draw(st.sampled_from(BROKERS) | st.sampled_from(p.state.isr or BROKERS)) for p in batch]
     _, isr, leader, unclean = columns(batch)
     removal = remove_from_isr(
         first_states(leader, isr, 8),
@@ -127,6 +127,17 @@ def test_removal_from_the_isr(version: Version, batch: list[Partition], data: st
     assert removal.changed.tolist() == [after is not p.state for p, after in zip(batch, expected, strict=True)]
     assert removal.after.leader.tolist() == [after.leader for after in expected]
     assert [list(ids) for ids in unpack(removal.after.isr)] == [after.isr for after in expected]
+
+
+@pytest.mark.parametrize(
+    ("version", "unclean", "left"),
+    [((0, 8, 1), False, ()), ((0, 8, 2), False, (2,)), ((1, 0, 2), True, ()), ((1, 1, 0), True, (2,))],
+)
+def test_removal_of_the_last_isr_member(version: Version, unclean: bool, left: tuple[int, ...]) -> None:
+    before = first_states(np.array([2], np.int32), pack([[2]]), 1)
+    removal = remove_from_isr(before, 2, controller_epoch=1, unclean_allowed=unclean, rules=rules_of(version))
+    assert removal.changed.tolist() == [True]
+    assert (removal.after.leader.tolist(), unpack(removal.after.isr)) == ([-1], [left])
 
 
 @given(batches)
