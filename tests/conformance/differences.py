@@ -154,16 +154,16 @@ def _limits_that_were_none(pair: Pair) -> None:
 
 DIFFERENCES: tuple[Difference, ...] = (
     Difference(
-        "ACL under way",
-        "what comes right behind a setACL may be checked against the old ACL, which the record of what is under way "
+        "pending ACL",
+        "a request directly after a setACL may be checked against the old ACL, which the record of pending changes "
         "keeps",
         "PrepRequestProcessor.pRequest2Txn",
         (_set_acl,),
     ),
     Difference(
-        "multi that stumbles",
-        "a multi that stumbles over a null id in an ACL (-5) behind operations that were checked does not take those "
-        "back: until it is passed over, creates behind it get sequence numbers beyond them",
+        "multi with a null ACL id",
+        "a multi that fails on a null id in an ACL (-5) after other operations were checked does not roll those "
+        "back; until the multi is applied, later creates get sequence numbers after theirs",
         "PrepRequestProcessor.pRequestHelper",
         (_multi_that_stumbles,),
     ),
@@ -175,50 +175,50 @@ DIFFERENCES: tuple[Difference, ...] = (
     ),
     Difference(
         "parent of a closing session",
-        "a closeSession under way has its ephemerals noted as gone, but not in their parents' number of children: a "
-        "delete of the parent may be -111; ephemerals made or removed right before it change the order of its "
-        "deletions",
+        "a pending closeSession marks its ephemerals as deleted but does not lower their parents' number of "
+        "children: a delete of the parent may be -111; ephemerals created or deleted directly before it change the "
+        "order of its deletions",
         "PrepRequestProcessor.pRequest2Txn",
         (_parent_of_a_closing_session,),
     ),
     Difference(
-        "events behind closeSession",
-        "between the reply to closeSession and the end of the connection, events that others cause may still arrive",
+        "events after closeSession",
+        "between the reply to closeSession and the end of the connection, events caused by other sessions may still "
+        "arrive",
         "NIOServerCnxn.handleWrite",
         (_events_of_a_closed_session,),
     ),
     Difference(
-        "requests behind closeSession",
-        "requests sent together with a closeSession, behind it, may be answered -112, and writes among them take zxids",
+        "requests after closeSession",
+        "requests sent together with a closeSession, after it, may be answered -112; writes among them use zxids",
         "PrepRequestProcessor.pRequestHelper",
         (_behind_a_close,),
     ),
     Difference(
         "auth ahead",
-        "auth and sasl are answered where they are read, ahead of what is under way, and events are filtered by them "
-        "at once",
+        "auth and sasl are answered when they are read, before pending requests, and filter events at once",
         "ZooKeeperServer.processPacket",
         (_auth_ahead,),
     ),
     Difference(
-        "hard quota under way",
-        "hard quotas count what is applied: what is sent together may go beyond them",
+        "pending hard quota",
+        "hard quotas count applied changes: requests sent together may exceed them",
         "ZooKeeperServer.checkQuota",
         (_hard_quota,),
     ),
     Difference(
         "last events of a session",
-        "the connection of an expiring session is closed without waiting for what is still to be sent: the last of its "
-        "events may be lost",
+        "the connection of an expiring session is closed without waiting for what is still to be sent: the last of "
+        "its events may be lost",
         "NIOServerCnxnFactory.closeSession",
         (_last_events,),
     ),
     Difference(
         "deadly requests",
-        "what the real server does not refuse, and ends over when it is applied, never to read its log again: a "
-        "createTTL with a negative ttl beside flags of another kind (here -8); a change below a quota whose "
-        "zookeeper_stats hold no totals; a zookeeper_limits made right below /zookeeper/quota, or deleted elsewhere in "
-        "/zookeeper (here done)",
+        "requests that the real server accepts, and that crash it when they are applied, so that it cannot read its "
+        "log again: a createTTL with a negative ttl beside flags of another kind (here -8); a change below a quota "
+        "whose zookeeper_stats hold no totals; a zookeeper_limits made right below /zookeeper/quota, or deleted "
+        "elsewhere in /zookeeper (here done)",
         "EphemeralType.validateTTL, StatsTrack, PathTrie.addPath, Quotas.trimQuotaPath",
         (_time_to_live, _text_of_totals, _limits_of_nothing, _limits_that_were_none),
     ),

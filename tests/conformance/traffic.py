@@ -248,7 +248,7 @@ class Traffic:
         self.look()
         draw = self._random.random()
         if draw < 0.012:
-            return [self._numbered(req.CloseSession())]  # alone: «requests behind closeSession»
+            return [self._numbered(req.CloseSession())]  # alone: «requests after closeSession»
         if draw < 0.03:
             return self._first(self.request(req.Auth, zxid), zxid)
         if draw < 0.033:
@@ -267,7 +267,7 @@ class Traffic:
         kinds = [kind for kind, weight in WEIGHTS.items() for _ in range(weight)]
         count = self._random.choice((1, 1, 2, 3, 5))
         requests: list[Asked] = []
-        # «ACL under way»: nothing follows closely behind a SetACL.
+        # «pending ACL»: nothing follows closely behind a SetACL.
         while len(requests) < count and not (requests and isinstance(requests[-1], req.SetACL)):
             requests.append(self.request(self._random.choice(kinds), zxid))
         return [self._numbered(asked) for asked in requests]
@@ -360,7 +360,7 @@ class Traffic:
         return calm(self.request(self._random.choice(kinds), zxid))
 
     def _acl_volley(self, clients: Sequence[int], zxid: int) -> dict[int, list[Asked]]:
-        """Reads, and changes of ACLs, of each node one: «ACL under way»."""
+        """Reads, and changes of ACLs, of each node one: «pending ACL»."""
         paths = self._random.sample(self._existing, min(len(self._existing), len(clients)))
         batches: dict[int, list[Asked]] = {}
         for client, path in zip(clients, paths, strict=False):
@@ -373,7 +373,7 @@ class Traffic:
 
     def _closing_volley(self, clients: Sequence[int], zxid: int) -> dict[int, list[Asked]]:
         """Some clients read and close their session while the others do all but remove nodes: «parent of a closing
-        session», «requests behind closeSession». Events may follow the reply: «events behind closeSession»."""
+        session», «requests after closeSession». Events may follow the reply: «events after closeSession»."""
         batches: dict[int, list[Asked]] = {}
         for client in clients:
             closes = self.chance(0.3)
@@ -454,8 +454,10 @@ def kills(asked: req.CreateTTL) -> bool:
 
 
 def calm(asked: req.Request) -> req.Request:
-    """The request without what a real server does by chance while others are under way: «ephemeral container», «multi
-    that stumbles»."""
+    """Return a request without parts whose result depends on requests in flight.
+
+    Those are «ephemeral container» and «multi with a null ACL id».
+    """
     if isinstance(asked, req.CreateContainer) and asked.flags in (1, 3):
         return asked._replace(flags=asked.flags - 1)
     if isinstance(asked, req.Multi):
