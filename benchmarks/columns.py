@@ -288,7 +288,7 @@ def single_figures(partitions: int, rounds: int) -> dict[str, object]:
 
 
 def large_figures(partitions: int, rounds: int) -> dict[str, object]:
-    """What a cluster of this size takes of the process's memory, and its failure."""
+    """Measure the memory of a cluster of this size and the time of its failure."""
     gc.collect()
     before = resident_bytes()
     cluster = Cluster(layout_of(partitions))
@@ -303,7 +303,7 @@ def large_figures(partitions: int, rounds: int) -> dict[str, object]:
 
 
 def headlines(partitions: int, details: dict[str, Any]) -> list[Figure]:
-    """What is demanded, and what it came to."""
+    """Return the figures with their limits."""
     memory, building, million = details["memory"], details["building"], partitions == 1_000_000
     failing, rolling, single = (
         details[name] for name in ("one_broker_fails", "rolling_restart", "beside_single_requests")

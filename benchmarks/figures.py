@@ -38,7 +38,7 @@ class Figure(NamedTuple):
     limit: Limit | None = None
 
     def demands(self) -> dict[str, tuple[float, bool]]:
-        """What is demanded, and whether it holds."""
+        """Return whether the figure meets its limits, as text."""
         found = {}
         if self.at_most is not None:
             found["at_most"] = self.at_most, self.value <= self.at_most

@@ -1,4 +1,4 @@
-"""What a simulated cluster's failures take: in virtual time beside a real cluster's, and in wall time.
+"""Failures of a simulated cluster: virtual time against a real cluster's, and wall time.
 
     python -m benchmarks.kafka_failover [--json OUT] [--stories]
 
@@ -51,7 +51,7 @@ class Watch:
 
 
 def measure(cluster: KafkaCluster, act: Callable[[], object], after: str) -> tuple[Figures, float]:
-    """What an event takes in virtual seconds from the event `after` on (empty: from now), and in wall seconds."""
+    """Measure an event in virtual seconds from the event `after` on (empty: from now) and in wall seconds."""
     watch, seen, begun_us = Watch(cluster), len(cluster.history), cluster.scheduler.now_us
     begun_s = time.perf_counter()
     act()

@@ -60,7 +60,7 @@ def play() -> Life:
 
 
 def _sessions(seen: list[Transaction]) -> dict[str, int]:
-    """Who registered each broker last."""
+    """Return the session that registered each broker last."""
     found = {}
     for transaction in seen:
         record = transaction.record

@@ -177,7 +177,7 @@ def median(taken: list[dict[str, float]]) -> dict[str, float]:
 
 
 def limits(partitions: int, brokers: int) -> dict[str, float]:
-    """What it takes to copy, once, the states of all partitions, and of those that a broker holds."""
+    """Measure one copy of the states of all partitions, and of the rows of one broker."""
     columns = [np.zeros((partitions, 3), np.int32), *(np.zeros(partitions, np.int32) for _ in range(4))]
     held = np.arange(0, partitions, max(1, brokers // 3))
     everything = median([timed(lambda: [column.copy() for column in columns]) for _ in range(5)])
@@ -209,7 +209,7 @@ def beside_single_requests(partitions: int, brokers: int) -> dict[str, object]:
 
 
 def told(sizes: Mapping[str, Figures], bare: dict[str, float]) -> list[Figure]:
-    """What is demanded of the largest cluster, beside what copying the same states takes; and the slope."""
+    """Return the figures of the largest cluster with their limits, and the slope."""
     largest, smaller = sizes["by_batches"], sizes["by_batches_at_a_tenth"]
     demanded = DEMANDED_MS if (largest.partitions, largest.brokers) == (1_000_000, 300) else {}
     limits_ms = {

@@ -52,7 +52,7 @@ Figures = dict[str, float]
 
 
 class ProcessorTime:
-    """What the processes below this one take while it is open, in seconds, of those too that end meanwhile."""
+    """Processor seconds of the child processes while it is open, including those that exit meanwhile."""
 
     def __init__(self) -> None:
         self._over = Event()
@@ -96,7 +96,7 @@ def ticks_below() -> dict[int, int]:
 
 
 def timed(act: Callable[[], object]) -> Figures:
-    """What it took of the wall's time and of the processor's, in seconds."""
+    """Wall and processor seconds of one run."""
     begun_s = time.perf_counter()
     with ProcessorTime() as processor:
         act()
@@ -137,7 +137,7 @@ def compare(spark: SparkSession, log: Path, count: int, scratch: Path, into: str
 
 
 def told(name: str, found: dict[str, Figures]) -> list[Figure]:
-    """What is demanded of one comparison."""
+    """Return the figures of one comparison with their limits."""
     toolkit, spark = found["toolkit"], found["spark"]
     return [
         Figure(f"{name}: toolkit", toolkit["transactions_per_s"], "transactions/s"),

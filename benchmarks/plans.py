@@ -1,4 +1,4 @@
-"""What a reassignment plan that moves every partition of a large layout would do: from the document to the last figure.
+"""Evaluation of a reassignment plan that moves every partition of a large layout, from the document to the last figure.
 
     python -m benchmarks.plans [--json OUT] [--partitions N] [--rounds N]
 

@@ -1,4 +1,4 @@
-"""What `simzk risk` takes for a large layout, by assignment: the sets of replicas, what is exact of each, all topics.
+"""`simzk risk` of a large layout, by assignment: the replica sets, the exact part of each, all topics.
 
     python -m benchmarks.risk [--json OUT] [--partitions N] [--rounds N]
 

@@ -1,4 +1,4 @@
-"""How long simzk takes to be there: importing it, the plugin's fixtures, servers on TCP, cold commands.
+"""Start-up times: imports, the plugin's fixtures, servers on TCP, cold commands.
 
     python -m benchmarks.start [--json OUT] [--rounds N]
 
@@ -55,7 +55,7 @@ def median_ms(work: Callable[[], object], rounds: int) -> float:
 
 
 def imported_ms(module: str) -> float:
-    """How long a new interpreter, in which pytest is loaded, takes to import `module`."""
+    """Measure the import of `module` in a new interpreter that has loaded pytest."""
     script = "import time, pytest; begun_s = time.perf_counter(); import {}; print(time.perf_counter() - begun_s)"
     done = subprocess.run([sys.executable, "-c", script.format(module)], check=True, capture_output=True, text=True)
     return float(done.stdout) * 1000
@@ -72,7 +72,7 @@ def kazoo_client_fixture() -> None:
 
 
 def first_server_ms(servers: int) -> float:
-    """How long a new interpreter takes to its first server on TCP, or its first ensemble, ready for clients."""
+    """Measure the first TCP server, or the first ensemble, in a new interpreter."""
     script = "import time; begun_s = time.perf_counter(); import simzk; server = simzk.ZooKeeperServer(servers={}); "
     script += "print(time.perf_counter() - begun_s); server.close()"
     command = [sys.executable, "-c", script.format(servers)]
@@ -80,7 +80,7 @@ def first_server_ms(servers: int) -> float:
 
 
 def next_server_ms(rounds: int) -> tuple[float, float]:
-    """How long one more server on TCP takes to start, and to stop."""
+    """Measure start and stop of one more TCP server."""
     starts_ms, stops_ms = [], []
     for _ in range(rounds):
         begun_s = time.perf_counter()
@@ -93,7 +93,7 @@ def next_server_ms(rounds: int) -> tuple[float, float]:
 
 
 def serve_ready_ms(*options: str) -> float:
-    """How long a cold `simzk serve` takes to say that it is ready."""
+    """Measure a cold `simzk serve` until it listens."""
     command = [sys.executable, "-c", "from simzk.cli import main; main()", "serve", "--port", "0", *options]
     begun_s = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:

@@ -37,7 +37,7 @@ play = partial(play_run, documented=False)
 
 
 def seconds(arm: Callable[[], Sequence[Result]], expected: Sequence[Result]) -> float:
-    """How long an arm took to come to what is expected."""
+    """Seconds until an arm met every expectation."""
     begun_s = time.perf_counter()
     results = arm()
     taken_s = time.perf_counter() - begun_s

@@ -56,7 +56,7 @@ Figures = dict[str, float]
 
 
 def seconds(act: Callable[[], object]) -> float:
-    """How long it took, in seconds."""
+    """Return the seconds of a run."""
     begun_s = time.perf_counter()
     act()
     return time.perf_counter() - begun_s

@@ -1,4 +1,4 @@
-"""What stands behind a figure: what is demanded of it, and whether it holds."""
+"""Comparison of a figure with its limit."""
 
 from __future__ import annotations
 

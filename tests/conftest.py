@@ -1,4 +1,4 @@
-"""What holds for the whole suite: Hypothesis profiles, and an honest count of the tests that need Java."""
+"""Hypothesis profiles of the whole suite, and a count of the tests that need Java."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class TestMarked:
 
 
 def run(folder: Path, *options: str, body: str, path: str = os.environ["PATH"]) -> tuple[int, str]:
-    """What a run of these tests says, and its exit status."""
+    """Run these tests and return the exit status and the output."""
     tests = folder / "java"  # a name that ends up in each test's keywords
     tests.mkdir()
     (tests / "conftest.py").write_text((HERE / "conftest.py").read_text())

@@ -15,7 +15,7 @@ PATIENCE_S = 120.0
 
 
 class Reports:
-    """What callbacks were told, in order; a test takes them one by one or waits for one that it looks for."""
+    """Arguments of callbacks in order; a test reads them one by one or waits for one."""
 
     def __init__(self) -> None:
         self._queue: queue.Queue[Any] = queue.Queue()

@@ -54,7 +54,7 @@ Step = Asked | Numbered
 
 
 class Arm(Protocol):
-    """What the differential test needs of a server under comparison."""
+    """Server under comparison, as the differential test uses it."""
 
     streams: dict[int, list[Message]]
 
@@ -77,7 +77,7 @@ class Arm(Protocol):
 
 
 class SimulatedSide(Arm, Protocol):
-    """What it needs of ours beside that."""
+    """Additional operations on a simzk server."""
 
     times_ms: dict[int, int]
 
@@ -235,7 +235,7 @@ class TcpArm:
 
     @staticmethod
     def _receive(link: _Link) -> bytes:
-        """What has come; nothing where the server ended the connection, with what we sent unread or not."""
+        """Return the received bytes; empty if the server closed the connection, with or without a reset."""
         try:
             return link.socket.recv(1 << 16)
         except ConnectionResetError:

@@ -70,7 +70,7 @@ class Normaliser:
 
 
 def differences(ours: Any, theirs: Any, place: str = "") -> list[str]:
-    """Where two normalised values differ, as lines `place: ours | theirs`."""
+    """Return the differences of two normalised values as lines `place: ours | theirs`."""
     if isinstance(ours, tuple) and isinstance(theirs, tuple) and len(ours) == len(theirs):
         return [
             line

@@ -1,4 +1,4 @@
-"""What conformance tests share: one real ZooKeeper for the whole run."""
+"""Fixtures of the conformance tests: one real ZooKeeper for the whole run."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def chapter_two() -> list[Step]:
 
 
 class Player(Protocol):
-    """Who plays a chapter."""
+    """Player of one chapter."""
 
     def __call__(self, client: int, request: req.Request) -> None: ...
 

@@ -1,4 +1,4 @@
-"""Where simzk and a real ZooKeeper still differ: each with its reason, and requests that show it.
+"""Known differences between simzk and a real ZooKeeper, each with its reason and requests that show it.
 
 Rules of this module:
   - these are all that are known (docs/reference/zookeeper.md §10 lists them by these names); the random traffic keeps

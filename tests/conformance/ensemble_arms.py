@@ -10,7 +10,7 @@ from tests.serve.tcp_client import word
 
 
 class EnsembleArm(Protocol):
-    """What a story does to an ensemble of servers 1, 2 and 3."""
+    """Operations of a story on an ensemble of servers 1, 2 and 3."""
 
     @property
     def leader(self) -> int: ...

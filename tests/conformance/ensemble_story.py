@@ -1,4 +1,4 @@
-"""What happens to an ensemble, told by its clients: the same story for a real one and for ours.
+"""Story of an ensemble as its clients see it, the same for a real one and for simzk.
 
 Rules of this module:
   - a chapter returns what was seen, by name, in terms that both can share: servers by their parts (the leader, the
@@ -104,7 +104,7 @@ def data_and_stat(reply: Reply) -> tuple[bytes, Stat]:
 
 
 class Story:
-    """One ensemble's story; the chapters are told in order."""
+    """The story of one ensemble; the chapters are played in order."""
 
     def __init__(self, arm: EnsembleArm) -> None:
         self._arm = arm

@@ -51,12 +51,12 @@ def _java(main: str, *arguments: str) -> str:
 
 
 def log_by_java(path: Path) -> str:
-    """What TxnLogToolkit prints of a log."""
+    """Return the output of TxnLogToolkit for a log."""
     return _java("org.apache.zookeeper.server.persistence.TxnLogToolkit", str(path))
 
 
 def snapshot_by_java(path: Path) -> str:
-    """What SnapshotFormatter prints of a snapshot, with data."""
+    """Return the output of SnapshotFormatter for a snapshot, with data."""
     return _java("org.apache.zookeeper.server.SnapshotFormatter", "-d", str(path))
 
 
@@ -197,7 +197,7 @@ def _date(time_ms: int) -> str:
 
 
 def sessions_sorted(printed: str) -> str:
-    """What SnapshotFormatter printed with the sessions in order: Java lists them as a HashMap does."""
+    """Return SnapshotFormatter's output with the sessions sorted: Java prints them in the order of a HashMap."""
     nodes, title, rest = printed.partition("Session Details (sid, timeout, ephemeralCount):\n")
     sessions, line, end = rest.partition("----\n")
     return nodes + title + "".join(sorted(sessions.splitlines(keepends=True))) + line + end

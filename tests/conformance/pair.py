@@ -63,7 +63,7 @@ CONFIG = ServerConfig(
 
 
 def last_answer(stream: list[Any], begin: int) -> int:
-    """The offset behind the last message of a stream that is no watch event; at least `begin`."""
+    """Return the offset after the last message that is no watch event; at least `begin`."""
     end = len(stream)
     while end > begin and isinstance(stream[end - 1], WatchedEvent):
         end -= 1
@@ -79,7 +79,7 @@ def name_of(asked: Asked) -> str:
 
 
 def place_of(asked: Asked, reply: Reply) -> tuple[int, int]:
-    """Where a request stands in the order in which the real server did what it was asked.
+    """Return the position of a request in the order in which the real server processed them.
 
     Its threads do one request after the other. A write's reply has the zxid that the write took, a read's that of the
     write before it; what two reads of different clients do between the same writes is the same in either order.

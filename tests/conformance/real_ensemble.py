@@ -133,23 +133,23 @@ class RealEnsemble:
 
     @property
     def hosts(self) -> str:
-        """Where all of them listen, as a client's hosts."""
+        """Return the addresses of all servers, as a client's hosts."""
         return ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
 
     def copy_data(self, target: Path) -> None:
-        """What the servers have on their disks now, each in a directory by its number."""
+        """Copy the data directories of the servers, each in a directory by its number."""
         for server in self.servers:
             shutil.copytree(self._directory / str(server), target / str(server))
 
     def word(self, server: int, word: bytes) -> str:
-        """What a server answers to a four-letter word; nothing where it refuses the connection."""
+        """Return a server's reply to a four-letter word; empty if it refuses the connection."""
         try:
             return four_letter_word(self.ports[server], word).decode()
         except OSError:
             return ""
 
     def mode(self, server: int) -> str:
-        """What `srvr` calls the mode of a server; nothing while it does not serve."""
+        """Return the mode that `srvr` reports; empty while the server does not serve."""
         return next(
             (line.partition(": ")[2] for line in self.word(server, b"srvr").splitlines() if line.startswith("Mode")), ""
         )

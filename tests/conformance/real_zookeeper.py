@@ -40,7 +40,7 @@ def jars() -> Path:
 
 
 def four_letter_word(port: int, word: bytes) -> bytes:
-    """What the server at `port` answers to a four-letter word."""
+    """Return the reply of the server at `port` to a four-letter word."""
     with socket.create_connection(("127.0.0.1", port), 5) as connection:
         connection.sendall(word)
         answer = b""
@@ -101,12 +101,12 @@ class RealZooKeeper:
 
     @property
     def hosts(self) -> str:
-        """Where it listens, as a client's hosts."""
+        """Return the server's address, as a client's hosts."""
         return f"127.0.0.1:{self.port}"
 
     @property
     def said(self) -> str:
-        """What the server has logged so far."""
+        """Return the server's log output."""
         return self._log.read_text()
 
     def start(self) -> None:

@@ -41,7 +41,7 @@ def line_of(release: str) -> str:
 
 
 def recorded(release: str) -> list[str]:
-    """What a release answered, as it was recorded: by itself, or by the last one before it that has a file."""
+    """Return the recorded replies of a release: its own recording, or the last one before it in its line."""
     files = {file.stem: file for file in RECORDED.glob("*.txt")}
     line = [one for one in BUILDS if line_of(one) == line_of(release)]
     before = [one for one in line[: line.index(release) + 1] if one in files]
@@ -70,7 +70,7 @@ def build_of(release: str, folder: Path) -> str:
 
 
 def told_by_real(release: str, jars: Path | None = None) -> list[str]:
-    """What a real server of a release answers to the story; without jars the one of PySpark's."""
+    """Return a real server's replies to the story; without jars, of PySpark's ZooKeeper."""
     settings = {"reconfigEnabled": "false", "maxClientCnxns": "0"}
     properties = {
         "zookeeper.enforceQuota": "true",

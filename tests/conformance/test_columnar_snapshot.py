@@ -40,7 +40,7 @@ ANYBODY = {"Authorization": "digest root:x"}
 
 
 def live(server: Server, topics: ColumnarTopics, now_ms: int) -> None:
-    """What happens to some of the znodes: writes of many states and of one, a move, odd texts, rights, owners."""
+    """Change some of the znodes: batched and single writes, a reassignment, unusual texts, ACLs, ephemerals."""
     client = server.connect(req.ConnectRequest(0, 0, 40_000, 0, None, False), now_ms)
 
     def ask(*asked: req.Request | WriteStates) -> None:

@@ -145,7 +145,7 @@ def test_every_body_of_a_reply_is_in_the_stream() -> None:
 
 
 def test_every_field_is_changed_by_some_mutant() -> None:
-    """What is not changed is not known to be noticed."""
+    """Check that an unchanged field is not reported as noticed."""
     changed_fields = set()
     for position, mutant in MUTANTS:
         changed_fields |= set(unlike_fields(STREAM[position], mutant))

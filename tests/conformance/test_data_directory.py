@@ -109,7 +109,7 @@ def test_a_real_server_boots_from_what_simzk_wrote(tmp_path: Path, storage: Stor
 
 
 def test_a_real_server_would_notice_another_tree(tmp_path: Path) -> None:
-    """That no mismatch is told means something: one wrong digest is."""
+    """Check that the digest comparison detects one wrong digest."""
     written_by_simzk(tmp_path / "data")
     log = newest(tmp_path / "data", "log")
     data = log.read_bytes()

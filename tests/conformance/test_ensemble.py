@@ -1,4 +1,4 @@
-"""One story of an ensemble (elections, moved sessions, read-only servers) told by a real one and by ours, compared."""
+"""One story of an ensemble (elections, moved sessions, read-only servers) played on a real one and on simzk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a leader, a follower and an observer tell of themselves, beside those of a real ensemble (§5).
+"""Monitoring of leader, follower and observer, compared with a real ensemble (docs/reference/zookeeper.md §5).
 
     pytest tests/conformance/test_ensemble_monitoring.py
 
@@ -43,7 +43,7 @@ NOT_ASKED = {"environment", "system_properties", "restore", "set_trace_mask", "s
 
 
 class Told(NamedTuple):
-    """What a server answered: to words, and to commands as far as there is an AdminServer."""
+    """Return a server's replies to words, and to commands if it has an AdminServer."""
 
     words: dict[str, str]
     commands: dict[str, tuple[int, str]]
@@ -69,7 +69,7 @@ class Ensemble(NamedTuple):
         return response.status, body
 
     def tell(self, *, commands: tuple[str, ...]) -> dict[str, Told]:
-        """What each role tells once a client of each server has made, watched and read a znode."""
+        """Return the replies of each role after a client of each server created, watched and read a znode."""
         with ExitStack() as stack:
             clients = {server: stack.enter_context(TcpClient(self.ports[server])) for server in ALL}
             for server, client in clients.items():
@@ -99,7 +99,7 @@ def asked(ensemble: Ensemble) -> tuple[str, ...]:
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Told], dict[str, Told]]:
-    """What the real ones told, and what ours did after the same, the server of the same number their leader."""
+    """Replies of the real servers and of simzk's after the same story, with the same leader."""
     folder = jetty.jetty() if jetty.why_not() is None else None
     with RealEnsemble(observer=True, jetty=folder) as running:
         leader = running.leader
@@ -141,7 +141,7 @@ def test_words_have_the_real_form(real: dict[str, Told], ours: dict[str, Told], 
 
 
 def settings_of(told: Told) -> list[str]:
-    """What conf tells, without what is a place's or a port's own."""
+    """Return the reply to conf without paths and ports."""
     text = re.sub(r"(?<=:)\d+|(?<=[pP]ort=)\d+", "PORT", told.words["conf"])
     text = re.sub(r"version=[0-9a-f]+$", "version=V", text)
     return [
@@ -169,7 +169,7 @@ IN_ONE_BUCKET = ("zk_avg_latency", "zk_num_alive_connections")
 
 
 def monitored(told: Told) -> dict[str, str]:
-    """What mntr tells, by key, without what the real server tells of the first names of paths."""
+    """Return mntr's values by key, without the per-namespace ones."""
     values = dict(line.split("\t") for line in told.words["mntr"].splitlines())
     return {key: value for key, value in values.items() if not OWN.fullmatch(key)}
 

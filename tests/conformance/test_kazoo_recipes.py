@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Ensemble:
-    """Where a test gets its clients from; all of them see one fresh chroot."""
+    """Source of a test's clients; all use one fresh chroot."""
 
     def __init__(self, new_client: Callable[..., KazooClient], stack: ExitStack) -> None:
         self._new_client = new_client

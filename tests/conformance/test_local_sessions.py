@@ -26,7 +26,7 @@ COUNTER = (1 << 32) - 1
 
 
 def play(ports: Mapping[int, int], leader: int, lose: Callable[[int], None]) -> list[object]:
-    """All that is told of sessions of a follower, of the leader and of another follower; then the leader is lost."""
+    """Play the story on sessions of a follower, the leader and another follower; then lose the leader."""
     first, second = (server for server in SERVERS if server != leader)
     told: list[object] = []
     for server, other in ((first, second), (leader, first), (second, leader)):
@@ -56,7 +56,7 @@ def story(ports: Mapping[int, int], server: int, other: int) -> list[object]:
     told: list[object] = []
 
     def look(what: object) -> None:
-        """What was told, and how many sessions the server knows, in which form; what others tell may be from before."""
+        """Record a reply and the server's counts of sessions; replies of other servers may lag."""
         counts = re.findall(r"zk_(?:local|global)_sessions\t\d+", word(ports[server], b"mntr"))
         told.append((what, counts))
         headings = re.findall(r".*Session.*(?=\()", word(ports[server], b"dump"))

@@ -63,7 +63,7 @@ def test_monitoring_has_real_keys_in_the_real_order_and_types(server: Served, re
 
 
 def monitored(port: int) -> dict[str, str]:
-    """What mntr tells, by key."""
+    """Return mntr's values by key."""
     return dict(line.split("\t") for line in word(port, b"mntr").splitlines())
 
 
@@ -81,7 +81,7 @@ INCOMPARABLE = re.compile(
 
 
 def lived(port: int) -> list[dict[str, str]]:
-    """What mntr tells after each of some requests, without what cannot be compared."""
+    """Return mntr's comparable values after each of some requests."""
     told = []
 
     def look() -> None:

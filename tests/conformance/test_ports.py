@@ -1,4 +1,4 @@
-"""Ports of a real server and of ours, opened by the same lines of zoo.cfg: who is let in, and what is told of whom."""
+"""Ports of a real server and of simzk with the same lines of zoo.cfg: who may connect, and what monitoring reports."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ NEW = "server.100=127.0.0.1:1:2:observer;127.0.0.1:3"
 
 
 class Ask(NamedTuple):
-    """What is asked; `{1}` to `{3}` stand for what follows `server.N=` of the members that run."""
+    """A reconfiguration request; `{1}` to `{3}` stand for the address part of the running members."""
 
     joining: str | None = None
     leaving: str | None = None
@@ -92,7 +92,7 @@ ASKED = {
 
 
 class Played(NamedTuple):
-    """What an ensemble said to each of `ASKED`, and what its servers were in the end."""
+    """Replies of an ensemble to each of `ASKED`, and its servers at the end."""
 
     said: dict[str, object]
     modes: list[str]

@@ -1,4 +1,4 @@
-"""What bounds the run of a suite is its silence."""
+"""Suites are stopped when they print nothing for too long."""
 
 from __future__ import annotations
 

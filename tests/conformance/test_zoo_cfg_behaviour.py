@@ -1,4 +1,4 @@
-"""What zoo.cfg's keys about clients do: the same requests to a real server and to simzk, started by the same lines."""
+"""Behaviour of zoo.cfg's keys about clients: the same requests to a real server and to simzk."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ CONFIGURATIONS: list[tuple[dict[str, str], Sequence[Story]]] = [
 
 
 def told(port: int, story: Story) -> list[tuple[int, object]]:
-    """Errors, and of bodies what does not tell times; who is cut off is told nothing any more."""
+    """Return errors and bodies without times; requests after a disconnect get no reply."""
     replies: list[tuple[int, object]] = []
     with TcpClient(port) as client:
         client.connect()

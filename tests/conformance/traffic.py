@@ -296,7 +296,7 @@ class Traffic:
         return self._random.choice((500_000, 500_001, 599_999, 600_001, 2**31 - 1))
 
     def greeting_details(self, *, resumes: bool) -> Greeting:
-        """What else a client says when it connects."""
+        """Optional fields of a connect request."""
         details: Greeting = {"read_only": self._random.choice((False, False, False, True, None))}
         if self.chance(0.1):
             details["ahead"] = self._random.choice((1, 2**40))

@@ -1,4 +1,4 @@
-"""What a sweep writes, computed in this process without Spark."""
+"""Tables of a sweep computed in this process without Spark."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Node(NamedTuple):
 
 
 class Interval(NamedTuple):
-    """What was so from a zxid until another one; None where it still was at the end."""
+    """Value that held from one zxid until another; None if it held to the end."""
 
     what: tuple[object, ...]
     from_zxid: int
@@ -154,7 +154,7 @@ class Timelines:
         ]
 
     def seconds(self, key: Hashable, field: int | None) -> float:
-        """How long a partition was there, or a field of it was true."""
+        """Return how long a partition existed, or a field of it was true."""
         own = [one for one in self.partitions[key] if field is None or one.what[field]]
         return sum(((self.end_ms if one.until_ms is None else one.until_ms) - one.from_ms) / 1000 for one in own)
 

@@ -1,4 +1,4 @@
-"""What real brokers of every recorded release wrote, as one history in the files of one ZooKeeper.
+"""Recordings of real brokers of every release, as one history in the files of one ZooKeeper.
 
 Each story is an epoch of its own, a day after the one before, with its own sessions and one cluster's id; at its end
 all sessions expire and all znodes are removed. Every other epoch is written as servers before 3.6 did, that do not say

@@ -24,7 +24,7 @@ SESSION_TIMEOUT_MS = 3000
 
 
 def environment(**variables: str) -> dict[str, str]:
-    """What a process of Spark needs to stay on this machine, and to work for this Python."""
+    """Return the settings that keep a Spark process on this machine and on this Python."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
     return {**kept, "SPARK_LOCAL_IP": "127.0.0.1", "JAVA_TOOL_OPTIONS": QUICK_JAVA, **variables}
 

@@ -1,4 +1,4 @@
-"""A driver that does what it is told on a Spark that a test disturbs.
+"""Spark driver that executes commands while a test disturbs it.
 
     python -m tests.pipeline.spark_job MASTER
 

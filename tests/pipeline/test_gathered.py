@@ -1,4 +1,4 @@
-"""What tasks told is one sorted table and one sum, however it came in, and however small the pieces are."""
+"""Results of tasks form one sorted table and one sum, in any order and in pieces of any size."""
 
 from __future__ import annotations
 

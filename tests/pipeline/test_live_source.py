@@ -34,7 +34,7 @@ def session(spark: SparkSession) -> SparkSession:
 
 @pytest.fixture(scope="module")
 def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """What real brokers left, served."""
+    """Serve the tree that real brokers left."""
     folder = tmp_path_factory.mktemp("served")
     shutil.copytree(KAFKA / "version-2", folder / "version-2")
     with simzk.ZooKeeperServer(data_directory=folder) as server:

@@ -30,7 +30,7 @@ COLUMNS = snapshot_schema().names
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[simzk.ZooKeeperServer]:
-    """What real brokers left, served; time stands still, so their ephemerals stay."""
+    """Serve the tree that real brokers left; time stands still, so their ephemerals stay."""
     shutil.copytree(KAFKA / "version-2", tmp_path / "version-2")
     with simzk.ZooKeeperServer(data_directory=tmp_path) as running:
         yield running

@@ -1,4 +1,4 @@
-"""A log that grows by any pieces, over restarts, splits and purges: each transaction is told once."""
+"""A log that grows in pieces of any size, over restarts, splits and purges: each transaction is read once."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def read(stretches: Iterable[LogStretch]) -> list[Row]:
 
 
 def whole_log(folder: Path) -> list[Row]:
-    """What the batch form tells of a folder."""
+    """Return the rows of the batch form for a folder."""
     rows: list[Row] = []
     for file in logs_in_folder(str(folder)):
         with opened(file.path) as stream:

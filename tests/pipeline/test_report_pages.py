@@ -1,4 +1,4 @@
-"""Pages of what Spark really wrote: their numbers are those of the tables, and damage is told."""
+"""Pages of Spark's output: their numbers equal the tables, and damage is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Spark lacks on a machine is said in one line, before Spark is started."""
+"""Missing requirements of Spark are reported in one line before Spark starts."""
 
 from __future__ import annotations
 

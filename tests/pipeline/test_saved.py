@@ -1,4 +1,4 @@
-"""What commands wrote, read back: found by what it is, and refused by name where it is not whole."""
+"""Results of commands are found by kind, and rejected by name if they are incomplete."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def risks(tmp_path: Path) -> Path:
-    """What `simzk risk` writes."""
+    """Write the output of `simzk risk`."""
     layout = generate_layout(brokers_in_racks(6, 3), topics=2, partitions=12, replication_factor=2, seed=1)
     write_layout(layout, tmp_path / "layout.parquet")
     out = tmp_path / "a: [b] {c}*"

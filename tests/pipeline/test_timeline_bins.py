@@ -32,7 +32,7 @@ class Interval(NamedTuple):
 
 @st.composite
 def stories(draw: st.DrawFn) -> list[Interval]:
-    """What happened to some partitions."""
+    """Intervals of some partitions."""
     found = []
     for topic, partition in draw(st.sets(st.tuples(st.sampled_from("abc"), st.integers(0, 3)), min_size=1)):
         ends = sorted(draw(st.sets(st.integers(0, 1000), min_size=2, max_size=6)))

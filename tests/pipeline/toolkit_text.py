@@ -1,4 +1,4 @@
-"""What TxnLogToolkit would print of rows of `zookeeper_log`: all that it says of a transaction stands in columns."""
+"""Text that TxnLogToolkit prints, rebuilt from rows of `zookeeper_log`: the columns contain all that it prints."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def clock(time: datetime) -> str:
 
 
 def what(rows: list[Row]) -> str:
-    """The kind of one transaction and all that it is; of bytes that are no text how many they are is not told."""
+    """Return the type and content of one transaction; binary data is omitted."""
     (first, *_) = rows
     if first["step"] is not None:
         steps = ";".join(f"{row['operation']}:{_text(_encoded(row))}" for row in rows)

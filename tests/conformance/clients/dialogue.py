@@ -1,5 +1,5 @@
-"""What every foreign client does, and says of it, a line each: it connects, reads, writes, watches, loses its server,
-comes back, and learns that its session has expired.
+"""Dialogue of a foreign client with its test, one line per event: it connects, reads, writes, watches, loses its
+server, reconnects, and learns that its session has expired.
 
 Rules of this module:
   - a client is a program with two arguments, hosts and a path; it says `connected 0xID`, `disconnected`, `expired` of
@@ -50,7 +50,7 @@ class Foreign:
         return self.popen.stderr.read()
 
     def until(self, wanted: str) -> str:
-        """What it says next that begins so; it must say it before it ends."""
+        """Return the next line with this prefix; fail if the client ends first."""
         while True:
             try:
                 line = str(self._lines.next())

@@ -39,7 +39,7 @@ class Artifact(NamedTuple):
 
 
 class Jars(NamedTuple):
-    """What a suite needs.
+    """Requirements of a suite.
 
     Attributes:
         name: of its folder.

@@ -19,7 +19,7 @@ CLASS_S = 600
 
 
 class Suite(NamedTuple):
-    """What is played.
+    """Suites and classes to run.
 
     Attributes:
         jars: where its classes are.

@@ -13,7 +13,7 @@ from tests.conformance.java_suites.play import Suite
 
 
 def classes(name: str) -> tuple[str, ...]:
-    """Those in the list of this name beside this module."""
+    """Return the lines of the list with this name beside this module."""
     return tuple((HERE / f"{name}.txt").read_text().split())
 
 

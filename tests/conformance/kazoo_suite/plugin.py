@@ -108,7 +108,7 @@ def _shut(one: socket.socket) -> None:
 
 
 class Member:
-    """What kazoo's harness takes for one server of its cluster (kazoo.testing.common.ManagedZooKeeper)."""
+    """One server of the cluster, in the form of kazoo's harness (kazoo.testing.common.ManagedZooKeeper)."""
 
     peer_type = "participant"
 
@@ -146,7 +146,7 @@ class Member:
 
 
 class Cluster(list[Member]):
-    """What kazoo's harness takes for its cluster (kazoo.testing.common.ZookeeperCluster)."""
+    """The cluster in the form of kazoo's harness (kazoo.testing.common.ZookeeperCluster)."""
 
     def start(self) -> None:
         for member in self:
@@ -187,7 +187,7 @@ class Suite:
         return self._cluster
 
     def make_cluster(self) -> Cluster:
-        """What the harness takes for its cluster."""
+        """The cluster that the harness uses."""
         places = [host.rpartition(":") for host in self._hosts.split(",")]
         return Cluster(Member(host, int(port)) for host, _, port in places)
 

@@ -101,7 +101,7 @@ class RealCluster(Tools):
 
     @property
     def bootstrap(self) -> str:
-        """Where the brokers listen, as a client's list."""
+        """Return the brokers' addresses as a client's list."""
         return ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
 
     def start(self, broker: int) -> None:

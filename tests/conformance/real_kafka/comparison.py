@@ -1,4 +1,4 @@
-"""What real brokers left on simzk, beside what they left on a real ZooKeeper: every field of every znode.
+"""Comparison of the znodes that real brokers left on simzk and on a real ZooKeeper: every field.
 
 What two runs of real brokers never share stands in `CHANCE` and `EXEMPT`, each row with its reason, and in
 `_less_the_dead` and `_less_rejoinings`. Who wins an election and where a topic is placed are no chance here: the story

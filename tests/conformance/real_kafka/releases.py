@@ -63,7 +63,7 @@ class Release(NamedTuple):
 
     @property
     def recording(self) -> Path:
-        """What three brokers of this release wrote to a real ZooKeeper."""
+        """Return the recording of three brokers of this release on a real ZooKeeper."""
         return LAYOUTS / f"kafka-{self.version}" / "dumps.json"
 
     def to_ivy(self) -> str:
@@ -102,7 +102,7 @@ ALWAYS = ("0.8.2.2", "2.4.1", "3.9.1")
 
 
 def releases() -> tuple[Release, ...]:
-    """Those that are asked for: `ALWAYS`, or what SIMZK_KAFKA_RELEASES names (`all`, or versions between commas)."""
+    """Return the requested releases: `ALWAYS`, or those in SIMZK_KAFKA_RELEASES (`all`, or versions between commas)."""
     asked = os.environ.get("SIMZK_KAFKA_RELEASES", ",".join(ALWAYS))
     if asked == "all":
         return RELEASES

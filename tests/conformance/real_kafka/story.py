@@ -200,7 +200,7 @@ class Story:
         assert sorted(line for line in said.splitlines() if len(line) == 1) == _MESSAGES.split(), said
 
     def _create_offsets(self, step: str) -> None:
-        """What a broker would do for the first consumer of a group, but placed as it was in the recording."""
+        """Create the offsets topic as a broker does for a group's first consumer, with the recorded placement."""
         config = json.loads(self.trees[step]["/config/topics/__consumer_offsets"].data or "")["config"]
         settings = [word for key, value in config.items() for word in ("--config", f"{key}={value}")]
         placed = self._placement(step, "__consumer_offsets")
