@@ -130,9 +130,17 @@ registered = [1, 2]
     [
         ('{ 1 = "2.4", 2 = "2.8" }', '{ 1 = "2.4" }', "version: broker 2 has no version"),
         ('{ 1 = "2.4", 2 = "2.8" }', '{ one = "2.4", 2 = "2.8" }', "version: broker -1 does not exist"),
-        ('{ 2 = "2.4" }', '{ 2 = "3.0" }', "inter_broker_protocol: Kafka 2.8 does not support"),
+        (
+            '{ 2 = "2.4" }',
+            '{ 2 = "3.0" }',
+            "inter_broker_protocol: Kafka 2.8 does not support the inter-broker protocol '3.0'",
+        ),
         ('version = "2.8"\n', 'version = "2.88"\n', "version: Kafka '2.88' is not simulated"),
-        ('inter_broker_protocol = "2.7"', 'inter_broker_protocol = "3.9"', "Kafka 2.8 does not support"),
+        (
+            'inter_broker_protocol = "2.7"',
+            'inter_broker_protocol = "3.9"',
+            "Kafka 2.8 does not support the inter-broker protocol '3.9'",
+        ),
     ],
 )
 def test_invalid_releases_are_rejected_before_the_run(tmp_path: Path, good: str, bad: str, message: str) -> None:
