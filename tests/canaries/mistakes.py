@@ -420,7 +420,7 @@ MISTAKES: dict[str, Mistake] = {
         "jvm/numbered_names.py",
         "            self._capacity *= 2\n",
         "            pass\n",
-        "zookeeper/test_numbered_names.py::test_any_history_is_told_alike",
+        "jvm/test_numbered_names.py::test_any_history_is_told_alike",
     ),
     "a batch tells no watcher": Mistake(
         "kafka/columnar/batches.py",
@@ -444,7 +444,7 @@ MISTAKES: dict[str, Mistake] = {
         "kafka/broker/replica_manager.py",
         "        if self._agreed == (updates.source, self.table.assignments):\n",
         "        if self._agreed is not None:\n",
-        "kafka/test_imported_cluster.py::test_imported_cluster_fails_and_is_repaired_as_the_real_one[3.4.1]",
+        "kafka/test_imported_cluster.py::test_an_imported_cluster_fails_and_is_repaired_as_the_real_one_was[3.4.1]",
     ),
     "a batch's writes share one zxid": Mistake(
         "kafka/columnar/batches.py",

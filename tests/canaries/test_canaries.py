@@ -70,3 +70,11 @@ def test_the_mistake_is_caught(copy: Path, mistake: Mistake) -> None:
 def test_without_a_mistake_the_same_tests_pass(copy: Path) -> None:
     done = run_tests(copy, *(mistake.caught_by for mistake in MISTAKES.values()))
     assert done.returncode == pytest.ExitCode.OK, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
+def test_the_named_test_exists(mistake: Mistake) -> None:
+    """Notice a renamed test at once: the slow run of the canary would report it late."""
+    file, name = mistake.caught_by.split("[")[0].split("::", 1)
+    function = name.split("::")[-1]
+    assert f"def {function}(" in (ROOT / "tests" / file).read_text()
