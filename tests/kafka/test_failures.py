@@ -8,14 +8,15 @@ import pytest
 
 from simzk.errors import ConfigError
 from simzk.kafka import paths
+from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.requests import Error
 from simzk.kafka.zookeeper_client.session import ZooKeeperSession
 from simzk.kafka.zookeeper_client.zk_client import create_request
 from simzk.simulation import Process
-from tests.kafka.clusters import cluster, happened, quiet, told, topic, watch
+from tests.kafka.clusters import QUICK, cluster, happened, quiet, told, topic, watch
 
 if TYPE_CHECKING:
-    from simzk.kafka.cluster.cluster import KafkaCluster
+    from simzk.simulation.faults.request_faults import FaultRule
 
 
 def test_the_controller_dies_and_another_takes_over_with_the_next_epoch() -> None:
@@ -367,3 +368,43 @@ def test_a_log_that_is_cut_back_takes_its_high_watermark_with_it() -> None:
         c.restart(3)
         quiet(c)
         assert told(c, "t")[:2] == (2, (2, 3))
+
+
+def failing_failover(c: KafkaCluster) -> tuple[int, FaultRule]:
+    """Elect a broker and hold its failover before the step that fails; return the broker and the fault."""
+    topic(c, "t", {0: [1, 2], 1: [2, 3]})
+    assert c.controller is not None
+    elected = c.controller % 3 + 1
+    c.write_znode(paths.PREFERRED_ELECTION, None)
+    c.run_for(1)
+    c.prefer_controller(elected)
+    rule = c.zookeeper_faults.hold("get", client=elected, path=paths.PREFERRED_ELECTION)
+    c.delete_znode(paths.CONTROLLER)
+    c.run_for(1)
+    assert (c.controller, rule.waiting) == (elected, 1)
+    return elected, rule
+
+
+def let_fail(c: KafkaCluster, rule: FaultRule) -> None:
+    """Release a failover that fails, and let the next one succeed."""
+    rule.release()
+    while not happened(c, "failover failed"):
+        assert c.scheduler.run_next()
+    c.delete_znode(paths.PREFERRED_ELECTION)
+    quiet(c)
+
+
+@pytest.mark.parametrize("release", ["0.8.1", "0.8.2", "0.9", "0.10.2", "0.11", "1.1", "2.0", "2.1", "2.8", "3.9"])
+def test_a_broker_resigns_when_its_failover_fails_and_its_znode_is_gone(release: str) -> None:
+    """The broker has no state of the failed term when it is elected again (§2.2)."""
+    with KafkaCluster(release, 3, config=QUICK) as c:
+        elected, rule = failing_failover(c)
+        c.delete_znode(paths.CONTROLLER)
+        c.run_for(0.004)
+        let_fail(c, rule)
+        if c.controller != elected:
+            c.delete_znode(paths.CONTROLLER)
+            quiet(c)
+        assert c.controller == elected
+        assert [event.who for event in c.history if event.what == "resigned"].count(f"controller {elected}") == 1
+        c.check()

@@ -234,15 +234,19 @@ class KafkaController:
         await self._elect()
 
     async def _maybe_resign(self) -> None:
-        was_active = self.is_active
         await self.client.exists(paths.CONTROLLER)
+        await self._read_controller()
+
+    async def _read_controller(self) -> None:
+        """Read `/controller`, and resign if it named this broker before and does not now."""
+        was_active = self.is_active
         self.active_id = await self.client.controller_id()
         if was_active and not self.is_active:
             self._resign()
 
     async def _elect(self) -> None:
         if self.client.version.client.reads_controller_before_election:
-            self.active_id = await self.client.controller_id()
+            await self._read_controller()
             if self.active_id is not None:
                 return
         try:
@@ -257,13 +261,17 @@ class KafkaController:
             await self._trigger_move()
 
     async def _trigger_move(self) -> None:
-        """Resign and delete `/controller` after a failed failover, so that another broker is elected."""
+        """Resign and delete `/controller` after a failed failover, so that another broker is elected.
+
+        If the znode is gone or names another broker, Kafka 2.1 and later keep the state of the failed term until the
+        next failover overwrites it (triggerControllerMove); here the broker resigns in every release.
+        """
         was_active, version = self.is_active, self.context.epoch_version
-        self.active_id = await self.client.controller_id()
-        if was_active and self.active_id == self.broker_id:
+        await self._read_controller()
+        if was_active and self.is_active:
             self.active_id = None
             self._resign()
-            await self.client.fenced([Delete(paths.CONTROLLER, -1)], version)
+            await self.client.fenced([Delete(paths.CONTROLLER, ANY_VERSION)], version)
 
     # -- failover and resignation
 
@@ -272,6 +280,8 @@ class KafkaController:
         context, client, version = self.context, self.client, self.client.version
         assert self.is_active
         assert context.epoch > 0
+        assert not context.brokers, "the controller has brokers of an earlier term"
+        assert not context.topic_ids, "the controller has topics of an earlier term"
         await self._set_up_features()
         self._register_child_handlers()
         self._on_creation(paths.PREFERRED_ELECTION, "preferred election by znode", self.elections.process_znode)
