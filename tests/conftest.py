@@ -24,6 +24,81 @@ IN_CI = os.environ.get("CI", "").lower() == "true"
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if IN_CI else "dev"))
 
 
+# Tests that README's command leaves out, by the beginning of their node ids; tests/README.md says what runs where.
+SLOW = (
+    "tests/canaries/test_canaries.py::test_the_mistake",
+    "tests/canaries/test_canaries.py::test_without",
+    "tests/cli/test_layout_import",
+    "tests/cli/test_run.py",
+    "tests/cli/test_run_html",
+    "tests/cli/test_run_side_by_side",
+    "tests/cli/test_serve.py",
+    "tests/cli/test_serve_ensemble",
+    "tests/cli/test_serve_kafka",
+    "tests/cli/test_serve_tls",
+    "tests/cli/test_sweep",
+    "tests/conformance/real_kafka/test_real",
+    "tests/conformance/test_columnar",
+    "tests/conformance/test_data_directory",
+    "tests/conformance/test_differential",
+    "tests/conformance/test_ensemble",
+    "tests/conformance/test_foreign_clients",
+    "tests/conformance/test_java_suites",
+    "tests/conformance/test_kazoo_in_memory",
+    "tests/conformance/test_kazoo_suite",
+    "tests/conformance/test_local_sessions",
+    "tests/conformance/test_ports",
+    "tests/conformance/test_reconfig",
+    "tests/conformance/test_zk_shell_suite",
+    "tests/conformance/test_zoo_cfg",
+    "tests/jvm/test_scala_columns",
+    "tests/kafka/columnar/test_backing",
+    "tests/kafka/columnar/test_cluster_story",
+    "tests/kafka/columnar/test_kazoo",
+    "tests/kafka/columnar/test_layout_cluster",
+    "tests/kafka/columnar/test_table_story",
+    "tests/kafka/columnar/test_text_sizes",
+    "tests/kafka/test_plans",
+    "tests/kafka/test_random_faults",
+    "tests/kafka/test_versions",
+    "tests/kafka/test_wrong_znodes",
+    "tests/kafka/test_znodes_by_hand",
+    "tests/load/",
+    "tests/partitions/risk/test_unions",
+    "tests/partitions/test_what_if",
+    "tests/pipeline/test_live",
+    "tests/pipeline/test_log_stream",
+    "tests/pipeline/test_masters",
+    "tests/pipeline/test_report_pages",
+    "tests/pipeline/test_risk",
+    "tests/pipeline/test_runs",
+    "tests/pipeline/test_timelines",
+    "tests/pipeline/test_zookeeper_log",
+)
+SLOW_BUT_FOR_SOME_RELEASES = (
+    "tests/kafka/test_imported_cluster",
+    "tests/kafka/test_operator_mistakes",
+    "tests/kafka/test_readers",
+    "tests/kafka/test_reassign_tool",
+    "tests/kafka/test_recorded_story",
+    "tests/kafka/test_reference_controller",
+    "tests/kafka/test_stories",
+)
+FAST_RELEASES = ("0.8.2", "3.9")
+REAL_SERVERS = ("tests/conformance/",)  # with the mark `java`: they start a real server or a Java client
+
+
+def is_slow(nodeid: str) -> bool:
+    """Return whether a test runs only with the slow ones.
+
+    >>> is_slow("tests/load/test_load.py::test_znodes"), is_slow("tests/wire/test_jute.py::test_numbers")
+    (True, False)
+    """
+    if nodeid.startswith(SLOW_BUT_FOR_SOME_RELEASES):
+        return "[" in nodeid and not any(release in nodeid for release in FAST_RELEASES)
+    return nodeid.startswith(SLOW)
+
+
 @cache
 def java_version() -> int | None:
     """The major version of the `java` on PATH, or None where there is none."""
@@ -52,6 +127,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if "spark" in getattr(item, "fixturenames", ()) or item.path.name == "test_sweep.py":
                 item.add_marker(pytest.mark.xdist_group("spark"))
     for item in items:
+        if is_slow(item.nodeid):
+            item.add_marker(pytest.mark.slow)
+        if item.get_closest_marker("java") is not None and item.nodeid.startswith(REAL_SERVERS):
+            item.add_marker(pytest.mark.real_servers)
         if item.get_closest_marker("java") is not None:
             item.user_properties.append((NEEDS_JAVA, True))
             if reason is not None:
