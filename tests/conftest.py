@@ -51,6 +51,7 @@ SLOW = (
     "tests/conformance/test_reconfig",
     "tests/conformance/test_zk_shell_suite",
     "tests/conformance/test_zoo_cfg",
+    "tests/jvm/test_hash_map",
     "tests/jvm/test_scala_columns",
     "tests/kafka/columnar/test_backing",
     "tests/kafka/columnar/test_cluster_story",
@@ -58,6 +59,9 @@ SLOW = (
     "tests/kafka/columnar/test_layout_cluster",
     "tests/kafka/columnar/test_table_story",
     "tests/kafka/columnar/test_text_sizes",
+    "tests/kafka/columnar/test_odd_requests",
+    "tests/kafka/test_auto_rebalance",
+    "tests/kafka/test_operator_mistakes",
     "tests/kafka/test_plans",
     "tests/kafka/test_random_faults",
     "tests/kafka/test_versions",
@@ -65,6 +69,7 @@ SLOW = (
     "tests/kafka/test_znodes_by_hand",
     "tests/load/",
     "tests/partitions/risk/test_unions",
+    "tests/partitions/test_plan_what_if",
     "tests/partitions/test_what_if",
     "tests/pipeline/test_live",
     "tests/pipeline/test_log_stream",
@@ -77,7 +82,6 @@ SLOW = (
 )
 SLOW_BUT_FOR_SOME_RELEASES = (
     "tests/kafka/test_imported_cluster",
-    "tests/kafka/test_operator_mistakes",
     "tests/kafka/test_readers",
     "tests/kafka/test_reassign_tool",
     "tests/kafka/test_recorded_story",
