@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from benchmarks.figures import Figure, Limit, medians, tell
-from simzk.jvm.java_random import JavaRandom
+from simzk.jvm.numbers import JavaRandom
 from simzk.partitions.arrays import broker_mask, pack
 from simzk.partitions.assignment import assign_topic, assign_topics
 from simzk.partitions.states import States

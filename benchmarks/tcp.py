@@ -32,8 +32,7 @@ from kazoo.client import KazooClient
 
 from benchmarks.machine import machine
 from benchmarks.verdict import verdict
-from simzk.wire.client_connection import ClientConnection
-from simzk.wire.server_connection import Incoming, ServerConnection
+from simzk.wire.connections import ClientConnection, Incoming, ServerConnection
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.server import Server
 from tests.conformance.real_zookeeper import RealZooKeeper

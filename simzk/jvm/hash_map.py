@@ -1,6 +1,6 @@
-"""Order in which `java.util.HashMap` and `HashSet` iterate; clients see it as the order of getChildren (§2.6).
+"""Order in which Java's HashMap, HashSet and ConcurrentHashMap iterate; clients see it in getChildren (§2.6).
 
-Rules of this module:
+Rules of HashMap and HashSet:
   - a key's bucket is the low bits of its spread hash; keys of one bucket are listed in order of insertion;
   - a table starts with the capacity that its owner gives, doubles when it is more than three quarters full, and never
     shrinks;
@@ -14,15 +14,24 @@ Rules of this module:
     order is asked for or when the record is long. In larger sets no names in use crowd a bucket;
   - a set that is emptied, and has too many buckets to double by crowding, forgets its history.
 
-Source: java.util.HashMap of JDK 17 (putVal, resize, treeifyBin, TreeNode); docs/reference/zookeeper.md §2.6; Cormen et
-al., Introduction to Algorithms (red-black trees).
+Rules of ConcurrentHashMap (Java 8 and later):
+  - the table has 16 bins at first and doubles each time when three quarters of their number are reached;
+  - a new entry goes to the end of its bin; when the table doubles, the last run of entries that stay together keeps its
+    order, and the entries before it are put in front one by one, which reverses them;
+  - removal is not modelled; bins are never trees here: that takes eight keys in one bin and does not change the order.
+
+Source: java.util.HashMap of JDK 17 (putVal, resize, treeifyBin, TreeNode), ConcurrentHashMap (putVal, transfer);
+docs/reference/zookeeper.md §2.6; docs/reference/kafka.md §4 (recorded consumers); Cormen et al., Introduction to
+Algorithms (red-black trees).
 """
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
+from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from simzk.jvm.hash_codes import hash_code, spread, spread_hashes, string_hash
 
@@ -582,3 +591,182 @@ class HashTable:
                     self._buckets[index + offset] = half
                 else:  # resize() keeps a tree that moves whole
                     self._buckets[index + offset] = bucket if len(half) == len(names) else _Tree(half, self._rank_of)
+
+
+_INITIAL_BINS: Final = 16
+_HASH_BITS: Final = 0x7FFF_FFFF
+
+
+def concurrent_order(keys: Iterable[Key], hash_of: Callable[[Key], int] = hash_code) -> list[Key]:
+    """Return keys, given in order of insertion, in the order in which a ConcurrentHashMap iterates.
+
+    ZooKeeper keeps the identities of a connection in such a map (`ServerCnxn.authInfo`); Kafka's consumers keep the
+    partitions that they own in one (`kafka.utils.Pool`), so it decides the order in which offsets are written.
+
+    Args:
+        keys: repeated ones count once.
+        hash_of: the `hashCode` of a key.
+
+    >>> concurrent_order([2, 0, 1])
+    [0, 1, 2]
+    >>> concurrent_order([16, 15, 0])
+    [16, 0, 15]
+    """
+    bins: list[list[tuple[int, Key]]] = [[] for _ in range(_INITIAL_BINS)]
+    for count, key in enumerate(dict.fromkeys(keys), start=1):
+        hashed = spread(hash_of(key)) & _HASH_BITS
+        bins[hashed & (len(bins) - 1)].append((hashed, key))
+        if count >= len(bins) * 3 // 4:
+            bins = _double(bins)
+    return [key for entries in bins for _, key in entries]
+
+
+def _double(bins: list[list[tuple[int, Key]]]) -> list[list[tuple[int, Key]]]:
+    size = len(bins)
+    halves: tuple[list[list[tuple[int, Key]]], ...] = ([], [])
+    for entries in bins:
+        start = _last_run(entries, size)
+        ordered = [*reversed(entries[:start]), *entries[start:]]
+        for upper, half in enumerate(halves):
+            half.append([entry for entry in ordered if bool(entry[0] & size) == upper])
+    return [*halves[0], *halves[1]]
+
+
+def _last_run(entries: list[tuple[int, Key]], bit: int) -> int:
+    """Return the index of the first entry of the last run that moves to one new bin."""
+    start = len(entries)
+    while start and (entries[start - 1][0] & bit) == (entries[-1][0] & bit):
+        start -= 1
+    return start
+
+
+LARGEST = 2**31 - 1
+
+
+def number_of(name: str) -> int | None:
+    """Return the 31-bit number that a name is, written without leading zeros, or None.
+
+    >>> [number_of(name) for name in ("0", "17", "01", "-1", "1e3", "")]
+    [0, 17, None, None, None, None]
+    """
+    if not (name.isascii() and name.isdigit()) or (name[0] == "0" and name != "0") or len(name) > len(str(LARGEST)):
+        return None
+    number = int(name)
+    return number if number <= LARGEST else None
+
+
+class NumberedNames(HashOrderedSet):
+    """Set of names that are numbers 0, 1, 2, ..., as the children of a queue or a Kafka topic are, stored as numbers.
+
+    It behaves as a `HashOrderedSet` of the same history, with 4 bytes or none per name: names 0 to n-1 in that order of
+    insertion are a `range`, others an array in order of insertion. Any other name turns it into a plain set for good.
+
+    Args:
+        capacity: number of buckets, as of a `HashOrderedSet` of this size.
+        numbers: elements in order of insertion; an array belongs to this set from here on.
+
+    >>> names = NumberedNames(8, range(3))
+    >>> names.add("3")
+    >>> names.ordered(), names.numbers
+    (['0', '1', '2', '3'], range(0, 4))
+    """
+
+    __slots__ = ("numbers",)
+
+    def __init__(self, capacity: int, numbers: range | array[int]) -> None:
+        super().__init__(capacity)
+        self.numbers: range | array[int] | None = numbers
+        """Elements in order of insertion; None once the set stores texts."""
+
+    @classmethod
+    def of(cls, names: HashOrderedSet) -> NumberedNames | None:
+        """Return a copy of a set that stores numbers, or None if a name is no number."""
+        numbers = array("i")
+        for name in names.in_order_of_arrival():
+            number = number_of(name)
+            if number is None:
+                return None
+            numbers.append(number)
+        count = len(numbers)
+        if set(numbers) == set(range(count)) and tuple(names.ordered()) == _counted(count, names.capacity):
+            # Only the order within buckets matters, and it is that of counting.
+            return cls(names.capacity, range(count))
+        return cls(names.capacity, numbers)
+
+    def __len__(self) -> int:
+        return super().__len__() if self.numbers is None else len(self.numbers)
+
+    def __contains__(self, element: object) -> bool:
+        if self.numbers is None:
+            return super().__contains__(element)
+        number = number_of(element) if isinstance(element, str) else None
+        return number is not None and number in self.numbers
+
+    def add(self, element: str) -> None:
+        numbers = self.numbers
+        number = None if numbers is None else number_of(element)
+        if numbers is None or number is None:
+            self._make_plain()
+            super().add(element)
+            return
+        if number in numbers:
+            return
+        if isinstance(numbers, array):
+            numbers.append(number)
+        elif number == len(numbers):
+            self.numbers = range(number + 1)
+        else:
+            self.numbers = array("i", [*numbers, number])
+        self._order = None
+        if len(self) * 4 > self._capacity * 3:
+            self._capacity *= 2
+
+    def discard(self, element: str) -> None:
+        numbers = self.numbers
+        if numbers is None:
+            super().discard(element)
+            return
+        number = number_of(element)
+        if number is None or number not in numbers:
+            return
+        if isinstance(numbers, range) and number == len(numbers) - 1:
+            self.numbers = range(number)
+        else:
+            left = numbers if isinstance(numbers, array) else array("i", numbers)
+            left.remove(number)
+            self.numbers = left
+        self._order = None
+
+    def in_order_of_arrival(self) -> list[str]:
+        return super().in_order_of_arrival() if self.numbers is None else list(map(str, self.numbers))
+
+    def ordered(self) -> list[str]:
+        if self.numbers is not None and self._order is None:
+            if isinstance(self.numbers, range):
+                self._order = list(_counted(len(self.numbers), self._capacity))
+            else:
+                self._order = hash_map_order(self.in_order_of_arrival(), self._capacity, string_hash)
+        return super().ordered()
+
+    def _make_plain(self) -> None:
+        if self.numbers is not None:
+            self._spreads = dict.fromkeys(self.in_order_of_arrival())
+            self._examined_capacity = self._capacity  # numbers never crowd a bucket
+            self.numbers = None
+
+    def check(self) -> None:
+        if self.numbers is None:
+            super().check()
+            return
+        assert len(self) * 4 <= self._capacity * 3
+        assert not self._spreads
+        if isinstance(self.numbers, range):
+            assert self.numbers == range(len(self.numbers))
+        else:
+            assert len(set(self.numbers)) == len(self.numbers)
+
+
+@lru_cache(maxsize=32)
+def _counted(count: int, capacity: int) -> tuple[str, ...]:
+    """Return the names 0 to `count` - 1 in the order of a set to which they were added in that order."""
+    return tuple(hash_map_order(map(str, range(count)), capacity, string_hash))

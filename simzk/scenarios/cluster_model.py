@@ -12,7 +12,7 @@ from simzk.errors import ConfigError, SimzkError
 from simzk.kafka.cluster.zookeeper_access import access_of
 from simzk.kafka.releases.cluster_releases import Releases
 from simzk.scenarios.source import BrokerId, Count, Table, did_you_mean
-from simzk.zookeeper.paths import is_valid_path
+from simzk.zookeeper.znode import is_valid_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from simzk.serve.clock import Clock, StillClock, WallClock
 from simzk.simulation.faults.request_faults import FaultPoint, FaultRules
-from simzk.wire.server_connection import Incoming, ProtocolProblem, Received, ServerConnection
+from simzk.wire.connections import Incoming, ProtocolProblem, Received, ServerConnection
 from simzk.zookeeper.driver import Driver, Link
 from simzk.zookeeper.operations import VOCABULARY
 from simzk.zookeeper.replies import Outgoing, Reply

@@ -264,7 +264,7 @@ def _grouped(groups: dict[str, list[str]]) -> str:
 def _mntr(report: Report, _: bytes) -> str:
     # Imported here: most servers are never asked for numbers.
     from simzk.jvm.numbers import double_text
-    from simzk.wire.prometheus import values
+    from simzk.wire.monitoring import provider_values as values
 
     texts = ((key, double_text(value) if isinstance(value, float) else value) for key, value in values(report).items())
     return "".join(f"zk_{key}\t{text}\n" for key, text in texts)

@@ -4,11 +4,12 @@ Rules of this module:
   - names and their order are those of a standalone 3.9.5, without the prefix that mntr adds;
   - a metric of a part that simzk does not have (queues between threads, learners, caches, Netty) is 0 or empty;
   - metrics by the first name of a path (`..._per_namespace`) are omitted;
-  - watches are listed from the data table only where the real server does so.
+  - watches are listed from the data table only where the real server does so;
+  - Prometheus gets every family of a standalone 3.9.5 with its name, type and labels, also those without samples.
 
 Source: ServerMetrics, DefaultMetricsProvider, ZooKeeperServer.dumpMonitorValues, DataTree, WatchManager; of ensembles:
 LeaderZooKeeperServer, FollowerZooKeeperServer, ObserverZooKeeperServer (dumpMonitorValues, registerMetrics),
-QuorumPeer, LearnerHandler, LearnerSessionTracker.
+QuorumPeer, LearnerHandler, LearnerSessionTracker; PrometheusMetricsProvider and its client library's TextFormat.
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from simzk.jvm.hash_map import hash_map_order
+from simzk.jvm.numbers import double_text
+from simzk.wire.statistics import Summary
 from simzk.zookeeper.replies import EventType
-from simzk.zookeeper.summary import Summary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from simzk.wire.statistics import ConnectionStatistics, ServerStatistics
-    from simzk.zookeeper.ensemble.place import Place
+    from simzk.zookeeper.ensemble.member import Place
     from simzk.zookeeper.server import Server
     from simzk.zookeeper.sessions import Session
 
@@ -362,7 +364,7 @@ def summaries(report: Report) -> dict[str, Summary]:
         "readlatency": report.statistics.read_latency,
         "updatelatency": report.statistics.update_latency,
         "connection_token_deficit": report.statistics.token_deficit,
-        **{name: triggered[kind] for name, kind in _TRIGGERED.items() if kind in triggered},
+        **{name: Summary(triggered[kind]) for name, kind in _TRIGGERED.items() if kind in triggered},
         **report.disk,
     }
     empty = Summary()
@@ -495,3 +497,78 @@ def _place_counters(place: Place) -> dict[str, int]:
         "proposal_count": tally.proposed,
         "sync_processor_request_queued": tally.proposed + tally.learned,
     }
+
+
+_MEDIAN, _QUANTILES = (0.5,), (0.5, 0.9, 0.99)
+_KEYED = ("learner_handler_qp_size", "learner_handler_qp_time_ms")
+_UNUSED = {
+    "ack_latency": "summary",
+    "learner_handler_qp_size": "summary",
+    "learner_handler_qp_time_ms": "summary",
+    "quota_bytes_limit_per_namespace": "gauge",
+    "quota_bytes_usage_per_namespace": "gauge",
+    "quota_count_limit_per_namespace": "gauge",
+    "quota_count_usage_per_namespace": "gauge",
+    "quota_exceeded_error_per_namespace": "counter",
+    "read_per_namespace": "summary",
+    "write_per_namespace": "summary",
+}
+"""Families by namespace or by learner, which have no samples here."""
+
+
+def text_of(families: Iterable[Family], names: frozenset[str] | None = None) -> str:
+    """Return families as text; with `names`, only samples of these names and the families that have any."""
+    lines: list[str] = []
+    for name, kind, samples, about in families:
+        selected = samples if names is None else [sample for sample in samples if sample.name in names]
+        if names is None or selected:
+            lines += [f"# HELP {name} {about or name}", f"# TYPE {name} {kind}"]
+            lines += [f"{sample.name}{_labels(sample.labels)} {double_text(sample.value)}" for sample in selected]
+    return "\n".join([*lines, ""])
+
+
+def families_of(report: Report) -> Iterator[Family]:
+    """Return the metric families of a server."""
+    for kind, metrics in (("gauge", gauges(report)), ("counter", counters(report))):
+        for name, value in metrics.items():
+            if not isinstance(value, str):
+                yield Family(name, kind, [Sample(name, (), value)])
+    keyed: dict[str, list[Sample]] = {name: [] for name in _UNUSED}
+    for name, summary in summaries(report).items():
+        key, _, family = name.partition("_")
+        quantiles = _QUANTILES if has_percentiles(name) else _MEDIAN
+        if family in _KEYED:
+            keyed[family] += _summary(family, (("key", key),), summary, quantiles)
+        else:
+            yield Family(name, "summary", _summary(name, (), summary, quantiles))
+    for name, kind in _UNUSED.items():
+        yield Family(name, kind, keyed[name])
+
+
+def provider_values(report: Report) -> dict[str, str | int | float]:
+    """Return the metrics by key for mntr and the command monitor, in the form of the metrics provider."""
+    if report.provider == "default":
+        return values(report)
+    metrics: dict[str, str | int | float] = dict(text_values(report))
+    if report.provider == "prometheus":
+        for family in (*families_of(report), *report.process):
+            for sample in family.samples:
+                metrics[sample.name + _labels(sample.labels).replace(",}", "}")] = float(sample.value)
+    return metrics
+
+
+def _summary(name: str, labels: Labels, summary: Summary, quantiles: Iterable[float]) -> list[Sample]:
+    samples: list[Sample] = []
+    for quantile in quantiles:
+        value = float(summary.percentile(quantile)) if summary.count else float("nan")
+        samples.append(Sample(name, (*labels, ("quantile", str(quantile))), value))
+    count, total = Sample(f"{name}_count", labels, summary.count), Sample(f"{name}_sum", labels, summary.total)
+    return [*samples, count, total]
+
+
+def _labels(labels: Labels) -> str:
+    """Return the labels of a sample; the client library writes a comma after the last one."""
+    if not labels:
+        return ""
+    escaped = ((name, value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")) for name, value in labels)
+    return "{" + "".join(f'{name}="{value}",' for name, value in escaped) + "}"

@@ -1,18 +1,189 @@
-"""Codec of each request and its reply: the table of operations (simzk.zookeeper.operations) on the wire (§1.5).
+"""Codecs of requests and replies: the table of operations (simzk.zookeeper.operations) on the wire (§1.5, §1.6).
 
-Both ends of a connection, the differential test and the documentation use this table.
+Rules of multi and multi-read, whose bodies are operations or results in sequence, each after a header:
+  - a request consists of writes or of reads, not both; any other operation makes it malformed. A multi-read of writes
+    decodes, and the server rejects it, as the real one does;
+  - the flags of a create decide its class here, because the real server does so while it decodes;
+  - the type of a result decides how it is decoded, so a client needs only the bytes.
+
+Source: org.apache.zookeeper.MultiOperationRecord, Op, MultiResponse.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from simzk.wire import multi
-from simzk.wire.frames import CLIENT_INFOS, NAMES
-from simzk.wire.multi import DATA_AND_STAT, NOTHING, PATH_AND_STAT
+from simzk.wire.frames import CLIENT_INFOS, MULTI_HEADER, NAMES, MultiHeader
 from simzk.zookeeper import operations
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.jute import ACLS, BOOLEAN, BUFFER, INT, LONG, STAT, TEXT, Codec, MalformedError, record, vector
+from simzk.zookeeper.replies import OperationResult
+
+CREATE = record(req.Create, TEXT, BUFFER, ACLS, INT)
+CREATE_2 = record(req.Create2, TEXT, BUFFER, ACLS, INT)
+CREATE_CONTAINER = record(req.CreateContainer, TEXT, BUFFER, ACLS, INT)
+CREATE_TTL = record(req.CreateTTL, TEXT, BUFFER, ACLS, INT, LONG)
+DELETE = record(req.Delete, TEXT, INT)
+SET_DATA = record(req.SetData, TEXT, BUFFER, INT)
+CHECK = record(req.Check, TEXT, INT)
+GET_DATA = record(req.GetData, TEXT, BOOLEAN)
+GET_CHILDREN = record(req.GetChildren, TEXT, BOOLEAN)
+
+PATH_AND_STAT: Codec[Any] = record(lambda *values: values, TEXT, STAT)
+DATA_AND_STAT: Codec[Any] = record(lambda *values: values, BUFFER, STAT)
+
+
+def _read_nothing(data: bytes, at: int) -> tuple[None, int]:
+    return None, at
+
+
+NOTHING: Codec[None] = Codec(_read_nothing, lambda out, value: None)
+
+
+class Part(NamedTuple):
+    """Operation of a multi: its type and codec, and the type and codec of its result."""
+
+    type: int
+    codec: Codec[Any]
+    result_type: int
+    result: Codec[Any]
+
+
+def _part(kind: type, codec: Codec[Any], result: Codec[Any], *, result_of: type | None = None) -> Part:
+    """Return the part for a class of request; its result has the type of `result_of`, by default its own."""
+    return Part(operations.BY_REQUEST[kind].opcode, codec, operations.BY_REQUEST[result_of or kind].opcode, result)
+
+
+WRITE_PARTS: dict[type, Part] = {
+    req.Create: _part(req.Create, CREATE, TEXT),
+    req.Create2: _part(req.Create2, CREATE_2, PATH_AND_STAT),
+    # The results of these two have the type of create2 (§1.6).
+    req.CreateContainer: _part(req.CreateContainer, CREATE_CONTAINER, PATH_AND_STAT, result_of=req.Create2),
+    req.CreateTTL: _part(req.CreateTTL, CREATE_TTL, PATH_AND_STAT, result_of=req.Create2),
+    req.Delete: _part(req.Delete, DELETE, NOTHING),
+    req.SetData: _part(req.SetData, SET_DATA, STAT),
+    req.Check: _part(req.Check, CHECK, NOTHING),
+}
+READ_PARTS: dict[type, Part] = {
+    req.GetData: _part(req.GetData, GET_DATA, DATA_AND_STAT),
+    req.GetChildren: _part(req.GetChildren, GET_CHILDREN, NAMES),
+}
+
+
+class NullACLError(MalformedError):
+    """Create without an ACL in a multi; the real server fails on it before it assigns a zxid."""
+
+
+_ERROR_TYPE = -1
+_END = MultiHeader(-1, True, -1)
+_RESULTS: dict[int, Codec[Any]] = {
+    part.result_type: part.result for part in (*WRITE_PARTS.values(), *READ_PARTS.values())
+}
+_CONTAINER_FLAGS = 4
+_TTL_FLAGS = (5, 6)
+
+
+def _resolve(operation: Any) -> Any:
+    """Return a decoded create as the class that its flags mean, as the real server does."""
+    if isinstance(operation, req.CreateTTL):
+        if operation.flags in _TTL_FLAGS:
+            return operation
+        # Without a TTL flag it is a plain create, and its time to live is dropped.
+        operation = req.Create(*operation[:4])
+    if getattr(operation, "flags", None) == _CONTAINER_FLAGS:
+        return req.CreateContainer(*operation)
+    return operation
+
+
+def _check_create(operation: Any) -> None:
+    """Raise MalformedError for a create that the real server cannot build (CreateOptions)."""
+    if not isinstance(operation, req.Create | req.Create2 | req.CreateContainer):
+        return
+    if not 0 <= operation.flags <= _TTL_FLAGS[-1]:
+        raise MalformedError("a create has invalid flags")
+    if operation.acl is None:
+        raise NullACLError("a create in a multi has no ACL")
+    if operation.flags in _TTL_FLAGS:
+        raise MalformedError("a create with a TTL flag has no time to live")
+
+
+def multi_request(make: Any, parts: dict[type, Part], *, only: dict[type, Part]) -> Codec[Any]:
+    """Return the codec of a multi or multi-read.
+
+    Args:
+        make: the class of the request.
+        parts: operations that it may contain.
+        only: operations among them that may not be mixed with the others.
+    """
+    by_type = {part.type: (part.codec, kind in only) for kind, part in parts.items()}
+
+    def read(data: bytes, at: int) -> tuple[Any, int]:
+        operations: list[Any] = []
+        halves = set()
+        header, at = MULTI_HEADER.read(data, at)
+        while not header.done:
+            if header.type not in by_type:
+                raise MalformedError(f"operation type {header.type} is not allowed in this multi")
+            codec, half = by_type[header.type]
+            operation, at = codec.read(data, at)
+            _check_create(operation)
+            operations.append(_resolve(operation))
+            halves.add(half)
+            if len(halves) > 1:
+                raise MalformedError("a multi mixes reads and writes")
+            header, at = MULTI_HEADER.read(data, at)
+        return make(tuple(operations)), at
+
+    def write(out: bytearray, value: Any) -> None:
+        for operation in value.operations:
+            part = parts[operation.__class__]
+            MULTI_HEADER.write(out, MultiHeader(part.type, False, -1))
+            part.codec.write(out, operation)
+        MULTI_HEADER.write(out, _END)
+
+    return Codec(read, write)
+
+
+MULTI = multi_request(req.Multi, WRITE_PARTS, only=WRITE_PARTS)
+MULTI_READ = multi_request(req.MultiRead, {**WRITE_PARTS, **READ_PARTS}, only=READ_PARTS)
+
+
+def write_results(out: bytearray, request: req.Multi | req.MultiRead, results: list[OperationResult]) -> None:
+    """Write the body of the reply to `request`."""
+    parts = WRITE_PARTS if isinstance(request, req.Multi) else READ_PARTS
+    # If a write fails, none is applied; the operations before it have error 0 in the reply (§1.6).
+    all_failed = isinstance(request, req.Multi) and any(result.error for result in results)
+    # A multi-read may stop half-way, with fewer results than operations.
+    for operation, (error, body) in zip(request.operations, results, strict=False):
+        if error or all_failed:
+            MULTI_HEADER.write(out, MultiHeader(_ERROR_TYPE, False, error))
+            INT.write(out, error)
+        else:
+            part = parts[operation.__class__]
+            if isinstance(operation, req.Create2) and isinstance(body, str):
+                part = parts[req.Create]  # before 3.7
+            MULTI_HEADER.write(out, MultiHeader(part.result_type, False, 0))
+            part.result.write(out, body)
+    MULTI_HEADER.write(out, _END)
+
+
+def read_results(data: bytes, at: int) -> tuple[list[OperationResult], int]:
+    """Return the results in the body of a reply, and the offset behind them."""
+    results = []
+    header, at = MULTI_HEADER.read(data, at)
+    while not header.done:
+        if header.type == _ERROR_TYPE:
+            error, at = INT.read(data, at)
+            if error != header.error:
+                raise MalformedError("a result and its header have different errors")
+            results.append(OperationResult(error, None))
+        elif header.type in _RESULTS:
+            body, at = _RESULTS[header.type].read(data, at)
+            results.append(OperationResult(0, list(body) if header.type == READ_PARTS[req.GetChildren].type else body))
+        else:
+            raise MalformedError(f"result type {header.type} is unknown")
+        header, at = MULTI_HEADER.read(data, at)
+    return results, at
 
 
 class Operation(NamedTuple):
@@ -22,7 +193,7 @@ class Operation(NamedTuple):
         rule: its row in simzk.zookeeper.operations.
         codec: codec of its body.
         reply: codec of the body of a reply without error; None for multi and multi-read, whose body depends on the
-            request (`multi.write_results`).
+            request (`write_results`).
     """
 
     rule: operations.Operation
@@ -71,26 +242,26 @@ def _form(request: type, codec: Codec[Any], reply: Codec[Any] | None) -> Operati
 
 
 OPERATIONS: tuple[Operation, ...] = (
-    _form(req.Create, multi.CREATE, TEXT),
-    _form(req.Delete, multi.DELETE, NOTHING),
+    _form(req.Create, CREATE, TEXT),
+    _form(req.Delete, DELETE, NOTHING),
     _form(req.Exists, record(req.Exists, *_PATH_AND_WATCH), STAT),
-    _form(req.GetData, multi.GET_DATA, DATA_AND_STAT),
-    _form(req.SetData, multi.SET_DATA, STAT),
+    _form(req.GetData, GET_DATA, DATA_AND_STAT),
+    _form(req.SetData, SET_DATA, STAT),
     _form(req.GetACL, record(req.GetACL, TEXT), _ACL_AND_STAT),
     _form(req.SetACL, record(req.SetACL, TEXT, ACLS, INT), STAT),
-    _form(req.GetChildren, multi.GET_CHILDREN, _LIST),
+    _form(req.GetChildren, GET_CHILDREN, _LIST),
     _form(req.Sync, record(req.Sync, TEXT), TEXT),
     _form(req.Ping, record(req.Ping), NOTHING),
     _form(req.GetChildren2, record(req.GetChildren2, *_PATH_AND_WATCH), _LIST_AND_STAT),
-    _form(req.Multi, multi.MULTI, None),
-    _form(req.Create2, multi.CREATE_2, PATH_AND_STAT),
+    _form(req.Multi, MULTI, None),
+    _form(req.Create2, CREATE_2, PATH_AND_STAT),
     _form(req.Reconfig, record(req.Reconfig, TEXT, TEXT, TEXT, LONG), DATA_AND_STAT),
     _form(req.CheckWatches, record(req.CheckWatches, TEXT, INT), NOTHING),
     _form(req.RemoveWatches, record(req.RemoveWatches, TEXT, INT), NOTHING),
-    _form(req.CreateContainer, multi.CREATE_CONTAINER, PATH_AND_STAT),
+    _form(req.CreateContainer, CREATE_CONTAINER, PATH_AND_STAT),
     _form(req.DeleteContainer, record(req.DeleteContainer, _NOT_NULL), NOTHING),
-    _form(req.CreateTTL, multi.CREATE_TTL, PATH_AND_STAT),
-    _form(req.MultiRead, multi.MULTI_READ, None),
+    _form(req.CreateTTL, CREATE_TTL, PATH_AND_STAT),
+    _form(req.MultiRead, MULTI_READ, None),
     _form(req.Auth, record(req.Auth, INT, TEXT, BUFFER), NOTHING),
     _form(req.SetWatches, record(req.SetWatches, LONG, *[_PATH_VECTOR] * 3), NOTHING),
     _form(req.Sasl, record(req.Sasl, BUFFER), BUFFER),

@@ -1,11 +1,11 @@
-"""Counters of the traffic of a server and of its connections.
+"""Counters and summaries of the traffic of a server and of its connections.
 
 Rules of this module:
   - counters only: nothing here formats, measures time or uses a socket; the transport calls the `note` methods;
   - sent replies are counted by the headers of their frames;
   - a batch of requests that are processed together has one latency.
 
-Source: ServerStats, ServerCnxn, AvgMinMaxCounter.
+Source: ServerStats, ServerCnxn, AvgMinMaxCounter, AvgMinMaxPercentileCounter.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from simzk.wire.frames import NOTIFICATION_XID
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.operations import Kind, of_kind
 from simzk.zookeeper.replies import PING_XID
-from simzk.zookeeper.summary import Summary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -54,6 +53,72 @@ OPERATION_NAMES: dict[type, str] = {
     req.WhoAmI: "HOMI",
     req.GetEphemerals: "GETE",
 }
+
+
+class Summary:
+    """Least, mean, greatest and percentiles of values; without values every figure is 0, as in the real server.
+
+    The number of times each value came is stored: percentiles are exact, and memory is bounded by distinct values.
+
+    Args:
+        times: number of times each value came, as a dictionary that others may update; None for an own one.
+
+    >>> summary = Summary()
+    >>> summary.note(3, 2); summary.note(0)
+    >>> summary.least, summary.mean, summary.greatest, summary.count, summary.total, summary.percentile(0.5)
+    (0, 2.0, 3, 3, 6, 3)
+    """
+
+    __slots__ = ("_times",)
+
+    def __init__(self, times: dict[int, int] | None = None) -> None:
+        self._times: dict[int, int] = {} if times is None else times
+
+    def note(self, value: int, times: int = 1) -> None:
+        """Add a value, `times` times."""
+        self._times[value] = self._times.get(value, 0) + times
+
+    def reset(self) -> None:
+        """Forget all values."""
+        self._times.clear()
+
+    @property
+    def least(self) -> int:
+        """Return the least value."""
+        return min(self._times, default=0)
+
+    @property
+    def greatest(self) -> int:
+        """Return the greatest value."""
+        return max(self._times, default=0)
+
+    @property
+    def count(self) -> int:
+        """Return the number of values."""
+        return sum(self._times.values())
+
+    @property
+    def total(self) -> int:
+        """Return the sum of all values."""
+        return sum(value * times for value, times in self._times.items())
+
+    @property
+    def mean(self) -> float:
+        """Return the mean."""
+        return self.total / self.count if self._times else 0.0
+
+    def above(self, limit: int) -> int:
+        """Return the number of values above a limit."""
+        return sum(times for value, times in self._times.items() if value > limit)
+
+    def percentile(self, share: float) -> int:
+        """Return the least value that at least `share` of all values do not exceed."""
+        left = share * self.count
+        for value, times in sorted(self._times.items()):
+            left -= times
+            if left <= 0:
+                return value
+        return self.greatest
 
 
 class Latency:

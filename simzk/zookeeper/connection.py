@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from simzk.jvm.concurrent_hash_map import concurrent_order
+from simzk.jvm.hash_map import concurrent_order
 from simzk.zookeeper.acl import digest_id
 from simzk.zookeeper.jute import decode_text
 from simzk.zookeeper.prepare import Asker

@@ -18,11 +18,19 @@ from simzk.zookeeper import requests as req
 from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.acl import expand_acl, is_permitted
 from simzk.zookeeper.operations import Kind, of_kind, permission_of
-from simzk.zookeeper.paths import SPECIAL_PATHS, is_valid_name, is_valid_path, parent_of
 from simzk.zookeeper.quotas import UnreadableError
 from simzk.zookeeper.replies import Code, RefusedError
 from simzk.zookeeper.requests import OPEN_ACL
-from simzk.zookeeper.znode import MAX_INT32, MAX_TTL_MS, MIN_INT32, is_session
+from simzk.zookeeper.znode import (
+    MAX_INT32,
+    MAX_TTL_MS,
+    MIN_INT32,
+    SPECIAL_PATHS,
+    is_session,
+    is_valid_name,
+    is_valid_path,
+    parent_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,8 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from simzk.zookeeper.jute import decode_text
-from simzk.zookeeper.paths import ancestors_of
-from simzk.zookeeper.znode import int64
+from simzk.zookeeper.znode import ancestors_of, int64
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Messages of a server: replies, watch events, the connect response; error codes; results of a multi (§1.6).
+"""Messages of a server: replies, watch events, the connect response; error codes.
 
 Rules of this module:
   - values only, with fields in the order of the wire (docs/reference/zookeeper.md §1.1, §1.5, §1.7);
@@ -10,9 +10,6 @@ from __future__ import annotations
 
 from enum import IntEnum
 from typing import NamedTuple
-
-from simzk.zookeeper import requests as req
-from simzk.zookeeper import transactions as txns
 
 
 class RefusedError(Exception):
@@ -156,28 +153,3 @@ class Closed(NamedTuple):
 
 
 Outgoing = ConnectResponse | Reply | WatchedEvent | Closed
-
-
-def multi_results(record: txns.Record, bodies: object) -> list[OperationResult] | None:
-    """Return the results in the reply to a multi; None if the request was rejected as a whole.
-
-    Args:
-        record: record of the multi's transaction.
-        bodies: bodies that applying the transaction returned.
-    """
-    if isinstance(bodies, list):
-        return [OperationResult(0, body) for body in bodies]
-    if isinstance(record, txns.MultiTxn):
-        # Operations before the failed one have error 0, although nothing was applied (§1.6).
-        errors = [step.error if isinstance(step, txns.ErrorTxn) else 0 for step in record.records]
-        return [OperationResult(error, None) for error in errors]
-    return None
-
-
-def without_stats(request: req.Multi, results: list[OperationResult]) -> list[OperationResult]:
-    """Return the results as before 3.7.2 and 3.8.2: the result of a `Create2` in a multi is only a path."""
-    paths_only = []
-    for operation, (error, body) in zip(request.operations, results, strict=True):
-        is_path = isinstance(operation, req.Create2) and isinstance(body, tuple)
-        paths_only.append(OperationResult(error, body[0] if is_path else body))  # type: ignore[index]  # a path and a Stat
-    return paths_only

@@ -10,7 +10,7 @@ Rules of this module:
     alone and notifies its watchers in turn. Its one reply has the last xid and a body made of the n replies. `serve`
     processes them one by one unless a batch has a faster way with the same effects.
 
-Source: ZooKeeperServer, PrepRequestProcessor, FinalRequestProcessor.
+Source: ZooKeeperServer, PrepRequestProcessor, FinalRequestProcessor, ContainerManager.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.acl import READ
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.connection import Connection, Verdict, authenticate, log_in
-from simzk.zookeeper.containers import Sweeper
 from simzk.zookeeper.operations import Kind, of_kind
 from simzk.zookeeper.prepare import PREPARE, prepare_multi
 from simzk.zookeeper.reads import READS, Reader
@@ -34,20 +33,65 @@ from simzk.zookeeper.replies import (
     ConnectResponse,
     RefusedError,
     Reply,
-    multi_results,
-    without_stats,
 )
 from simzk.zookeeper.sasl import nonce_of
 from simzk.zookeeper.sessions import SessionTracker, first_session_id, password_of
-from simzk.zookeeper.transactions import Observers, Transaction
+from simzk.zookeeper.transactions import Observers, Transaction, multi_results, without_stats
 from simzk.zookeeper.tree import DataTree
 from simzk.zookeeper.watches import OldWatchManager, WatchManager
+from simzk.zookeeper.znode import ttl_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from simzk.zookeeper.replies import Outgoing
     from simzk.zookeeper.requests import Request
+
+
+class Sweeper:
+    """Schedule of the sweeps of one server, which remove empty containers and expired TTL nodes (§2.3).
+
+    Sweeps are at multiples of the interval from the server's start; a sweep is a deadline only while the tree has such
+    nodes. All removals of a sweep have one time; the real server spreads them 6 ms apart.
+    """
+
+    __slots__ = ("_interval_ms", "_start_ms", "_tree", "_unused_ms", "next_ms")
+
+    def __init__(self, tree: DataTree, config: ServerConfig, start_ms: int) -> None:
+        self._tree = tree
+        self._unused_ms = config.container_unused_ms
+        self._interval_ms = config.container_check_interval_ms
+        self._start_ms = start_ms
+        self.next_ms: int | None = None
+
+    def note(self, now_ms: int) -> None:
+        """Schedule the next sweep if the tree has containers or TTL nodes."""
+        if self.next_ms is None and (self._tree.containers or self._tree.ttls):
+            self.next_ms = self._after(now_ms)
+
+    def _after(self, now_ms: int) -> int:
+        return now_ms + self._interval_ms - (now_ms - self._start_ms) % self._interval_ms
+
+    def due(self, now_ms: int) -> list[str]:
+        """Return the paths that a due sweep removes, and schedule the next sweep."""
+        if self.next_ms is None or now_ms < self.next_ms:
+            return []
+        tree = self._tree
+        self.next_ms = self._after(now_ms) if tree.containers or tree.ttls else None
+        due = []
+        for path in tree.containers:
+            node = tree.get(path)
+            if node is None or node.child_count:
+                continue
+            # A container that never had a child is kept, or kept for maxNeverUsedIntervalMs.
+            if node.cversion > 0 or 0 != self._unused_ms < now_ms - node.mtime_ms:
+                due.append(path)
+        for path in tree.ttls:
+            node = tree.get(path)
+            ttl_ms = None if node is None else ttl_of(node.ephemeral_owner)
+            if node is not None and ttl_ms is not None and not node.child_count and now_ms - node.mtime_ms > ttl_ms:
+                due.append(path)
+        return due
 
 
 class Server:

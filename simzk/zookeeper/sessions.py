@@ -10,7 +10,7 @@ Source: SessionTrackerImpl, ExpiryQueue, ZooKeeperServer.generatePasswd.
 
 from __future__ import annotations
 
-from simzk.jvm.java_random import JavaRandom
+from simzk.jvm.numbers import JavaRandom
 from simzk.zookeeper.znode import int64
 
 _PASSWORD_SALT = 0xB3415C00

@@ -1,4 +1,4 @@
-"""Transactions: the changes of checked writes, as the real server logs them (§6); their observers.
+"""Transactions: the changes of checked writes, as the real server logs them (§6); the results of a multi (§1.6).
 
 Rules of this module:
   - values only; one class per record of the transaction log, with its fields;
@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from simzk.zookeeper.paths import parent_of
+from simzk.zookeeper.replies import OperationResult
+from simzk.zookeeper.requests import Create2
+from simzk.zookeeper.znode import parent_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from simzk.zookeeper.requests import ACL
+    from simzk.zookeeper.requests import ACL, Multi
 
 
 class CreateTxn(NamedTuple):
@@ -162,6 +164,31 @@ def touched_paths(record: Record) -> Sequence[str]:
         return [at for path in record.paths for at in (path, parent_of(path))]
     assert isinstance(record, (CheckTxn, CreateSessionTxn, ErrorTxn))
     return ()
+
+
+def multi_results(record: Record, bodies: object) -> list[OperationResult] | None:
+    """Return the results in the reply to a multi; None if the request was rejected as a whole.
+
+    Args:
+        record: record of the multi's transaction.
+        bodies: bodies that applying the transaction returned.
+    """
+    if isinstance(bodies, list):
+        return [OperationResult(0, body) for body in bodies]
+    if isinstance(record, MultiTxn):
+        # Operations before the failed one have error 0, although nothing was applied (§1.6).
+        errors = [step.error if isinstance(step, ErrorTxn) else 0 for step in record.records]
+        return [OperationResult(error, None) for error in errors]
+    return None
+
+
+def without_stats(request: Multi, results: list[OperationResult]) -> list[OperationResult]:
+    """Return the results as before 3.7.2 and 3.8.2: the result of a `Create2` in a multi is only a path."""
+    paths_only = []
+    for operation, (error, body) in zip(request.operations, results, strict=True):
+        is_path = isinstance(operation, Create2) and isinstance(body, tuple)
+        paths_only.append(OperationResult(error, body[0] if is_path else body))  # type: ignore[index]  # a path and a Stat
+    return paths_only
 
 
 if TYPE_CHECKING:

@@ -16,12 +16,12 @@ Source: org.apache.zookeeper.server.watch.WatchManager; WatchManager and Watcher
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from enum import IntEnum, IntFlag
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from simzk.zookeeper.paths import ancestors_of
 from simzk.zookeeper.replies import Code, EventType, RefusedError, WatchedEvent
-from simzk.zookeeper.summary import Summary
+from simzk.zookeeper.znode import ancestors_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -189,7 +189,7 @@ class WatchManager(Generic[Watcher]):
         self.data: WatchTable[Watcher] = WatchTable()
         self.child: WatchTable[Watcher] = WatchTable()
         # Number of watchers per change by type of event, for changes with watchers (WatchManager.triggerWatch).
-        self.triggered: dict[EventType, Summary] = {}
+        self.triggered: defaultdict[EventType, Counter[int]] = defaultdict(Counter)
 
     def add_persistent(self, path: str | None, watcher: Watcher, *, recursive: bool) -> None:
         """Add a watch of `AddWatch`. A recursive one is only in the data table: it sees the children's own changes."""
@@ -229,25 +229,20 @@ class WatchManager(Generic[Watcher]):
         notified = self.data.trigger(path) if self.data else {}
         notices.extend(Notice(watcher, event, acl) for watcher in notified)
         if notified:
-            self._count(kind, len(notified))
+            self.triggered[kind][len(notified)] += 1
         if not self.child or kind == EventType.NODE_DATA_CHANGED:
             return notices
         if kind == EventType.NODE_DELETED:
             gone = self.child.trigger(path)
             notices.extend(Notice(watcher, event, acl) for watcher in gone if watcher not in notified)
             if gone:
-                self._count(kind, len(gone))
+                self.triggered[kind][len(gone)] += 1
         parent_event = WatchedEvent(EventType.NODE_CHILDREN_CHANGED, parent_path, zxid)
         above = self.child.trigger(parent_path)
         notices.extend(Notice(watcher, parent_event, parent_acl) for watcher in above)
         if above:
-            self._count(EventType.NODE_CHILDREN_CHANGED, len(above))
+            self.triggered[EventType.NODE_CHILDREN_CHANGED][len(above)] += 1
         return notices
-
-    def _count(self, kind: EventType, watchers: int) -> None:
-        if kind not in self.triggered:
-            self.triggered[kind] = Summary()
-        self.triggered[kind].note(watchers)
 
     def check(self) -> None:
         """Assert all invariants of both tables."""

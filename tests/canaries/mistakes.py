@@ -417,7 +417,7 @@ MISTAKES: dict[str, Mistake] = {
         _COLUMNS + "test_layouts.py::test_the_text_of_a_topic_says_what_the_layout_says",
     ),
     "children held as numbers never outgrow their table": Mistake(
-        "jvm/numbered_names.py",
+        "jvm/hash_map.py",
         "            self._capacity *= 2\n",
         "            pass\n",
         "jvm/test_numbered_names.py::test_any_history_is_told_alike",
@@ -477,7 +477,7 @@ MISTAKES: dict[str, Mistake] = {
         "serve/test_storage.py::test_what_a_purge_leaves_can_be_booted_from",
     ),
     "an empty summary tells 0 for a quantile": Mistake(
-        "wire/prometheus.py",
+        "wire/monitoring.py",
         'if summary.count else float("nan")',
         "if summary.count else 0.0",
         "serve/test_metrics.py::test_numbers_are_the_servers",

@@ -16,7 +16,7 @@ import socket
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from simzk.wire.client_connection import ClientConnection
+from simzk.wire.connections import ClientConnection
 from simzk.wire.operations import BY_REQUEST
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.replies import Closed, Code, ConnectResponse, Reply, WatchedEvent

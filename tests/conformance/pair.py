@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Never, TypeVar, Unpack
 
 import pytest
 
-from simzk.wire.multi import NullACLError
-from simzk.wire.operations import BY_OPCODE, BY_REQUEST
+from simzk.wire.operations import BY_OPCODE, BY_REQUEST, NullACLError
 from simzk.zookeeper import requests as req
 from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.config import ServerConfig

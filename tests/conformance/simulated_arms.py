@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from simzk.serve.clock import WallClock
 from simzk.serve.wire_driver import WireDriver, WireLink
-from simzk.wire.client_connection import ClientConnection
+from simzk.wire.connections import ClientConnection
 from simzk.zookeeper.replies import Closed
 from simzk.zookeeper.server import Server
 from tests.conformance.arms import TcpArm, encode, forget_unanswered

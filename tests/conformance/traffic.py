@@ -15,12 +15,11 @@ from struct import pack
 from typing import TYPE_CHECKING, TypedDict
 
 from simzk.wire.frames import CONNECT_REQUEST, MULTI_HEADER, MultiHeader
-from simzk.wire.multi import NOTHING
-from simzk.wire.operations import BY_OPCODE, BY_REQUEST, OPERATIONS
+from simzk.wire.operations import BY_OPCODE, BY_REQUEST, NOTHING, OPERATIONS
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.jute import MalformedError
-from simzk.zookeeper.paths import SPECIAL_PATHS
 from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
+from simzk.zookeeper.znode import SPECIAL_PATHS
 from tests.conformance.arms import Asked, Numbered, Raw, Step
 
 if TYPE_CHECKING:

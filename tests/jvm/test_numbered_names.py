@@ -7,8 +7,7 @@ from array import array
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simzk.jvm.hash_map import HashOrderedSet
-from simzk.jvm.numbered_names import NumberedNames
+from simzk.jvm.hash_map import HashOrderedSet, NumberedNames
 
 NAMES = st.integers(0, 40).map(str) | st.sampled_from(["x", "007", "2147483647", "2147483648", "", "-1"])
 STEPS = st.lists(st.tuples(st.booleans() | st.just(True), NAMES | st.none()), max_size=60)

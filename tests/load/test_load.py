@@ -14,7 +14,7 @@ import pytest
 
 from simzk.serve.clock import StillClock
 from simzk.serve.wire_driver import WireDriver
-from simzk.wire.client_connection import ClientConnection
+from simzk.wire.connections import ClientConnection
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.replies import EventType, Reply, WatchedEvent
 from simzk.zookeeper.requests import OPEN_ACL

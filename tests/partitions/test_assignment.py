@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simzk.errors import LayoutError
-from simzk.jvm.java_random import JavaRandom
+from simzk.jvm.numbers import JavaRandom
 from simzk.partitions.assignment import assign_replicas, assign_topic, assign_topics, start_index_for_addition
 from tests.partitions import reference
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simzk.errors import LayoutError
-from simzk.jvm.java_random import JavaRandom
+from simzk.jvm.numbers import JavaRandom
 from simzk.partitions.assignment import assign_topic
 from simzk.partitions.layouts import Brokers, brokers_in_racks, generate_layout, summarize
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from simzk.errors import LayoutError
-from simzk.jvm.java_random import JavaRandom
+from simzk.jvm.numbers import JavaRandom
 from simzk.partitions.arrays import MAX_BROKER_ID, NONE, broker_mask, pack
 from simzk.partitions.assignment import assign_topics
 from simzk.partitions.states import LeaderAndIsr, States, states_of

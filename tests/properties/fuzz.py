@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from simzk.serve.clock import StillClock
 from simzk.serve.wire_driver import WireDriver
-from simzk.wire.client_connection import ClientConnection
+from simzk.wire.connections import ClientConnection
 from simzk.wire.operations import BY_REQUEST
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.config import ServerConfig

@@ -13,7 +13,7 @@ from simzk.serve.clock import StillClock
 from simzk.serve.wire_driver import WireDriver, WireLink
 from simzk.simulation import Network, Scheduler
 from simzk.simulation.faults.request_faults import REQUEST_FAULTS
-from simzk.wire.client_connection import ClientConnection
+from simzk.wire.connections import ClientConnection
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.operations import VOCABULARY
 from simzk.zookeeper.replies import Closed, ConnectResponse, Reply

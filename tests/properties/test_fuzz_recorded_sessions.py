@@ -10,8 +10,7 @@ from kazoo.exceptions import BadArgumentsError, BadVersionError, NoNodeError
 
 import simzk
 from simzk.serve.wire_driver import Transport, WireDriver, WireLink
-from simzk.wire.client_connection import ClientConnection
-from simzk.wire.server_connection import Incoming, ServerConnection
+from simzk.wire.connections import ClientConnection, Incoming, ServerConnection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -22,7 +22,7 @@ import pytest
 from kazoo.client import KazooClient, KazooState
 from kazoo.exceptions import BadVersionError, NoNodeError
 
-from simzk.wire.client_connection import ClientConnection
+from simzk.wire.connections import ClientConnection
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.replies import ConnectResponse, Reply
 from tests.conformance.clients.dialogue import PATH, foreign

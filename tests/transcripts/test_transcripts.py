@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
-from simzk.wire.client_connection import ClientConnection
-from simzk.wire.server_connection import Incoming, Received, ServerConnection
+from simzk.wire.connections import ClientConnection, Incoming, Received, ServerConnection
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.replies import Code, ConnectResponse, OperationResult, Reply, WatchedEvent
 from tests.transcripts.transcript import DATA, Streams, Transcript, read

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from simzk.wire.multi import READ_PARTS, WRITE_PARTS
+from simzk.wire.operations import READ_PARTS, WRITE_PARTS
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.replies import ClientInfo, OperationResult, Stat
 from simzk.zookeeper.requests import ACL, OPEN_ACL, Id

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simzk.wire.client_connection import ClientConnection
+from simzk.wire.connections import ClientConnection, Incoming, ProtocolProblem, ServerConnection
 from simzk.wire.operations import BY_OPCODE, BY_REQUEST, OPERATIONS
-from simzk.wire.server_connection import Incoming, ProtocolProblem, ServerConnection
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.jute import MalformedError
 from simzk.zookeeper.replies import Closed, ConnectResponse, EventType, Outgoing, Reply, WatchedEvent

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from simzk.errors import ZnodeError
-from simzk.jvm.java_random import JavaRandom
+from simzk.jvm.numbers import JavaRandom
 from simzk.jvm.scala_collections import long_map_order, mutable_order
 from simzk.kafka import paths
 from simzk.kafka.broker.admin_handlers import AdminHandlers

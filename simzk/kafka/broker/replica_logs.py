@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from simzk.jvm.concurrent_hash_map import concurrent_order
+from simzk.jvm.hash_map import concurrent_order
 from simzk.jvm.scala_collections import mutable_order, mutable_set_order
 from simzk.kafka.broker.isr_changes import Outcome, outcome_of
 from simzk.kafka.requests import (

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError, LayoutError, ZnodeError
-from simzk.jvm.java_random import JavaRandom
+from simzk.jvm.numbers import JavaRandom
 from simzk.kafka import paths
 from simzk.kafka.requests import AdminResponse, AlterConfigRequest, AlterReassignmentsRequest
 from simzk.kafka.schemas import admin as admin_schema

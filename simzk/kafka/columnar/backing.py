@@ -4,7 +4,7 @@ Rules of this module:
   - stored are the znodes of topics, of their `partitions`, of each partition and of its `state`; any other znode below
     `/brokers/topics` stays an object;
   - a partition's znodes are stored only while its topic's assignment, which creates the row, is in the table;
-  - only this backing changes the table, when clients write znodes (`simzk.zookeeper.backing`).
+  - only this backing changes the table, when clients write znodes (`simzk.zookeeper.tree`).
 
 A partition's two znodes take 26 bytes besides the table's columns, which `python -m benchmarks.columns` measures.
 """
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simzk.jvm.numbered_names import number_of
+from simzk.jvm.hash_map import number_of
 from simzk.kafka import paths
 from simzk.kafka.columnar.partition_columns import STATE, PartitionColumns
 from simzk.kafka.columnar.topic_columns import PARTITIONS, TopicColumns
@@ -30,7 +30,7 @@ _LONGEST = 4
 
 
 class ColumnarTopics:
-    """Backing of `/brokers/topics` (`simzk.zookeeper.backing.Backing`).
+    """Backing of `/brokers/topics` (`simzk.zookeeper.tree.Backing`).
 
     Args:
         width: length of the replica and ISR columns of each row. A topic with longer lists stays an object: the width

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from simzk.errors import LayoutError, ZnodeError
-from simzk.jvm.numbered_names import LARGEST, NumberedNames
+from simzk.jvm.hash_map import LARGEST, NumberedNames
 from simzk.jvm.scala_collections import SMALL
 from simzk.kafka.columnar.znode_form import NO_DATA, chunks, is_plain, new_znode, only_child, topic_bytes
 from simzk.kafka.schemas import topic as topic_schema

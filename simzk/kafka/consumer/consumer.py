@@ -31,7 +31,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 from simzk.errors import ConfigError, SimzkError
-from simzk.jvm.concurrent_hash_map import concurrent_order
+from simzk.jvm.hash_map import concurrent_order
 from simzk.jvm.scala_collections import immutable_order, mutable_order
 from simzk.kafka import paths
 from simzk.kafka.consumer import group_registry, subscriptions

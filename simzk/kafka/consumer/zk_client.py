@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from simzk.errors import SimzkError
-from simzk.jvm.concurrent_hash_map import concurrent_order
+from simzk.jvm.hash_map import concurrent_order
 from simzk.kafka import paths
 from simzk.kafka.consumer.errors import ConsumerError, NoNodeError
 from simzk.kafka.zookeeper_client.session import ZooKeeperSession, data_of, stat_of

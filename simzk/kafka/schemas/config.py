@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote
 
 from simzk.errors import ZnodeError
-from simzk.jvm.concurrent_hash_map import concurrent_order
-from simzk.jvm.hash_map import hash_map_order
+from simzk.jvm.hash_map import concurrent_order, hash_map_order
 from simzk.kafka.schemas.json_text import LENIENT, JsonObject, NoJsonError, Reading, read_value, shown, write
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from simzk.errors import ConfigError, ZnodeError
-from simzk.jvm.java_random import JavaRandom
+from simzk.jvm.numbers import JavaRandom
 from simzk.kafka import paths
 from simzk.kafka.requests import AdminResponse, AlterConfigRequest, AlterReassignmentsRequest, DeleteTopicRequest, Error
 from simzk.kafka.rpc import Disconnected

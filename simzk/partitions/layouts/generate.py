@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simzk.errors import LayoutError
-from simzk.jvm.java_random import JavaRandom
+from simzk.jvm.numbers import JavaRandom
 from simzk.partitions.arrays import NONE, keep
 from simzk.partitions.arrays import sizes as sizes_of
 from simzk.partitions.assignment import assign_topics

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simzk.errors import ConfigError, LayoutError
-from simzk.jvm.java_random import JavaRandom
+from simzk.jvm.numbers import JavaRandom
 from simzk.partitions.arrays import NONE, contained, sizes
 from simzk.partitions.assignment import assign_topics
 from simzk.partitions.draws import Draws

@@ -31,7 +31,7 @@ from simzk.errors import ConfigError
 from simzk.pipeline.logs.snapshot_table import snapshot_schema
 from simzk.pipeline.spark.columns import acl_value, batches
 from simzk.pipeline.spark.options import mode_of, number, sound
-from simzk.zookeeper.paths import is_valid_path
+from simzk.zookeeper.znode import is_valid_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from simzk.wire import monitoring, prometheus
+from simzk.wire import monitoring
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simzk.wire.monitoring import ConnectionReport, Report
+    from simzk.zookeeper.ensemble.member import Learner
     from simzk.zookeeper.ensemble.membership import Endpoint
-    from simzk.zookeeper.ensemble.place import Learner
 
 Answer = dict[str, Any]
 
@@ -234,7 +234,7 @@ def _last_snapshot(report: Report) -> Answer:
 
 
 def _monitor(report: Report) -> Answer:
-    return dict(prometheus.values(report))
+    return dict(monitoring.provider_values(report))
 
 
 def _nothing(report: Report) -> Answer:

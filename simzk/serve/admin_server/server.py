@@ -37,7 +37,7 @@ from simzk.serve.admin_server.http import (
 )
 from simzk.serve.admin_server.snapshots import Refusal, Snapshots
 from simzk.wire.four_letter_words import NOT_SERVING
-from simzk.wire.prometheus import families_of, text_of
+from simzk.wire.monitoring import families_of, text_of
 
 if TYPE_CHECKING:
     from simzk.serve.configuration.settings import Metrics

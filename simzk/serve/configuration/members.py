@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError
 from simzk.serve.configuration.file_formats import read_properties
-from simzk.zookeeper.ensemble.config import MAX_SERVERS
-from simzk.zookeeper.ensemble.membership import MIN_VOTERS, Membership, in_java_order, parse_line
+from simzk.zookeeper.ensemble.membership import MAX_SERVERS, MIN_VOTERS, Membership, in_java_order, parse_line
 from simzk.zookeeper.replies import RefusedError
 
 if TYPE_CHECKING:

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING
 from simzk.errors import ConfigError
 from simzk.serve.configuration.settings import Storage
 from simzk.serve.storage.directory_reader import DirectoryReader, as_config_errors, new_compressor, purgeable_files
+from simzk.wire.statistics import Summary
 from simzk.zookeeper.persistence import (
     LOG_HEADER,
     TreeDigest,
@@ -39,7 +40,6 @@ from simzk.zookeeper.persistence import (
 )
 from simzk.zookeeper.persistence.files import SNAPSHOT
 from simzk.zookeeper.server import Server
-from simzk.zookeeper.summary import Summary
 from simzk.zookeeper.transactions import ErrorTxn
 
 if TYPE_CHECKING:

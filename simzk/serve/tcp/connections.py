@@ -28,9 +28,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from simzk.serve.tcp.addresses import name_of, peer_of, written
+from simzk.wire.connections import Incoming, ProtocolProblem
 from simzk.wire.four_letter_words import WORD_BYTES, WORDS, is_word
 from simzk.wire.monitoring import ConnectionReport
-from simzk.wire.server_connection import Incoming, ProtocolProblem
 from simzk.wire.statistics import ConnectionStatistics
 from simzk.zookeeper.requests import ConnectRequest
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from simzk.serve.configuration.settings import Settings
     from simzk.serve.tcp.throttle import ConnectionThrottle
     from simzk.serve.wire_driver import WireDriver, WireLink
-    from simzk.wire.server_connection import Received
+    from simzk.wire.connections import Received
     from simzk.wire.statistics import ServerStatistics
 
 FIRST_SLICE = 16

@@ -1,8 +1,7 @@
 """Ensemble of servers with one history: leader, followers, observers, lag and partitions (§7)."""
 
-from simzk.zookeeper.ensemble.config import EnsembleConfig
 from simzk.zookeeper.ensemble.ensemble import Ensemble
-from simzk.zookeeper.ensemble.member import Member
-from simzk.zookeeper.ensemble.place import Role
+from simzk.zookeeper.ensemble.member import Member, Role
+from simzk.zookeeper.ensemble.membership import EnsembleConfig
 
 __all__ = ["Ensemble", "EnsembleConfig", "Member", "Role"]

@@ -17,10 +17,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simzk.errors import SimzkError
-from simzk.zookeeper.ensemble.config import EnsembleConfig
-from simzk.zookeeper.ensemble.member import History, Member
-from simzk.zookeeper.ensemble.membership import Membership, in_java_order, parse_line
-from simzk.zookeeper.ensemble.place import Learner, Place, Role
+from simzk.zookeeper.ensemble.member import History, Learner, Member, Place, Role
+from simzk.zookeeper.ensemble.membership import EnsembleConfig, Membership, in_java_order, parse_line
 from simzk.zookeeper.transactions import CloseSessionTxn
 
 if TYPE_CHECKING:

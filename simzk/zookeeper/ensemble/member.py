@@ -29,37 +29,164 @@ Rules of sessions:
 
 Source: Learner, CommitProcessor, FollowerRequestProcessor, PrepRequestProcessor, FinalRequestProcessor,
 ReadOnlyRequestProcessor, LearnerSessionTracker, LeaderSessionTracker, UpgradeableSessionTracker,
-QuorumZooKeeperServer.checkUpgradeSession.
+QuorumZooKeeperServer.checkUpgradeSession; ServerMetrics (proposal_count, learner_proposal_received_count, ...) and
+BufferStats of the leader's proposals.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from simzk.zookeeper import requests as req
 from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.connection import Connection
-from simzk.zookeeper.containers import Sweeper
-from simzk.zookeeper.ensemble.place import Role, Tally
 from simzk.zookeeper.operations import BY_REQUEST, Kind, of_kind, permission_of
+from simzk.zookeeper.persistence.records import encode_transaction
 from simzk.zookeeper.prepare import FLAGS, PREPARE, prepare_multi
-from simzk.zookeeper.replies import Code, ConnectResponse, RefusedError, Reply, multi_results
-from simzk.zookeeper.server import Batch, Server
+from simzk.zookeeper.replies import Code, ConnectResponse, RefusedError, Reply
+from simzk.zookeeper.server import Batch, Server, Sweeper
 from simzk.zookeeper.sessions import Session, SessionTracker, first_session_id, password_of
+from simzk.zookeeper.transactions import ErrorTxn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from simzk.zookeeper.config import ServerConfig
-    from simzk.zookeeper.ensemble.config import EnsembleConfig
-    from simzk.zookeeper.ensemble.membership import Membership
-    from simzk.zookeeper.ensemble.place import Place
+    from simzk.zookeeper.ensemble.membership import EnsembleConfig, Membership, ServerLine
     from simzk.zookeeper.persistence import Restoration
     from simzk.zookeeper.prepare import Asker
     from simzk.zookeeper.quotas import Quotas
     from simzk.zookeeper.requests import Request
+    from simzk.zookeeper.sessions import Session
+    from simzk.zookeeper.transactions import Transaction
     from simzk.zookeeper.tree import DataTree
+
+
+class Role(Enum):
+    """Roles of a server; a value is the mode in the word srvr, empty while it does not serve."""
+
+    LEADING = "leader"
+    FOLLOWING = "follower"
+    LOOKING = ""
+    READ_ONLY = "read-only"
+    DOWN = "down"
+
+    @property
+    def serves(self) -> bool:
+        """Return whether clients can connect to a server in this role."""
+        return self in _SERVING
+
+
+_SERVING = (Role.LEADING, Role.FOLLOWING, Role.READ_ONLY)
+
+
+_NO_PROPOSAL = -1  # the size of proposals before the first one
+
+
+class Tally:
+    """Counters of one server of an ensemble.
+
+    Attributes:
+        looked: number of times it began to look for a leader.
+        proposed: number of transactions that it made as leader.
+        learned: number of transactions of leaders that it applied.
+        forwarded: number of requests forwarded to the leader since it became a follower.
+        last_bytes, least_bytes, greatest_bytes: sizes of its proposals; -1 before the first.
+    """
+
+    __slots__ = ("forwarded", "greatest_bytes", "last_bytes", "learned", "least_bytes", "looked", "proposed")
+    looked: int
+    proposed: int
+    learned: int
+    forwarded: int
+    last_bytes: int
+    least_bytes: int
+    greatest_bytes: int
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Reset all counters, as srst and stat_reset do."""
+        self.looked = self.proposed = self.learned = self.forwarded = 0
+        self.reset_sizes()
+
+    def reset_sizes(self) -> None:
+        """Reset the sizes of proposals, as a new leader does."""
+        self.last_bytes = self.least_bytes = self.greatest_bytes = _NO_PROPOSAL
+
+    def propose(self, transaction: Transaction) -> None:
+        """Count a proposal: a transaction as it is sent, with the tree's digest unless it failed."""
+        size = len(encode_transaction(transaction, None if isinstance(transaction.record, ErrorTxn) else 0))
+        self.proposed += 1
+        self.last_bytes = size
+        if size > self.greatest_bytes:
+            self.greatest_bytes = size
+        if size < self.least_bytes or self.least_bytes < 0:
+            self.least_bytes = size
+
+
+class Learner(NamedTuple):
+    """Follower or observer, as its leader sees it.
+
+    Attributes:
+        line: its addresses.
+        observes: whether it is an observer.
+        votes: whether it has a vote; a removed member follows without one.
+        since_ms: time since which it follows.
+        learned: number of transactions that it applied.
+        forwarded: number of requests that it forwarded.
+        zxid: zxid of its last transaction.
+    """
+
+    line: ServerLine
+    observes: bool
+    votes: bool
+    since_ms: int
+    learned: int
+    forwarded: int
+    zxid: int
+
+
+class Place(NamedTuple):
+    """Role of one server in its ensemble, for monitoring.
+
+    Attributes:
+        line: its addresses.
+        observes: whether it is an observer.
+        votes: whether it has a vote.
+        membership: members of the ensemble.
+        leader: addresses of the leader; None for a server without one.
+        since_ms: time since which the server has its role.
+        tally: its live counters.
+        local: its local sessions.
+        has_local: whether the ensemble has local sessions.
+        learners: followers and observers of a leader.
+    """
+
+    line: ServerLine
+    observes: bool
+    votes: bool
+    membership: Membership
+    leader: ServerLine | None
+    since_ms: int
+    tally: Tally
+    local: Sequence[Session]
+    has_local: bool
+    learners: Sequence[Learner]
+
+    @property
+    def leads(self) -> bool:
+        """Return whether it is the leader."""
+        return self.leader is not None and self.leader.server_id == self.line.server_id
+
+    @property
+    def peer_state(self) -> str:
+        """Return its state in mntr (QuorumPeer.getPeerState and ZabState)."""
+        state = "leading" if self.leads else "observing" if self.observes else "following"
+        return f"{state} - broadcast"
 
 
 def makes_ephemeral(request: req.Request) -> bool:
@@ -235,7 +362,7 @@ def reply_to(xid: int, request: req.Request, transaction: txns.Transaction, body
     record = transaction.record
     error = record.error if isinstance(record, txns.ErrorTxn) else 0
     if isinstance(request, req.Multi):
-        body = multi_results(record, body)
+        body = txns.multi_results(record, body)
     elif isinstance(request, req.CloseSession):
         body = None
     return Reply(xid, transaction.zxid, error, body)

@@ -4,11 +4,10 @@ Reading a log: `TransactionLogReader`; a snapshot: `SnapshotReader`; both into a
 Writing: `encode_log_entry` behind `LOG_HEADER`, `encode_snapshot`, with a `TreeDigest` updated with the tree.
 """
 
-from simzk.zookeeper.persistence.digest import TreeDigest
 from simzk.zookeeper.persistence.files import Damage, DamageKind, Readable
 from simzk.zookeeper.persistence.records import LogEntry
 from simzk.zookeeper.persistence.restore import Restoration
-from simzk.zookeeper.persistence.snapshot import SnapshotDigest, SnapshotReader, encode_snapshot
+from simzk.zookeeper.persistence.snapshot import SnapshotDigest, SnapshotReader, TreeDigest, encode_snapshot
 from simzk.zookeeper.persistence.transaction_log import (
     LOG_HEADER,
     MAX_ENTRY_BYTES,

@@ -13,11 +13,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simzk.zookeeper.paths import SPECIAL_PATHS, first_invalid, is_valid_path, parent_of
-from simzk.zookeeper.persistence.digest import TreeDigest, batch_digests
 from simzk.zookeeper.persistence.files import Damage, DamageKind
 from simzk.zookeeper.persistence.records import DIGEST_VERSION, LogEntry
-from simzk.zookeeper.persistence.snapshot import SnapshotDigest, is_owned, make_node
+from simzk.zookeeper.persistence.snapshot import SnapshotDigest, TreeDigest, batch_digests, is_owned, make_node
 from simzk.zookeeper.quotas import LIMITS_NAME
 from simzk.zookeeper.transactions import (
     CloseSessionTxn,
@@ -35,7 +33,7 @@ from simzk.zookeeper.transactions import (
     touched_paths,
 )
 from simzk.zookeeper.tree import UNKNOWN_CVERSION, DataTree
-from simzk.zookeeper.znode import MAX_TTL_MS, Znode
+from simzk.zookeeper.znode import MAX_TTL_MS, SPECIAL_PATHS, Znode, first_invalid, is_valid_path, parent_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence

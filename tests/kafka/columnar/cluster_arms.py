@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from unittest import mock
 
 from simzk.errors import ConfigError
-from simzk.jvm.hash_map import HashOrderedSet
-from simzk.jvm.numbered_names import NumberedNames
+from simzk.jvm.hash_map import HashOrderedSet, NumberedNames
 from simzk.kafka import paths
 from simzk.kafka.cluster import cluster as cluster_module
 from simzk.kafka.cluster.cluster import KafkaCluster

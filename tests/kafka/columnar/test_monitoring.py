@@ -12,7 +12,7 @@ from simzk.partitions.layouts import brokers_in_racks, generate_layout
 from simzk.serve.admin_server.commands import COMMANDS
 from simzk.serve.configuration.settings import Settings
 from simzk.wire.four_letter_words import WORDS, answer
-from simzk.wire.prometheus import families_of, text_of
+from simzk.wire.monitoring import families_of, text_of
 from simzk.zookeeper.tree import DataTree
 from simzk.zookeeper.znode import Znode
 from tests.serve.served import served

@@ -25,8 +25,8 @@ from simzk.zookeeper.persistence import (
     encode_snapshot,
     touched_paths,
 )
-from simzk.zookeeper.persistence.digest import batch_digests, node_digest
 from simzk.zookeeper.persistence.restore import LazyNodes
+from simzk.zookeeper.persistence.snapshot import batch_digests, node_digest
 from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
 from simzk.zookeeper.server import Server
 from tests.zookeeper.persistence.strategies import RECORDS, contents, trees

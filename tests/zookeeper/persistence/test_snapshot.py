@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simzk.zookeeper.paths import first_invalid, is_valid_path
 from simzk.zookeeper.persistence import (
     DamageKind,
     Restoration,
@@ -20,7 +19,7 @@ from simzk.zookeeper.persistence import (
 )
 from simzk.zookeeper.requests import OPEN_ACL
 from simzk.zookeeper.tree import DataTree
-from simzk.zookeeper.znode import Znode
+from simzk.zookeeper.znode import Znode, first_invalid, is_valid_path
 from tests.zookeeper.persistence.strategies import INT32, INT64, UINT64, ZXIDS, contents, trees
 
 SESSIONS = st.dictionaries(INT64, INT32, max_size=4)

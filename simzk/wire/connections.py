@@ -1,6 +1,6 @@
-"""Server end of a connection, without IO: decodes received bytes to requests, encodes replies to bytes.
+"""Both ends of a connection, without IO: requests and replies to bytes, and bytes to requests and replies.
 
-Rules of this module:
+Rules of the server's end:
   - the first frame is a connect request, every other frame a request (§1.1);
   - a malformed body is still a request (`Undecodable`), because the server answers it (§1.4);
   - bytes that close the connection without an answer are a `ProtocolProblem`, after which nothing is decoded;
@@ -27,16 +27,16 @@ from simzk.wire.frames import (
     BadLengthError,
     FrameBuffer,
     ReplyHeader,
+    RequestHeader,
     WatcherEvent,
     framed,
     new_frame,
 )
-from simzk.wire.multi import NOTHING, NullACLError, write_results
-from simzk.wire.operations import BY_OPCODE, BY_REQUEST
+from simzk.wire.operations import BY_OPCODE, BY_REQUEST, NOTHING, NullACLError, read_results, write_results
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.jute import STAT_LAYOUT, MalformedError
 from simzk.zookeeper.operations import Kind, of_kind
-from simzk.zookeeper.replies import PING_XID, Closed, ConnectResponse, Outgoing, Reply, Stat, WatchedEvent
+from simzk.zookeeper.replies import PING_XID, Closed, ConnectResponse, EventType, Outgoing, Reply, Stat, WatchedEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,7 +100,7 @@ class ServerConnection:
     Args:
         max_bytes: length of the longest accepted request (jute.maxbuffer).
 
-    >>> from simzk.wire.client_connection import ClientConnection
+    >>> from simzk.wire.connections import ClientConnection
     >>> client, server = ClientConnection(), ServerConnection()
     >>> server.receive_data(client.connect(req.ConnectRequest(0, 0, 10_000, 0, None, False)))[0].timeout_ms
     10000
@@ -241,3 +241,84 @@ class ServerConnection:
             if request_xid == xid or (xid == PING_XID and isinstance(request, req.Ping)):
                 return request
         raise AssertionError(f"no request has xid {xid}")
+
+
+_UNLIMITED = (1 << 31) - 1
+"""Limit of replies, which the server does not limit (§1.4)."""
+
+_CREATE_SESSION_OPCODE = BY_REQUEST[req.CreateSession].opcode
+_RESPONSE_VERSION = 0
+"""First field of a connect response, in the place of a reply's xid."""
+
+
+class ClientConnection:
+    """Connection as seen by a client; tests use it with simzk and with real servers."""
+
+    def __init__(self) -> None:
+        self._frames = FrameBuffer(_UNLIMITED)
+        self._connected = False
+        self._unanswered: deque[int] = deque()
+
+    def connect(self, request: req.ConnectRequest) -> bytes:
+        """Return the bytes of a connect request."""
+        out = new_frame()
+        CONNECT_REQUEST.write(out, request)
+        return framed(out)
+
+    def request(self, xid: int, request: req.Request) -> bytes:
+        """Return the bytes of a request."""
+        operation = BY_REQUEST[request.__class__]
+        return self.request_bytes(xid, operation.opcode, operation.codec.encode(request))
+
+    def request_bytes(self, xid: int, opcode: int, body: bytes) -> bytes:
+        """Return the bytes of a request with an encoded body, which may be malformed."""
+        out = new_frame()
+        REQUEST_HEADER.write(out, RequestHeader(xid, opcode))
+        out += body
+        self._unanswered.append(opcode)
+        return framed(out)
+
+    def _awaits_session(self) -> bool:
+        return bool(self._unanswered) and self._unanswered[0] == _CREATE_SESSION_OPCODE
+
+    def receive_data(self, data: bytes) -> list[ConnectResponse | Reply | WatchedEvent]:
+        """Return the messages that `data` completes, in order.
+
+        Raises:
+            MalformedError: the bytes are no valid message, or have more than its body.
+        """
+        return [self._decode(frame) for frame in self._frames.receive(data)]
+
+    def _decode(self, frame: bytes) -> ConnectResponse | Reply | WatchedEvent:
+        if not self._connected:
+            self._connected = True
+            response, at = CONNECT_RESPONSE.read(frame, 0)
+            return _whole(response, at, frame)
+        xid, zxid, error = REPLY_HEADER.decode(frame)
+        if xid == NOTIFICATION_XID and (not self._unanswered or len(frame) > _REPLY_HEADER_BYTES):
+            (kind, state, path), at = WATCHER_EVENT.read(frame, _REPLY_HEADER_BYTES)
+            if error or state != SYNC_CONNECTED or path is None:
+                raise MalformedError(f"a watch event has error {error}, state {state}, path {path}")
+            return _whole(WatchedEvent(EventType(kind), path, zxid), at, frame)
+        if xid == _RESPONSE_VERSION and self._awaits_session() and len(frame) != _REPLY_HEADER_BYTES:
+            self._unanswered.popleft()
+            response, at = CONNECT_RESPONSE.read(frame, 0)
+            return _whole(response, at, frame)
+        if not self._unanswered:
+            raise MalformedError(f"a reply has xid {xid}, but no request is unanswered")
+        operation = BY_OPCODE.get(self._unanswered.popleft())
+        if error and len(frame) == _REPLY_HEADER_BYTES:
+            return Reply(xid, zxid, error, None)
+        if operation is None:
+            raise MalformedError(f"the reply to xid {xid} has a body, but its opcode is unknown")
+        read = read_results if operation.reply is None else operation.reply.read
+        body, at = read(frame, _REPLY_HEADER_BYTES)
+        return _whole(Reply(xid, zxid, error, body), at, frame)
+
+
+def _whole(
+    message: ConnectResponse | Reply | WatchedEvent, at: int, frame: bytes
+) -> ConnectResponse | Reply | WatchedEvent:
+    if at != len(frame):
+        raise MalformedError(f"{len(frame) - at} bytes follow {message}")
+    return message
