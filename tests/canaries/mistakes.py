@@ -429,7 +429,7 @@ MISTAKES: dict[str, Mistake] = {
         _COLUMNS + "test_batches.py::test_a_batch_does_what_its_requests_do",
     ),
     "ISR changes are written in the order of the request": Mistake(
-        "kafka/controller/alter_partition.py",
+        "kafka/controller/leadership_changes.py",
         "        accepted = accepted[context.order.positions_in_map(rows[accepted], in_order=in_order)]\n",
         "",
         _STORIES + "[first-3.9.1-j-restart-broker3]",

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.errors import ZnodeError
-from simzk.kafka.consumer import registration as consumer
+from simzk.kafka.consumer import subscriptions as consumer
 from simzk.kafka.releases.versions import kafka_version
 from simzk.kafka.schemas import (
     acl,

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from simzk.kafka.consumer import registration as consumer
+from simzk.kafka.consumer import subscriptions as consumer
 from simzk.kafka.consumer.settings import consumer_version
 from simzk.kafka.releases.versions import VERSIONS, kafka_version
 from simzk.kafka.schemas import (

@@ -23,7 +23,6 @@ from simzk.kafka.broker.empty_replicas import ADDRESS, EmptyReplicas
 from simzk.kafka.broker.environment import Environment, ReplicationOfLogs
 from simzk.kafka.broker.id_generation import IdGeneration, generation_of
 from simzk.kafka.broker.replica_manager import ReplicaManager
-from simzk.kafka.cluster.broker_faults import BrokerFaults
 from simzk.kafka.cluster.initial_state import InitialState, state_from_layout, state_from_tree
 from simzk.kafka.cluster.producer import Acks, Producer
 from simzk.kafka.cluster.quiescence import replicas_are_in_sync
@@ -38,13 +37,12 @@ from simzk.kafka.cluster.zookeeper_access import (
     ObservableTree,
     access_of,
 )
-from simzk.kafka.cluster.zookeeper_host import ZooKeeperHost
+from simzk.kafka.cluster.zookeeper_host import BrokerFaults, ZooKeeperHost
 from simzk.kafka.columnar import load_layout
 from simzk.kafka.consumer import join
 from simzk.kafka.controller.channels import BatchChannelManager, ControllerChannelManager
 from simzk.kafka.observation.invariants import invariants_of
-from simzk.kafka.observation.observer import Observer
-from simzk.kafka.observation.session_names import Participant, SessionNames
+from simzk.kafka.observation.observer import Observer, Participant, SessionNames
 from simzk.kafka.releases.cluster_releases import Releases, broker_ids, ids_above, local_registration, racks_of
 from simzk.kafka.requests import (
     AdminResponse,

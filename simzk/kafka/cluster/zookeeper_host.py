@@ -1,4 +1,4 @@
-"""ZooKeeper of a simulated cluster: a `zookeeper.Server` at the far end of a network, in virtual time.
+"""ZooKeeper of a simulated cluster: a `zookeeper.Server` at the far end of a network, in virtual time, and its faults.
 
 Rules of this module:
   - a connection is a `NetworkLink`: messages of each direction are numbered, and a gap (a fault lost one) breaks it, as
@@ -14,9 +14,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from simzk.errors import ConfigError
 from simzk.kafka.cluster.cost_model import ServiceQueue
 from simzk.kafka.cluster.zookeeper_access import AT_THE_ROOT, Access
 from simzk.simulation.faults.request_faults import FaultPoint, FaultRules
+from simzk.simulation.faults.verbs import FaultVerbs
 from simzk.zookeeper.driver import Driver, Link
 from simzk.zookeeper.operations import VOCABULARY
 from simzk.zookeeper.replies import Closed, Outgoing
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
     from simzk.kafka.cluster.cost_model import CostModel
-    from simzk.simulation import Network, Scheduler, Timer
+    from simzk.simulation import History, Network, Scheduler, Timer
+    from simzk.simulation.faults.request_faults import FaultRule
     from simzk.zookeeper.server import Server
 
 ADDRESS = "zookeeper"
@@ -252,3 +255,42 @@ class ZooKeeperHost(Driver):
         self.network.release(link.address, ADDRESS)
         self.network.release(ADDRESS, link.address)
         self.faults.resumed(link)
+
+
+class BrokerFaults(FaultVerbs[int]):
+    """Faults on brokers' sessions: `KafkaCluster.zookeeper_faults`. A client is a broker id and means all its sessions.
+
+    A controller of 2.1 and later writes with "transaction": a check of `/controller_epoch` and the write.
+
+    Args:
+        host: the server end of the brokers' connections.
+        history: the history that records each fault.
+        brokers: returns the ids of all brokers.
+
+    >>> from simzk.kafka.cluster.cluster import KafkaCluster
+    >>> cluster = KafkaCluster(brokers=3, seed=1)
+    >>> _ = cluster.create_topic("t", assignment={0: [1, 2, 3]})
+    >>> cluster.run_for(1)
+    >>> rule = cluster.zookeeper_faults.drop_reply("transaction", path="/brokers/topics/t/partitions/0/state")
+    >>> cluster.kill(1)
+    >>> cluster.run_until_quiet()
+    True
+    >>> rule.fired, cluster.state("t", 0).leader
+    (1, 2)
+    """
+
+    def __init__(self, host: ZooKeeperHost, history: History, brokers: Callable[[], list[int]]) -> None:
+        super().__init__(host.rules)
+        self._history = history
+        self._brokers = brokers
+        host.rules.on_fired = self._record
+
+    def _session_of(self, client: int) -> Hashable:
+        known = self._brokers()
+        if client not in known:
+            right = f"one of {', '.join(str(broker) for broker in known)}"
+            raise ConfigError(f"broker {client} does not exist", where="client", right=right)
+        return f"broker {client}"
+
+    def _record(self, rule: FaultRule, who: tuple[Hashable, ...], operation: str, paths: tuple[str, ...]) -> None:
+        self._history.record(str(who[0]), f"fault: {rule.action}", ", ".join(paths), "", operation)

@@ -35,12 +35,11 @@ from simzk.jvm.hash_map import concurrent_order
 from simzk.jvm.scala_collections import immutable_order, mutable_order
 from simzk.kafka import paths
 from simzk.kafka.consumer import group_registry, subscriptions
-from simzk.kafka.consumer import registration as schema
 from simzk.kafka.consumer.assignors import GroupView, Strategy
 from simzk.kafka.consumer.errors import ConsumerError, NoNodeError, RebalanceFailedError, RegistrationRefusedError
 from simzk.kafka.consumer.group_registry import GroupRegistry
-from simzk.kafka.consumer.registration import ConsumerRegistration
 from simzk.kafka.consumer.settings import ConsumerConfig, consumer_version, line_of
+from simzk.kafka.consumer.subscriptions import ConsumerRegistration
 from simzk.kafka.consumer.zk_client import ZkClient
 from simzk.kafka.topic_partition import TopicPartition, topic_and_partition_hash
 from simzk.simulation import Future, History, Process, Queue, Scheduler
@@ -53,7 +52,7 @@ if TYPE_CHECKING:
     from simzk.kafka.consumer.assignors import ThreadId
     from simzk.kafka.consumer.settings import Assignor, ConsumerVersion
     from simzk.kafka.consumer.subscriptions import Subscription
-    from simzk.kafka.observation.session_names import Participant
+    from simzk.kafka.observation.observer import Participant
     from simzk.simulation import Task
 
     LogEnd: TypeAlias = Callable[[TopicPartition], int | None]
@@ -193,7 +192,7 @@ class OwnedPartitions:
         """
         path = group_registry.offset(self._registry.group, partition)
         try:
-            offset = schema.decode_offset(path, await self._registry.client.read(path))
+            offset = subscriptions.decode_offset(path, await self._registry.client.read(path))
         except NoNodeError:
             offset = NO_OFFSET
         self._written[partition] = offset
@@ -213,7 +212,7 @@ class OwnedPartitions:
         for partition, offset in offsets:
             if self._written.get(partition) != offset:
                 path = group_registry.offset(self._registry.group, partition)
-                await self._registry.client.write(path, schema.encode_offset(offset))
+                await self._registry.client.write(path, subscriptions.encode_offset(offset))
                 self._written[partition] = offset
 
 

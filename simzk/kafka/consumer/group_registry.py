@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from simzk.errors import ZnodeError
 from simzk.jvm.scala_collections import mutable_order
 from simzk.kafka import paths
-from simzk.kafka.consumer import registration as schema
 from simzk.kafka.consumer import subscriptions
 from simzk.kafka.consumer.assignors import GroupView, ThreadId
 from simzk.kafka.consumer.errors import NoNodeError, RegistrationRefusedError
@@ -28,9 +27,8 @@ from simzk.zookeeper.replies import Code
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from simzk.kafka.consumer.registration import ConsumerRegistration
     from simzk.kafka.consumer.settings import ConsumerVersion
-    from simzk.kafka.consumer.subscriptions import Subscription
+    from simzk.kafka.consumer.subscriptions import ConsumerRegistration, Subscription
     from simzk.kafka.consumer.zk_client import ZkClient
     from simzk.kafka.topic_partition import TopicPartition
     from simzk.simulation import Process
@@ -156,7 +154,7 @@ class GroupRegistry:
             ZnodeError: its registration cannot be parsed.
         """
         path = f"{ids(self.group)}/{consumer_id}"
-        registration = schema.decode(path, await self.client.read(path))
+        registration = subscriptions.decode(path, await self.client.read(path))
         subscription = subscriptions.of_registration(registration, self._excluded)
         return await self.threads_by(subscription, consumer_id)
 

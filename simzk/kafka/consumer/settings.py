@@ -21,14 +21,14 @@ from simzk.kafka.consumer.assignors import (
     bracketed,
     dashed,
 )
-from simzk.kafka.consumer.registration import encode_compact, encode_escaped_twice, encode_spaced
+from simzk.kafka.consumer.subscriptions import encode_compact, encode_escaped_twice, encode_spaced
 from simzk.kafka.releases.since import OLDEST, Release, at_release, before, by_release, since
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from simzk.kafka.consumer.assignors import GroupView, ThreadId
-    from simzk.kafka.consumer.registration import ConsumerRegistration
+    from simzk.kafka.consumer.subscriptions import ConsumerRegistration
     from simzk.kafka.topic_partition import TopicPartition
 
     Assignor = Callable[[GroupView], dict[TopicPartition, ThreadId]]

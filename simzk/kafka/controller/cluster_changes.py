@@ -21,8 +21,8 @@ import numpy as np
 
 from simzk.jvm.scala_collections import SMALL, ScalaSet
 from simzk.kafka import paths
-from simzk.kafka.controller import assignment_warnings
 from simzk.kafka.controller.context import LiveBroker
+from simzk.kafka.controller.events import warnings_of_topic
 from simzk.kafka.controller.states import PartitionState, ReplicaState
 from simzk.kafka.requests import ControlResponse, Error
 from simzk.kafka.schemas.broker_registration import decode_log_dir_failure
@@ -265,7 +265,7 @@ class TopicChanges:
             self._session.data_handlers.pop(paths.topic(name), None)
         await self.add(found)
         for name, topic in found.items():
-            warnings = assignment_warnings.of_topic(topic.partitions, context.is_live)
+            warnings = warnings_of_topic(topic.partitions, context.is_live)
             self._log.record_warnings(paths.topic(name), warnings)
         partitions = [TopicPartition(name, number) for name, topic in found.items() for number in topic.partitions]
         valid = [partition for partition in partitions if context.has_partition(partition)]

@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
-from simzk.kafka.controller.alter_partition import IsrChanges, read_states
 from simzk.kafka.controller.channels import ControllerChannelManager
 from simzk.kafka.controller.cluster_changes import BrokerChanges, LogDirFailures, TopicChanges
 from simzk.kafka.controller.context import ControllerContext, LiveBroker
-from simzk.kafka.controller.elections import ControlledShutdowns, LeaderElections
 from simzk.kafka.controller.events import ControllerEvent, ControllerEventManager, ControllerLog, Work
-from simzk.kafka.controller.legacy_reassignment import LegacyReassignments
-from simzk.kafka.controller.reassignment import Reassignments
+from simzk.kafka.controller.leadership_changes import ControlledShutdowns, IsrChanges, LeaderElections, read_states
+from simzk.kafka.controller.reassignment import LegacyReassignments, Reassignments
 from simzk.kafka.controller.state_machines import PartitionStateMachine, ReplicaStateMachine
 from simzk.kafka.controller.topic_deletion import TopicDeletion
 from simzk.kafka.schemas import feature

@@ -2,7 +2,9 @@
 
 Rules of the module (ControllerEventManager; docs/reference/kafka.md §2.1):
   - watchers and requests only add events; the queue processes one event at a time, in order;
-  - an event that the controller cannot process any more calls its `preempt` instead.
+  - an event that the controller cannot process any more calls its `preempt` instead;
+  - as in Kafka, an assignment that an operator wrote wrong is carried out; the history records warnings (§2.11, "What
+    operators write wrong").
 """
 
 from __future__ import annotations
@@ -14,10 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from simzk.simulation import Future, Queue, Task
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from simzk.errors import ZnodeError
     from simzk.kafka.requests import Error
+    from simzk.kafka.topic_partition import ReplicaAssignment
     from simzk.simulation import History, Process
     from simzk.zookeeper.replies import EventType
 
@@ -134,3 +137,46 @@ class ControllerLog:
         """Record what is unusual about an assignment that an operator wrote and that the controller carries out."""
         for warning in warnings:
             self.record("doubtful", path, warning)
+
+
+_MAX_WARNINGS = 5
+
+
+def warnings_of_topic(partitions: Mapping[int, ReplicaAssignment], is_live: Callable[[int], bool]) -> list[str]:
+    """Return the first few warnings about a new topic.
+
+    >>> from simzk.kafka.topic_partition import ReplicaAssignment
+    >>> warnings_of_topic({0: ReplicaAssignment((1, 1)), 2: ReplicaAssignment((1,))}, lambda broker: broker == 1)
+    ['partition 0: duplicate broker in [1, 1]', 'partition numbers are not consecutive from 0']
+    """
+    if not partitions:
+        return ["no partitions: the topic stays empty"]
+    warnings = []
+    for number, assignment in partitions.items():
+        warning = _warning_of_replicas(assignment.replicas, is_live)
+        if warning:
+            warnings.append(f"partition {number}: {warning}")
+    if max(partitions) != len(partitions) - 1:
+        warnings.append("partition numbers are not consecutive from 0")
+    return warnings[:_MAX_WARNINGS]
+
+
+def _warning_of_replicas(replicas: Sequence[int], is_live: Callable[[int], bool]) -> str:
+    if not replicas:
+        return "no replicas: no leader can be elected"
+    if not any(is_live(broker) for broker in replicas):
+        return f"no broker of {list(replicas)} is live: the partition waits for a leader"
+    return f"duplicate broker in {list(replicas)}" if len({*replicas}) < len(replicas) else ""
+
+
+def warnings_of_target(target: Sequence[int], is_live: Callable[[int], bool]) -> list[str]:
+    """Return the warnings about the target of a reassignment.
+
+    >>> warnings_of_target((2, 2, 9), lambda broker: broker == 2)
+    ['duplicate broker in [2, 2, 9]', '[9] not live: the reassignment waits']
+    """
+    if not target:
+        return ["empty target"]
+    warnings = [f"duplicate broker in {list(target)}"] if len({*target}) < len(target) else []
+    dead = [broker for broker in dict.fromkeys(target) if not is_live(broker)]
+    return [*warnings, f"{dead} not live: the reassignment waits"] if dead else warnings

@@ -7,6 +7,8 @@ Rules of this module:
   - a failed write is no event;
   - the previous state of a partition is the one observed last. States and assignments written one by one are kept by
     name; those written in batches, or never written, are read from the columns;
+  - the log of a batch stores only what events show, in the smallest integer type that fits, in pieces of 4 MiB. A
+    history grows with every write, and the first touch of a memory page takes as long as a batch takes for fifty rows;
   - a znode that no release can decode is recorded as invalid when it is written, whether or not anybody reads it. How a
     reader reacts is recorded by that reader.
 """
@@ -14,14 +16,14 @@ Rules of this module:
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
 import numpy as np
 
 from simzk.errors import ZnodeError
 from simzk.jvm.numbers import next_int, parse_int
 from simzk.kafka import paths
-from simzk.kafka.observation.batch_log import BatchLog
+from simzk.kafka.cluster.zookeeper_host import ADDRESS
 from simzk.kafka.schemas import (
     acl,
     admin,
@@ -37,7 +39,7 @@ from simzk.kafka.schemas import controller as controller_schema
 from simzk.kafka.schemas import topic as topic_schema
 from simzk.kafka.schemas.json_text import read_value
 from simzk.kafka.schemas.topic import TopicZnode
-from simzk.kafka.topic_partition import ReplicaAssignment, TopicPartition
+from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
 from simzk.partitions.arrays import unpack
 from simzk.simulation.history import Event
 from simzk.zookeeper.transactions import (
@@ -54,16 +56,189 @@ from simzk.zookeeper.transactions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import Any
 
+    from numpy.typing import NDArray
+
+    from simzk.kafka.broker.broker import Broker
     from simzk.kafka.cluster.zookeeper_access import KafkaTree
     from simzk.kafka.columnar import ColumnarTopics
     from simzk.kafka.columnar.batches import Written
-    from simzk.kafka.observation.session_names import BrokerWrite
-    from simzk.kafka.topic_partition import LeaderAndIsr
-    from simzk.partitions.arrays import IntArray
+    from simzk.kafka.tools.operator import Operator
+    from simzk.partitions.arrays import BoolArray, IntArray
     from simzk.partitions.table import Partitions
     from simzk.simulation import History
+
+BrokerWrite = Literal["isr", "producer ids"]
+"""Writes that a broker makes itself in older releases, and the controller in newer ones."""
+
+
+class Participant(Protocol):
+    """A process besides brokers and operator that uses the cluster's ZooKeeper, such as an old consumer."""
+
+    @property
+    def name(self) -> str:
+        """The name in the history."""
+
+    @property
+    def session_id(self) -> int:
+        """The id of its present session."""
+
+    def kill(self) -> None:
+        """Kill its process."""
+
+
+class SessionNames:
+    """Names of the owners of a cluster's ZooKeeper sessions.
+
+    Args:
+        brokers: the brokers by id.
+        participants: the other processes with sessions; may grow.
+        operator: the operator.
+        client_of: returns the network name of the client that is connected with a session, or None.
+    """
+
+    def __init__(
+        self,
+        brokers: Mapping[int, Broker],
+        participants: Sequence[Participant],
+        operator: Operator,
+        client_of: Callable[[int], str | None],
+    ) -> None:
+        self._brokers = brokers
+        self._by_name = {broker.process.name: broker for broker in brokers.values()}
+        self._client_of = client_of
+        self._participants = participants
+        self._operator = operator
+        self._owners: dict[int, Broker] = {}
+
+    def name_of(self, session_id: int) -> str:
+        """Return the name of a session's owner; `zookeeper` if it has none."""
+        broker = self._owner(session_id)
+        if broker is not None:
+            return f"controller {broker.id}" if broker.controller.is_active else f"broker {broker.id}"
+        for participant in self._participants:
+            if session_id == participant.session_id:
+                return participant.name
+        if self._operator.holds(session_id):
+            return "admin"
+        return ADDRESS
+
+    def broker_of(self, session_id: int, write: BrokerWrite) -> str | None:
+        """Return the name of the broker that made a write itself; None if its release leaves that to the controller."""
+        broker = self._owner(session_id)
+        if broker is None:
+            return None
+        version = broker.version
+        by_controller = version.broker.uses_alter_isr if write == "isr" else version.controller.allocates_producer_ids
+        return None if by_controller else f"broker {broker.id}"
+
+    def _owner(self, session_id: int) -> Broker | None:
+        """Return the broker that owns a session, or owned it until it expired.
+
+        Owners are cached: one broker writes thousands of times in a row, and a search asks all brokers.
+        """
+        known = self._owners.get(session_id)
+        if known is not None and known.holds(session_id):
+            return known
+        found = self._by_name.get(self._client_of(session_id) or "")
+        if found is None or not found.holds(session_id):
+            found = next((broker for broker in self._brokers.values() if broker.holds(session_id)), None)
+        if found is not None and session_id:  # 0 means no session, for any broker
+            if len(self._owners) > 2 * len(self._brokers):  # sessions that have ended
+                self._owners.clear()
+            self._owners[session_id] = found
+        return found
+
+
+_PIECE_BYTES = 2**22
+_MAX_INT16 = np.iinfo(np.int16).max
+
+
+class BatchLog:
+    """Log of the state writes of many batches."""
+
+    def __init__(self) -> None:
+        self._piece = np.empty(0, dtype=np.uint8)
+        self._used = 0
+
+    def append(self, written: Written) -> LoggedBatch:
+        """Copy the writes of a batch."""
+        before, after = written.before, written.after
+        ids, epochs = (before.isr, after.isr), (before.leader_epoch, after.leader_epoch)
+        return LoggedBatch(
+            written.topics.table.partitions(self._copy([written.rows], np.int32)[0]),
+            self._copy([before.recovering, after.recovering], np.bool_),
+            # A leader is a member of its ISR or NONE, so that the ISRs alone decide the type.
+            self._copy(
+                [before.leader, after.leader, *before.isr.T, *after.isr.T], _smallest_type(*map(_greatest, ids))
+            ),
+            self._copy(epochs, _smallest_type(*map(_greatest, epochs))),
+            before.isr.shape[1],
+        )
+
+    def _copy(self, columns: Sequence[NDArray[Any]], kind: type[np.generic]) -> NDArray[Any]:
+        """Return a copy of columns of k numbers as kind[len(columns), k]."""
+        rows, item = len(columns[0]), np.dtype(kind).itemsize
+        size = -(-len(columns) * rows * item // 8) * 8
+        if self._used + size > len(self._piece):
+            self._piece, self._used = np.empty(max(_PIECE_BYTES, size), dtype=np.uint8), 0
+        begin, self._used = self._used, self._used + size
+        copied = self._piece[begin : begin + len(columns) * rows * item].view(kind).reshape(len(columns), rows)
+        for line, column in zip(copied, columns, strict=True):
+            line[:] = column
+        return copied
+
+
+def _greatest(numbers: IntArray) -> int:
+    return int(numbers.max(initial=0))
+
+
+def _smallest_type(*greatest: int) -> type[np.signedinteger[Any]]:
+    """Return the smallest integer type for numbers from -1 up to the greatest."""
+    return np.int16 if max(greatest) <= _MAX_INT16 else np.int32
+
+
+class LoggedBatch:
+    """State writes of one batch.
+
+    Args:
+        partitions: the k partitions, in the order of the writes.
+        recovering: bool[2, k], whether the leader was recovering before and after the write.
+        ids: [2 + w + v, k], the leaders before and after, the ISRs before and after.
+        epochs: [2, k], the leader epochs before and after.
+        width: w, the width of the ISRs before.
+    """
+
+    def __init__(
+        self,
+        partitions: Partitions,
+        recovering: BoolArray,
+        ids: NDArray[Any],
+        epochs: NDArray[Any],
+        width: int,
+    ) -> None:
+        assert epochs.shape == (2, partitions.size)
+        self._partitions = partitions
+        self._states = (
+            (ids[0], epochs[0], ids[2 : 2 + width], recovering[0]),
+            (ids[1], epochs[1], ids[2 + width :], recovering[1]),
+        )
+
+    def __iter__(self) -> Iterator[tuple[TopicPartition, LeaderAndIsr, LeaderAndIsr]]:
+        """Yield each partition with its states before and after, in the order of the writes.
+
+        Controller epochs and versions are not logged: events do not show them.
+        """
+        names = [TopicPartition(*name) for name in self._partitions.names()]
+        before, after = (_to_states(*columns) for columns in self._states)
+        return zip(names, before, after, strict=True)
+
+
+def _to_states(leader: IntArray, leader_epoch: IntArray, isr: IntArray, recovering: BoolArray) -> list[LeaderAndIsr]:
+    columns = zip(leader.tolist(), leader_epoch.tolist(), unpack(isr.T), recovering.tolist(), strict=True)
+    return [LeaderAndIsr(leads, epoch, ids, 0, recovering=marked) for leads, epoch, ids, marked in columns]
 
 
 class ObservedStates:

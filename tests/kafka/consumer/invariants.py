@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.consumer import group_registry, subscriptions
-from simzk.kafka.consumer import registration as schema
 from simzk.kafka.consumer.assignors import GroupView, ThreadId
 from simzk.kafka.consumer.consumer import assignor_of
 from simzk.kafka.schemas import topic as topic_schema
@@ -71,7 +70,7 @@ def expected_owners(tree: DataTree, group: str, like: Consumer) -> dict[TopicPar
     topics = sorted(_names(tree, paths.TOPICS))
     parent = group_registry.ids(group)
     for member in sorted(_names(tree, parent)):
-        registration = schema.decode(f"{parent}/{member}", _data(tree, f"{parent}/{member}"))
+        registration = subscriptions.decode(f"{parent}/{member}", _data(tree, f"{parent}/{member}"))
         counts = subscriptions.of_registration(registration, excluded).threads_by_topic(topics)
         for topic, count in counts.items():
             threads.setdefault(topic, []).extend(ThreadId(member, number) for number in range(count))

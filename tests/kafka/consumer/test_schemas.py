@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simzk.errors import ZnodeError
-from simzk.kafka.consumer.registration import (
+from simzk.kafka.consumer.settings import LINES, consumer_version
+from simzk.kafka.consumer.subscriptions import (
     BLACK_LIST,
     STATIC,
     WHITE_LIST,
@@ -22,7 +23,6 @@ from simzk.kafka.consumer.registration import (
     encode_offset,
     encode_spaced,
 )
-from simzk.kafka.consumer.settings import LINES, consumer_version
 
 DATA = Path(__file__).parent / "data"
 PATH = "/consumers/g/ids/c"
