@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simzk.simulation.scheduler import Scheduler, Timer
-    from simzk.simulation.streams import RandomStream
+    from simzk.simulation.scheduler import RandomStream, Scheduler, Timer
 
 
 class _Link:

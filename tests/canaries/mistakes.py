@@ -263,7 +263,7 @@ MISTAKES: dict[str, Mistake] = {
         _STREAMS + "test_what_one_stream_draws_changes_nothing_for_another",
     ),
     "the name does not enter a stream's seed": Mistake(
-        "simulation/streams.py",
+        "simulation/scheduler.py",
         'random.Random(keyed_hash(seed, f"stream/{name}"))',
         'random.Random(keyed_hash(seed, "stream"))',
         _STREAMS + "test_draws_are_pinned",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Throttle(NamedTuple):
-    """Limits on how often sessions are requested (connection_throttle_*; simzk.serve.tcp.throttle).
+    """Limits on how often sessions are requested (connection_throttle_*; simzk.serve.tcp.connections).
 
     Attributes:
         tokens: size of the bucket of tokens; 0 for no throttle.

@@ -29,10 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from simzk.serve.configuration.settings import Settings
-    from simzk.serve.ensemble_verbs import EnsembleVerbs
     from simzk.serve.storage.data_directory import DataDirectory
-    from simzk.serve.tcp.connections import TcpConnection
-    from simzk.serve.tcp.throttle import ConnectionThrottle
+    from simzk.serve.tcp.connections import ConnectionThrottle, TcpConnection
+    from simzk.serve.verbs import EnsembleVerbs
     from simzk.wire.monitoring import Family
 
 
@@ -95,7 +94,7 @@ class TcpServer(EventLoopServer):
             return None
         import random
 
-        from simzk.serve.tcp.throttle import ConnectionThrottle
+        from simzk.serve.tcp.connections import ConnectionThrottle
 
         now_ms, local = self.clock.now_ms(), self.settings.local_sessions
         return ConnectionThrottle(self.settings.throttle, now_ms, random.random, local_sessions=local)
