@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from simzk.simulation.history import Event, History, Invariant, Monitor, Violation
     from simzk.simulation.network import Network
     from simzk.simulation.process import CancelledError, Future, Process, Queue, Task, gather
-    from simzk.simulation.scheduler import NoProgressError, RandomStream, Scheduler, Timer
+    from simzk.simulation.scheduler import NoProgressError, Scheduler, Timer
+    from simzk.simulation.streams import RandomStream
 
 __all__ = [
     "CancelledError",
@@ -40,7 +41,8 @@ _HOMES = {
     "process": ("CancelledError", "Future", "Process", "Queue", "Task", "gather"),
     "history": ("Event", "History", "Invariant", "Monitor", "Violation"),
     "network": ("Network",),
-    "scheduler": ("NoProgressError", "RandomStream", "Scheduler", "Timer"),
+    "scheduler": ("NoProgressError", "Scheduler", "Timer"),
+    "streams": ("RandomStream",),
 }
 
 if not TYPE_CHECKING:  # hidden from type checkers, which know the names above and reject others

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from simzk.simulation.scheduler import RandomStream
+    from simzk.simulation.streams import RandomStream
 
 WEIGHT_LIMIT = 4
 """Upper limit, exclusive, of the weight of a kind."""

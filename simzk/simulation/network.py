@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simzk.simulation.scheduler import RandomStream, Scheduler, Timer
+    from simzk.simulation.scheduler import Scheduler, Timer
+    from simzk.simulation.streams import RandomStream
 
 
 class _Link:

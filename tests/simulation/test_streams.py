@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simzk.simulation import RandomStream, Scheduler
-from simzk.simulation.scheduler import keyed_hash
+from simzk.simulation.streams import keyed_hash
 
 NAMES = st.text(max_size=20)
 
