@@ -417,7 +417,7 @@ class ConnectionFactory:
             loop.add_reader(self._listener, self._accept, loop)
             return
         self._accepting = await loop.create_server(
-            self._connection, sock=self._listener, backlog=self._server.settings.backlog, ssl=self._tls
+            self._connection, sock=self._listener, backlog=self._server.settings.accept_backlog, ssl=self._tls
         )
 
     def close(self) -> None:

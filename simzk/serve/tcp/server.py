@@ -82,11 +82,11 @@ class TcpServer(EventLoopServer):
         """Bind the ports: the first accepts plain text if there is a secure port beside it."""
         tls = settings.tls.context() if settings.tls is not None else None
         first_tls = tls if settings.secure_port is None or settings.unifies_ports else None
-        listener = bind(settings.address, settings.port, settings.backlog)
+        listener = bind(settings.address, settings.port, settings.accept_backlog)
         self._factories.append(ConnectionFactory(self, listener, first_tls, plain=settings.unifies_ports))
         if settings.secure_port is not None:
             address = settings.address if settings.secure_address is None else settings.secure_address
-            listener = bind(address, settings.secure_port, settings.backlog)
+            listener = bind(address, settings.secure_port, settings.accept_backlog)
             self._factories.append(ConnectionFactory(self, listener, tls))
 
     def _new_throttle(self) -> ConnectionThrottle | None:
