@@ -70,7 +70,7 @@ class Vocabulary(Protocol):
         """Error codes of replies by name."""
 
     @property
-    def strikes(self) -> Mapping[int, str]:
+    def faults_by_code(self) -> Mapping[int, str]:
         """Names of the fault for codes that no server replies with: it is applied instead of a reply."""
 
     def code_of(self, name: str) -> int | None:
@@ -278,8 +278,8 @@ class Fail(RequestFault):
                 where="error",
                 right="an exception class of kazoo.exceptions that has a code, as ConnectionLoss or NoNodeError",
             )
-        if code in vocabulary.strikes:
-            return REQUEST_FAULTS[vocabulary.strikes[code]]()
+        if code in vocabulary.faults_by_code:
+            return REQUEST_FAULTS[vocabulary.faults_by_code[code]]()
         self._code = code
         return self
 

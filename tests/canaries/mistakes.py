@@ -418,8 +418,8 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "children held as numbers never outgrow their table": Mistake(
         "jvm/hash_map.py",
-        "            self._capacity *= 2\n",
-        "            pass\n",
+        "        if len(self) * 4 > self._capacity * 3:\n            self._capacity *= 2\n",
+        "",
         "jvm/test_numbered_names.py::test_any_history_is_told_alike",
     ),
     "a batch tells no watcher": Mistake(
