@@ -26,7 +26,7 @@ from tests.kafka import recorded_console, recorded_transactions
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from simzk.kafka.broker.replica_logs import FollowerProgress, Replica
+    from simzk.kafka.broker.replica_logs import Replica
     from simzk.kafka.observation.recording import RecordedZnode, Recording
     from simzk.kafka.topic_partition import TopicPartition
 
@@ -426,11 +426,11 @@ def in_sync_in_order(
 
     maybe_expand = ReplicaLogs._maybe_expand
 
-    def expand_in_turn(self: ReplicaLogs, replica: Replica, follower: int, progress: FollowerProgress) -> None:
+    def expand_in_turn(self: ReplicaLogs, replica: Replica, follower: int) -> None:
         if is_early(replica.partition, follower):
             self._ineligible[replica.partition, follower] = None
         else:
-            maybe_expand(self, replica, follower, progress)
+            maybe_expand(self, replica, follower)
 
     c.server.on_transaction.append(note)
     ReplicaLogs._maybe_expand = expand_in_turn  # type: ignore[method-assign]  # where all joinings pass

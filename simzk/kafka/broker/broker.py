@@ -259,6 +259,7 @@ class Broker:
             version,
             self.process,
             self._environment.manager,
+            self._environment.history,
             logs_on_disk=self.logs,
             propose=lambda proposal: self.proposals.propose(proposal),
             follow=lambda changed: self.fetchers.update(changed),
@@ -272,24 +273,17 @@ class Broker:
         )
 
     def _isr_proposals(self) -> IsrProposals | IsrWrites:
-        environment = self._environment
         if not self.version.broker.uses_alter_isr:
             return IsrWrites(
-                self.process,
-                self.client,
-                self.id,
-                history=environment.history,
-                state_of=self.replicas.state_of,
-                on_result=self.replicas.handle_result,
+                self.process, self.client, state_of=self.replicas.state_of, on_results=self.replicas.handle_results
             )
         return IsrProposals(
             self.process,
-            environment.connections,
+            self._environment.connections,
             self.id,
             broker_epoch=lambda: self.epoch,
             metadata=self.metadata,
-            history=environment.history,
-            on_result=self.replicas.handle_result,
+            on_results=self.replicas.handle_results,
         )
 
     async def _boot(self) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from simzk.kafka.broker.isr_changes import RETRY_PAUSE_US, Outcome, outcome_of
+from simzk.kafka.broker.isr_changes import RETRY_PAUSE_US, LeaderIsrs, call_controller
 from simzk.kafka.broker.metadata_cache import MetadataCache
 from simzk.kafka.requests import (
     ERRORS,
@@ -32,9 +32,7 @@ from simzk.kafka.requests import (
     StopReplicaRequest,
     UpdateMetadataRequest,
 )
-from simzk.kafka.rpc import Connections, Disconnected
 from simzk.partitions.arrays import NONE, among, any_of, contained, count_of, unpack, widen
-from simzk.partitions.transitions import expand_isr
 from simzk.simulation.history import Event
 
 if TYPE_CHECKING:
@@ -42,8 +40,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from simzk.jvm.scala_collections import Scala
     from simzk.kafka.broker.replica_manager import NewLeaders, ReplicaManager
     from simzk.kafka.releases.profile import KafkaVersion
+    from simzk.kafka.rpc import Connections
     from simzk.partitions.arrays import BoolArray, IntArray
     from simzk.partitions.states import States
     from simzk.simulation import History, Network, Process
@@ -52,8 +52,6 @@ ADDRESS = "brokers"
 """The name of all these brokers on the network."""
 BACKOFF_US = 1_000_000
 """`replica.fetch.backoff.ms`: 1 s by default."""
-_OUTCOMES = np.array([outcome_of(error) for error in ERRORS], dtype=np.int8)
-"""The outcome of a proposal, by error code."""
 
 
 class HostedBroker(Protocol):
@@ -78,6 +76,7 @@ class EmptyReplicas:
         history: records refused proposals.
         manager: the replicas.
         brokers: the brokers by id; the cluster adds them after this object is made.
+        scala: their Scala version.
     """
 
     def __init__(
@@ -88,6 +87,7 @@ class EmptyReplicas:
         history: History,
         manager: ReplicaManager,
         brokers: Mapping[int, HostedBroker],
+        scala: Scala,
     ) -> None:
         self._process = process
         self._network = network
@@ -98,6 +98,7 @@ class EmptyReplicas:
         self._epochs = manager.epochs
         self._brokers = brokers
         self._metadata = MetadataCache(forgets=True)
+        self._isrs = LeaderIsrs(self, scala)
 
     def metadata_cache(self, _version: KafkaVersion) -> MetadataCache:
         """Return the metadata cache that all brokers share."""
@@ -170,8 +171,8 @@ class EmptyReplicas:
 
     # -- followers join ISRs
 
-    def _fetch_again(self, rows: IntArray, followers: IntArray) -> None:
-        """Let followers fetch after the backoff."""
+    def consider_again(self, rows: IntArray, followers: IntArray) -> None:
+        """Let followers fetch again after the backoff."""
         for broker, followed in _by_follower(rows, followers):
             self._brokers[broker].process.call_later(BACKOFF_US, partial(self._fetch, broker, followed))
 
@@ -179,24 +180,16 @@ class EmptyReplicas:
         self._network.send(f"broker {follower}", ADDRESS, lambda: self._handle_fetch(follower, rows))
 
     def _handle_fetch(self, follower: int, rows: IntArray) -> None:
-        """Let leaders propose to add a follower, whose log is as long as theirs, to ISRs."""
+        """Let leaders serve a fetch; they accept it in the leader epoch that they have accepted themselves."""
         if not self._brokers[follower].alive:
             return
-        (replicas, states), accepted = self._table.replicas_and_states(rows), self._manager.leaders_at(rows)
+        replicas, accepted = self._table.replicas_at(rows), self._manager.leaders_at(rows)
         leader, epoch = accepted.by(np.full(len(rows), follower, dtype=np.int32), replicas)
-        joins = (leader != NONE) & (leader != follower) & ~any_of(states.isr == follower)
         leader_of_leader, epoch_of_leader = accepted.by(leader, replicas)
-        ready = (leader_of_leader == leader) & (epoch_of_leader == epoch) & (accepted.pending == 0)
-        ready &= self._serving().take(leader, mode="clip")
-        ready &= follower in self._metadata.live_brokers
-        late = rows[joins & ~ready]
-        self._fetch_again(late, np.full(len(late), follower, dtype=np.int32))
-        chosen = np.flatnonzero(joins & ready)
-        if len(chosen):
-            scala = self._brokers[follower].version.orders.scala
-            joining = np.full(len(chosen), follower, dtype=np.int32)
-            present = states.at(chosen)
-            self._propose(rows[chosen], present, expand_isr(present.isr, joining, scala))
+        serves = (leader_of_leader == leader) & (epoch_of_leader == epoch)
+        serves &= self._serving().take(leader, mode="clip")
+        follows = (leader != NONE) & (leader != follower)
+        self._isrs.expand(rows[follows], follower, serves[follows])
 
     def _serving(self) -> BoolArray:
         """Return which brokers run and are not paused, as a mask over ids."""
@@ -206,16 +199,34 @@ class EmptyReplicas:
             serving[[b for b, broker in self._brokers.items() if broker.process.paused]] = False
         return serving
 
-    # -- proposals
+    # -- replicas by row, for `LeaderIsrs`
 
-    def _propose(self, rows: IntArray, states: States, isr: IntArray) -> None:
-        """Let leaders propose ISRs to the controller.
+    def states(self, rows: IntArray) -> States:
+        """Return the states that the last leaders know."""
+        return self._table.states(rows)
 
-        Args:
-            rows: int32[k].
-            states: k states that the leaders know.
-            isr: int32[k, w], the proposed ISRs.
-        """
+    def are_waiting(self, rows: IntArray) -> BoolArray:
+        """Return which leaders wait for the result of a proposed ISR."""
+        waiting: BoolArray = self._manager.leaders_at(rows).pending != 0
+        return waiting
+
+    def have_proposed(self, rows: IntArray, proposals: Proposals) -> BoolArray:
+        """Return which proposals are those of the present leaders, in their leader epochs and broker epochs."""
+        leader, epoch = self._manager.leaders_at(rows).by(proposals.leader, self._table.replicas_at(rows))
+        same: BoolArray = (leader == proposals.leader) & (epoch == proposals.leader_epoch)
+        same &= self._epochs.of(proposals.leader) == proposals.broker_epoch
+        return same
+
+    def have_reached_watermark(self, rows: IntArray, _follower: int) -> BoolArray:
+        """Return true everywhere: an empty log has nothing to fetch."""
+        return np.ones(len(rows), dtype=np.bool_)
+
+    def is_alive(self, follower: int) -> bool:
+        """Return whether the shared metadata cache names a broker."""
+        return follower in self._metadata.live_brokers
+
+    def propose(self, rows: IntArray, states: States, isr: IntArray) -> None:
+        """Send proposals of many leaders as one message."""
         self._manager.set_pending(rows, True)
         proposals = Proposals(
             self._table.partitions(rows),
@@ -229,57 +240,37 @@ class EmptyReplicas:
         self._process.spawn(self._alter_isrs(rows, proposals), "ISR proposals")
 
     async def _alter_isrs(self, rows: IntArray, proposals: Proposals) -> None:
+        """Send proposals until none is to be retried; skip those that became obsolete meanwhile."""
         while len(rows):
-            controller, altered = self._metadata.controller_id, None
-            if controller is not None:
-                try:
-                    altered = await self._connections.call(
-                        self._process, f"broker {controller}", AlterPartitions(proposals)
-                    )
-                except Disconnected:
-                    altered = None
-            again = np.arange(len(rows)) if altered is None else self._handle_results(rows, proposals, altered)
+            request = AlterPartitions(proposals)
+            altered: AlteredPartitions | None = await call_controller(
+                self._process, self._connections, self._metadata.controller_id, request
+            )
+            again = np.arange(len(rows), dtype=np.int32)
+            if altered is not None and altered.error == Error.NONE:
+                self._record_refusals(proposals, altered)
+                again = self._isrs.handle_results(rows, proposals, altered)
             rows, proposals = rows[again], proposals.at(again)
             if len(rows):
                 await self._process.sleep(RETRY_PAUSE_US)
-                still = np.flatnonzero(self._are_pending(rows, proposals))
+                still = np.flatnonzero(self._isrs.are_pending(rows, proposals))
                 rows, proposals = rows[still], proposals.at(still)
 
-    def _are_pending(self, rows: IntArray, proposals: Proposals) -> BoolArray:
-        """Return which proposals are those of the present leader, in the same leader epoch and broker epoch."""
-        accepted = self._manager.leaders_at(rows)
-        leader, epoch = accepted.by(proposals.leader, self._table.replicas_at(rows))
-        pending: BoolArray = (
-            (accepted.pending != 0)
-            & (leader == proposals.leader)
-            & (epoch == proposals.leader_epoch)
-            & (self._epochs.of(proposals.leader) == proposals.broker_epoch)
-        )
-        return pending
-
-    def _handle_results(self, rows: IntArray, proposals: Proposals, altered: AlteredPartitions) -> IntArray:
-        """Handle the result of each proposal; return the places of those to be retried."""
-        if altered.error != Error.NONE:
-            return np.arange(len(rows), dtype=np.int32)
+    def _record_refusals(self, proposals: Proposals, altered: AlteredPartitions) -> None:
         refused = np.flatnonzero(altered.errors)
         if len(refused):
             errors = [ERRORS[code] for code in altered.errors[refused].tolist()]
             self._history.record_later(partial(_refusals, proposals.at(refused), errors))
-        outcomes, pending = _OUTCOMES[altered.errors], self._are_pending(rows, proposals)
-        committed, reverted = pending & (outcomes == Outcome.COMMITTED), pending & (outcomes == Outcome.REVERTED)
-        self._table.put_all(rows[committed], _of_width(altered.states.where(committed), self._table.width))
-        self._manager.set_pending(rows[committed | reverted], False)
-        self._fetch_after_refusal(rows, proposals, reverted)
-        return np.flatnonzero(pending & (outcomes == Outcome.RETRY)).astype(np.int32)
 
-    def _fetch_after_refusal(self, rows: IntArray, proposals: Proposals, reverted: BoolArray) -> None:
-        """Let followers fetch again that the controller did not accept, because it took them for dead."""
-        if not reverted.any():
-            return
-        joining = np.where(contained(proposals.isr, self._table.isr[rows]), NONE, proposals.isr)
-        for place in range(joining.shape[1]):
-            late = reverted & (joining[:, place] != NONE)
-            self._fetch_again(rows[late], joining[late, place])
+    def end_proposals(self, rows: IntArray) -> None:
+        """Wait no more for results."""
+        self._manager.set_pending(rows, False)
+
+    def commit(self, rows: IntArray, states: States) -> None:
+        """Apply states that the controller wrote."""
+        width = self._table.width
+        self._table.put_all(rows, states._replace(isr=widen(states.isr, width)[:, :width]))
+        self._manager.set_pending(rows, False)
 
 
 class EmptyReplicasOfBroker:
@@ -320,7 +311,3 @@ def _refusals(proposals: Proposals, errors: list[Error], at_us: int) -> Iterator
     for (topic, number), isr, leader, error in sorted(columns, key=lambda refused: refused[0]):
         proposed = f"isr {list(isr)}"
         yield Event(at_us, f"broker {leader}", "ISR change refused", f"{topic}-{number}", proposed, error.value)
-
-
-def _of_width(states: States, width: int) -> States:
-    return states._replace(isr=widen(states.isr, width)[:, :width])

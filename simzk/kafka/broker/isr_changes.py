@@ -1,6 +1,9 @@
 """ISR changes of leaders: proposed to the controller, or written to ZooKeeper up to Kafka 2.6.
 
-Rules of this module (AlterPartitionManager, Partition; KIP-497; docs/reference/kafka.md §2.8):
+Rules of this module (Partition, AlterPartitionManager; KIP-497; docs/reference/kafka.md §2.8):
+  - a leader adds a follower to the ISR that has fetched, has the log up to the high watermark, and is taken for alive.
+    A follower that is not ready yet is considered again when it fetches again;
+  - a leader has one proposed ISR per partition at a time;
   - since 2.7 a leader proposes. One request per broker is in flight; later proposals go with the next request;
   - a request that fails as a whole is sent again after 50 ms, to the controller of that time;
   - the error of a partition decides about a retry (`outcome_of`; Partition.handleAlterPartitionError);
@@ -15,25 +18,36 @@ from __future__ import annotations
 
 import contextlib
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
 
 from simzk.jvm.scala_collections import immutable_order, mutable_set_order
 from simzk.kafka import paths
-from simzk.kafka.requests import AlterPartitionRequest, AlterPartitionResponse, Error, IsrProposal
+from simzk.kafka.requests import ERRORS, AlterPartitionRequest, AlterPartitionResponse, Error, IsrProposal
 from simzk.kafka.rpc import Connections, Disconnected
 from simzk.kafka.schemas.admin import encode_isr_change
 from simzk.kafka.zookeeper_client.session import SessionExpiredError
 from simzk.kafka.zookeeper_client.zk_client import PERSISTENT_SEQUENTIAL
-from simzk.simulation import History, Process, Queue
+from simzk.partitions.arrays import NONE, any_of, contained
+from simzk.partitions.transitions import expand_isr, shrink_isr
+from simzk.simulation import Process, Queue
 from simzk.zookeeper.replies import Code
 from simzk.zookeeper.requests import SetData
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from simzk.jvm.scala_collections import Scala
     from simzk.kafka.broker.metadata_cache import MetadataCache
+    from simzk.kafka.requests import AlteredPartitions, AlterPartitions, Proposals
     from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
     from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
+    from simzk.partitions.arrays import BoolArray, IntArray
+    from simzk.partitions.states import States
+
+    OnResults = Callable[[Sequence[IsrProposal], Sequence[LeaderAndIsr | Error]], list[IsrProposal]]
+    """Handler of proposals and their results; it returns the proposals to be retried."""
 
 RETRY_PAUSE_US = 50_000
 PERIOD_US = 2_500_000
@@ -74,6 +88,118 @@ def outcome_of(error: Error) -> Outcome:
     return _OUTCOMES.get(error, Outcome.RETRY)
 
 
+_OUTCOME_CODES = np.array([outcome_of(error) for error in ERRORS], dtype=np.int8)
+"""The outcome of a proposal, by error code."""
+
+
+class LeaderReplicas(Protocol):
+    """Replicas that lead the partitions at k rows of the table: the seam between ISR changes and logs.
+
+    Replicas with logs implement it from their log end offsets; replicas without records are caught up at once.
+    """
+
+    def states(self, rows: IntArray) -> States:
+        """Return the states that the leaders know."""
+
+    def are_waiting(self, rows: IntArray) -> BoolArray:
+        """Return which leaders wait for the result of a proposed ISR."""
+
+    def have_proposed(self, rows: IntArray, proposals: Proposals) -> BoolArray:
+        """Return which proposals are those of the present leaders, in their present epochs."""
+
+    def have_reached_watermark(self, rows: IntArray, follower: int) -> BoolArray:
+        """Return where a follower has the log up to the high watermark."""
+
+    def is_alive(self, follower: int) -> bool:
+        """Return whether the leaders take a broker for alive."""
+
+    def propose(self, rows: IntArray, states: States, isr: IntArray) -> None:
+        """Propose ISRs, int32[k, w], in place of those of `states`; the leaders wait for the results."""
+
+    def end_proposals(self, rows: IntArray) -> None:
+        """Wait no more for results."""
+
+    def commit(self, rows: IntArray, states: States) -> None:
+        """Apply states that were written; the leaders wait no more."""
+
+    def consider_again(self, rows: IntArray, followers: IntArray) -> None:
+        """Call `LeaderIsrs.expand` again when the followers fetch again."""
+
+
+class LeaderIsrs:
+    """Expand and shrink ISRs of partitions, and apply the results, as their leaders do.
+
+    Args:
+        replicas: the replicas of the leaders.
+        scala: Scala version of the brokers, which decides the order of an ISR.
+    """
+
+    def __init__(self, replicas: LeaderReplicas, scala: Scala) -> None:
+        self._replicas = replicas
+        self._scala: Scala = scala
+
+    def expand(self, rows: IntArray, follower: int, is_accepted: BoolArray) -> None:
+        """Propose to add a follower to ISRs after a fetch.
+
+        Args:
+            rows: int32[k].
+            follower: the broker that fetched.
+            is_accepted: bool[k], whether the leader accepts the fetch.
+        """
+        replicas = self._replicas
+        states = replicas.states(rows)
+        outside = ~any_of(states.isr == follower) & replicas.have_reached_watermark(rows, follower)
+        ready = is_accepted & ~replicas.are_waiting(rows) & replicas.is_alive(follower)
+        late = rows[outside & ~ready]
+        replicas.consider_again(late, np.full(len(late), follower, dtype=np.int32))
+        joins = np.flatnonzero(outside & ready)
+        if len(joins):
+            states, joining = states.at(joins), np.full(len(joins), follower, dtype=np.int32)
+            replicas.propose(rows[joins], states, expand_isr(states.isr, joining, self._scala))
+
+    def shrink(self, rows: IntArray, leaving: IntArray) -> None:
+        """Propose to remove followers, int32[k, w], that are out of sync."""
+        assert not self._replicas.are_waiting(rows).any(), "a leader waits for the result of another proposal"
+        states = self._replicas.states(rows)
+        self._replicas.propose(rows, states, shrink_isr(states.isr, leaving, self._scala))
+
+    def are_pending(self, rows: IntArray, proposals: Proposals) -> BoolArray:
+        """Return which proposals still wait for their result; others are obsolete."""
+        return self._replicas.are_waiting(rows) & self._replicas.have_proposed(rows, proposals)
+
+    def handle_results(self, rows: IntArray, proposals: Proposals, altered: AlteredPartitions) -> IntArray:
+        """Handle the result of each proposal; return the places of those to be retried."""
+        replicas, pending = self._replicas, self.are_pending(rows, proposals)
+        outcomes, written = _OUTCOME_CODES[altered.errors], altered.states
+        committed = pending & (outcomes == Outcome.COMMITTED)
+        committed &= (written.leader_epoch == proposals.leader_epoch) & (written.version >= proposals.version)
+        replicas.commit(rows[committed], written.where(committed))
+        reverted = pending & (outcomes == Outcome.REVERTED)
+        if reverted.any():
+            self._revert(rows[reverted], proposals.isr[reverted])
+        return np.flatnonzero(pending & (outcomes == Outcome.RETRY)).astype(np.int32)
+
+    def _revert(self, rows: IntArray, isr: IntArray) -> None:
+        """Return to the committed ISRs; the controller took a joining follower for dead, so consider it again."""
+        self._replicas.end_proposals(rows)
+        joining = np.where(contained(isr, self._replicas.states(rows).isr), NONE, isr)
+        for column in joining.T:
+            joins = column != NONE
+            self._replicas.consider_again(rows[joins], column[joins])
+
+
+async def call_controller(
+    process: Process, connections: Connections, controller: int | None, request: AlterPartitionRequest | AlterPartitions
+) -> Any:
+    """Send a request to the controller; return None if it is unknown, or disconnects."""
+    if controller is None:
+        return None
+    try:
+        return await connections.call(process, f"broker {controller}", request)
+    except Disconnected:
+        return None
+
+
 class IsrProposals:
     """Sends the proposals of one broker in batches, until each has a result.
 
@@ -83,8 +209,7 @@ class IsrProposals:
         broker_id: the broker's id.
         broker_epoch: returns the broker's epoch.
         metadata: the broker's metadata cache, which names the controller.
-        history: records refused proposals.
-        on_result: called with each proposal and its result; returns the outcome.
+        on_results: handles results.
     """
 
     def __init__(
@@ -95,16 +220,14 @@ class IsrProposals:
         *,
         broker_epoch: Callable[[], int],
         metadata: MetadataCache,
-        history: History,
-        on_result: Callable[[IsrProposal, LeaderAndIsr | Error], Outcome],
+        on_results: OnResults,
     ) -> None:
         self._process = process
         self._connections = connections
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
         self._metadata = metadata
-        self._history = history
-        self._on_result = on_result
+        self._on_results = on_results
         self._unsent: dict[TopicPartition, IsrProposal] = {}
         self._signal: Queue[None] = Queue()
         process.spawn(self._run(), "ISR proposals")
@@ -128,39 +251,20 @@ class IsrProposals:
             await self._signal.get()
             while self._unsent:
                 batch, self._unsent = self._unsent, {}
-                response = await self._send(tuple(batch.values()))
+                request = AlterPartitionRequest(self._broker_id, self._broker_epoch(), tuple(batch.values()))
+                response: AlterPartitionResponse | None = await call_controller(
+                    self._process, self._connections, self._metadata.controller_id, request
+                )
                 if response is None or response.error != Error.NONE:
                     self._unsent = batch | self._unsent
                     await self._process.sleep(RETRY_PAUSE_US)
                     continue
-                if self._handle(batch, response):
+                results = [response.results.get(partition, Error.UNKNOWN_SERVER_ERROR) for partition in batch]
+                retries = self._on_results(list(batch.values()), results)
+                for proposal in retries:
+                    self._unsent.setdefault(proposal.partition, proposal)
+                if retries:
                     await self._process.sleep(RETRY_PAUSE_US)
-
-    async def _send(self, proposals: tuple[IsrProposal, ...]) -> AlterPartitionResponse | None:
-        controller = self._metadata.controller_id
-        if controller is None:
-            return None
-        request = AlterPartitionRequest(self._broker_id, self._broker_epoch(), proposals)
-        try:
-            response: AlterPartitionResponse = await self._connections.call(
-                self._process, f"broker {controller}", request
-            )
-        except Disconnected:
-            return None
-        return response
-
-    def _handle(self, batch: dict[TopicPartition, IsrProposal], response: AlterPartitionResponse) -> bool:
-        """Handle the result of each proposal; return whether any is to be retried."""
-        retries = False
-        for partition, proposal in batch.items():
-            result = response.results.get(partition, Error.UNKNOWN_SERVER_ERROR)
-            if isinstance(result, Error):
-                actor, proposed = f"broker {self._broker_id}", f"isr {list(proposal.isr)}"
-                self._history.record(actor, "ISR change refused", str(partition), proposed, result.value)
-            if self._on_result(proposal, result) == Outcome.RETRY:
-                self._unsent.setdefault(partition, proposal)
-                retries = True
-        return retries
 
 
 class IsrWrites:
@@ -169,31 +273,25 @@ class IsrWrites:
     Args:
         process: the broker's process.
         client: its ZooKeeper client.
-        broker_id: its id.
-        history: records refused changes.
         state_of: returns the present state of a replica; None if the broker has none.
-        on_result: called with each change and its result.
+        on_results: handles results; a write is never retried.
     """
 
     def __init__(
         self,
         process: Process,
         client: KafkaZooKeeperClient,
-        broker_id: int,
         *,
-        history: History,
         state_of: Callable[[TopicPartition], LeaderAndIsr | None],
-        on_result: Callable[[IsrProposal, LeaderAndIsr | Error], object],
+        on_results: OnResults,
     ) -> None:
         self._process = process
         self._client = client
-        self._actor = f"broker {broker_id}"
-        self._history = history
         self._queue: Queue[IsrProposal] = Queue()
         self._changed: dict[TopicPartition, None] = {}
         self._last_change_us = self._last_announcement_us = process.scheduler.now_us
         self._state_of = state_of
-        self._on_result = on_result
+        self._on_results = on_results
         process.spawn(self._run(), "ISR writes")
 
     def start(self) -> None:
@@ -223,13 +321,10 @@ class IsrWrites:
                 result = await self._write(proposal.partition, changed)
             except SessionExpiredError:
                 result = Error.INVALID_UPDATE_VERSION
-            if isinstance(result, Error):
-                proposed = f"isr {list(proposal.isr)}"
-                self._history.record(self._actor, "ISR change refused", str(proposal.partition), proposed, result.value)
-            elif self._client.version.broker.announces_isr_changes:
+            if not isinstance(result, Error) and self._client.version.broker.announces_isr_changes:
                 self._changed[proposal.partition] = None
                 self._last_change_us = self._process.scheduler.now_us
-            self._on_result(proposal, result)
+            self._on_results([proposal], [result])
 
     async def _write(self, partition: TopicPartition, changed: LeaderAndIsr) -> LeaderAndIsr | Error:
         """Write a state, conditional on its version; return it with its new version."""

@@ -13,7 +13,7 @@ Rules of this module (Partition, Replica, ReplicaManager; docs/reference/kafka.m
     it can join; since 3.6 only if the leader takes it for alive;
   - the high watermark never falls by this. Since 3.7 it does not rise while the ISR is smaller than
     `min.insync.replicas` (KAFKA-15583);
-  - a leader has one proposed ISR per partition at a time;
+  - `isr_changes` decides which ISRs a leader proposes;
   - the check for lagging followers iterates a set of the led partitions (up to 0.8.1), later a ConcurrentHashMap of all
     partitions of the broker (ReplicaManager.maybeShrinkIsr).
 """
@@ -27,20 +27,23 @@ import numpy as np
 
 from simzk.jvm.hash_map import concurrent_order
 from simzk.jvm.scala_collections import mutable_order, mutable_set_order
-from simzk.kafka.broker.isr_changes import Outcome, outcome_of
+from simzk.kafka.broker.isr_changes import LeaderIsrs
 from simzk.kafka.requests import (
+    CODE_OF,
+    AlteredPartitions,
     ControlResponse,
     Error,
     IsrProposal,
     LeaderAndIsrRequest,
     PartitionUpdate,
     PartitionUpdates,
+    Proposals,
     ReplicaStops,
     StopReplicaRequest,
 )
 from simzk.kafka.topic_partition import Collections, LeaderAndIsr, TopicPartition, cluster_partition_hash, named
 from simzk.partitions.arrays import pack, unpack
-from simzk.partitions.transitions import expand_isr, shrink_isr
+from simzk.partitions.states import states_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -49,12 +52,15 @@ if TYPE_CHECKING:
     from simzk.kafka.broker.log_dirs import LogDirs
     from simzk.kafka.broker.replica_manager import ReplicaManager
     from simzk.kafka.releases.profile import KafkaVersion, OrderRules
-    from simzk.simulation import Process
+    from simzk.partitions.arrays import BoolArray, IntArray
+    from simzk.partitions.states import States
+    from simzk.simulation import History, Process
 
 NEVER_US = -(1 << 60)
 """When a follower was last caught up, if it never was."""
 WATERMARKS_SAVED_US = 5_000_000
 """`replica.high.watermark.checkpoint.interval.ms`: 5 s by default."""
+_NO_STATE = LeaderAndIsr(-1, -1, (), -1, version=-1)
 
 
 @dataclass(slots=True)
@@ -98,6 +104,7 @@ class ReplicaLogs:
         version: its release.
         process: its process.
         manager: the replicas of the whole cluster.
+        history: records refused proposals.
         logs_on_disk: logs of the previous process; each is removed when its replica is opened.
         propose: sends a proposed ISR to the controller, or writes it.
         follow: called with replicas that changed their leader or leader epoch.
@@ -119,6 +126,7 @@ class ReplicaLogs:
         version: KafkaVersion,
         process: Process,
         manager: ReplicaManager,
+        history: History,
         *,
         logs_on_disk: dict[TopicPartition, LogOnDisk],
         propose: Callable[[IsrProposal], None],
@@ -139,10 +147,12 @@ class ReplicaLogs:
         self._process = process
         self._scheduler = process.scheduler
         self._manager = manager
+        self._history = history
+        self._isrs = LeaderIsrs(self, version.orders.scala)
         self._logs_on_disk = logs_on_disk
         self._propose = propose
         self._follow = follow
-        self._is_alive = is_alive
+        self._takes_for_alive = is_alive
         self._lag_max_us = lag_max_us
         self._lag_max_messages = lag_max_messages
         self._log_dirs = log_dirs
@@ -336,7 +346,7 @@ class ReplicaLogs:
             del self._ineligible[key]
             replica = self.replicas.get(key[0])
             if replica is not None and follower in replica.followers:
-                self._maybe_expand(replica, follower, replica.followers[follower])
+                self._maybe_expand(replica, follower)
 
     def fetch(self, partition: TopicPartition, follower: int, leader_epoch: int, log_end: int) -> int | Error:
         """Note the log end offset of a follower; return that of the leader, or why it may not fetch."""
@@ -353,7 +363,7 @@ class ReplicaLogs:
         progress.log_end = min(log_end, replica.log_end)
         if log_end >= replica.log_end:
             progress.caught_up_us = self._scheduler.now_us
-        self._maybe_expand(replica, follower, progress)
+        self._maybe_expand(replica, follower)
         self._advance_watermark(replica)
         return replica.log_end
 
@@ -410,7 +420,7 @@ class ReplicaLogs:
                 or (
                     version.broker.high_watermark_waits_for_caught_up
                     and now_us - progress.caught_up_us <= self._lag_max_us
-                    and (not version.broker.high_watermark_ignores_dead or self._is_alive(follower))
+                    and (not version.broker.high_watermark_ignores_dead or self.is_alive(follower))
                 )
             ):
                 least = progress.log_end
@@ -433,11 +443,9 @@ class ReplicaLogs:
             if removed:
                 lagging[partition] = removed
         ordered = list(lagging) if len(lagging) < 2 else order_checked(self.replicas, self.leads, self._version.orders)
-        for partition in ordered:
-            if partition in lagging:
-                replica = self.replicas[partition]
-                left = shrink_isr(pack([replica.state.isr]), pack([lagging[partition]]), self._scala)
-                self._propose_isr(replica, unpack(left)[0])
+        ordered = [partition for partition in ordered if partition in lagging]
+        if ordered:
+            self._isrs.shrink(self._rows(ordered), pack([lagging[partition] for partition in ordered]))
 
     def _is_lagging(self, member: int, progress: FollowerProgress, replica: Replica) -> bool:
         """Return whether a follower has not had the whole log for too long; before 2.1 an idle one must still fetch.
@@ -455,59 +463,107 @@ class ReplicaLogs:
             caught_up_us = max(caught_up_us, self._last_fetch_us.get(member, 0))
         return self._scheduler.now_us - caught_up_us > self._lag_max_us
 
-    def _maybe_expand(self, replica: Replica, follower: int, progress: FollowerProgress) -> None:
-        """Propose to add a follower to the ISR if it has the log up to the high watermark."""
-        state = replica.state
-        if replica.proposed is not None or follower in state.isr:
-            return
-        if follower not in replica.replicas and not self._accepts_unassigned:
-            return
-        if state.leader != self.broker_id or progress.log_end < replica.high_watermark:
-            return
-        if not self._is_alive(follower):
-            self._ineligible[replica.partition, follower] = None
-        else:
-            wider = expand_isr(pack([state.isr]), np.array([follower], dtype=np.int32), self._scala)
-            self._propose_isr(replica, unpack(wider)[0])
+    def _maybe_expand(self, replica: Replica, follower: int) -> None:
+        """Propose to add a follower to the ISR if it is ready."""
+        if replica.state.leader == self.broker_id and follower not in replica.state.isr:  # most fetches end here
+            self._isrs.expand(self._rows([replica.partition]), follower, np.ones(1, dtype=np.bool_))
 
     def _expand_all(self, follower: int) -> None:
         """Add a follower to the ISRs that it left by silence alone: before 2.1 every fetch asks, also of idle logs."""
         for replica in list(self.replicas.values()):
             progress = replica.followers.get(follower)
             if progress is not None and progress.log_end >= replica.log_end:
-                self._maybe_expand(replica, follower, progress)
+                self._maybe_expand(replica, follower)
 
-    def _propose_isr(self, replica: Replica, isr: Sequence[int]) -> None:
-        assert replica.proposed is None, f"{replica.partition} waits for an answer"
-        replica.proposed = tuple(isr)
-        state = replica.state
-        self._propose(IsrProposal(replica.partition, state.leader_epoch, tuple(isr), state.version))
-
-    def handle_result(self, proposal: IsrProposal, result: LeaderAndIsr | Error) -> Outcome:
-        """Handle the result of a proposed ISR."""
-        replica = self.replicas.get(proposal.partition)
-        if replica is None or replica.proposed is None or replica.state.leader_epoch != proposal.leader_epoch:
-            return Outcome.PENDING
-        if isinstance(result, Error):
-            outcome = outcome_of(result)
-            if outcome == Outcome.REVERTED:
-                replica.proposed = None
-                joining = [member for member in proposal.isr if member not in replica.state.isr]
-                self._ineligible.update(dict.fromkeys((replica.partition, member) for member in joining))
-            return outcome
-        if result.leader_epoch == replica.state.leader_epoch and result.version >= replica.state.version:
-            replica.state = replica.state._replace(isr=result.isr, version=result.version, recovering=result.recovering)
-            replica.proposed = None
-            self._advance_watermark(replica)
-            self._expand_any(replica)
-        return Outcome.COMMITTED
+    def handle_results(
+        self, proposals: Sequence[IsrProposal], results: Sequence[LeaderAndIsr | Error]
+    ) -> list[IsrProposal]:
+        """Handle the results of proposed ISRs; return the proposals to be retried."""
+        codes, states = [], []
+        for proposal, result in zip(proposals, results, strict=True):
+            codes.append(CODE_OF[result] if isinstance(result, Error) else 0)
+            states.append(_NO_STATE if isinstance(result, Error) else result)
+            if isinstance(result, Error):
+                proposed = f"isr {list(proposal.isr)}"
+                self._history.record(
+                    f"broker {self.broker_id}", "ISR change refused", str(proposal.partition), proposed, result.value
+                )
+        width = max(len(state.isr) for state in states)
+        altered = AlteredPartitions(Error.NONE, np.array(codes, dtype=np.int8), states_of(states, width))
+        columns = Proposals.of_one(self.broker_id, -1, proposals)
+        rows = self._manager.table.find_all(columns.partitions)
+        return [proposals[place] for place in self._isrs.handle_results(rows, columns, altered).tolist()]
 
     def _expand_any(self, replica: Replica) -> None:
         """Add a follower that caught up while the last proposal was in flight, if it still fetches."""
         for follower, progress in replica.followers.items():
             silent_us = self._scheduler.now_us - self._last_fetch_us.get(follower, 0)
             if progress.log_end >= 0 and silent_us <= self._lag_max_us:
-                self._maybe_expand(replica, follower, progress)
+                self._maybe_expand(replica, follower)
+
+    # -- replicas by row, for `LeaderIsrs`
+
+    def _rows(self, partitions: Sequence[TopicPartition]) -> IntArray:
+        return self._manager.table.find_all(named(partitions))
+
+    def _at(self, rows: IntArray) -> list[Replica | None]:
+        """Return the replicas at some rows; None where there is none any more."""
+        return [self.replicas.get(TopicPartition(*name)) for name in self._manager.table.partitions(rows).names()]
+
+    def _leaders(self, rows: IntArray) -> list[Replica]:
+        return [replica for replica in self._at(rows) if replica is not None]
+
+    def states(self, rows: IntArray) -> States:
+        """Return the present states of replicas."""
+        states = [replica.state for replica in self._leaders(rows)]
+        return states_of(states, max(len(state.isr) for state in states))
+
+    def are_waiting(self, rows: IntArray) -> BoolArray:
+        """Return which replicas wait for the result of a proposed ISR."""
+        return np.array([replica is not None and replica.proposed is not None for replica in self._at(rows)])
+
+    def have_proposed(self, rows: IntArray, proposals: Proposals) -> BoolArray:
+        """Return which proposals have the leader epochs of the replicas; the process ends with the broker epoch."""
+        epochs = [None if replica is None else replica.state.leader_epoch for replica in self._at(rows)]
+        return np.array([own == epoch for own, epoch in zip(epochs, proposals.leader_epoch.tolist(), strict=True)])
+
+    def have_reached_watermark(self, rows: IntArray, follower: int) -> BoolArray:
+        """Return where a follower has the log up to the high watermark."""
+        leaders = self._leaders(rows)
+        return np.array([leader.followers[follower].log_end >= leader.high_watermark for leader in leaders])
+
+    def is_alive(self, follower: int) -> bool:
+        """Return whether this broker takes another for alive."""
+        return self._takes_for_alive(follower)
+
+    def propose(self, rows: IntArray, states: States, isr: IntArray) -> None:
+        """Send proposals in the order of the rows."""
+        columns = zip(self._leaders(rows), unpack(isr), strict=True)
+        for replica, proposed in columns:
+            replica.proposed = proposed
+            self._propose(IsrProposal(replica.partition, replica.state.leader_epoch, proposed, replica.state.version))
+
+    def end_proposals(self, rows: IntArray) -> None:
+        """Wait no more for results."""
+        for replica in self._leaders(rows):
+            replica.proposed = None
+
+    def commit(self, rows: IntArray, states: States) -> None:
+        """Apply ISRs that were written; then the high watermark may rise, and other followers may join."""
+        for place, replica in enumerate(self._leaders(rows)):
+            written = states.one(place)
+            replica.state = replica.state._replace(
+                isr=written.isr, version=written.version, recovering=written.recovering
+            )
+            replica.proposed = None
+            self._advance_watermark(replica)
+            self._expand_any(replica)
+
+    def consider_again(self, rows: IntArray, followers: IntArray) -> None:
+        """Note followers to be considered with their next fetch; after a result all of them are."""
+        for replica, follower in zip(self._leaders(rows), followers.tolist(), strict=True):
+            if replica.proposed is None:
+                self._ineligible[replica.partition, follower] = None
 
 
 def order_checked(

@@ -406,7 +406,13 @@ class KafkaCluster:
         if layout is not None:
             process = Process(self.scheduler, ADDRESS)
             replicas = EmptyReplicas(
-                process, self.network, environment.connections, self.history, self._replica_manager, self.brokers
+                process,
+                self.network,
+                environment.connections,
+                self.history,
+                self._replica_manager,
+                self.brokers,
+                oldest.version.orders.scala,
             )
             environment = replace(
                 environment,
