@@ -17,6 +17,8 @@ LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 _LAST_CHAR: Final = "\uffff"
 _LEAST_PLAIN, _LEAST_SCIENTIFIC = 1e-3, 1e7
 """Range of magnitudes that Java writes without an exponent."""
+_HEX_LETTERS: Final = "abcdefABCDEF\uff21\uff22\uff23\uff24\uff25\uff26\uff41\uff42\uff43\uff44\uff45\uff46"
+_NARROW: Final = str.maketrans(_HEX_LETTERS, "abcdef" * 4)
 _LONGEST: Final = 4000
 """Longest text passed to `int`, which rejects more digits; leading zeros are removed first."""
 
@@ -37,6 +39,35 @@ def parse_long(text: str) -> int | None:
     (9223372036854775807, None, None)
     """
     return _within(text, LONG_MIN, LONG_MAX)
+
+
+def parse_hex_int(text: str) -> int | None:
+    """Return `Integer.parseInt(text, 16)`, or None where it throws; full-width letters are digits too.
+
+    >>> parse_hex_int("-ff"), parse_hex_int("\uff21\u0661"), parse_hex_int("0x1"), parse_hex_int("80000000")
+    (-255, 161, None, None)
+    """
+    digits = text[1:] if text[:1] in ("-", "+") else text
+    if not all(char <= _LAST_CHAR and (char.isdecimal() or char in _HEX_LETTERS) for char in digits) or not digits:
+        return None
+    number = int(digits.translate(_NARROW), 16) * (-1 if text[0] == "-" else 1)
+    return number if INT_MIN <= number <= INT_MAX else None
+
+
+def parse_digits(text: str) -> int | None:
+    """Return `new BigInteger(text)`, or None where it throws.
+
+    Of more than 4,000 digits after leading zeros only the first 4,000 are read.
+
+    >>> parse_digits("+12345678901234567890"), parse_digits("-"), parse_digits("1 ")
+    (12345678901234567890, None, None)
+    """
+    digits = text[1:] if text[:1] in ("-", "+") else text
+    if not digits.isdecimal() or max(digits) > _LAST_CHAR:
+        return None
+    if len(digits) > _LONGEST:
+        digits = digits.lstrip("0")[:_LONGEST] or "0"
+    return -int(digits) if text[0] == "-" else int(digits)
 
 
 def is_count(text: str) -> bool:
@@ -80,15 +111,8 @@ def double_text(value: float) -> str:
 
 
 def _within(text: str, least: int, most: int) -> int | None:
-    digits = text[1:] if text[:1] in ("-", "+") else text
-    if not digits.isdecimal() or max(digits) > _LAST_CHAR:
-        return None
-    if len(digits) > _LONGEST:
-        digits = digits.lstrip("0")[:_LONGEST] or "0"
-    number = int(digits)
-    if text[0] == "-":
-        number = -number
-    return number if least <= number <= most else None
+    number = parse_digits(text)
+    return number if number is not None and least <= number <= most else None
 
 
 _MULTIPLIER = 0x5DEECE66D

@@ -107,15 +107,14 @@ def _check_create(operation: Any) -> None:
         raise MalformedError("a create with a TTL flag has no time to live")
 
 
-def multi_request(make: Any, parts: dict[type, Part], *, only: dict[type, Part]) -> Codec[Any]:
+def multi_request(make: type[req.Multi | req.MultiRead]) -> Codec[Any]:
     """Return the codec of a multi or multi-read.
 
-    Args:
-        make: the class of the request.
-        parts: operations that it may contain.
-        only: operations among them that may not be mixed with the others.
+    Both decode operations of either kind, and a mixture is malformed. A multi of reads is malformed only at its end:
+    what stands in it before decides whether it takes a zxid (`NullACLError`).
     """
-    by_type = {part.type: (part.codec, kind in only) for kind, part in parts.items()}
+    parts = {**WRITE_PARTS, **READ_PARTS}
+    by_type = {part.type: (part.codec, kind in READ_PARTS) for kind, part in parts.items()}
 
     def read(data: bytes, at: int) -> tuple[Any, int]:
         operations: list[Any] = []
@@ -132,6 +131,8 @@ def multi_request(make: Any, parts: dict[type, Part], *, only: dict[type, Part])
             if len(halves) > 1:
                 raise MalformedError("a multi mixes reads and writes")
             header, at = MULTI_HEADER.read(data, at)
+        if make is req.Multi and True in halves:
+            raise MalformedError("a multi consists of reads")
         return make(tuple(operations)), at
 
     def write(out: bytearray, value: Any) -> None:
@@ -144,8 +145,8 @@ def multi_request(make: Any, parts: dict[type, Part], *, only: dict[type, Part])
     return Codec(read, write)
 
 
-MULTI = multi_request(req.Multi, WRITE_PARTS, only=WRITE_PARTS)
-MULTI_READ = multi_request(req.MultiRead, {**WRITE_PARTS, **READ_PARTS}, only=READ_PARTS)
+MULTI = multi_request(req.Multi)
+MULTI_READ = multi_request(req.MultiRead)
 
 
 def write_results(out: bytearray, request: req.Multi | req.MultiRead, results: list[OperationResult]) -> None:

@@ -16,6 +16,8 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from simzk.jvm.numbers import parse_hex_int, parse_int
+from simzk.jvm.x500_names import is_valid_x500_name
 from simzk.zookeeper.jute import decode_text
 from simzk.zookeeper.replies import ClientInfo, Code, RefusedError
 from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
@@ -66,30 +68,21 @@ class ACLCache:
         assert set(uses) == set(self._one)
 
 
-_DECIMAL = r"[+-]?[0-9]+"
-_HEX_GROUP = r"[+-]?[0-9a-fA-F]{1,4}"
-
-
-def _java_int(text: str) -> int | None:
-    """Return `Integer.parseInt` of ASCII digits, or None if it throws."""
-    if re.fullmatch(_DECIMAL, text) is None:
-        return None
-    number = int(text)
-    return number if -(1 << 31) <= number < 1 << 31 else None
-
-
 def _v4_bytes(text: str) -> bytes | None:
-    numbers = [_java_int(part) for part in text.split(".")]
+    numbers = [parse_int(part) for part in text.split(".")]
     if len(numbers) != 4 or any(number is None or not 0 <= number <= 255 for number in numbers):
         return None
     return bytes(number for number in numbers if number is not None)
 
 
+_GROUP_DIGITS = 4
+
+
 def _v6_groups(text: str) -> list[int] | None:
     groups = text.split(":") if text else []
-    if any(len(group) > 4 or re.fullmatch(_HEX_GROUP, group) is None for group in groups):
-        return None
-    return [int(group, 16) & 0xFFFF for group in groups]
+    numbers = [parse_hex_int(group) if len(group) <= _GROUP_DIGITS else None for group in groups]
+    # A sign counts as a digit: the group -1 is ffff.
+    return None if None in numbers else [number & 0xFFFF for number in numbers if number is not None]
 
 
 def _v6_bytes(text: str) -> bytes | None:
@@ -118,7 +111,7 @@ def _block(text: str) -> tuple[bytes, int] | None:
     address = _address_bytes(address_text)
     if address is None:
         return None
-    bits = _java_int(bits_text) if slash else len(address) * 8
+    bits = parse_int(bits_text) if slash else len(address) * 8
     return (address, bits) if bits is not None and 0 <= bits <= len(address) * 8 else None
 
 
@@ -165,24 +158,10 @@ def _digest_is_valid(text: str) -> bool:
     return len(text.rstrip(":").split(":")) == 2 and bool(text.rstrip(":"))
 
 
-_KEYWORDS = (
-    "C|CN|L|S|ST|O|OU|T|IP|STREET|DC|DNQ|DNQUALIFIER|SURNAME|GIVENNAME|INITIALS|GENERATION|EMAIL|EMAILADDRESS|UID|"
-    "SERIALNUMBER"
-)
-_ATTRIBUTE = rf"(?:{_KEYWORDS}|[0-9]+(?:\.[0-9]+)+)"
-_PART = rf" *{_ATTRIBUTE} *= *(?:\\.|[^,+;\\=<>\"])*"
-_NAME = rf"(?:{_PART}(?:[,+;]{_PART})*)?"
-
-
-def _subject_is_valid(text: str) -> bool:
-    """Return whether Java's `X500Principal` accepts a name; quoted names are not supported."""
-    return re.fullmatch(_NAME, text, re.IGNORECASE) is not None
-
-
 SCHEMES: dict[str, Scheme] = {
     "digest": Scheme(_digest_is_valid, str.__eq__, is_authenticated=True),
     "ip": Scheme(ip_is_valid, ip_matches, is_authenticated=False),
-    "x509": Scheme(_subject_is_valid, str.__eq__, is_authenticated=True),
+    "x509": Scheme(is_valid_x500_name, str.__eq__, is_authenticated=True),
     "sasl": Scheme(name_is_valid, name_matches, is_authenticated=True),
 }
 
@@ -232,9 +211,18 @@ def is_permitted(acl: tuple[ACL, ...], permission: int, identities: Iterable[Id]
 
 
 def expand_acl(
-    acl: tuple[ACL, ...] | None, identities: Iterable[Id], schemes: frozenset[str] = DEFAULT_SCHEMES
+    acl: tuple[ACL, ...] | None,
+    identities: Iterable[Id],
+    schemes: frozenset[str] = DEFAULT_SCHEMES,
+    ip_excludes: str = "",
 ) -> tuple[ACL, ...]:
     """Return the ACL to store: without duplicates, with `auth` replaced by the authenticated identities.
+
+    Args:
+        acl: ACL of a request.
+        identities: identities of the client.
+        schemes: schemes allowed beside world and auth.
+        ip_excludes: characters that no id of the ip scheme may have (`Rules.ip_acls_exclude`).
 
     Raises:
         RefusedError: INVALID_ACL; MARSHALLING_ERROR for a null id, on which the real server fails (§1.4).
@@ -258,6 +246,8 @@ def expand_acl(
             raise RefusedError(Code.MARSHALLING_ERROR)
         if entry.id != _WORLD and (scheme is None or text is None or not scheme.is_valid(text)):
             raise RefusedError(Code.INVALID_ACL)
+        if scheme_name == "ip" and ip_excludes and not set(ip_excludes).isdisjoint(text or ""):
+            raise RefusedError(Code.INVALID_ACL)
         expanded.append(entry)
     return tuple(expanded)
 
@@ -268,10 +258,14 @@ def _authenticated(identities: Iterable[Id]) -> list[Id]:
     ]
 
 
+_SECRET = re.compile(":[^\n\r\x85\u2028\u2029]*")
+"""Java's `:.*`: the rest of a line, by the line ends of `java.util.regex.Pattern`."""
+
+
 def without_secrets(acl: tuple[ACL, ...]) -> tuple[ACL, ...]:
     """Return an ACL with hidden digests, as clients without ADMIN see it (§4)."""
     return tuple(
-        ACL(entry.perms, Id("digest", re.sub(":.*", ":x", entry.id.id)))
+        ACL(entry.perms, Id("digest", _SECRET.sub(":x", entry.id.id)))
         if entry.id.scheme == "digest" and entry.id.id
         else entry
         for entry in acl

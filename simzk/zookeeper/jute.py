@@ -116,7 +116,7 @@ def _replace_as_java(error: UnicodeError) -> tuple[str, int]:
     return "\ufffd", error.end if surrogate is None else start + surrogate.end()
 
 
-_SURROGATE = b"\xed[\xa0-\xbf][\x80-\xbf]"
+_SURROGATE = b"\xed[\xa0-\xbf][\x80-\xbf]?"
 _ERRORS = "simzk-java"
 codecs.register_error(_ERRORS, _replace_as_java)
 
@@ -131,8 +131,17 @@ def decode_text(data: bytes) -> str:
 
 
 def _read_text(data: bytes, at: int) -> tuple[str | None, int]:
-    encoded, at = _read_buffer(data, at)
-    return (None if encoded is None else encoded.decode("utf-8", _ERRORS)), at
+    try:
+        (length,) = _unpack_int(data, at)
+    except struct.error:
+        raise MalformedError("the record ends within a length") from None
+    at += 4
+    end = at + length
+    if length >= 0 and end <= len(data):
+        return data[at:end].decode("utf-8", _ERRORS), end
+    if length == -1:
+        return None, at
+    raise MalformedError(f"length {length} is out of range")
 
 
 def _write_text(out: bytearray, value: str | None) -> None:

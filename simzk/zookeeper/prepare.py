@@ -12,7 +12,7 @@ Source: PrepRequestProcessor (pRequest2Txn, pRequestHelper, ChangeRecord).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from simzk.zookeeper import requests as req
 from simzk.zookeeper import transactions as txns
@@ -111,6 +111,25 @@ class Outstanding:
         )
 
 
+class NodeView(Protocol):
+    """Fields of a node that checks read: of a `Znode` or a `FutureNode`."""
+
+    @property
+    def data(self) -> bytes | None: ...
+    @property
+    def acl(self) -> tuple[ACL, ...]: ...
+    @property
+    def version(self) -> int: ...
+    @property
+    def cversion(self) -> int: ...
+    @property
+    def aversion(self) -> int: ...
+    @property
+    def ephemeral_owner(self) -> int: ...
+    @property
+    def child_count(self) -> int: ...
+
+
 class Asker(NamedTuple):
     """Client and rules for which a request is checked."""
 
@@ -161,8 +180,17 @@ _TO_CREATE, _TO_DELETE = permission_of(req.Create), permission_of(req.Delete)
 _TO_SET_DATA, _TO_SET_ACL, _TO_CHECK = map(permission_of, (req.SetData, req.SetACL, req.Check))
 
 if TYPE_CHECKING:
-    NodeView = Znode | FutureNode
     Find = Callable[[str], NodeView | None]
+    CreateRequest = req.Create | req.Create2 | req.CreateContainer | req.CreateTTL
+
+
+def prepare(request: req.Request, asker: Asker, find: Find) -> txns.TreeRecord:
+    """Check a write and return the record of its transaction.
+
+    Raises:
+        RefusedError: a check failed; it has the error code for the client.
+    """
+    return PREPARE[request.__class__](request, asker, find)
 
 
 def _existing(find: Find, path: str) -> NodeView:
@@ -224,7 +252,7 @@ def _check_quota(quotas: Quotas, path: str, nodes: int, size: int) -> None:
         raise RefusedError(Code.QUOTA_EXCEEDED)
 
 
-def _prepare_create(request: req.CreateRequest, asker: Asker, find: Find) -> txns.CreateRecord:
+def _prepare_create(request: CreateRequest, asker: Asker, find: Find) -> txns.CreateRecord:
     path, data, asked_acl, flags = request[:4]
     identities, config, rules, quotas = asker
     ttl_ms = request.ttl_ms if request.__class__ is req.CreateTTL else NO_TTL
@@ -232,12 +260,14 @@ def _prepare_create(request: req.CreateRequest, asker: Asker, find: Find) -> txn
     if request.__class__ is req.CreateTTL and (not kind.ttl or ttl_ms == NO_TTL):
         raise RefusedError(Code.BAD_ARGUMENTS)
     if path is None:
-        raise RefusedError(Code.MARSHALLING_ERROR)
+        path = _text(path)
     slash = path.rfind("/")
     if slash == -1 or "\0" in path:
         raise RefusedError(Code.BAD_ARGUMENTS)
     parent_path = path[:slash]
-    acl = OPEN_ACL if asked_acl is OPEN_ACL else expand_acl(asked_acl, identities, config.schemes)
+    acl = (
+        OPEN_ACL if asked_acl is OPEN_ACL else expand_acl(asked_acl, identities, config.schemes, rules.ip_acls_exclude)
+    )
     parent = _existing(find, parent_path)
     if parent.acl is not OPEN_ACL:
         asker.need(parent, _TO_CREATE)
@@ -276,12 +306,19 @@ def _deletable(path: str | None, find: Find) -> tuple[str, str]:
 
 
 def _prepare_delete(request: req.Delete, asker: Asker, find: Find) -> txns.DeleteTxn:
-    expected = request.version
-    path, parent_path = _deletable(request.path, find)
-    parent = _existing(find, parent_path)
+    path, expected = request
+    if path is None:
+        path = _text(path)
+    slash = path.rfind("/")
+    if slash == -1 or "\0" in path or (path in SPECIAL_PATHS and find(path) is not None):
+        raise RefusedError(Code.BAD_ARGUMENTS)
+    parent, node = find(path[:slash]), find(path)
+    if parent is None:
+        raise RefusedError(Code.NO_NODE)
     if parent.acl is not OPEN_ACL:
         asker.need(parent, _TO_DELETE)
-    node = _existing(find, path)
+    if node is None:
+        raise RefusedError(Code.NO_NODE)
     if expected != -1 and expected != node.version:
         raise RefusedError(Code.BAD_VERSION)
     if node.child_count:
@@ -319,7 +356,7 @@ def _prepare_set_data(request: req.SetData, asker: Asker, find: Find) -> txns.Se
 
 def _prepare_set_acl(request: req.SetACL, asker: Asker, find: Find) -> txns.SetACLTxn:
     path = _valid(request.path)
-    acl = expand_acl(request.acl, asker.identities, asker.config.schemes)
+    acl = expand_acl(request.acl, asker.identities, asker.config.schemes, asker.rules.ip_acls_exclude)
     node = _existing(find, path)
     asker.need(node, _TO_SET_ACL)
     return txns.SetACLTxn(path, acl, _next_version(node.aversion, request.version))

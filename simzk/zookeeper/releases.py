@@ -150,6 +150,8 @@ class Rules(NamedTuple):
         events_have_zxids: whether an event has the zxid of its cause (3.9.0).
         hides_unreadable: whether `Exists` and the delivery of events need READ (3.8.4 and 3.9.2).
         hides_secrets: whether `GetACL` needs READ or ADMIN, and shows digests only with ADMIN (3.4.14 and 3.5.5).
+        ip_acls_exclude: characters that no ip id of an ACL may have, though addresses have them: `:` of IPv6 addresses
+            before 3.9.4, `/` of blocks before 3.5.0.
         resumes_by_kind: whether the events of `SetWatches` depend on the kind of watch (3.4.6); before, a data watch
             gets a creation for a younger znode, and an exists watch a data change for an older one.
     """
@@ -171,6 +173,7 @@ class Rules(NamedTuple):
     events_have_zxids: bool
     hides_unreadable: bool
     hides_secrets: bool
+    ip_acls_exclude: str
     resumes_by_kind: bool
 
 
@@ -208,5 +211,6 @@ def rules_of(version: str) -> Rules:
         events_have_zxids=release >= (3, 9, 0),
         hides_unreadable=release >= (3, 9, 2) or (3, 8, 4) <= release < (3, 9, 0),
         hides_secrets=release >= (3, 5, 5) or (3, 4, 14) <= release < (3, 5, 0),
+        ip_acls_exclude="" if release >= (3, 9, 4) else ":" if release >= (3, 5, 0) else ":/",
         resumes_by_kind=release >= (3, 4, 6),
     )

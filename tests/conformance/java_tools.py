@@ -11,6 +11,7 @@ import os
 import subprocess
 from datetime import UTC, datetime
 from functools import singledispatch
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simzk.zookeeper import transactions as txns
@@ -19,8 +20,6 @@ from simzk.zookeeper.persistence.records import CODECS
 from tests.conformance.real_zookeeper import jars
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from simzk.zookeeper.requests import ACL
 
 _SETTINGS = (
@@ -48,6 +47,11 @@ def _java(main: str, *arguments: str) -> str:
     environment = {**os.environ, "LC_ALL": "C.UTF-8"}
     done = subprocess.run(command, capture_output=True, check=True, env=environment, timeout=120)
     return done.stdout.decode("utf-8")
+
+
+def told_by_java(program: str, *arguments: str) -> str:
+    """Return what a program of this folder, with ZooKeeper's jars on its class path, prints."""
+    return _java(str(Path(__file__).with_name(program)), *arguments)
 
 
 def log_by_java(path: Path) -> str:

@@ -43,6 +43,18 @@ def test_a_word_has_the_real_servers_form(server: Served, real_zookeeper: RealZo
     assert ours == real
 
 
+@pytest.mark.java
+@pytest.mark.parametrize("cut", [0, 4, 7, 8])
+def test_a_trace_mask_must_come_with_its_word(server: Served, real_zookeeper: RealZooKeeper, cut: int) -> None:
+    answers = []
+    for port in (real_zookeeper.port, server.port):
+        with TcpClient(port) as client:
+            client.socket.sendall(b"stmk" + (7).to_bytes(8, "big")[:cut])
+            answers.append(client.rest())
+    assert answers == [b"7" if cut == 8 else b""] * 2
+    assert word(real_zookeeper.port, b"stmk" + (306).to_bytes(8, "big")) == "306"
+
+
 def keys(text: str, separator: str) -> list[str]:
     return [line.partition(separator)[0] for line in text.splitlines() if separator in line]
 

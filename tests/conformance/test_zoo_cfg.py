@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from simzk.errors import ConfigError
 from simzk.serve.configuration.file_formats import read_properties
 from simzk.serve.configuration.zoo_cfg import parse_zoo_cfg
-from tests.conformance.real_zookeeper import jars
+from tests.conformance.java_tools import told_by_java
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 LEAST = "dataDir=/tmp/zookeeper\nclientPort=2181\n"
 LINES = (
@@ -93,14 +94,6 @@ PROPERTIES = (
 )
 
 
-def told_by_java(program: str, *arguments: str) -> str:
-    quiet = ("-Dlog4j2.level=OFF", "-Dorg.apache.logging.log4j.level=OFF", "-Dsun.stdout.encoding=UTF-8")
-    command = ["java", "-Xmx256m", *quiet, "-cp", f"{jars()}/*", str(Path(__file__).with_name(program)), *arguments]
-    environment = {**os.environ, "LC_ALL": "C.UTF-8"}
-    done = subprocess.run(command, capture_output=True, check=True, env=environment, timeout=120)
-    return done.stdout.decode("utf-8")
-
-
 def is_taken(text: str) -> bool:
     try:
         parse_zoo_cfg(text)
@@ -116,7 +109,7 @@ def test_the_same_files_are_taken(tmp_path: Path) -> None:
     for number, line in enumerate(LINES):
         files.append(tmp_path / f"{number}.cfg")
         files[-1].write_text(f"{LEAST}{line}\n")
-    real = [line.split()[0] for line in told_by_java("ZooCfgs.java", *map(str, files)).splitlines()]
+    real = told_by_java("ZooCfgs.java", *map(str, files)).split()
     ours = ["taken" if is_taken(f"{LEAST}{line}\n") else "refused" for line in LINES]
     assert dict(zip(LINES, ours, strict=True)) == dict(zip(LINES, real, strict=True))
     assert {"taken", "refused"} == set(real)

@@ -50,10 +50,15 @@ def test_the_trace_mask_is_kept(server: Served) -> None:
     assert word(server.port, b"gtmk") == "306"
     assert word(server.port, b"stmk" + (5).to_bytes(8, "big")) == "5"
     assert word(server.port, b"gtmk") == "5"
-    with TcpClient(server.port) as client:
-        client.socket.sendall(b"stmk")
-        client.socket.shutdown(1)
-        assert client.rest() == b""
+
+
+def test_a_trace_mask_that_does_not_come_with_its_word_ends_the_connection(server: Served) -> None:
+    # As a real server does (tests/conformance/test_monitoring.py): it reads what is there, once.
+    for cut in (b"", bytes(4), bytes(7)):
+        with TcpClient(server.port) as client:
+            client.socket.sendall(b"stmk" + cut)
+            assert client.rest() == b""
+    assert word(server.port, b"gtmk") == "306"
 
 
 def test_only_what_is_whitelisted_is_answered() -> None:

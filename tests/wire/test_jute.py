@@ -19,6 +19,11 @@ from tests.wire.strategies import TEXTS
         (b"\0\0\0\x04\xf0\x9f\x98\x80", "\U0001f600"),
         # Surrogates one by one, as Java's own writer has them: each reads as one U+FFFD.
         (b"\0\0\0\x06\xed\xa0\xbd\xed\xb8\x80", "\ufffd\ufffd"),
+        # A part of one, before whatever follows, too: as Java 17 decodes them (tests/conformance/test_odd_texts.py).
+        (b"\0\0\0\x02\xed\xa0", "\ufffd"),
+        (b"\0\0\0\x03\xed\xbfA", "\ufffdA"),
+        (b"\0\0\0\x05\xed\xa0\xed\xb0\x80", "\ufffd\ufffd"),
+        (b"\0\0\0\x01\xed", "\ufffd"),
         (b"\0\0\0\x02\xffa", "\ufffda"),
     ],
 )

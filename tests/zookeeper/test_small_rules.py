@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from simzk.zookeeper import requests as req
-from simzk.zookeeper.replies import Code, Reply, WatchedEvent
-from simzk.zookeeper.requests import OPEN_ACL
+from simzk.zookeeper.acl import expand_acl, ip_is_valid, ip_matches, without_secrets
+from simzk.zookeeper.releases import rules_of
+from simzk.zookeeper.replies import Code, RefusedError, Reply, WatchedEvent
+from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
 from tests.zookeeper.story import Story
 
 
@@ -88,3 +92,46 @@ def test_an_event_of_ones_own_comes_before_the_reply_though_that_could_be_sent_a
     ((_, (event, reply)),) = server.take_output()
     assert isinstance(event, WatchedEvent)
     assert isinstance(reply, Reply)
+
+
+@pytest.mark.parametrize(
+    ("digest", "shown"),
+    [
+        ("u:a\nb", "u:x\nb"),
+        ("u:a\r\nb", "u:x\r\nb"),
+        ("u:a\x85b", "u:x\x85b"),
+        ("u:\u2028", "u:x\u2028"),
+        ("u:a\x0bb", "u:x"),
+    ],
+)
+def test_a_digest_is_hidden_until_the_end_of_its_line(digest: str, shown: str) -> None:
+    # As seen on 3.9.5 (tests/conformance/test_odd_texts.py); the lines are those of java.util.regex.
+    assert without_secrets((ACL(1, Id("digest", digest)),)) == (ACL(1, Id("digest", shown)),)
+
+
+def test_addresses_may_have_digits_of_any_script() -> None:
+    # As seen on 3.9.5 (tests/conformance/test_odd_texts.py): Integer.parseInt reads them.
+    assert all(map(ip_is_valid, ("\u0661.2.3.4", "1.2.3.4/\u0663", "::\uff21", "\u0661::", "::-1")))
+    assert not any(map(ip_is_valid, ("1.2.3.\U0001d7d8", "1.2.3.\u00b2", "::\u2160", "::+", "::00001")))
+    assert ip_matches("127.0.0.1", "\uff11\uff12\uff17.0.0.0/\u0668")
+
+
+@pytest.mark.parametrize(
+    ("release", "accepted"),
+    [
+        ("3.9.5", ["1.2.3.4", "1.2.3.4/8", "::1"]),
+        ("3.9.4", ["1.2.3.4", "1.2.3.4/8", "::1"]),
+        ("3.9.3", ["1.2.3.4", "1.2.3.4/8"]),
+        ("3.5.0", ["1.2.3.4", "1.2.3.4/8"]),
+        ("3.4.14", ["1.2.3.4"]),
+    ],
+)
+def test_a_release_knows_its_forms_of_addresses(release: str, accepted: list[str]) -> None:
+    def is_accepted(address: str) -> bool:
+        try:
+            expand_acl((ACL(31, Id("ip", address)),), (), ip_excludes=rules_of(release).ip_acls_exclude)
+        except RefusedError:
+            return False
+        return True
+
+    assert [address for address in ("1.2.3.4", "1.2.3.4/8", "::1") if is_accepted(address)] == accepted

@@ -58,6 +58,7 @@ WITHOUT_EFFECT = {
         (
             "quorumListenOnAllIPs",
             "syncEnabled",
+            "standaloneEnabled",
             "sslQuorum",
             "portUnification",
             "sslQuorumReloadCertFiles",
@@ -205,6 +206,8 @@ WITHOUT_EFFECT = {
             "security.auth_to_local",
             "requireKerberosConfig",
             "kinit",
+            "server.realm",
+            "server.principal",
             "sasl.serverconfig",
         ),
         WithoutEffect(_KERBEROS),

@@ -1,0 +1,1 @@
+"""ZooKeeper in memory: an unmodified kazoo client connects without a socket."""

@@ -1,0 +1,1 @@
+"""Faults on single requests (`request_faults`, `verbs`), and random faults of a run (`plan`)."""
