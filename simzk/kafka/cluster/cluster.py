@@ -12,7 +12,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, Self, TypeVar
 
 from simzk.errors import ConfigError, ZnodeError
 from simzk.kafka import paths
@@ -39,7 +39,9 @@ from simzk.kafka.cluster.zookeeper_access import (
 )
 from simzk.kafka.cluster.zookeeper_host import BrokerFaults, ZooKeeperHost
 from simzk.kafka.columnar import load_layout
-from simzk.kafka.consumer import join
+from simzk.kafka.consumer.consumer import Consumer, ConsumerEnvironment, Identity, check_path_part
+from simzk.kafka.consumer.settings import LINES, ConsumerConfig, consumer_version, line_of
+from simzk.kafka.consumer.subscriptions import Subscription, static
 from simzk.kafka.controller.channels import BatchChannelManager, ControllerChannelManager
 from simzk.kafka.observation.invariants import invariants_of
 from simzk.kafka.observation.observer import Observer, Participant, SessionNames
@@ -84,8 +86,6 @@ if TYPE_CHECKING:
 
     from simzk.kafka.broker.metadata_cache import BrokerMetadata
     from simzk.kafka.cluster.cost_model import CostModel
-    from simzk.kafka.consumer.consumer import Consumer
-    from simzk.kafka.consumer.subscriptions import Subscription
     from simzk.kafka.observation.recording import RecordedZnode
     from simzk.kafka.releases.profile import KafkaVersion
     from simzk.kafka.requests import ProduceResponse
@@ -110,18 +110,13 @@ _FIRST_WITH_LAYOUTS = (2, 7, 0)
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
-_Cluster = TypeVar("_Cluster", bound="_HasLock")
-
-
-class _HasLock(Protocol):
-    @property
-    def lock(self) -> AbstractContextManager[object]: ...
+_Cluster = TypeVar("_Cluster", bound="KafkaCluster")
 
 
 def synchronized(
     method: Callable[Concatenate[_Cluster, _P], _R],
 ) -> Callable[Concatenate[_Cluster, _P], _R]:
-    """Decorate a method of a cluster to run while it holds the cluster's lock."""
+    """Decorate a method of a cluster to acquire the cluster's lock."""
 
     @wraps(method)
     def run(self: _Cluster, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -934,18 +929,22 @@ class KafkaCluster:
         >>> {str(partition): thread for partition, thread in consumer.owned().items()}
         {'orders-0': 'billing_c1-0', 'orders-1': 'billing_c1-1'}
         """
-        return join(
-            self,
-            group,
-            topics,
-            name=name,
-            consumer_id=consumer_id,
-            version=version,
-            config=config,
-            machine=machine,
+        check_path_part("group", group)
+        check_path_part("consumer_id", consumer_id)
+        number = 1 + sum(isinstance(participant, Consumer) for participant in self.participants)
+        release = version or (self.version if line_of(self.version) is not None else LINES[-1])
+        consumer = Consumer(
+            Identity(group, name or f"consumer {number}", consumer_id, machine),
+            topics if isinstance(topics, Subscription) else static(topics),
+            consumer_version(release),
+            ConsumerConfig(config),
+            ConsumerEnvironment(self.scheduler, self.zookeeper_host, self.history, self.high_watermark),
             watch_brokers=watch_brokers,
             reads=reads,
         )
+        self.participants.append(consumer)
+        consumer.start()
+        return consumer
 
     # -- Topics and configuration. Each of these requests starts at the present instant; its future is done, with the
     # broker's response, once time has passed.

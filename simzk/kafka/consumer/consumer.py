@@ -28,7 +28,7 @@ Rules of offsets (§4.5; commitOffsets, PartitionTopicInfo, ConsumerFetcherManag
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from simzk.errors import ConfigError, SimzkError
 from simzk.jvm.hash_map import concurrent_order
@@ -38,7 +38,6 @@ from simzk.kafka.consumer import group_registry, subscriptions
 from simzk.kafka.consumer.assignors import GroupView, Strategy
 from simzk.kafka.consumer.errors import ConsumerError, NoNodeError, RebalanceFailedError, RegistrationRefusedError
 from simzk.kafka.consumer.group_registry import GroupRegistry
-from simzk.kafka.consumer.settings import ConsumerConfig, consumer_version, line_of
 from simzk.kafka.consumer.subscriptions import ConsumerRegistration
 from simzk.kafka.consumer.zk_client import ZkClient
 from simzk.kafka.topic_partition import TopicPartition, topic_and_partition_hash
@@ -46,13 +45,11 @@ from simzk.simulation import Future, History, Process, Queue, Scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping
-    from contextlib import AbstractContextManager
 
     from simzk.kafka.cluster.zookeeper_host import ZooKeeperHost
     from simzk.kafka.consumer.assignors import ThreadId
-    from simzk.kafka.consumer.settings import Assignor, ConsumerVersion
+    from simzk.kafka.consumer.settings import Assignor, ConsumerConfig, ConsumerVersion
     from simzk.kafka.consumer.subscriptions import Subscription
-    from simzk.kafka.observation.observer import Participant
     from simzk.simulation import Task
 
     LogEnd: TypeAlias = Callable[[TopicPartition], int | None]
@@ -84,6 +81,9 @@ class OwnedPartitions:
         config: start of partitions without an offset.
         log_end: number of readable records of a partition.
         reads: whether the application reads by itself; otherwise only `Consumer.consume` moves an offset.
+
+    Attributes:
+        fetching: whether fetchers run: only then does the application receive records.
     """
 
     def __init__(
@@ -105,12 +105,7 @@ class OwnedPartitions:
         self._reads = reads
         self._written: dict[TopicPartition, int] = {}
         self._finder: Task[None] | None = None
-        self._fetching = False
-
-    @property
-    def fetching(self) -> bool:
-        """Return whether fetchers run: only then does the application receive records."""
-        return self._fetching
+        self.fetching = False
 
     def partitions(self) -> list[TopicPartition]:
         """Return the owned partitions in the order of Kafka's maps."""
@@ -135,21 +130,21 @@ class OwnedPartitions:
     def start_fetching(self) -> None:
         """Look for the leaders of all partitions, and read from each leader found."""
         assert self._finder is None, "the fetchers are already running"
-        self._fetching = True
+        self.fetching = True
         if self.by_topic:
             self._finder = self._process.spawn(self._find_leaders(), "leader finder")
 
     def stop_fetching(self) -> None:
         """Read the records that have arrived, then stop."""
         self.advance_reads()
-        self._fetching = False
+        self.fetching = False
         if self._finder is not None:
             self._finder.cancel()
             self._finder = None
 
     def advance_reads(self) -> None:
         """Move the offsets past the records that have arrived."""
-        if not self._fetching:
+        if not self.fetching:
             return
         for partition in self.partitions():
             position = self.get(partition)
@@ -249,6 +244,10 @@ class Rebalancer:
         config: settings of the consumer.
         on_no_brokers: starts to watch for brokers.
         record: records an event.
+
+    Attributes:
+        lock: is acquired by a rebalance and by closing.
+        closing: whether the consumer is closing.
     """
 
     def __init__(
@@ -262,7 +261,7 @@ class Rebalancer:
         record: RecordEvent,
     ) -> None:
         self.lock = Lock()
-        self._closing = False
+        self.closing = False
         self._registry = registry
         self._owned = owned
         self._process = process
@@ -271,13 +270,9 @@ class Rebalancer:
         self._on_no_brokers = on_no_brokers
         self._record = record
 
-    def is_closing(self) -> bool:
-        """Return whether the consumer is closing."""
-        return self._closing
-
-    def begin_closing(self) -> None:
-        """Mark the consumer as closing."""
-        self._closing = True
+    def _is_closing(self) -> bool:
+        """Return whether the consumer is closing; a call, because it may change during any `await`."""
+        return self.closing
 
     async def rebalance(self) -> None:
         """Rebalance until an attempt succeeds.
@@ -287,10 +282,10 @@ class Rebalancer:
         """
         await self.lock.acquire()
         try:
-            if self.is_closing():
+            if self._is_closing():
                 return
             for _ in range(self._config.integer("rebalance.max.retries")):
-                if self.is_closing() and self._version.stops_between_tries:
+                if self._is_closing() and self._version.stops_between_tries:
                     return
                 if await self._attempt():
                     return
@@ -345,16 +340,14 @@ class Rebalancer:
 
     def _own_share(self, view: GroupView) -> dict[TopicPartition, ThreadId]:
         """Return the partitions assigned to this consumer, in the order of assignment."""
-        whole = assignor_of(self._version, self._config)(view)
-        return {
-            partition: thread for partition, thread in whole.items() if thread.consumer == self._registry.consumer_id
-        }
+        whole, own = assignor_of(self._version, self._config)(view), self._registry.consumer_id
+        return {partition: thread for partition, thread in whole.items() if thread.consumer == own}
 
     async def _claim_or_release(self, given: dict[TopicPartition, ThreadId]) -> bool:
         order = mutable_order(given, "2.11", topic_and_partition_hash)
         read_order = list(given) if self._version.predates_assignors else order
         offsets = {partition: (given[partition], await self._owned.fetch_offset(partition)) for partition in read_order}
-        if self.is_closing():
+        if self._is_closing():
             return False
         if self._version.predates_assignors:
             order = immutable_order(order, "2.11", topic_and_partition_hash)
@@ -386,7 +379,7 @@ _ID_BITS = 64
 _ID_DIGITS = 8
 
 
-class Environment(NamedTuple):
+class ConsumerEnvironment(NamedTuple):
     """Time, ZooKeeper, history and readable records of the cluster in which a consumer runs."""
 
     scheduler: Scheduler
@@ -430,7 +423,7 @@ class Consumer:
         subscription: Subscription,
         version: ConsumerVersion,
         config: ConsumerConfig,
-        environment: Environment,
+        environment: ConsumerEnvironment,
         *,
         watch_brokers: bool = False,
         reads: bool = True,
@@ -526,7 +519,7 @@ class Consumer:
         self._require_running()
         self._record("closing")
         if not self.version.closes_under_lock:
-            self._rebalancer.begin_closing()
+            self._rebalancer.closing = True
         self.process.spawn(self._close(), "close")
 
     def kill(self) -> None:
@@ -601,7 +594,11 @@ class Consumer:
 
     def _new_client(self) -> ZkClient:
         timeout_ms = self.config.integer("zookeeper.session.timeout.ms")
-        return ZkClient(self.process, self._environment.host, timeout_ms, self._on_listener_error)
+
+        def on_error(error: Exception) -> None:
+            self._record("listener failed", after=str(error))
+
+        return ZkClient(self.process, self._environment.host, timeout_ms, on_error)
 
     def _generated_id(self) -> str:
         bits = self._environment.scheduler.stream(f"consumer ids/{self.name}").bits(_ID_BITS)
@@ -646,7 +643,7 @@ class Consumer:
 
     async def _close(self) -> None:
         await self._rebalancer.lock.acquire()
-        self._rebalancer.begin_closing()
+        self._rebalancer.closing = True
         if self._topic_client is not self._client:
             await self._topic_client.close()
         self._owned.stop_fetching()
@@ -667,8 +664,7 @@ class Consumer:
     async def _listen_and_rebalance(self) -> None:
         """Listen to the group and to every topic subscribed to so far, then rebalance."""
         client = self._client
-        for topic in await self._registry.threads_by(self._subscription, self.consumer_id):
-            self._listened[topic] = None
+        self._listened |= dict.fromkeys(await self._registry.threads_by(self._subscription, self.consumer_id))
         if self._on_new_session not in client.new_session_listeners:
             client.new_session_listeners.append(self._on_new_session)
         await client.subscribe_children(group_registry.ids(self.identity.group), self._on_change)
@@ -699,10 +695,8 @@ class Consumer:
 
     async def _on_topic_list(self, _: list[str] | None) -> None:
         """Read the list of topics again, and rebalance if the subscribed topics changed."""
-        before, self._topics = (
-            self._topics,
-            self._subscription.selected(await self._topic_client.children(paths.TOPICS)),
-        )
+        before = self._topics
+        self._topics = self._subscription.selected(await self._topic_client.children(paths.TOPICS))
         if set(before) != set(self._topics):
             self._record("topics changed", "", " ".join(sorted(before)), " ".join(sorted(self._topics)))
             await self._listen_and_rebalance()
@@ -728,9 +722,6 @@ class Consumer:
         await self._register()
         await self._rebalancer.rebalance()
 
-    def _on_listener_error(self, error: Exception) -> None:
-        self._record("listener failed", "", "", str(error))
-
     # -- the watcher thread
 
     def _trigger(self) -> None:
@@ -740,7 +731,7 @@ class Consumer:
 
     async def _watch(self) -> None:
         """Rebalance once for all notifications that arrived during the last rebalance."""
-        while not self._rebalancer.is_closing():
+        while not self._rebalancer.closing:
             if not self._triggered:
                 self._wake = Future()
                 await self._wake
@@ -751,73 +742,7 @@ class Consumer:
                 continue  # already recorded; nothing is owned until the next trigger
 
 
-class ConsumerHost(Protocol):
-    """Parts of a simulated cluster that a consumer uses."""
-
-    @property
-    def lock(self) -> AbstractContextManager[object]:
-        """Lock of the cluster, acquired before `join`."""
-
-    @property
-    def version(self) -> str:
-        """Release of the cluster."""
-
-    @property
-    def scheduler(self) -> Scheduler:
-        """Virtual time."""
-
-    @property
-    def zookeeper_host(self) -> ZooKeeperHost:
-        """Access to ZooKeeper."""
-
-    @property
-    def history(self) -> History:
-        """Events of the cluster."""
-
-    @property
-    def participants(self) -> list[Participant]:
-        """Clients of ZooKeeper besides the brokers."""
-
-    def high_watermark(self, partition: TopicPartition) -> int | None:
-        """Return the high watermark at the partition's leader; None: no leader can be asked."""
-
-
-_LAST: Final = "1.1"
-
-
-def join(
-    cluster: ConsumerHost,
-    group: str,
-    topics: Mapping[str, int] | Subscription,
-    *,
-    name: str | None = None,
-    consumer_id: str | None = None,
-    version: str | None = None,
-    config: Mapping[str, str | int | bool] | None = None,
-    machine: str = "localhost",
-    watch_brokers: bool = False,
-    reads: bool = True,
-) -> Consumer:
-    """Start a consumer of a cluster; `KafkaCluster.consumer` documents the arguments and errors."""
-    _check_name("group", group)
-    _check_name("consumer_id", consumer_id)
-    subscription = topics if isinstance(topics, subscriptions.Subscription) else subscriptions.static(topics)
-    number = 1 + sum(isinstance(participant, Consumer) for participant in cluster.participants)
-    release = version or (cluster.version if line_of(cluster.version) is not None else _LAST)
-    consumer = Consumer(
-        Identity(group, name or f"consumer {number}", consumer_id, machine),
-        subscription,
-        consumer_version(release),
-        ConsumerConfig(config),
-        Environment(cluster.scheduler, cluster.zookeeper_host, cluster.history, cluster.high_watermark),
-        watch_brokers=watch_brokers,
-        reads=reads,
-    )
-    cluster.participants.append(consumer)
-    consumer.start()
-    return consumer
-
-
-def _check_name(what: str, text: str | None) -> None:
+def check_path_part(what: str, text: str | None) -> None:
+    """Raise a ConfigError if a given name cannot be part of a path."""
     if text is not None and (not text or "/" in text or text in (".", "..")):
         raise ConfigError(f"{what} is {text!r}", where=what, right="a name that can be part of a path")
