@@ -539,7 +539,7 @@ class KafkaCluster:
         serving = {b.id for b in self.brokers.values() if b.alive and b.registered and not b.stopping}
         if any(b.alive and not b.paused and b.has_unannounced_isr_changes for b in self.brokers.values()):
             return False
-        if set(self.live_brokers) != running or serving != running or self._operator.busy:
+        if set(self.live_brokers) != running or serving != running or self._operator.is_busy:
             return False
         if not running:
             return True

@@ -3,25 +3,45 @@
 Rules of the module (Kafka's AdminClient; docs/reference/kafka.md §2.9 to §2.12):
   - a request for the controller goes to the broker in `/controller`, and is retried for a minute while there is none;
     a request that any broker serves goes to the given broker, or to the controller;
-  - requests that the release's tools carry out in ZooKeeper run in their own session (`simzk.kafka.tools.commands`);
   - a request that was lost with its connection may have been served: a retry that finds the work done has succeeded;
   - a rejection is an event of the history, and the result of the call.
+
+Rules of tools that work in ZooKeeper (TopicCommand, ConfigCommand, PreferredReplicaLeaderElectionCommand and
+ReassignPartitionsCommand with `--zookeeper`; §1.3):
+  - each command runs in a session of its own, and ends when the znode is written: the controller acts on it later;
+  - topics and configuration are written by the same code as in brokers; alive brokers are read from ZooKeeper, and a
+    topic is created without an id;
+  - an election or a reassignment is requested from the controller by a znode; while the znode exists, another request
+    is rejected.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from simzk.errors import ConfigError, ZnodeError
 from simzk.jvm.numbers import JavaRandom
+from simzk.jvm.scala_collections import immutable_order, mutable_order
 from simzk.kafka import paths
-from simzk.kafka.requests import AdminResponse, AlterConfigRequest, AlterReassignmentsRequest, DeleteTopicRequest, Error
+from simzk.kafka.broker.admin_handlers import AdminHandlers
+from simzk.kafka.requests import (
+    AdminResponse,
+    AlterConfigRequest,
+    AlterReassignmentsRequest,
+    CreatePartitionsRequest,
+    CreateTopicRequest,
+    DeleteTopicRequest,
+    ElectLeadersRequest,
+    Error,
+)
 from simzk.kafka.rpc import Disconnected
+from simzk.kafka.schemas import scram
+from simzk.kafka.tools import reassign_partitions as reassign_tool
 from simzk.kafka.tools.acls import run as run_acls
-from simzk.kafka.tools.commands import SESSION_TIMEOUT_MS, is_by_tool
-from simzk.kafka.tools.commands import run as run_tool
+from simzk.kafka.topic_partition import TopicPartition, mutable_partitions, partition_set
 from simzk.kafka.zookeeper_client.session import SessionExpiredError, ZooKeeperSession
-from simzk.kafka.zookeeper_client.zk_client import ANY_VERSION, create_request
+from simzk.kafka.zookeeper_client.zk_client import ANY_VERSION, KafkaZooKeeperClient, create_request
 from simzk.simulation import Process, Scheduler, Task
 from simzk.zookeeper.replies import Code
 from simzk.zookeeper.requests import Delete, SetData
@@ -32,6 +52,7 @@ if TYPE_CHECKING:
     from simzk.kafka.broker.environment import Environment
     from simzk.kafka.releases.profile import KafkaVersion
     from simzk.kafka.requests import AlterAclsRequest
+    from simzk.kafka.topic_partition import Collections
     from simzk.simulation import Future
 
 T = TypeVar("T")
@@ -39,6 +60,8 @@ T = TypeVar("T")
 NAME = "admin"
 RETRY_PAUSE_US = 100_000
 GIVE_UP_US = 60_000_000
+SESSION_TIMEOUT_MS = 30_000
+OK = AdminResponse(Error.NONE)
 ZOOKEEPER = "zookeeper"
 _ALREADY_SERVED = {Error.TOPIC_ALREADY_EXISTS, Error.NO_REASSIGNMENT_IN_PROGRESS}
 _TIMED_OUT = AdminResponse(Error.BROKER_NOT_AVAILABLE, "no broker could serve it within a minute")
@@ -76,7 +99,7 @@ class Operator:
         return any(own is not None and own.session_id == session_id for own in (self._session, self._tool))
 
     @property
-    def busy(self) -> bool:
+    def is_busy(self) -> bool:
         """Whether a request has not been answered."""
         return bool(self._open_requests)
 
@@ -180,49 +203,77 @@ class Operator:
             await self._opening
         return self._session
 
-    async def _by_tool(self, what: str, request: object) -> AdminResponse:
-        def open_session() -> ZooKeeperSession:
-            self._tool = ZooKeeperSession(self.process, self._world.host, timeout_ms=SESSION_TIMEOUT_MS)
-            return self._tool
+    # -- tools that work in ZooKeeper: each command in a session of its own
 
-        config = self._world.config
-        defaults = (config.integer("num.partitions"), config.integer("default.replication.factor"))
+    def _open_tool(self, timeout_ms: int) -> ZooKeeperSession:
+        """Return a new session of a tool, which is not started."""
+        self._tool = ZooKeeperSession(self.process, self._world.host, timeout_ms=timeout_ms)
+        return self._tool
+
+    def alter_acls(self, what: str, *requests: AlterAclsRequest) -> Task[AdminResponse]:
+        """Change the ACLs of resources with the release's tool."""
+        version = self._world.version
+        open_session = partial(self._open_tool, int(version.defaults["zookeeper.session.timeout.ms"]))
+        alter = partial(run_acls, requests, open_session, version)
+        return self._track(self.process.spawn(self._run(what, alter), what))
+
+    async def _run(
+        self, what: str, command: Callable[[], Coroutine[Future[Any], None, AdminResponse]]
+    ) -> AdminResponse:
+        """Run a command of a tool, which fails with an exception if its session expires or a znode is invalid."""
         try:
-            response = await run_tool(
-                request,
-                open_session(),
-                self._world.version,
-                random=self._placement,
-                defaults=defaults,
-                second=open_session,
-            )
+            response = await command()
         except SessionExpiredError:
             response = AdminResponse(Error.UNKNOWN_SERVER_ERROR, "the tool's session expired")
-        except ZnodeError as problem:  # the tool fails with an exception
+        except ZnodeError as problem:
             response = AdminResponse(Error.UNKNOWN_SERVER_ERROR, str(problem))
         self._record(what, response)
         return response
 
-    def alter_acls(self, what: str, *requests: AlterAclsRequest) -> Task[AdminResponse]:
-        """Change the ACLs of resources with the release's tool."""
+    async def _by_tool(self, what: str, request: object) -> AdminResponse:
+        return await self._run(what, partial(self._carry_out, request))
 
-        def open_session() -> ZooKeeperSession:
-            version = self._world.version
-            timeout_ms = int(version.defaults["zookeeper.session.timeout.ms"])
-            self._tool = ZooKeeperSession(self.process, self._world.host, timeout_ms=timeout_ms)
-            return self._tool
+    async def _carry_out(self, request: object) -> AdminResponse:
+        """Carry out a request in a session that is opened and closed for it."""
+        version, config = self._world.version, self._world.config
+        session = self._open_tool(SESSION_TIMEOUT_MS)
+        await session.start()
+        client = KafkaZooKeeperClient(session, version)
 
-        async def alter() -> AdminResponse:
-            try:
-                response = await run_acls(requests, open_session, self._world.version)
-            except SessionExpiredError:
-                response = AdminResponse(Error.UNKNOWN_SERVER_ERROR, "the tool's session expired")
-            except ZnodeError as error:
-                response = AdminResponse(Error.UNKNOWN_SERVER_ERROR, str(error))
-            self._record(what, response)
-            return response
+        async def racks() -> dict[int, str | None]:
+            return {broker: registration.rack for broker, (registration, _) in (await client.brokers()).items()}
 
-        return self._track(self.process.spawn(alter(), what))
+        defaults = config.integer("num.partitions"), config.integer("default.replication.factor")
+        handlers = AdminHandlers(client, racks, random=self._placement, new_topic_id=None, defaults=defaults)
+        try:
+            match request:
+                case CreateTopicRequest():
+                    return await handlers.create_topic(request)
+                case CreatePartitionsRequest():
+                    return await handlers.create_partitions(request)
+                case DeleteTopicRequest():
+                    if version.controller.topic_deletion == "by tool":
+                        await client.delete_recursive(paths.topic(request.name), ANY_VERSION)
+                        return OK
+                    return await handlers.delete_topic(request)
+                case AlterConfigRequest():
+                    return await handlers.alter_config(request)
+                case ElectLeadersRequest():
+                    if not version.tools.leaves_election_session:
+                        return await _elect(request, client)
+                    second = self._open_tool(SESSION_TIMEOUT_MS)
+                    await second.start()
+                    response = await _elect(request, KafkaZooKeeperClient(second, version))
+                    second.drop_connection()  # the process ends without closing it
+                    return response
+                case AlterReassignmentsRequest():
+                    return await _reassign(request, client)
+            raise AssertionError(f"no tool supports {request!r}")
+        finally:
+            if session.connected:
+                await session.close()
+
+    # -- requests to brokers
 
     async def _request(self, what: str, request: object, via: int | str | None) -> AdminResponse:
         deadline_us = self.process.scheduler.now_us + GIVE_UP_US
@@ -253,6 +304,19 @@ class Operator:
                 self._history.record(NAME, "refused", f"{what} {partition}", "", error.name)
 
 
+def is_by_tool(request: object, version: KafkaVersion) -> bool:
+    """Return whether the release's tool carries the request out in ZooKeeper.
+
+    Broker configurations only up to 1.0; credentials of users up to 2.6, longer than other configurations.
+    """
+    if isinstance(request, AlterConfigRequest):
+        if request.entity_path.startswith("brokers/"):
+            return version.tools.writes_broker_configs
+        if any(key in scram.MECHANISMS for key in request.changes):
+            return version.tools.writes_credentials
+    return type(request) in version.tools.requests_in_zookeeper
+
+
 def _target(request: object, via: int | str | None, version: KafkaVersion) -> int | str | None:
     if via is not None or not isinstance(request, AlterConfigRequest) or not request.entity_path.startswith("brokers/"):
         return via
@@ -262,3 +326,79 @@ def _target(request: object, via: int | str | None, version: KafkaVersion) -> in
 
 def _reject_request(request: object, _respond: object) -> None:
     raise AssertionError(f"the operator serves no requests: {request!r}")
+
+
+async def _elect(request: ElectLeadersRequest, client: KafkaZooKeeperClient) -> AdminResponse:
+    if request.kind != "preferred":
+        return AdminResponse(Error.UNSUPPORTED_VERSION, f"there is no {request.kind} election by request")
+    partitions = request.partitions
+    if partitions is None:
+        found = await client.topics(await client.children(paths.TOPICS))
+        every = [TopicPartition(name, number) for name, topic in found.items() for number in topic.partitions]
+        partitions = tuple(partition_set(every, client.version.orders.collections))
+    listed = immutable_order(partitions, client.version.orders.scala, client.version.orders.election_hash)
+    return await _ask(client, paths.PREFERRED_ELECTION, client.version.znodes.encode_election(listed))
+
+
+async def _reassign(request: AlterReassignmentsRequest, client: KafkaZooKeeperClient) -> AdminResponse:
+    targets = {partition: target for partition, target in request.targets.items() if target is not None}
+    if len(targets) != len(request.targets):
+        return AdminResponse(Error.UNSUPPORTED_VERSION, "a reassignment cannot be cancelled")
+    refused = await _check_reassignment(targets, client)
+    if refused is not None:
+        return refused
+    collections = client.version.orders.collections
+    ordered = list(partition_set(targets, collections))
+    if client.version.orders.reads_reassignments_into_mutable_map:  # the tool reads a map, then filters it
+        ordered = mutable_partitions(mutable_partitions(targets, collections), collections)
+    if client.version.orders.groups_reassignments_by_topic:
+        ordered = _grouped_by_topic(ordered, collections)
+    listed = {partition: targets[partition] for partition in ordered}
+    return await _ask(client, paths.REASSIGN_PARTITIONS, client.version.znodes.encode_reassignment(listed))
+
+
+def _grouped_by_topic(partitions: list[TopicPartition], collections: Collections) -> list[TopicPartition]:
+    """Return partitions in the order of a map that is grouped by topic and merged again."""
+    groups: dict[str, list[TopicPartition]] = {}
+    for partition in partitions:
+        groups.setdefault(partition.topic, []).append(partition)
+    topics = immutable_order(mutable_order(groups, collections.scala), collections.scala)
+    return list(
+        partition_set([of for topic in topics for of in partition_set(groups[topic], collections)], collections)
+    )
+
+
+async def _check_reassignment(
+    targets: dict[TopicPartition, tuple[int, ...]], client: KafkaZooKeeperClient
+) -> AdminResponse | None:
+    """Return the tool's rejection; None: it requests the reassignment.
+
+    Up to 0.10.0 the tool drops unknown partitions from `targets` and requests the rest; up to 0.8.2 even an empty list,
+    which no controller deletes.
+    """
+    checks = client.version.tools.reassignment_checks
+    refused = reassign_tool.rejection(list(targets.items()), client.version)
+    if refused is not None:
+        return AdminResponse(Error.INVALID_REQUEST, refused)
+    found = await client.topics(list(dict.fromkeys(partition.topic for partition in targets)))
+    known = {TopicPartition(name, number) for name, topic in found.items() for number in topic.partitions}
+    unknown = [partition for partition in targets if partition not in known]
+    if unknown and "partitions" in checks:
+        return AdminResponse(Error.INVALID_REQUEST, reassign_tool.unknown_partitions(unknown, found, client.version))
+    for partition in unknown:
+        del targets[partition]
+    if not targets and "none left" in checks:
+        return AdminResponse(Error.INVALID_REQUEST, "Failed to reassign partitions")
+    if "brokers" in checks:
+        refused = reassign_tool.dead_brokers(targets, await client.brokers(), client.version)
+        if refused is not None:
+            return AdminResponse(Error.INVALID_REQUEST, refused)
+    if "partitions" in checks and await client.exists(paths.REASSIGN_PARTITIONS):
+        return AdminResponse(Error.INVALID_REQUEST, "There is an existing assignment running.")
+    return None
+
+
+async def _ask(client: KafkaZooKeeperClient, path: str, data: bytes) -> AdminResponse:
+    if await client.create_recursive(path, data) == Code.NODE_EXISTS:
+        return AdminResponse(Error.INVALID_REQUEST, f"{path} already exists")
+    return OK
