@@ -13,6 +13,7 @@ Rules of the module (ControllerChannelManager, ControllerBrokerRequestBatch, Req
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -172,8 +173,8 @@ class ControllerChannelManager:
         self._leaders: list[tuple[IntArray, Recipients, bool]] = []
         self._metadata: list[tuple[Sequence[int], IntArray]] = []
         self._stops: dict[int, list[tuple[IntArray, bool]]] = {}
-        self.on_deletion_response: Callable[[int, Sequence[TopicPartition], ControlResponse], None] | None = None
-        self.on_leaders_response: Callable[[int, ControlResponse], None] | None = None
+        self.on_deletion_response: Callable[[int, Sequence[TopicPartition], ControlResponse], None]
+        self.on_leaders_response: Callable[[int, ControlResponse], None]
 
     # -- channels
 
@@ -303,15 +304,13 @@ class ControllerChannelManager:
     def _put_leaders(self, broker: int, rows: IntArray, is_new: BoolArray) -> int:
         """Send LeaderAndIsr of distinct partitions to one broker, and return how many it names."""
         updates = self._updates(rows, is_new)
-        self._put(broker, LeaderAndIsrRequest(*self._header(broker), updates), self._leaders_callback(broker))
+        on_response = partial(self._on_leaders_response, broker)
+        self._put(broker, LeaderAndIsrRequest(*self._header(broker), updates), on_response)
         return len(updates)
 
-    def _leaders_callback(self, broker: int) -> OnResponse:
-        def on_response(response: ControlResponse) -> None:
-            if self.on_leaders_response is not None and response.partition_errors:
-                self.on_leaders_response(broker, response)
-
-        return on_response
+    def _on_leaders_response(self, broker: int, response: ControlResponse) -> None:
+        if response.partition_errors:
+            self.on_leaders_response(broker, response)
 
     def _send_metadata(self) -> None:
         racks = self._context.registered().racks
@@ -346,14 +345,7 @@ class ControllerChannelManager:
     def _put_stops(self, broker: int, stops: ReplicaStops) -> None:
         request = StopReplicaRequest(*self._header(broker), stops)
         deleted = [stop.partition for stop in stops if stop.delete] if stops.delete.any() else []
-        self._put(broker, request, self._deletion_callback(broker, deleted) if deleted else None)
-
-    def _deletion_callback(self, broker: int, deleted: Sequence[TopicPartition]) -> OnResponse:
-        def on_response(response: ControlResponse) -> None:
-            assert self.on_deletion_response is not None
-            self.on_deletion_response(broker, deleted, response)
-
-        return on_response
+        self._put(broker, request, partial(self.on_deletion_response, broker, deleted) if deleted else None)
 
     def _put(self, broker: int, request: ControllerRequest, on_response: OnResponse | None) -> None:
         channel = self._channels.get(broker)

@@ -23,10 +23,10 @@ from simzk.jvm.scala_collections import SMALL, ScalaSet
 from simzk.kafka import paths
 from simzk.kafka.controller.context import LiveBroker
 from simzk.kafka.controller.events import warnings_of_topic
+from simzk.kafka.controller.state_machines import ControllerPart
 from simzk.kafka.controller.states import PartitionState, ReplicaState
 from simzk.kafka.requests import ControlResponse, Error
 from simzk.kafka.schemas.broker_registration import decode_log_dir_failure
-from simzk.kafka.schemas.json_text import NoJsonError
 from simzk.kafka.schemas.topic import TopicZnode
 from simzk.kafka.topic_partition import (
     PartitionAndReplica,
@@ -35,37 +35,26 @@ from simzk.kafka.topic_partition import (
     mutable_partitions,
     partition_set,
 )
-from simzk.kafka.zookeeper_client.session import data_of
 from simzk.zookeeper.replies import EventType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
     from typing import Any
 
-    from simzk.kafka.controller.channels import ControllerChannelManager
-    from simzk.kafka.controller.context import ControllerContext
-    from simzk.kafka.controller.events import ControllerEventManager, ControllerLog
     from simzk.kafka.controller.reassignment import Reassignments
-    from simzk.kafka.controller.state_machines import PartitionStateMachine, ReplicaStateMachine
     from simzk.kafka.controller.topic_deletion import TopicDeletion
-    from simzk.kafka.zookeeper_client.session import ZooKeeperSession
-    from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
     from simzk.partitions.arrays import IntArray
     from simzk.simulation import Future
 
 
 @dataclass(eq=False)
-class BrokerChanges:
-    """Brokers that start, restart, fail or change their registration."""
+class BrokerChanges(ControllerPart):
+    """Brokers that start, restart, fail or change their registration.
 
-    _context: ControllerContext
-    _client: KafkaZooKeeperClient
-    _session: ZooKeeperSession
-    _events: ControllerEventManager
-    _log: ControllerLog
-    _channels: ControllerChannelManager
-    _partitions: PartitionStateMachine
-    _replicas: ReplicaStateMachine
+    Args:
+        deletion, reassignments: continue when a broker starts.
+    """
+
     _deletion: TopicDeletion
     _reassignments: Reassignments
 
@@ -179,17 +168,13 @@ class BrokerChanges:
 
 
 @dataclass(eq=False)
-class LogDirFailures:
+class LogDirFailures(ControllerPart):
     """Failed log directories of live brokers.
 
     Args:
         handle_offline_replicas: handles replicas by rows and brokers, as on a dead broker.
     """
 
-    _context: ControllerContext
-    _client: KafkaZooKeeperClient
-    _events: ControllerEventManager
-    _replicas: ReplicaStateMachine
     _handle_offline_replicas: Callable[[IntArray, IntArray], Coroutine[Future[Any], None, None]]
 
     async def process(self) -> None:
@@ -197,7 +182,8 @@ class LogDirFailures:
         context = self._context
         names = await self._client.children(paths.LOG_DIR_EVENTS)
         try:
-            brokers = await self._brokers(names)
+            found = await self._client.notifications(paths.LOG_DIR_EVENTS, names, decode_log_dir_failure)
+            brokers = dict.fromkeys(found)
             await self._replicas.handle_rows(*context.replicas_on(brokers), ReplicaState.ONLINE)
         finally:
             await self._client.delete_children(paths.LOG_DIR_EVENTS, names, context.epoch_version)
@@ -220,34 +206,15 @@ class LogDirFailures:
             order = context.order.positions_in_replica_set(rows, brokers)
             await self._handle_offline_replicas(rows[order], brokers)
 
-    async def _brokers(self, names: list[str]) -> dict[int, None]:
-        """Read the brokers that notifications name."""
-        found: dict[int, None] = {}
-        wanted = [f"{paths.LOG_DIR_EVENTS}/{name}" for name in names]
-        for path, reply in zip(wanted, await self._client.read_all(wanted), strict=True):
-            if not reply.error:
-                try:
-                    found[decode_log_dir_failure(path, data_of(reply), self._client.version.reading)] = None
-                except NoJsonError as problem:
-                    self._client.unusable(problem)
-        return found
-
 
 @dataclass(eq=False)
-class TopicChanges:
+class TopicChanges(ControllerPart):
     """Topics and partitions that are created, and topics with removed znodes.
 
     Args:
         new_topic_id: draws a topic id.
     """
 
-    _context: ControllerContext
-    _client: KafkaZooKeeperClient
-    _session: ZooKeeperSession
-    _events: ControllerEventManager
-    _log: ControllerLog
-    _partitions: PartitionStateMachine
-    _replicas: ReplicaStateMachine
     _new_topic_id: Callable[[], str]
 
     async def process(self) -> None:

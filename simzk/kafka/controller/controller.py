@@ -4,12 +4,13 @@ Rules of the module (KafkaController; docs/reference/kafka.md §2.1 to §2.3, §
   - every broker has one; it is active while `/controller` names its broker, otherwise it skips most events;
   - watchers and requests only add events to the queue; `ControllerEventManager` processes them one by one;
   - when the session expires, the queue is cleared and the controller resigns before a new session begins;
-  - each part takes what it uses: the context (state), the ZooKeeper client, the channels to the brokers, the state
-    machines. No part refers to `KafkaController`.
+  - a `ControllerPart` processes each kind of event, with the context (state), the ZooKeeper client, the channels to the
+    brokers and the state machines. No part refers to `KafkaController`.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from simzk.errors import ZnodeError
@@ -115,18 +116,16 @@ class KafkaController:
         unclean = config.boolean(UNCLEAN_KEY)
         self.replicas = replicas = ReplicaStateMachine(context, client, channels, unclean_by_default=unclean)
         self.partitions = partitions = PartitionStateMachine(context, client, channels, unclean_by_default=unclean)
-        machines = partitions, replicas
-        self._deletion = TopicDeletion(context, client, session, log, channels, *machines, config)
+        services = context, client, session, config, events, log, channels, partitions, replicas
+        deletion = self._deletion = TopicDeletion(*services)
         reassignments = Reassignments if client.version.controller.reassigns_in_topic_znode else LegacyReassignments
-        self.reassignments = reassignments(context, client, session, events, log, channels, *machines, self._deletion)
-        self.elections = LeaderElections(context, client, log, partitions, config)
-        self.shutdowns = ControlledShutdowns(context, client, channels, *machines)
-        self.isr_changes = IsrChanges(context, client, channels, self.reassignments)
-        self._topics = TopicChanges(context, client, session, events, log, *machines, new_topic_id)
-        self._brokers = BrokerChanges(
-            context, client, session, events, log, channels, *machines, self._deletion, self.reassignments
-        )
-        self._log_dirs = LogDirFailures(context, client, events, replicas, self._brokers.handle_offline_replicas)
+        self.reassignments = reassignments(*services, deletion)
+        self.elections = LeaderElections(*services)
+        self.shutdowns = ControlledShutdowns(*services)
+        self.isr_changes = IsrChanges(*services, self.reassignments)
+        self._topics = TopicChanges(*services, new_topic_id)
+        self._brokers = BrokerChanges(*services, deletion, self.reassignments)
+        self._log_dirs = LogDirFailures(*services, self._brokers.handle_offline_replicas)
         channels.on_deletion_response = self._on_deletion_response
         channels.on_leaders_response = self._log_dirs.on_response
 
@@ -142,7 +141,7 @@ class KafkaController:
             adopt: keep the role of controller if the session owns `/controller` already.
         """
         self._events.start()
-        self.put_event("startup", self._adopt if adopt else self._start_up, always=True)
+        self.put_event("startup", partial(self._start_up, adopt=adopt), always=True)
 
     def put_event(
         self, name: str, work: Work, *, always: bool = False, preempt: Callable[[], None] | None = None
@@ -206,22 +205,19 @@ class KafkaController:
         if kind != EventType.NODE_DELETED:
             self.put_event("controller change", self._maybe_resign, always=True)
             return
+        put = partial(self.put_event, "re-elect", self._reelect, always=True)
         delay_us = self._election_delay_us()
         if delay_us == 0:
-            self.put_event("re-elect", self._reelect, always=True)
+            put()
         else:
-            self._process.call_later(delay_us, lambda: self.put_event("re-elect", self._reelect, always=True))
+            self._process.call_later(delay_us, put)
 
-    async def _start_up(self) -> None:
+    async def _start_up(self, *, adopt: bool) -> None:
         self._session.data_handlers[paths.CONTROLLER] = self._on_controller_change
         await self.client.exists(paths.CONTROLLER)
-        await self._elect()
-
-    async def _adopt(self) -> None:
-        self._session.data_handlers[paths.CONTROLLER] = self._on_controller_change
-        await self.client.exists(paths.CONTROLLER)
-        self.active_id = await self.client.controller_id()
-        if self.active_id is None:
+        if adopt:
+            self.active_id = await self.client.controller_id()
+        if not adopt or self.active_id is None:
             await self._elect()
         elif self.is_active:
             self.context.epoch, self.context.epoch_version = await self.client.controller_epoch()
@@ -361,12 +357,10 @@ class KafkaController:
             self._session.data_handlers.pop(paths.broker(broker), None)
         for topic in self.context.topic_ids:
             self._session.data_handlers.pop(paths.topic(topic), None)
-        if self._rebalance is not None:
-            self._rebalance.cancel()
-            self._rebalance = None
-        if self._token_check is not None:
-            self._token_check.cancel()
-            self._token_check = None
+        for timer in (self._rebalance, self._token_check):
+            if timer is not None:
+                timer.cancel()
+        self._rebalance = self._token_check = None
         self._channels.shut_down()
         was_controller = self.context.epoch != 0
         self.context.reset()
@@ -377,10 +371,8 @@ class KafkaController:
         self._session.data_handlers[path] = self._events.watcher(EventType.NODE_CREATED, name, work)
 
     def _on_deletion_response(self, broker: int, partitions: Sequence[TopicPartition], response: Any) -> None:
-        self.put_event(
-            f"replicas deleted on broker {broker}",
-            lambda: self._deletion.process_response(broker, partitions, response),
-        )
+        work = partial(self._deletion.process_response, broker, partitions, response)
+        self.put_event(f"replicas deleted on broker {broker}", work)
 
     # -- timers
 

@@ -26,7 +26,7 @@ import numpy as np
 from simzk.jvm.hash_codes import product_hash
 from simzk.jvm.scala_collections import SMALL, ScalaSet, immutable_order, mutable_order
 from simzk.kafka import paths
-from simzk.kafka.controller.state_machines import Strategy
+from simzk.kafka.controller.state_machines import ControllerPart, Strategy
 from simzk.kafka.controller.states import PartitionState, ReplicaState
 from simzk.kafka.requests import (
     CODE_OF,
@@ -40,9 +40,7 @@ from simzk.kafka.requests import (
 )
 from simzk.kafka.schemas import admin
 from simzk.kafka.schemas.admin import decode_isr_change
-from simzk.kafka.schemas.json_text import NoJsonError
 from simzk.kafka.topic_partition import PartitionAndReplica, TopicPartition, partition_set
-from simzk.kafka.zookeeper_client.session import data_of
 from simzk.kafka.zookeeper_client.zk_client import ANY_VERSION
 from simzk.partitions.arrays import NONE, among, any_of, by_broker, sizes, widen
 from simzk.partitions.states import States, no_states
@@ -55,12 +53,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from simzk.kafka.controller.channels import ControllerChannelManager
     from simzk.kafka.controller.context import ControllerContext
-    from simzk.kafka.controller.events import ControllerLog
     from simzk.kafka.controller.reassignment import Reassignments
-    from simzk.kafka.controller.state_machines import PartitionStateMachine, ReplicaStateMachine
-    from simzk.kafka.releases.settings import BrokerConfig
     from simzk.kafka.topic_partition import TopicPartition
     from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
     from simzk.partitions.arrays import BoolArray, IntArray
@@ -71,15 +65,8 @@ _FAILURE = {
 }
 
 
-@dataclass(eq=False)
-class LeaderElections:
+class LeaderElections(ControllerPart):
     """Elections requested by znode, by API or by the rebalance timer."""
-
-    _context: ControllerContext
-    _client: KafkaZooKeeperClient
-    _log: ControllerLog
-    _partitions: PartitionStateMachine
-    _config: BrokerConfig
 
     async def process_znode(self) -> None:
         """Handle the creation of `/admin/preferred_replica_election`."""
@@ -166,16 +153,13 @@ class LeaderElections:
 
     async def _read_znode(self) -> list[TopicPartition]:
         """Read the partitions that `/admin/preferred_replica_election` names."""
-        found = await self._client.read(paths.PREFERRED_ELECTION)
+        client, path = self._client, paths.PREFERRED_ELECTION
+        found = await client.read(path)
         if found is None:
             return []
-        try:
-            return admin.decode_preferred_election(paths.PREFERRED_ELECTION, found[0], self._client.version.reading)
-        except NoJsonError as problem:
-            if self._client.version.controller.fails_on_invalid_json:
-                raise
-            self._client.unusable(problem)
-            return []
+        if client.version.controller.fails_on_invalid_json:
+            return admin.decode_preferred_election(path, found[0], client.version.reading)
+        return client.decode(admin.decode_preferred_election, path, found[0]) or []
 
     async def _delete_znode(self) -> None:
         delete = Delete(paths.PREFERRED_ELECTION, ANY_VERSION)
@@ -184,15 +168,8 @@ class LeaderElections:
         await self._client.exists(paths.PREFERRED_ELECTION)
 
 
-@dataclass(eq=False)
-class ControlledShutdowns:
+class ControlledShutdowns(ControllerPart):
     """Controlled shutdowns of brokers (KafkaController.doControlledShutdown)."""
-
-    _context: ControllerContext
-    _client: KafkaZooKeeperClient
-    _channels: ControllerChannelManager
-    _partitions: PartitionStateMachine
-    _replicas: ReplicaStateMachine
 
     async def process(self, request: ControlledShutdownRequest) -> ControlledShutdownResponse:
         """Move leaders away from a broker that shuts down, remove it from ISRs, and return what it still leads."""
@@ -282,12 +259,13 @@ _NOT_REGISTERED = np.iinfo(np.int64).min
 
 
 @dataclass(eq=False)
-class IsrChanges:
-    """ISR changes by partition leaders."""
+class IsrChanges(ControllerPart):
+    """ISR changes by partition leaders.
 
-    _context: ControllerContext
-    _client: KafkaZooKeeperClient
-    _channels: ControllerChannelManager
+    Args:
+        reassignments: those in progress, which an ISR change may complete.
+    """
+
     _reassignments: Reassignments
 
     async def process(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
@@ -340,22 +318,10 @@ class IsrChanges:
         client = self._client
         names = await client.children(paths.ISR_CHANGES)
         try:
-            await self._update(await self._announced(names))
+            announced = await client.notifications(paths.ISR_CHANGES, names, decode_isr_change)
+            await self._update([partition for changed in announced for partition in changed])
         finally:
             await client.delete_children(paths.ISR_CHANGES, names, self._context.epoch_version)
-
-    async def _announced(self, names: list[str]) -> list[TopicPartition]:
-        """Read the partitions that notifications name."""
-        client = self._client
-        changed: list[TopicPartition] = []
-        wanted = [f"{paths.ISR_CHANGES}/{name}" for name in names]
-        for path, reply in zip(wanted, await client.read_all(wanted), strict=True):
-            if not reply.error:
-                try:
-                    changed += decode_isr_change(path, data_of(reply), client.version.reading)
-                except NoJsonError as problem:
-                    client.unusable(problem)
-        return changed
 
     async def _update(self, changed: list[TopicPartition]) -> None:
         context = self._context

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.controller.events import warnings_of_target
-from simzk.kafka.controller.state_machines import Strategy
+from simzk.kafka.controller.state_machines import ControllerPart, Strategy
 from simzk.kafka.controller.states import PartitionState, ReplicaState
 from simzk.kafka.requests import Error
 from simzk.kafka.schemas.topic import TopicZnode
@@ -52,29 +52,19 @@ from simzk.zookeeper.requests import Delete, SetData
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from simzk.kafka.controller.channels import ControllerChannelManager
-    from simzk.kafka.controller.context import ControllerContext
-    from simzk.kafka.controller.events import ControllerEventManager, ControllerLog
-    from simzk.kafka.controller.state_machines import PartitionStateMachine, ReplicaStateMachine
     from simzk.kafka.controller.topic_deletion import TopicDeletion
-    from simzk.kafka.zookeeper_client.session import ZooKeeperSession
-    from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
 
 Requested = dict[TopicPartition, tuple[int, ...]]
 
 
 @dataclass(eq=False)
-class Reassignments:
-    """Reassignments in progress, and requests for new ones."""
+class Reassignments(ControllerPart):
+    """Reassignments in progress, and requests for new ones.
 
-    _context: ControllerContext
-    _client: KafkaZooKeeperClient
-    _session: ZooKeeperSession
-    _events: ControllerEventManager
-    _log: ControllerLog
-    _channels: ControllerChannelManager
-    _partitions: PartitionStateMachine
-    _replicas: ReplicaStateMachine
+    Args:
+        deletion: deletions of topics, which a reassignment halts.
+    """
+
     _deletion: TopicDeletion
 
     # -- requests

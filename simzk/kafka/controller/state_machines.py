@@ -12,6 +12,7 @@ Rules of the module (docs/reference/kafka.md §2.4, §2.5):
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -50,8 +51,11 @@ if TYPE_CHECKING:
 
     from simzk.kafka.controller.channels import ControllerChannelManager
     from simzk.kafka.controller.context import ControllerContext
+    from simzk.kafka.controller.events import ControllerEventManager, ControllerLog
     from simzk.kafka.controller.states import BrokerReplicas
+    from simzk.kafka.releases.settings import BrokerConfig
     from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
+    from simzk.kafka.zookeeper_client.session import ZooKeeperSession
     from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
     from simzk.partitions.arrays import BoolArray, IntArray
     from simzk.partitions.states import States
@@ -483,3 +487,29 @@ def _group_order(brokers: list[int], scala: Scala) -> list[int]:
     if scala == "2.13":
         return hash_order(brokers, scala)
     return immutable_order(mutable_order(brokers, scala), scala)
+
+
+@dataclass(eq=False)
+class ControllerPart:
+    """Base of the parts of a controller: the state and the services that process its events.
+
+    Args:
+        context: state of the controller.
+        client: ZooKeeper client of the broker.
+        session: its session, for handlers of watches.
+        config: configuration of the broker.
+        events: queue of the controller.
+        log: records of the controller in the history.
+        channels: to the brokers.
+        partitions, replicas: the state machines.
+    """
+
+    _context: ControllerContext
+    _client: KafkaZooKeeperClient
+    _session: ZooKeeperSession
+    _config: BrokerConfig
+    _events: ControllerEventManager
+    _log: ControllerLog
+    _channels: ControllerChannelManager
+    _partitions: PartitionStateMachine
+    _replicas: ReplicaStateMachine

@@ -9,11 +9,11 @@ Rules of the module (TopicDeletionManager):
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simzk.jvm.scala_collections import immutable_order, mutable_set_order
 from simzk.kafka import paths
+from simzk.kafka.controller.state_machines import ControllerPart
 from simzk.kafka.controller.states import PartitionState, ReplicaState, transitions_of
 from simzk.kafka.requests import ControlResponse, Error
 from simzk.kafka.topic_partition import PartitionAndReplica, TopicPartition
@@ -21,27 +21,9 @@ from simzk.kafka.topic_partition import PartitionAndReplica, TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from simzk.kafka.controller.channels import ControllerChannelManager
-    from simzk.kafka.controller.context import ControllerContext
-    from simzk.kafka.controller.events import ControllerLog
-    from simzk.kafka.controller.state_machines import PartitionStateMachine, ReplicaStateMachine
-    from simzk.kafka.releases.settings import BrokerConfig
-    from simzk.kafka.zookeeper_client.session import ZooKeeperSession
-    from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
 
-
-@dataclass(eq=False)
-class TopicDeletion:
+class TopicDeletion(ControllerPart):
     """Deletions of topics, advanced one step by each event."""
-
-    _context: ControllerContext
-    _client: KafkaZooKeeperClient
-    _session: ZooKeeperSession
-    _log: ControllerLog
-    _channels: ControllerChannelManager
-    _partitions: PartitionStateMachine
-    _replicas: ReplicaStateMachine
-    _config: BrokerConfig
 
     @property
     def _is_enabled(self) -> bool:

@@ -13,7 +13,7 @@ Rules of the module (docs/reference/kafka.md §1.10, §2.2; KafkaZkClient):
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -220,6 +220,20 @@ class KafkaZooKeeperClient:
         self.version = version
         self.unusable = unusable
 
+    def decode(
+        self, decode: Callable[[str, bytes | None, Reading], Value], path: str, data: bytes | None
+    ) -> Value | None:
+        """Decode a znode as the release does; None, and a call of `unusable`, if it is no JSON.
+
+        Raises:
+            ZnodeError: the znode is invalid in another way.
+        """
+        try:
+            return decode(path, data, self.version.reading)
+        except NoJsonError as problem:
+            self.unusable(problem)
+            return None
+
     # -- single znodes
 
     async def create(self, path: str, data: bytes | None, mode: int = PERSISTENT) -> Code:
@@ -230,12 +244,12 @@ class KafkaZooKeeperClient:
         """Return a create request with the ACL that the release uses for the path."""
         return Create(path, data, self.session.access.acl(path, self.version), mode)
 
-    async def create_recursive(self, path: str, data: bytes | None = None) -> Code:
+    async def create_recursive(self, path: str, data: bytes | None = None, mode: int = PERSISTENT) -> Code:
         """Create a znode and its missing parents; return OK or NODE_EXISTS."""
-        code = await self.create(path, data)
+        code = await self.create(path, data, mode)
         if code == Code.NO_NODE:
             await self.create_recursive(paths.parent(path))
-            code = await self.create(path, data)
+            code = await self.create(path, data, mode)
         return code
 
     async def ensure(self, path: str) -> None:
@@ -311,13 +325,7 @@ class KafkaZooKeeperClient:
             ZnodeError: the znode is invalid.
         """
         found = await self.read(paths.CONTROLLER)
-        if found is None:
-            return None
-        try:
-            return controller_schema.decode(paths.CONTROLLER, found[0], self.version.reading)
-        except NoJsonError as problem:
-            self.unusable(problem)
-            return None
+        return None if found is None else self.decode(controller_schema.decode, paths.CONTROLLER, found[0])
 
     # -- many znodes at once
 
@@ -336,14 +344,19 @@ class KafkaZooKeeperClient:
         return self._topics(read.replies), read.columns
 
     def _topics(self, replies: Mapping[str, Reply]) -> dict[str, TopicZnode]:
-        found = {}
-        for name, reply in replies.items():
-            try:
-                found[name] = topic_schema.decode(paths.topic(name), data_of(reply), self.version.reading)
-            except NoJsonError as problem:
-                self.unusable(problem)
-                found[name] = TopicZnode({}, None)
-        return found
+        return {
+            name: self.decode(topic_schema.decode, paths.topic(name), data_of(reply)) or TopicZnode({}, None)
+            for name, reply in replies.items()
+        }
+
+    async def notifications(
+        self, parent: str, names: Sequence[str], decode: Callable[[str, bytes | None, Reading], Value]
+    ) -> list[Value]:
+        """Read and decode sequential znodes below a parent, without those that are missing or no JSON."""
+        wanted = [f"{parent}/{name}" for name in names]
+        replies = zip(wanted, await self.read_all(wanted), strict=True)
+        found = [self.decode(decode, path, data_of(reply)) for path, reply in replies if not reply.error]
+        return [one for one in found if one is not None]
 
     async def states(self, partitions: Partitions) -> States:
         """Return the states of partitions, with `version` -1 for a missing znode or one that is no JSON.
@@ -363,13 +376,10 @@ class KafkaZooKeeperClient:
         states = read.states
         for place, reply in read.replies.items():
             path, version = paths.state(TopicPartition(*partitions.name(place))), stat_of(reply).version
-            try:
-                state = partition_state.decode(path, data_of(reply), version, self.version.reading)
-            except NoJsonError as problem:
-                self.unusable(problem)
-                continue
-            states = states._replace(isr=widen(states.isr, len(state.isr)))
-            states.put_one(place, state)
+            state = self.decode(partial(_decode_state, version), path, data_of(reply))
+            if state is not None:
+                states = states._replace(isr=widen(states.isr, len(state.isr)))
+                states.put_one(place, state)
         return states
 
     async def state(self, partition: TopicPartition) -> LeaderAndIsr | None:
@@ -444,11 +454,7 @@ class KafkaZooKeeperClient:
             if self.version.client.creates_registration_parents:
                 await self.create(paths.parent(paths.BROKER_IDS), b"")
                 await self.create(paths.BROKER_IDS, b"")
-            code = await self.create(path, data, EPHEMERAL)
-            if code == Code.NO_NODE:
-                await self.create_recursive(paths.parent(path))
-                code = await self.create(path, data, EPHEMERAL)
-            return code, NO_EPOCH
+            return await self.create_recursive(path, data, EPHEMERAL), NO_EPOCH
         reply = await self.session.call(Multi((self.creation(path, None, EPHEMERAL), SetData(path, data, 0))))
         created, written = _results(reply)
         if created.error or written.error:
@@ -620,18 +626,16 @@ class KafkaZooKeeperClient:
         found = await self.read(paths.REASSIGN_PARTITIONS)
         if found is None:
             return {}
-        version = self.version
-        try:
-            return admin.decode_reassignment(
-                paths.REASSIGN_PARTITIONS, found[0], version.reading, strict=version.controller.rejects_unknown_fields
-            )
-        except NoJsonError as problem:
-            self.unusable(problem)
-            return {}
+        decode = partial(admin.decode_reassignment, strict=self.version.controller.rejects_unknown_fields)
+        return self.decode(decode, paths.REASSIGN_PARTITIONS, found[0]) or {}
 
     async def exists(self, path: str) -> bool:
         """Return whether a znode exists; set a watch if a handler is registered."""
-        return (await self.session.call(Exists(path, path in self.session.data_handlers))).error == Code.OK
+        return (await self.session.exists(path)).error == Code.OK
+
+
+def _decode_state(version: int, path: str, data: bytes | None, reading: Reading) -> LeaderAndIsr:
+    return partition_state.decode(path, data, version, reading)
 
 
 def _results(reply: Reply) -> list[OperationResult]:
