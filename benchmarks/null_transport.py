@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 from kazoo.client import KazooClient
 from kazoo.handlers.threading import SequentialThreadingHandler
 
-from simzk.serve.memory.kazoo_handler import MemoryHandler
+from simzk.serve.memory import MemoryHandler
 from simzk.wire.frames import FrameBuffer
 
 if TYPE_CHECKING:
-    from simzk.serve.memory.kazoo_handler import MemorySocket
+    from simzk.serve.memory import MemorySocket
 
 _HEADER = struct.Struct(">iqi")
 _LENGTH = struct.Struct(">i")

@@ -29,7 +29,7 @@ from benchmarks.verdict import verdict
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MODULES = ("simzk", "simzk.testing.plugin", "simzk.serve.memory.zookeeper")
+MODULES = ("simzk", "simzk.testing.plugin", "simzk.serve.memory")
 SMALLEST_SCENARIO = Path(__file__).parents[1] / "scenarios" / "broker_failure.toml"
 COLD_RUN = f"cold simzk run {SMALLEST_SCENARIO.name}"
 DEMANDED_MS = {

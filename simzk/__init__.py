@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from simzk.api import KafkaCluster
     from simzk.errors import ConfigError, LayoutError, ScenarioError, SimzkError, ZnodeError
     from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
-    from simzk.serve.memory.zookeeper import ZooKeeper
+    from simzk.serve.memory import ZooKeeper
     from simzk.serve.zookeeper_server import ZooKeeperServer
     from simzk.simulation.history import Event, History
     from simzk.testing import linearizability
@@ -53,7 +53,7 @@ _HOMES = {
     "SimzkError": "simzk.errors",
     "TopicPartition": "simzk.kafka.topic_partition",
     "ZnodeError": "simzk.errors",
-    "ZooKeeper": "simzk.serve.memory.zookeeper",
+    "ZooKeeper": "simzk.serve.memory",
     "ZooKeeperServer": "simzk.serve.zookeeper_server",
     "linearizability": "simzk.testing.linearizability",
 }

@@ -20,7 +20,7 @@ from simzk.kafka.cluster import cluster as kafka
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from simzk.serve.memory.zookeeper import ZooKeeper
+    from simzk.serve.memory import ZooKeeper
 
 
 class KafkaCluster(kafka.KafkaCluster):
@@ -52,7 +52,7 @@ class KafkaCluster(kafka.KafkaCluster):
 
         A client's request is applied at the present virtual instant; the cluster reacts in the next `advance`.
         """
-        from simzk.serve.memory.zookeeper import ZooKeeper
+        from simzk.serve.memory import ZooKeeper
 
         host = self.zookeeper_host
         with self.lock:

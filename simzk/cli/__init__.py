@@ -21,12 +21,12 @@ COMMANDS = {
     "layout": ("simzk.cli.layout.layout", "app"),
     "sweep": ("simzk.cli.sweep", "sweep"),
     "risk": ("simzk.cli.risk", "risk"),
-    "report": ("simzk.cli.report.report", "report"),
+    "report": ("simzk.cli.report", "report"),
     "timelines": ("simzk.cli.timelines", "timelines"),
 }
 """Commands by name: the module, and the function or Typer app in it."""
 
-PLAIN_COMMANDS = {"serve": ("simzk.cli.serve.serve", "main")}
+PLAIN_COMMANDS = {"serve": ("simzk.cli.serve", "main")}
 """Commands that parse their own arguments, so that they start fast and need no extra package."""
 
 EXTRAS = {

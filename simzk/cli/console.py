@@ -1,4 +1,4 @@
-"""Console output: coloured on a terminal, the same text without colours elsewhere; progress line; bars; histograms.
+"""Output of commands: files; text, coloured on a terminal only; progress line; tables; bars; histograms.
 
 Rules of this module:
   - the length of a bar is its share of the longest one; a part above zero has at least one cell;
@@ -9,18 +9,49 @@ Rules of this module:
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Final, NamedTuple
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
+from rich.console import Console
+from rich.markup import escape
 from rich.measure import Measurement
 from rich.segment import Segment
 from rich.style import Style
+from rich.table import Table
+from rich.text import Text
+
+from simzk.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
 
-    from rich.console import Console, ConsoleOptions, RenderResult
+    from rich.console import ConsoleOptions, RenderResult
 
     from simzk.scenarios.report_text import Line
+
+
+PLAIN_WIDTH = 120
+"""Width of tables without a terminal."""
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    with writes_to(path):
+        path.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def writes_to(path: Path) -> Iterator[None]:
+    """Raise a ConfigError if the file cannot be written in the block."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(f"cannot write the file: {error.strerror or error}", where=str(path)) from None
 
 
 def show(lines: Iterable[Line]) -> None:
@@ -28,7 +59,7 @@ def show(lines: Iterable[Line]) -> None:
     if sys.stdout.isatty():
         show_in_colours(lines)
     else:
-        from simzk.scenarios.report_text import plain
+        from simzk.scenarios.report_text import plain  # imported late: most commands play no scenario
 
         sys.stdout.write(plain(lines))
     sys.stdout.flush()
@@ -36,16 +67,37 @@ def show(lines: Iterable[Line]) -> None:
 
 def show_in_colours(lines: Iterable[Line]) -> None:
     """Write lines to a terminal in colours, without wrapping."""
-    from rich.console import Console
-    from rich.text import Text
-
     console = Console(highlight=False, markup=False, emoji=False)
     for line in lines:
         console.print(Text.assemble(*line), soft_wrap=True)
 
 
+def console() -> Console:
+    """Return the console for tables: as wide as the terminal, or `PLAIN_WIDTH` in a file or pipe."""
+    screen = Console(highlight=False)
+    return screen if screen.is_terminal else Console(highlight=False, width=PLAIN_WIDTH)
+
+
+def number_table(title: str, first: str, headings: Iterable[str]) -> Table:
+    """Return a table without rows: a column of names and columns of numbers."""
+    table = Table(first, title=title, title_justify="left")
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    return table
+
+
+def fact_table(title: str, facts: Iterable[tuple[str, str]]) -> Table:
+    """Return a table of facts and their values, without headings."""
+    table = Table(title=escape(title), title_justify="left", show_header=False, box=None, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column()
+    for fact in facts:
+        table.add_row(*fact)
+    return table
+
+
 class Progress:
-    """A line on stderr with the progress of a long run, on a terminal only."""
+    """A line on stderr with the progress of a long run, on a terminal only; it is removed at the end of the block."""
 
     def __init__(self) -> None:
         self._shown = sys.stderr.isatty()
@@ -56,8 +108,10 @@ class Progress:
             sys.stderr.write(f"\r\x1b[K{line}")
             sys.stderr.flush()
 
-    def close(self) -> None:
-        """Remove the line."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self.show("")
 
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
-from simzk.cli.layout.show import console
+from simzk.cli.console import Progress, console, number_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from simzk.pipeline.risks.risk import Plan
 
 TOPICS_SHOWN = 5
+HEADINGS = ("outage\n(95 % confidence)", "minutes\noffline", "data loss", "partitions\nlost", "sets of\nreplicas")
 
 
 def show_risk(plan: Plan, assignments: pa.Table) -> None:
@@ -26,31 +26,16 @@ def show_risk(plan: Plan, assignments: pa.Table) -> None:
     import pyarrow.parquet as pq
 
     screen = console()
-    table = _table("All partitions, per year", "assignment")
-    table.add_column("replicas\nto move", justify="right")
+    table = number_table("All partitions, per year", "assignment", (*HEADINGS, "replicas\nto move"))
     for row in assignments.to_pylist():
         table.add_row(escape(row["assignment"]), *_cells(row), f"{row['replicas_moved']:,}")
     screen.print(table)
-    topics = _table("Topics at the highest risk under the present assignment, per year", "topic")
-    for row in (
-        pq.read_table(plan.out / "topics.parquet").slice(0, min(TOPICS_SHOWN, len(plan.layout.topics))).to_pylist()
-    ):
+    topics = number_table("Topics at the highest risk under the present assignment, per year", "topic", HEADINGS)
+    shown = min(TOPICS_SHOWN, len(plan.layout.topics))
+    for row in pq.read_table(plan.out / "topics.parquet").slice(0, shown).to_pylist():
         topics.add_row(escape(row["topic"]), *_cells(row))
     screen.print(topics)
     screen.print(escape(f"All topics: {plan.out / 'topics.parquet'}"), soft_wrap=True)
-
-
-def _table(title: str, first: str) -> Table:
-    table = Table(first, title=title, title_justify="left")
-    for heading in (
-        "outage\n(95 % confidence)",
-        "minutes\noffline",
-        "data loss",
-        "partitions\nlost",
-        "sets of\nreplicas",
-    ):
-        table.add_column(heading, justify="right")
-    return table
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
@@ -122,7 +107,6 @@ def risk(
     ] = None,
 ) -> None:
     """Compute the probability of outages and data loss per year and topic, for this and other assignments."""
-    from simzk.cli.console import Progress
     from simzk.pipeline.risks.rates_file import rates_spec
     from simzk.pipeline.risks.risk import plan_risk
 
@@ -142,11 +126,8 @@ def risk(
         },
     )
     plan = plan_risk(layout, spec, out, compare or [], samples=samples, seed=seed)
-    progress = Progress()
-    try:
+    with Progress() as progress:
         found = _run(plan, master, progress.show)
-    finally:
-        progress.close()
     for name, why in plan.left_out:
         typer.echo(f"simzk: skipped: {name}: {why}", err=True)
     show_risk(plan, found)

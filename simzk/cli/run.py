@@ -7,6 +7,7 @@ input: all files are read and checked before the first run.
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path  # noqa: TC003 (typer reads the annotation)
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from simzk.cli.console import Progress, show
+from simzk.cli.console import Progress, show, write_text
 from simzk.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -80,10 +81,9 @@ def run(
         documented = json_out is not None or html_out is not None
         results = _play_many(Runs(files, seed, seeds, versions[0], jobs, master, documented), out)
     if json_out is not None:
-        document = {"runs": [result.document for result in results]}
-        _write(json_out, json.dumps(document, indent=1) + "\n")
+        write_text(json_out, json.dumps({"runs": [result.document for result in results]}, indent=1) + "\n")
     if html_out is not None:
-        _write(html_out, _page(results, comparisons))
+        write_text(html_out, _page(results, comparisons))
     if not all(result.held for result in results):
         raise typer.Exit(1)
 
@@ -97,17 +97,13 @@ def _play_one(file: str, seed: int | None, version: str) -> Result:
 
     scenario = read_scenario(file)
     play = Play(scenario, seed=scenario.seed if seed is None else seed, version=version)
-    progress = Progress()
-    try:
+    with closing(play):
         show(report_text.heading(play))
-        play.run(lambda now_us: progress.show(f"{now_us // 1_000_000} s of virtual time"))
-        progress.close()
+        with Progress() as progress:
+            play.run(lambda now_us: progress.show(f"{now_us // 1_000_000} s of virtual time"))
         result = result_of(play, version, documented=True)
         show([*report_text.timeline(list(play.history)), *report_text.closing(play), *report_text.verdicts(play)])
         show(report_text.conclusion(play, result.replay))
-    finally:
-        progress.close()
-        play.close()
     return result
 
 
@@ -125,22 +121,24 @@ def _play_side_by_side(
     if repeated is not None:
         raise ConfigError(f"version {repeated} is given twice", where="--kafka-version", right="each version once")
     scenarios = [read_scenario(file) for file in files]  # all are checked before the first is played
-    groups: list[list[Play]] = []
     results: list[Result] = []
     comparisons: list[Comparison] = []
-    progress = Progress()
-    try:
-        for scenario in scenarios:
-            number = scenario.seed if seed is None else seed
-            groups.append([])
-            for version in versions:
-                groups[-1].append(Play(scenario, seed=number, version=version))
+    with ExitStack() as opened:
+        groups = [
+            [
+                opened.enter_context(
+                    closing(Play(scenario, seed=scenario.seed if seed is None else seed, version=version))
+                )
+                for version in versions
+            ]
+            for scenario in scenarios
+        ]
         for plays in groups:
             show(report_text.heading(*plays))
-            for play in plays:
-                progress.show(f"{play.scenario.path}, Kafka {play.version}")
-                play.run()
-            progress.close()
+            with Progress() as progress:
+                for play in plays:
+                    progress.show(f"{play.scenario.path}, Kafka {play.version}")
+                    play.run()
             of_file = [result_of(play, version, documented=True) for play, version in zip(plays, versions, strict=True)]
             for play in plays:
                 play.run_until_quiet()
@@ -150,11 +148,6 @@ def _play_side_by_side(
                 show([[(f"Kafka {play.version}: ", "bold"), *first], *more])
             results.extend(of_file)
             comparisons.append(comparison(plays))
-    finally:
-        progress.close()
-        for plays in groups:
-            for play in plays:
-                play.close()
     return results, comparisons
 
 
@@ -187,16 +180,13 @@ def _play_many(runs: Runs, out: Path | None) -> list[Result]:
 
         require_free(out)
     planned = plan_runs(runs.files, runs.seed, runs.seeds, runs.version)  # all are checked before the first is played
-    progress = Progress()
     results: list[Result] = []
     failed = 0
-    try:
+    with Progress() as progress:
         for result in _results(runs, planned, progress):
             results.append(result)
             failed += not result.held
             progress.show(f"{len(results)}/{len(planned)} runs, {failed} failed")
-    finally:
-        progress.close()
     show(_summary(runs.files, results))
     if out is not None:
         outcomes = outcomes_of(results)
@@ -262,10 +252,3 @@ def _page(results: list[Result], comparisons: list[Comparison]) -> str:
             for run, result in zip(tables, results, strict=True)
         ]
     return run_page.to_html(tables, comparisons)
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"cannot write the file: {error.strerror}", where=str(path)) from None

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
-from simzk.cli.layout.show import console
+from simzk.cli.console import Progress, console, number_table
 from simzk.partitions.failures.sets import NamedFailure
 
 if TYPE_CHECKING:
@@ -31,10 +30,8 @@ MOST_IDS = 6
 
 def show_worst(plan: Plan, worst: list[dict[str, object]]) -> None:
     """Print the worst failure sets and the place of the others."""
-    table = Table(title=f"Worst {len(worst)} of {plan.sets:,} failure sets", title_justify="left")
-    table.add_column("fails", no_wrap=True)
-    for heading in COLUMNS.values():
-        table.add_column(heading, justify="right")
+    table = number_table(f"Worst {len(worst)} of {plan.sets:,} failure sets", "fails", COLUMNS.values())
+    table.columns[0].no_wrap = True
     cluster = plan.what_if.brokers
     rack_of = dict(zip(cluster.ids.tolist(), cluster.racks, strict=True))
     named = {str(spec) for spec in plan.specs if isinstance(spec, NamedFailure)}
@@ -74,13 +71,14 @@ def _who(row: dict[str, object], rack_of: dict[int, str | None]) -> str:
     assert isinstance(racks, list)
     assert isinstance(brokers, list)
     if not racks:
-        return _brokers(brokers)
+        return brokers_text(brokers)
     beside = [broker for broker in brokers if rack_of[broker] not in racks]
     of_racks = f"{', '.join(racks)} ({len(brokers) - len(beside)} brokers)"
-    return escape(f"{of_racks}, {_brokers(beside)}" if beside else of_racks)
+    return escape(f"{of_racks}, {brokers_text(beside)}" if beside else of_racks)
 
 
-def _brokers(brokers: list[int]) -> str:
+def brokers_text(brokers: list[int]) -> str:
+    """Return the first brokers of a set as text."""
     shown = ", ".join(map(str, brokers[:MOST_IDS])) + (", ..." if len(brokers) > MOST_IDS else "")
     return f"{'broker' if len(brokers) == 1 else 'brokers'} {shown}"
 
@@ -104,22 +102,18 @@ def sweep(
     ] = "local[*]",
 ) -> None:
     """Fail every set of brokers or racks in turn, and count offline, moved and under-replicated partitions."""
-    from simzk.cli.console import Progress
     from simzk.partitions.failures.sets import parse_failures
     from simzk.pipeline.spark.session import spark_session
     from simzk.pipeline.sweeps.sweep import plan_sweep, run_sweep
 
     specs = [spec for text in fail for spec in parse_failures(text, seed)]
     plan = plan_sweep(layout, specs, out, strict=strict)
-    progress = Progress()
-    try:
+    with Progress() as progress:
         progress.show("starting Spark")
         with spark_session(master, is_python_busy=True) as spark:
             progress.show(_progress_text(plan, 0.0))
             worst = run_sweep(spark, plan, lambda share: progress.show(_progress_text(plan, share)))
             progress.show("stopping Spark")
-    finally:
-        progress.close()
     for _, why in plan.unfit:
         typer.echo(f"simzk: skipped: {why}", err=True)
     show_worst(plan, worst)

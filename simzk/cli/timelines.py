@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from simzk.cli.console import Progress
+
 DAMAGES_SHOWN = 20
 """Number of damaged files printed; timelines.json lists all."""
 
@@ -27,19 +29,15 @@ def timelines(
     ] = "local[*]",
 ) -> None:
     """Extract the history of partitions, leaders, controllers and sessions from ZooKeeper's logs and snapshots."""
-    from simzk.cli.console import Progress
     from simzk.pipeline.spark.session import spark_session
     from simzk.pipeline.timelines.run import plan_timelines, run_timelines
 
     plan = plan_timelines(directories, out, chroot=chroot.rstrip("/"), strict=strict)
-    progress = Progress()
-    try:
+    with Progress() as progress:
         progress.show("starting Spark")
         with spark_session(master) as spark:
             found = run_timelines(spark, plan, progress.show)
             progress.show("stopping Spark")
-    finally:
-        progress.close()
     for damage in found.damages[:DAMAGES_SHOWN]:
         typer.echo(f"simzk: lost: {damage['file']}: {damage['damage']}", err=True)
     rows = ", ".join(f"{count:,} {name}" for name, count in found.rows.items())

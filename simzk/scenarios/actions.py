@@ -12,9 +12,8 @@ from msgspec import Meta, field
 from simzk.errors import ConfigError
 from simzk.kafka.schemas.acl import AclEntry
 from simzk.kafka.topic_partition import TopicPartition
-from simzk.scenarios.cluster_model import ZOOKEEPER
+from simzk.scenarios.cluster_model import ZOOKEEPER, Step
 from simzk.scenarios.source import FORM, BrokerId, Count, Index, parse_duration
-from simzk.scenarios.steps import Step
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

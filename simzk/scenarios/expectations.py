@@ -18,8 +18,8 @@ from simzk.kafka.observation import recording
 from simzk.kafka.requests import Error
 from simzk.kafka.topic_partition import NO_LEADER, TopicPartition
 from simzk.scenarios import view
+from simzk.scenarios.cluster_model import Step, list_fields
 from simzk.scenarios.source import BrokerId, Index, did_you_mean
-from simzk.scenarios.steps import Step, list_fields
 
 if TYPE_CHECKING:
     from simzk.kafka.broker.metadata_cache import BrokerMetadata

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from simzk.kafka.observation.recording import Recording
+    from simzk.scenarios.cluster_model import Step
     from simzk.scenarios.source import KeyPath
-    from simzk.scenarios.steps import Step
 
 SHOWN, MENDED = "shown", "mended"
 

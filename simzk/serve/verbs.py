@@ -1,30 +1,34 @@
-"""Test verbs for clients, server and time, the same in memory and over TCP.
+"""Test verbs for clients, requests, servers and time, the same in memory and over TCP.
 
 Rules of this module:
   - a `TestServer` owns a driver, its clock, and the clients that it made; a subclass connects clients to the driver,
     and finds the session of a client;
-  - the effect of a verb on the server is complete when the verb returns; a client may notice it a moment later.
+  - an operation is named like the method of kazoo's client, an error like kazoo's exception class or the protocol's
+    code, a server of an ensemble by its number, from 1;
+  - the effect of a verb on the servers is complete when the verb returns; a client may notice it a moment later. An
+    election takes no time on virtual time, unless an outage is given.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from simzk.errors import SimzkError
 from simzk.serve.clock import BorrowedClock, Clock, WallClock
-from simzk.simulation.pause import PauseHandle
+from simzk.simulation.request_faults import FaultVerbs, PauseHandle
 
 if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Hashable, Mapping
     from contextlib import AbstractContextManager
     from types import TracebackType
 
     from kazoo.client import KazooClient
 
-    from simzk.serve.client_faults import ClientFaults
     from simzk.serve.wire_driver import WireDriver
+    from simzk.zookeeper.ensemble import Ensemble
     from simzk.zookeeper.server import Server
-
 
 # kazoo's backoff starts at 0.1 s, to spare real servers; here a reconnect should cost a test nothing.
 EAGER_RETRY = {"max_tries": -1, "delay": 0.001, "max_delay": 0.05}
@@ -245,7 +249,7 @@ class TestServer(ABC):
     @property
     def faults(self) -> ClientFaults:
         """Fault verbs, by client, kind of request and path; each adds a rule, which it returns."""
-        from simzk.serve.client_faults import ClientFaults  # loaded on first use: most tests need no faults
+        # loaded on first use: most tests need no faults
 
         return ClientFaults(self._driver, self._session_id)
 
@@ -285,3 +289,205 @@ class TestServer(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class ClientFaults(FaultVerbs["KazooClient | int"]):
+    """Fault verbs for the clients of one `simzk.ZooKeeper` or `simzk.ZooKeeperServer`: its attribute `faults`.
+
+    Args:
+        driver: where their connections end.
+        session_of: returns the id of a client's session; raises `SimzkError` if the client belongs to another server.
+
+    >>> import simzk
+    >>> with simzk.ZooKeeper() as zookeeper:
+    ...     client = zookeeper.client()
+    ...     client.start()
+    ...     rule = zookeeper.faults.drop_reply("create", path="/a")
+    ...     client.retry(client.create, "/a")
+    Traceback (most recent call last):
+      ...
+    kazoo.exceptions.NodeExistsError
+    >>> rule.fired
+    1
+    """
+
+    def __init__(self, driver: WireDriver, session_of: Callable[[KazooClient | int], int]) -> None:
+        super().__init__(driver.rules)
+        self._driver = driver
+        self._client_session = session_of
+
+    def _session_of(self, client: KazooClient | int) -> Hashable:
+        return self._client_session(client)
+
+    def _servers(self) -> tuple[int, ...]:
+        return self._driver.servers
+
+
+class RunningEnsemble(Protocol):
+    """Servers of an ensemble on an event loop, as far as the verbs use them."""
+
+    @property
+    def ensemble(self) -> Ensemble:
+        """The state machines."""
+
+    @property
+    def driver(self) -> WireDriver:
+        """The way to all of them."""
+
+    @property
+    def names(self) -> Mapping[int, str]:
+        """The address of each server, as clients write it."""
+
+    @property
+    def is_on_loop(self) -> bool:
+        """Whether this is the thread of the loop."""
+
+    def stop_server(self, server_id: int, outage_ms: int | None = None) -> None:
+        """Stop one server; on the loop."""
+
+    def start_server(self, server_id: int) -> asyncio.Task[None]:
+        """Start one server; on the loop. Done when it accepts connections."""
+
+
+class EnsembleVerbs:
+    """Verbs for the servers of a `ZooKeeperServer(servers=...)`, as its attribute `ensemble`.
+
+    Args:
+        tcp: the servers.
+        clock: their time.
+        loop: the event loop of their sockets.
+
+    >>> import simzk
+    >>> with simzk.ZooKeeperServer(servers=3) as server:
+    ...     server.ensemble
+    ...     lost = server.ensemble.lose_leader()
+    ...     lost, server.ensemble.modes[lost], server.ensemble.leader == lost
+    <EnsembleVerbs: 1 follower, 2 follower, 3 leader>
+    (3, '', False)
+    """
+
+    def __init__(self, tcp: RunningEnsemble, clock: Clock, loop: asyncio.AbstractEventLoop) -> None:
+        self._tcp = tcp
+        self._clock = clock
+        self._loop = loop
+
+    def __repr__(self) -> str:
+        modes = (f"{server} {mode or 'not serving'}" for server, mode in self.modes.items())
+        return f"<{type(self).__name__}: {', '.join(modes)}>"
+
+    @property
+    def leader(self) -> int | None:
+        """Number of the leader; None while there is none."""
+        leading = self._tcp.ensemble.leading
+        return None if leading is None else leading.server_id
+
+    @property
+    def modes(self) -> dict[int, str]:
+        """Mode of each server: "leader", "follower", "observer", "read-only", or "" if it serves nobody."""
+        with self._tcp.driver.lock:
+            return {server: member.mode for server, member in self._tcp.ensemble.members.items()}
+
+    def hosts(self, *servers: int) -> str:
+        """Return the addresses of some servers, for `client(hosts=...)`.
+
+        Raises:
+            SimzkError: there is no such server.
+        """
+        unknown = [server for server in servers if server not in self._tcp.names]
+        if unknown:
+            raise SimzkError(f"there is no server {unknown[0]}", where="server", right=f"1 to {len(self._tcp.names)}")
+        return ",".join(self._tcp.names[server] for server in servers)
+
+    def stop(self, server: int, *, outage: float | None = None) -> None:
+        """Stop a server: its clients are disconnected; if it led, all clients are, until another server leads.
+
+        Args:
+            server: its number.
+            outage: seconds without a leader, if it was the leader.
+
+        Raises:
+            SimzkError: there is no such server, or it is already stopped.
+        """
+        self._run(lambda: self._tcp.stop_server(server, None if outage is None else round(outage * 1000)))
+
+    def start(self, server: int) -> None:
+        """Start a stopped server, on its data.
+
+        Raises:
+            SimzkError: there is no such server, or it runs.
+            ConfigError: another process uses its port now.
+        """
+        self._run(lambda: self._tcp.start_server(server))
+
+    def lose_leader(self, *, outage: float | None = None) -> int:
+        """Stop the leader; return its number.
+
+        Raises:
+            SimzkError: there is no leader.
+        """
+        leader = self.leader
+        if leader is None:
+            raise SimzkError("there is no leader", right="elect() first")
+        self.stop(leader, outage=outage)
+        return leader
+
+    def elect(self, server: int | None = None) -> None:
+        """Elect a leader now; the present one steps down first.
+
+        Args:
+            server: the server to elect; None for the election rule of ZooKeeper.
+
+        Raises:
+            SimzkError: no majority is connected, or it cannot elect this server.
+        """
+        with self._tcp.driver.lock:
+            self._tcp.ensemble.elect(self._clock.now_ms(), server)
+            self._tcp.driver.flush()
+
+    def cut(self, *servers: int) -> None:
+        """Partition the ensemble: these servers reach only each other; clients reach all as before.
+
+        Raises:
+            SimzkError: there is no such server.
+        """
+        with self._tcp.driver.lock:
+            self._tcp.ensemble.cut(*servers, now_ms=self._clock.now_ms())
+            self._tcp.driver.flush()
+
+    def heal(self) -> None:
+        """End a partition: all servers reach each other again."""
+        with self._tcp.driver.lock:
+            self._tcp.ensemble.heal(self._clock.now_ms())
+            self._tcp.driver.flush()
+
+    def lag(self, server: int, *, seconds: float = 0.0, transactions: int = 0) -> None:
+        """Let a follower apply committed transactions later; without arguments it catches up.
+
+        Args:
+            server: its number.
+            seconds: delay; the writes and syncs of its own clients wait as long.
+            transactions: number of transactions that it stays behind; writes and syncs of its own clients are answered
+                at once, because it then applies as many as they need.
+
+        Raises:
+            SimzkError: there is no such server, or a lag is negative.
+        """
+        with self._tcp.driver.lock:
+            now_ms = self._clock.now_ms()
+            self._tcp.ensemble.lag(server, now_ms, lag_ms=round(seconds * 1000), transactions=transactions)
+            self._tcp.driver.flush()
+
+    def _run(self, work: Callable[[], asyncio.Task[None] | None]) -> None:
+        """Do something on the loop, and wait for it unless this is the loop's thread."""
+        if self._tcp.is_on_loop:
+            work()
+            return
+
+        import asyncio  # imported late: a server in memory needs none
+
+        async def on_loop() -> None:
+            started = work()
+            if started is not None:
+                await started
+
+        asyncio.run_coroutine_threadsafe(on_loop(), self._loop).result()

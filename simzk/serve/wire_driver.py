@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from simzk.serve.clock import Clock, StillClock, WallClock
-from simzk.simulation.faults.request_faults import FaultPoint, FaultRules
+from simzk.simulation.request_faults import FaultPoint, FaultRules
 from simzk.wire.connections import Incoming, ProtocolProblem, Received, ServerConnection
 from simzk.zookeeper.driver import Driver, Link
 from simzk.zookeeper.operations import VOCABULARY

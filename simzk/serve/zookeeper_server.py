@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from kazoo.client import KazooClient
 
-    from simzk.serve.ensemble_verbs import EnsembleVerbs
     from simzk.serve.tcp.ensemble import TcpEnsemble
     from simzk.serve.tcp.tls import Tls
+    from simzk.serve.verbs import EnsembleVerbs
     from simzk.zookeeper.server import Server
 
 
@@ -152,7 +152,7 @@ class ZooKeeperServer(TestServer):
         """
         if isinstance(self._tcp, TcpServer):
             raise SimzkError("this is a single server", right="ZooKeeperServer(servers=3)")
-        from simzk.serve.ensemble_verbs import EnsembleVerbs
+        from simzk.serve.verbs import EnsembleVerbs
 
         return EnsembleVerbs(self._tcp, self._clock, self._loop)
 

@@ -8,12 +8,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from simzk.simulation.faults.plan import Fault, FaultPlan
-    from simzk.simulation.futures import CancelledError, Future, Queue, gather
-    from simzk.simulation.history import Event, History
-    from simzk.simulation.invariants import Invariant, Monitor, Violation
+    from simzk.simulation.fault_plan import Fault, FaultPlan
+    from simzk.simulation.history import Event, History, Invariant, Monitor, Violation
     from simzk.simulation.network import Network
-    from simzk.simulation.process import Process, Task
+    from simzk.simulation.process import CancelledError, Future, Process, Queue, Task, gather
     from simzk.simulation.scheduler import NoProgressError, Scheduler, Timer
     from simzk.simulation.streams import RandomStream
 
@@ -39,12 +37,10 @@ __all__ = [
 ]
 
 _HOMES = {
-    "faults.plan": ("Fault", "FaultPlan"),
-    "futures": ("CancelledError", "Future", "Queue", "gather"),
-    "history": ("Event", "History"),
-    "invariants": ("Invariant", "Monitor", "Violation"),
+    "fault_plan": ("Fault", "FaultPlan"),
+    "process": ("CancelledError", "Future", "Process", "Queue", "Task", "gather"),
+    "history": ("Event", "History", "Invariant", "Monitor", "Violation"),
     "network": ("Network",),
-    "process": ("Process", "Task"),
     "scheduler": ("NoProgressError", "Scheduler", "Timer"),
     "streams": ("RandomStream",),
 }

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import simzk
-    from simzk.simulation.invariants import Invariant, Monitor
+    from simzk.simulation.history import Invariant, Monitor
 
 HEALED_WITHIN_S = 120
 """Time limit in virtual time for recovery: sessions of 18 s, a replica lag of 30 s, reassignments."""
@@ -61,7 +61,7 @@ class KafkaClusterMachine(RuleBasedStateMachine):
     @initialize(seed=st.integers(0, 2**32 - 1), session_timeout_ms=st.sampled_from([6000, 18_000]))
     def boot(self, seed: int, session_timeout_ms: int) -> None:
         """Start the cluster."""
-        from simzk.simulation.invariants import Monitor
+        from simzk.simulation.history import Monitor
 
         self.cluster = ClusterShape(self.brokers, 0, session_timeout_ms, seed).start()
         watched = (*self.cluster.invariants, *self.extra_invariants())

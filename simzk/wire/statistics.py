@@ -15,44 +15,11 @@ from typing import TYPE_CHECKING
 
 from simzk.wire.frames import NOTIFICATION_XID
 from simzk.zookeeper import requests as req
-from simzk.zookeeper.operations import Kind, of_kind
+from simzk.zookeeper.operations import OPERATIONS, Kind, of_kind
 from simzk.zookeeper.replies import PING_XID
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-# Names of the last operation of a connection (§5, lop), from ServerCnxn and Request.
-OPERATION_NAMES: dict[type, str] = {
-    req.ConnectRequest: "SESS",
-    req.Ping: "PING",
-    req.Multi: "MULT",
-    req.MultiRead: "MLTR",
-    req.Create: "CREA",
-    req.Create2: "CREA",
-    req.CreateContainer: "CREA",
-    req.CreateTTL: "CREA",
-    req.Delete: "DELE",
-    req.DeleteContainer: "DELE",
-    req.SetData: "SETD",
-    req.SetACL: "SETA",
-    req.Reconfig: "RECO",
-    req.CreateSession: "SESS",
-    req.CloseSession: "CLOS",
-    req.Sync: "SYNC",
-    req.Exists: "EXIS",
-    req.GetData: "GETD",
-    req.GetACL: "GETA",
-    req.GetChildren: "GETC",
-    req.GetChildren2: "GETC",
-    req.GetAllChildrenNumber: "GETACN",
-    req.SetWatches: "SETW",
-    req.SetWatches2: "STW2",
-    req.AddWatch: "ADDW",
-    req.CheckWatches: "CHKW",
-    req.RemoveWatches: "REMW",
-    req.WhoAmI: "HOMI",
-    req.GetEphemerals: "GETE",
-}
 
 
 class Summary:
@@ -157,6 +124,7 @@ class Latency:
 
 
 _HEAD = struct.Struct(">ii").unpack_from
+_SHORT_NAMES = {req.ConnectRequest: "SESS"} | {operation.request: operation.short_name for operation in OPERATIONS}
 _WRITES = of_kind(Kind.WRITE, Kind.SESSION)
 _UNCOUNTED = (PING_XID, -4)  # -4 is the xid of auth packets (§1.2)
 _NO_RESPONSE = -1  # the size of responses before the first one
@@ -184,30 +152,6 @@ class ServerStatistics:
         snapshots_limited, restores_limited: commands that the AdminServer rejected as too frequent.
         restore_errors: restores that failed.
     """
-
-    __slots__ = (
-        "bytes_received",
-        "connection_requests",
-        "dropped",
-        "event_bytes",
-        "expired_silent",
-        "greatest_response_bytes",
-        "large_rejected",
-        "last_response_bytes",
-        "latency",
-        "least_response_bytes",
-        "packets_received",
-        "packets_sent",
-        "read_latency",
-        "rejected",
-        "response_bytes",
-        "restore_errors",
-        "restores_limited",
-        "revalidations",
-        "snapshots_limited",
-        "token_deficit",
-        "update_latency",
-    )
 
     def __init__(self) -> None:
         self.latency = Latency()
@@ -302,7 +246,7 @@ class ConnectionStatistics:
 
     def note(self, kind: type, xid: int, zxid: int, now_ms: int, latency_ms: int, requests: int) -> None:
         """Count a batch of answered requests: class and xid of its last request, zxid of its last reply."""
-        self.last_operation = OPERATION_NAMES.get(kind, "NA")
+        self.last_operation = _SHORT_NAMES.get(kind, "NA")
         if xid >= 0:  # requests of the client itself; pings have negative xids (§1.2)
             self.last_xid = xid
         self.last_zxid = zxid

@@ -423,7 +423,7 @@ class Driver:
                 del self.moving[session_id]
             self.send_output()
 
-    # What the fault point asks for (simzk.simulation.faults.request_faults.Driver)
+    # What the fault point asks for (simzk.simulation.request_faults.Driver)
 
     def describe(self, link: Link, request: Request) -> tuple[tuple[Hashable, ...], str, tuple[str, ...]]:
         """Return the names of the session, the name of the operation, and the paths of the request."""

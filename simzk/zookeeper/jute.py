@@ -131,17 +131,8 @@ def decode_text(data: bytes) -> str:
 
 
 def _read_text(data: bytes, at: int) -> tuple[str | None, int]:
-    try:
-        (length,) = _unpack_int(data, at)
-    except struct.error:
-        raise MalformedError("the record ends within a length") from None
-    at += 4
-    end = at + length
-    if length >= 0 and end <= len(data):
-        return data[at:end].decode("utf-8", _ERRORS), end
-    if length == -1:
-        return None, at
-    raise MalformedError(f"length {length} is out of range")
+    encoded, at = _read_buffer(data, at)
+    return (None if encoded is None else encoded.decode("utf-8", _ERRORS)), at
 
 
 def _write_text(out: bytearray, value: str | None) -> None:

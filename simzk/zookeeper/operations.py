@@ -48,6 +48,7 @@ class Operation(NamedTuple):
         request: class of the request.
         kind: way in which it is processed.
         name: name in fault rules and listings: kazoo's method that sends it, or the protocol's name.
+        short_name: last operation of a connection in the word cons (§5, lop; ServerCnxn and Request).
         permission: required permission (bits of acl.py, one of which suffices); 0 for none, and for requests whose
             operations have their own.
         place: znode whose ACL is checked: "node", "parent" or "config"; empty for none.
@@ -58,6 +59,7 @@ class Operation(NamedTuple):
     request: type
     kind: Kind
     name: str
+    short_name: str
     permission: int = 0
     place: str = ""
     is_implicit: bool = False
@@ -71,37 +73,37 @@ class Operation(NamedTuple):
 _READ, _WRITE, _SESSION, _CONNECTION, _PART = Kind
 
 OPERATIONS: tuple[Operation, ...] = (
-    Operation(1, req.Create, _WRITE, "create", CREATE, "parent"),
-    Operation(2, req.Delete, _WRITE, "delete", DELETE, "parent"),
-    Operation(3, req.Exists, _READ, "exists", READ, "node"),
-    Operation(4, req.GetData, _READ, "get", READ, "node"),
-    Operation(5, req.SetData, _WRITE, "set", WRITE, "node"),
-    Operation(6, req.GetACL, _READ, "get_acls", READ | ADMIN, "node"),
-    Operation(7, req.SetACL, _WRITE, "set_acls", ADMIN, "node"),
-    Operation(8, req.GetChildren, _READ, "get_children", READ, "node"),
-    Operation(9, req.Sync, _READ, "sync"),
-    Operation(11, req.Ping, _CONNECTION, "ping", is_implicit=True),
-    Operation(12, req.GetChildren2, _READ, "get_children", READ, "node"),
-    Operation(13, req.Check, _PART, "check", READ, "node"),
-    Operation(14, req.Multi, _WRITE, "transaction"),
-    Operation(15, req.Create2, _WRITE, "create", CREATE, "parent"),
-    Operation(16, req.Reconfig, _WRITE, "reconfig", WRITE, "config"),
-    Operation(17, req.CheckWatches, _READ, "check_watches"),
-    Operation(18, req.RemoveWatches, _READ, "remove_all_watches"),
-    Operation(19, req.CreateContainer, _WRITE, "create", CREATE, "parent"),
-    Operation(20, req.DeleteContainer, _WRITE, "delete"),
-    Operation(21, req.CreateTTL, _WRITE, "create", CREATE, "parent"),
-    Operation(22, req.MultiRead, _READ, "multi_read"),
-    Operation(100, req.Auth, _CONNECTION, "add_auth"),
-    Operation(101, req.SetWatches, _READ, "set_watches", is_implicit=True),
-    Operation(102, req.Sasl, _CONNECTION, "sasl", is_implicit=True),
-    Operation(103, req.GetEphemerals, _READ, "get_ephemerals"),
-    Operation(104, req.GetAllChildrenNumber, _READ, "get_all_children_number", READ, "node"),
-    Operation(105, req.SetWatches2, _READ, "set_watches", is_implicit=True),
-    Operation(106, req.AddWatch, _READ, "add_watch"),
-    Operation(107, req.WhoAmI, _READ, "who_am_i"),
-    Operation(-10, req.CreateSession, _SESSION, "create_session", is_implicit=True),
-    Operation(-11, req.CloseSession, _SESSION, "close", is_implicit=True),
+    Operation(1, req.Create, _WRITE, "create", "CREA", CREATE, "parent"),
+    Operation(2, req.Delete, _WRITE, "delete", "DELE", DELETE, "parent"),
+    Operation(3, req.Exists, _READ, "exists", "EXIS", READ, "node"),
+    Operation(4, req.GetData, _READ, "get", "GETD", READ, "node"),
+    Operation(5, req.SetData, _WRITE, "set", "SETD", WRITE, "node"),
+    Operation(6, req.GetACL, _READ, "get_acls", "GETA", READ | ADMIN, "node"),
+    Operation(7, req.SetACL, _WRITE, "set_acls", "SETA", ADMIN, "node"),
+    Operation(8, req.GetChildren, _READ, "get_children", "GETC", READ, "node"),
+    Operation(9, req.Sync, _READ, "sync", "SYNC"),
+    Operation(11, req.Ping, _CONNECTION, "ping", "PING", is_implicit=True),
+    Operation(12, req.GetChildren2, _READ, "get_children", "GETC", READ, "node"),
+    Operation(13, req.Check, _PART, "check", "NA", READ, "node"),
+    Operation(14, req.Multi, _WRITE, "transaction", "MULT"),
+    Operation(15, req.Create2, _WRITE, "create", "CREA", CREATE, "parent"),
+    Operation(16, req.Reconfig, _WRITE, "reconfig", "RECO", WRITE, "config"),
+    Operation(17, req.CheckWatches, _READ, "check_watches", "CHKW"),
+    Operation(18, req.RemoveWatches, _READ, "remove_all_watches", "REMW"),
+    Operation(19, req.CreateContainer, _WRITE, "create", "CREA", CREATE, "parent"),
+    Operation(20, req.DeleteContainer, _WRITE, "delete", "DELE"),
+    Operation(21, req.CreateTTL, _WRITE, "create", "CREA", CREATE, "parent"),
+    Operation(22, req.MultiRead, _READ, "multi_read", "MLTR"),
+    Operation(100, req.Auth, _CONNECTION, "add_auth", "NA"),
+    Operation(101, req.SetWatches, _READ, "set_watches", "SETW", is_implicit=True),
+    Operation(102, req.Sasl, _CONNECTION, "sasl", "NA", is_implicit=True),
+    Operation(103, req.GetEphemerals, _READ, "get_ephemerals", "GETE"),
+    Operation(104, req.GetAllChildrenNumber, _READ, "get_all_children_number", "GETACN", READ, "node"),
+    Operation(105, req.SetWatches2, _READ, "set_watches", "STW2", is_implicit=True),
+    Operation(106, req.AddWatch, _READ, "add_watch", "ADDW"),
+    Operation(107, req.WhoAmI, _READ, "who_am_i", "HOMI"),
+    Operation(-10, req.CreateSession, _SESSION, "create_session", "SESS", is_implicit=True),
+    Operation(-11, req.CloseSession, _SESSION, "close", "CLOS", is_implicit=True),
 )
 
 BY_REQUEST: dict[type, Operation] = {operation.request: operation for operation in OPERATIONS}
@@ -129,9 +131,6 @@ OPERATION_NAMES: dict[type, str] = {
     operation.request: operation.name for operation in OPERATIONS if operation.kind is not Kind.PART
 }
 
-IMPLICIT_OPERATIONS = frozenset(operation.name for operation in OPERATIONS if operation.is_implicit)
-"""Names of requests that client libraries send by themselves; "any operation" in a fault rule excludes them."""
-
 
 def operation_and_paths(request: Request) -> tuple[str, tuple[str, ...]]:
     """Return the name of a request and the paths in it; empty for a request that no client should send.
@@ -154,8 +153,6 @@ def _normalized(name: str) -> str:
 
 _CODES = {_normalized(code.name): code for code in Code if code is not Code.OK}
 
-ERRORS: dict[str, int] = {code.name: int(code) for code in Code if code is not Code.OK}
-
 
 def code_of(name: str) -> Code | None:
     """Return the error code of a name of kazoo or of the protocol, or None if no server sends such an error.
@@ -166,30 +163,33 @@ def code_of(name: str) -> Code | None:
     return _CODES.get(_normalized(name))
 
 
-_HINTS = {kind.__name__.lower(): name for kind, name in OPERATION_NAMES.items()}
-_STRIKES: dict[int, str] = {Code.CONNECTION_LOSS: "drop_request", Code.SESSION_EXPIRED: "expire"}
-
-
 class Vocabulary(NamedTuple):
     """Names of operations and errors as one value, for code that does not import this package.
 
     Attributes:
         operations: names of requests.
-        implicit_operations: names of requests that client libraries send by themselves.
+        implicit_operations: names of requests that client libraries send by themselves; a rule for any operation
+            excludes them.
         hints: names used here by the protocol's names in lower case.
         errors: error codes by name.
-        strikes: fault to use instead of an error code that no server sends in a reply.
+        faults_by_code: fault to use instead of an error code that no server sends in a reply.
     """
 
-    operations: tuple[str, ...] = tuple(dict.fromkeys(OPERATION_NAMES.values()))
-    implicit_operations: frozenset[str] = IMPLICIT_OPERATIONS
-    hints: dict[str, str] = _HINTS
-    errors: dict[str, int] = ERRORS
-    strikes: dict[int, str] = _STRIKES
+    operations: tuple[str, ...]
+    implicit_operations: frozenset[str]
+    hints: dict[str, str]
+    errors: dict[str, int]
+    faults_by_code: dict[int, str]
 
     def code_of(self, name: str) -> int | None:
         """Return the error code of a name, as the function `code_of`."""
         return code_of(name)
 
 
-VOCABULARY = Vocabulary()
+VOCABULARY = Vocabulary(
+    operations=tuple(dict.fromkeys(OPERATION_NAMES.values())),
+    implicit_operations=frozenset(operation.name for operation in OPERATIONS if operation.is_implicit),
+    hints={kind.__name__.lower(): name for kind, name in OPERATION_NAMES.items()},
+    errors={code.name: int(code) for code in Code if code is not Code.OK},
+    faults_by_code={Code.CONNECTION_LOSS: "drop_request", Code.SESSION_EXPIRED: "expire"},
+)

@@ -12,7 +12,7 @@ Source: PrepRequestProcessor (pRequest2Txn, pRequestHelper, ChangeRecord).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.zookeeper import requests as req
 from simzk.zookeeper import transactions as txns
@@ -111,25 +111,6 @@ class Outstanding:
         )
 
 
-class NodeView(Protocol):
-    """Fields of a node that checks read: of a `Znode` or a `FutureNode`."""
-
-    @property
-    def data(self) -> bytes | None: ...
-    @property
-    def acl(self) -> tuple[ACL, ...]: ...
-    @property
-    def version(self) -> int: ...
-    @property
-    def cversion(self) -> int: ...
-    @property
-    def aversion(self) -> int: ...
-    @property
-    def ephemeral_owner(self) -> int: ...
-    @property
-    def child_count(self) -> int: ...
-
-
 class Asker(NamedTuple):
     """Client and rules for which a request is checked."""
 
@@ -180,17 +161,8 @@ _TO_CREATE, _TO_DELETE = permission_of(req.Create), permission_of(req.Delete)
 _TO_SET_DATA, _TO_SET_ACL, _TO_CHECK = map(permission_of, (req.SetData, req.SetACL, req.Check))
 
 if TYPE_CHECKING:
+    NodeView = Znode | FutureNode
     Find = Callable[[str], NodeView | None]
-    CreateRequest = req.Create | req.Create2 | req.CreateContainer | req.CreateTTL
-
-
-def prepare(request: req.Request, asker: Asker, find: Find) -> txns.TreeRecord:
-    """Check a write and return the record of its transaction.
-
-    Raises:
-        RefusedError: a check failed; it has the error code for the client.
-    """
-    return PREPARE[request.__class__](request, asker, find)
 
 
 def _existing(find: Find, path: str) -> NodeView:
@@ -252,7 +224,7 @@ def _check_quota(quotas: Quotas, path: str, nodes: int, size: int) -> None:
         raise RefusedError(Code.QUOTA_EXCEEDED)
 
 
-def _prepare_create(request: CreateRequest, asker: Asker, find: Find) -> txns.CreateRecord:
+def _prepare_create(request: req.CreateRequest, asker: Asker, find: Find) -> txns.CreateRecord:
     path, data, asked_acl, flags = request[:4]
     identities, config, rules, quotas = asker
     ttl_ms = request.ttl_ms if request.__class__ is req.CreateTTL else NO_TTL
@@ -260,7 +232,7 @@ def _prepare_create(request: CreateRequest, asker: Asker, find: Find) -> txns.Cr
     if request.__class__ is req.CreateTTL and (not kind.ttl or ttl_ms == NO_TTL):
         raise RefusedError(Code.BAD_ARGUMENTS)
     if path is None:
-        path = _text(path)
+        raise RefusedError(Code.MARSHALLING_ERROR)
     slash = path.rfind("/")
     if slash == -1 or "\0" in path:
         raise RefusedError(Code.BAD_ARGUMENTS)
@@ -306,19 +278,12 @@ def _deletable(path: str | None, find: Find) -> tuple[str, str]:
 
 
 def _prepare_delete(request: req.Delete, asker: Asker, find: Find) -> txns.DeleteTxn:
-    path, expected = request
-    if path is None:
-        path = _text(path)
-    slash = path.rfind("/")
-    if slash == -1 or "\0" in path or (path in SPECIAL_PATHS and find(path) is not None):
-        raise RefusedError(Code.BAD_ARGUMENTS)
-    parent, node = find(path[:slash]), find(path)
-    if parent is None:
-        raise RefusedError(Code.NO_NODE)
+    expected = request.version
+    path, parent_path = _deletable(request.path, find)
+    parent = _existing(find, parent_path)
     if parent.acl is not OPEN_ACL:
         asker.need(parent, _TO_DELETE)
-    if node is None:
-        raise RefusedError(Code.NO_NODE)
+    node = _existing(find, path)
     if expected != -1 and expected != node.version:
         raise RefusedError(Code.BAD_VERSION)
     if node.child_count:

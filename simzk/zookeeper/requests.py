@@ -155,15 +155,13 @@ class Check(NamedTuple):
 class Multi(NamedTuple):
     """Apply all writes and checks, or none of them (§1.6)."""
 
-    operations: tuple[Create | Create2 | CreateContainer | CreateTTL | Delete | SetData | Check, ...]
+    operations: tuple[CreateRequest | Delete | SetData | Check, ...]
 
 
 class MultiRead(NamedTuple):
     """Answer several reads. A write among them decodes, and is rejected when it is processed."""
 
-    operations: tuple[
-        GetData | GetChildren | Create | Create2 | CreateContainer | CreateTTL | Delete | SetData | Check, ...
-    ]
+    operations: tuple[GetData | GetChildren | CreateRequest | Delete | SetData | Check, ...]
 
 
 class Auth(NamedTuple):
@@ -287,38 +285,9 @@ class ConnectRequest(NamedTuple):
     read_only: bool | None
 
 
-Request = (
-    Create
-    | Create2
-    | CreateContainer
-    | CreateTTL
-    | Delete
-    | DeleteContainer
-    | Exists
-    | GetData
-    | SetData
-    | GetACL
-    | SetACL
-    | GetChildren
-    | GetChildren2
-    | Sync
-    | Ping
-    | Check
-    | Multi
-    | MultiRead
-    | Auth
-    | SetWatches
-    | SetWatches2
-    | AddWatch
-    | CheckWatches
-    | RemoveWatches
-    | GetEphemerals
-    | GetAllChildrenNumber
-    | WhoAmI
-    | Reconfig
-    | Sasl
-    | CreateSession
-    | CloseSession
-    | Undecodable
-    | Unimplemented
-)
+CreateRequest = Create | Create2 | CreateContainer | CreateTTL
+WriteRequest = CreateRequest | Delete | DeleteContainer | SetData | SetACL | Check | Multi | Reconfig
+ReadRequest = Exists | GetData | GetACL | GetChildren | GetChildren2 | GetEphemerals | GetAllChildrenNumber | MultiRead
+WatchRequest = SetWatches | SetWatches2 | AddWatch | CheckWatches | RemoveWatches
+SessionRequest = Ping | Sync | Auth | Sasl | WhoAmI | CreateSession | CloseSession
+Request = WriteRequest | ReadRequest | WatchRequest | SessionRequest | Undecodable | Unimplemented

@@ -44,6 +44,7 @@ from simzk.zookeeper.znode import ttl_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from simzk.zookeeper.prepare import Asker
     from simzk.zookeeper.replies import Outgoing
     from simzk.zookeeper.requests import Request
 
@@ -346,20 +347,25 @@ class Server:
         connection.heard_ms = now_ms
         self.sessions.touch(connection.session, now_ms, connection.timeout_ms)
 
-    def _multi(self, connection: Connection, xid: int, request: req.Multi, now_ms: int) -> None:
-        error = 0
-        record: txns.MultiTxn | txns.ErrorTxn
-        try:
-            record = prepare_multi(request, connection.asker, self.tree.find, connection.session_id)
-        except RefusedError as refused:
-            error = refused.code
-            record = txns.ErrorTxn(error)
-        zxid = self.zxid + 1
-        bodies = self.apply(txns.Transaction(connection.session_id, xid, zxid, now_ms, record))
-        results = multi_results(record, bodies)
-        if results is not None and not self._rules.multi_tells_stats:
-            results = without_stats(request, results)
-        self._send(connection, Reply(xid, zxid, error, results))
+    def _write(self, connection: Connection, xid: int, request: req.Request, now_ms: int) -> None:
+        """Process a write that is no single change of a node, which `handle` processes itself."""
+        record = record_of(request, connection.asker, self.tree, connection.session_id)
+        transaction = txns.Transaction(connection.session_id, xid, self.zxid + 1, now_ms, record)
+        self._answer_write(connection, request, transaction, self.apply(transaction))
+
+    def _answer_write(
+        self, connection: Connection, request: req.Request, transaction: txns.Transaction, body: object
+    ) -> None:
+        """Answer a write after its transaction was applied with `body` as its result."""
+        if isinstance(request, req.CreateSession):
+            self._send_session(connection)
+            return
+        _, xid, zxid, _, record = transaction
+        if isinstance(request, req.Multi):
+            body = results = multi_results(record, body)
+            if results is not None and not self._rules.multi_tells_stats:
+                body = without_stats(request, results)
+        self._send(connection, Reply(xid, zxid, record.error if isinstance(record, txns.ErrorTxn) else 0, body))
 
     def _ping(self, connection: Connection, xid: int, request: req.Ping, now_ms: int) -> None:
         self._send(connection, Reply(PING_XID, self.zxid, 0, None))
@@ -384,21 +390,15 @@ class Server:
     def _is_authenticated(self, connection: Connection) -> bool:
         return any(identity.scheme in self._required_schemes for identity in connection.identities)
 
-    def _create_session(self, connection: Connection, xid: int, request: req.CreateSession, now_ms: int) -> None:
-        record = txns.CreateSessionTxn(request.timeout_ms)
-        self.apply(txns.Transaction(connection.session_id, xid, self.zxid + 1, now_ms, record))
-        self._send_session(connection)
-
     def _close_session(self, connection: Connection, xid: int, request: req.CloseSession, now_ms: int) -> None:
-        self._end_session(connection.session_id, xid, now_ms)
-        self._send(connection, Reply(xid, self.zxid, 0, None))
+        self._write(connection, xid, request, now_ms)
         self._close(connection)
 
     def _undecodable(self, connection: Connection, xid: int, request: req.Undecodable, now_ms: int) -> None:
         if request.takes_zxid:
-            error = txns.ErrorTxn(Code.MARSHALLING_ERROR)
-            self.apply(txns.Transaction(connection.session_id, xid, self.zxid + 1, now_ms, error))
-        self._send(connection, Reply(xid, self.zxid, Code.MARSHALLING_ERROR, None))
+            self._write(connection, xid, request, now_ms)
+        else:
+            self._send(connection, Reply(xid, self.zxid, Code.MARSHALLING_ERROR, None))
 
     def _unimplemented(self, connection: Connection, xid: int, request: req.Request, now_ms: int) -> None:
         if self._rules.refuses_unknown:
@@ -444,28 +444,28 @@ class Server:
         A session with an `attended` connection is touched instead.
         """
         for session in self.sessions.due(now_ms):
-            connection = self._connections.get(session.session_id)
-            if connection is not None and connection.attended:
+            connection = self._attended_connection(session.session_id)
+            if connection is not None:
                 self.sessions.touch(session, now_ms, connection.timeout_ms)
             else:
                 self.expire(session.session_id, now_ms)
         for path in self._sweeper.due(now_ms):
             self.apply(txns.Transaction(0, 0, self.zxid + 1, now_ms, txns.DeleteContainerTxn(path)))
 
+    def _attended_connection(self, session_id: int) -> Connection | None:
+        """Return the attended connection of a session, or None."""
+        connection = self._connections.get(session_id)
+        return connection if connection is not None and connection.attended else None
+
     def next_deadline_ms(self) -> int | None:
         """Return the time of the next due expiry or sweep, or None."""
-        expiry_ms, sweep_ms = self.sessions.next_expiry_ms(), self._sweeper.next_ms
-        if expiry_ms is None or sweep_ms is None:
-            return expiry_ms if sweep_ms is None else sweep_ms
-        return min(expiry_ms, sweep_ms)
+        deadlines = (self.sessions.next_expiry_ms(), self._sweeper.next_ms)
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     @property
     def next_sweep_ms(self) -> int | None:
         """Return the time of the next sweep for containers and TTL nodes, or None if there are none."""
         return self._sweeper.next_ms
-
-    def _count_expiry(self) -> None:
-        self.expired += 1
 
     def expire(self, session_id: int, now_ms: int) -> bool:
         """Expire a session now.
@@ -478,7 +478,7 @@ class Server:
         if session_id not in self.sessions:
             return False
         connection = self._connections.get(session_id)
-        self._count_expiry()
+        self.expired += 1
         self._end_session(session_id, 0, now_ms)
         if connection is not None:
             self._close(connection)
@@ -526,17 +526,33 @@ _SESSION_RECORDS = frozenset((txns.CreateSessionTxn, txns.CloseSessionTxn))
 _WRITES = {kind: PREPARE[kind] for kind in of_kind(Kind.WRITE) if kind is not req.Multi}
 
 _SPECIAL: dict[type, Callable[..., None]] = {
-    req.Multi: Server._multi,
+    req.Multi: Server._write,
     req.Ping: Server._ping,
     req.Auth: Server._auth,
     req.Sasl: Server._sasl,
-    req.CreateSession: Server._create_session,
+    req.CreateSession: Server._write,
     req.CloseSession: Server._close_session,
     req.Undecodable: Server._undecodable,
     req.Unimplemented: Server._unimplemented,
     req.Check: Server._unimplemented,
 }
 assert of_kind(Kind.SESSION, Kind.CONNECTION, Kind.PART) <= _SPECIAL.keys()
+
+
+def record_of(request: req.Request, asker: Asker, tree: DataTree, session_id: int) -> txns.Record:
+    """Check a write against a tree and return its record; an `ErrorTxn` if a check fails."""
+    if isinstance(request, req.CloseSession):
+        return txns.CloseSessionTxn(tuple(tree.ephemerals_of(session_id)))
+    if isinstance(request, req.CreateSession):
+        return txns.CreateSessionTxn(request.timeout_ms)
+    if isinstance(request, req.Undecodable):
+        return txns.ErrorTxn(Code.MARSHALLING_ERROR)
+    try:
+        if isinstance(request, req.Multi):
+            return prepare_multi(request, asker, tree.find, session_id)
+        return PREPARE[request.__class__](request, asker, tree.find)
+    except RefusedError as refused:
+        return txns.ErrorTxn(refused.code)
 
 
 class Batch:

@@ -263,7 +263,7 @@ MISTAKES: dict[str, Mistake] = {
         _STREAMS + "test_what_one_stream_draws_changes_nothing_for_another",
     ),
     "the name does not enter a stream's seed": Mistake(
-        "simulation/streams.py",
+        "simulation/scheduler.py",
         'random.Random(keyed_hash(seed, f"stream/{name}"))',
         'random.Random(keyed_hash(seed, "stream"))',
         _STREAMS + "test_draws_are_pinned",
@@ -418,8 +418,8 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "children held as numbers never outgrow their table": Mistake(
         "jvm/hash_map.py",
-        "            self._capacity *= 2\n",
-        "            pass\n",
+        "        if len(self) * 4 > self._capacity * 3:\n            self._capacity *= 2\n",
+        "",
         "jvm/test_numbered_names.py::test_any_history_is_told_alike",
     ),
     "a batch tells no watcher": Mistake(

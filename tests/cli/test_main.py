@@ -68,7 +68,7 @@ def test_a_command_loads_none_of_the_others() -> None:
     assert not loaded & {
         "simzk.cli.layout.layout",
         "simzk.cli.sweep",
-        "simzk.cli.serve.serve",
+        "simzk.cli.serve",
         "numpy",
         "pyarrow",
         "pyspark",

@@ -243,14 +243,12 @@ def test_an_invalid_state_written_by_an_operator_does_not_end_the_run(simzk: Sim
 def test_progress_is_shown_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = io.StringIO()
     monkeypatch.setattr("sys.stderr", screen)
-    silent = console_output.Progress()
-    silent.show("1/2 runs")
-    silent.close()
+    with console_output.Progress() as silent:
+        silent.show("1/2 runs")
     assert screen.getvalue() == ""
     monkeypatch.setattr(screen, "isatty", lambda: True)
-    shown = console_output.Progress()
-    shown.show("1/2 runs")
-    shown.close()
+    with console_output.Progress() as shown:
+        shown.show("1/2 runs")
     assert screen.getvalue() == "\r\x1b[K1/2 runs\r\x1b[K"
 
 

@@ -18,7 +18,7 @@ import kazoo.handlers.threading
 import pytest
 
 from simzk.serve.clock import WallClock
-from simzk.serve.memory.kazoo_handler import MemoryHandler
+from simzk.serve.memory import MemoryHandler
 from simzk.serve.wire_driver import WireDriver, WireLink
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.server import Server
@@ -27,7 +27,7 @@ from tests.conformance.real_zookeeper import SUPER_DIGEST
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simzk.serve.memory.kazoo_handler import MemorySocket
+    from simzk.serve.memory import MemorySocket
 
 FIRST_PORT = 20_000
 CONFIG = ServerConfig(tick_time_ms=500, extended_types=True, super_digest=SUPER_DIGEST, reconfig_enabled=True)

@@ -16,7 +16,7 @@ from simzk.simulation import Process
 from tests.kafka.clusters import QUICK, cluster, happened, quiet, told, topic, watch
 
 if TYPE_CHECKING:
-    from simzk.simulation.faults.request_faults import FaultRule
+    from simzk.simulation.request_faults import FaultRule
 
 
 def test_the_controller_dies_and_another_takes_over_with_the_next_epoch() -> None:

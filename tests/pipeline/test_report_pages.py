@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
-from simzk.cli.report.sweep import MOST_NAMED_LOADS, sweep_tables
-from simzk.cli.report.timelines import timelines_tables
+from simzk.cli.report import MOST_NAMED_LOADS, sweep_tables, timelines_tables
 from simzk.partitions.failures.sets import NamedFailure
 from simzk.partitions.layouts import brokers_in_racks, generate_layout, write_layout
 from simzk.pipeline.saved import find_saved

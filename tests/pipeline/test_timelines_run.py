@@ -13,7 +13,7 @@ from zlib import adler32
 import pyarrow.dataset as ds
 import pytest
 
-from simzk.cli.report.timelines import timelines_tables
+from simzk.cli.report import timelines_tables
 from simzk.errors import ConfigError, SimzkError
 from simzk.kafka.observation.recording import load
 from simzk.kafka.schemas.cluster import encode_cluster_id

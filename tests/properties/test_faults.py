@@ -12,7 +12,7 @@ from simzk.kafka.cluster.zookeeper_host import NetworkLink, ZooKeeperHost
 from simzk.serve.clock import StillClock
 from simzk.serve.wire_driver import WireDriver, WireLink
 from simzk.simulation import Network, Scheduler
-from simzk.simulation.faults.request_faults import REQUEST_FAULTS
+from simzk.simulation.request_faults import REQUEST_FAULTS
 from simzk.wire.connections import ClientConnection
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.operations import VOCABULARY
@@ -22,7 +22,7 @@ from simzk.zookeeper.server import Server
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from simzk.simulation.faults.request_faults import FaultRule, FaultRules
+    from simzk.simulation.request_faults import FaultRule, FaultRules
     from simzk.zookeeper.replies import Outgoing
 
 CLIENTS = 3

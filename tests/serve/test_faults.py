@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from simzk.serve.verbs import TestServer
-    from simzk.simulation.faults.request_faults import FaultRule
+    from simzk.simulation.request_faults import FaultRule
 
 TIMEOUT_S = 10.0
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simzk.serve.memory.kazoo_handler import MemoryHandler
+from simzk.serve.memory import MemoryHandler
 from tests.waiting import PATIENCE_S, in_thread
 
 if TYPE_CHECKING:
-    from simzk.serve.memory.kazoo_handler import MemorySocket
+    from simzk.serve.memory import MemorySocket
 
 
 class Echo:

@@ -69,7 +69,7 @@ def test_a_first_server_loads_and_compiles_only_what_it_needs_to_listen() -> Non
         "tcp.process_info",
         "tcp.tls",
     }
-    assert not {"dataclasses", "kazoo", "sortedcontainers", "simzk.simulation.faults.verbs"} & set(loaded)
+    assert not {"dataclasses", "kazoo", "sortedcontainers", "simzk.simulation.request_faults"} & set(loaded)
     assert not {f"simzk.serve.{name}" for name in late} & set(loaded)
 
 

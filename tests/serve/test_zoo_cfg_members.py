@@ -49,6 +49,18 @@ def test_the_lines_and_myid_say_who_is_who(tmp_path: Path) -> None:
 def test_one_line_is_a_lone_servers(tmp_path: Path) -> None:
     file = written(tmp_path, 1, "clientPort=1\n", "server.1=h:1:2\n")
     assert read_zoo_cfg(file).belonging is None
+    settings = read_zoo_cfg(written(tmp_path, 1, lines="server.1=localhost:2888:3888;2181\n"))
+    assert (settings.belonging, settings.address, settings.port) == (None, "", 2181)
+    alone = read_zoo_cfg(written(tmp_path, 1, "standaloneEnabled=false\n", "server.1=localhost:2888:3888;2181\n"))
+    assert alone.belonging is not None
+    assert of_files([alone]).membership == alone.belonging.membership
+
+
+def test_a_lone_server_needs_myid_for_the_port_of_its_line(tmp_path: Path) -> None:
+    file = written(tmp_path, 2, lines="server.1=localhost:2888:3888;2181\n")
+    assert "clientPort is not set; expected clientPort=PORT, or one of the line server.N that myid" in refused(file)
+    (tmp_path / "2" / "myid").write_text("two\n")
+    assert refused(file) == "DIR/2/myid: invalid server number 'two'; expected one of 1"
 
 
 def test_a_dynamic_file_has_the_lines_and_is_named_for_its_version(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simzk.simulation import FaultPlan, History, Monitor, RandomStream, Scheduler
-from simzk.simulation.faults.plan import FAULT_KINDS
+from simzk.simulation.fault_plan import FAULT_KINDS
 from tests.simulation.programs import ping_pong
 
 if TYPE_CHECKING:

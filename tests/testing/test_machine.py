@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from simzk.partitions.states import States
-    from simzk.simulation.history import Event
-    from simzk.simulation.invariants import Invariant
+    from simzk.simulation.history import Event, Invariant
     from simzk.testing import ClusterShape
 
 # To find is enough here; what is found need not be made small.

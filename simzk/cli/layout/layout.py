@@ -134,11 +134,8 @@ def _import(
             typer.echo(f"simzk: lost: {loss}", err=True)
         return layout, ""
     assert zookeeper is not None, "_check_sources requires one source"
-    progress = Progress()
-    try:
+    with Progress() as progress:
         return layout_sources.layout_of_server(zookeeper, progress.show, _note), ""
-    finally:
-        progress.close()
 
 
 def _note(what: str) -> None:

@@ -9,7 +9,8 @@ import numpy as np
 from rich.markup import escape
 from rich.table import Table
 
-from simzk.cli.layout.show import EXTREMES, MOST_LISTED, NARROW_WIDTH, alarm, console
+from simzk.cli.console import console, fact_table, number_table, write_text, writes_to
+from simzk.cli.layout.show import EXTREMES, MOST_LISTED, NARROW_WIDTH, alarm
 from simzk.errors import ConfigError
 from simzk.garbage_collection import without_cyclic_gc
 from simzk.kafka.tools.plan_documents import what_if
@@ -67,10 +68,8 @@ def write_diff(what_if: PlanWhatIf, path: Path) -> None:
         "leader_epoch_after": pa.array(after.leader_epoch),
         "state_writes": pa.array(after.version),
     }
-    try:
+    with writes_to(path):
         pq.write_table(pa.table(columns), path, compression="zstd", store_schema=False)
-    except OSError as error:
-        raise ConfigError(f"cannot write the file: {error.strerror or error}", where=str(path)) from error
 
 
 def write_json(report: PlanReport, path: Path, *, layout: str, plan: str, version: str, failed: list[int]) -> None:
@@ -121,10 +120,7 @@ def write_json(report: PlanReport, path: Path, *, layout: str, plan: str, versio
             zip(brokers.ids.tolist(), brokers.racks, brokers.live.tolist(), strict=True)
         )
     ]
-    try:
-        path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"cannot write the file: {error.strerror or error}", where=str(path)) from error
+    write_text(path, json.dumps(document, indent=1) + "\n")
 
 
 def _moved(moved: Moved) -> dict[str, int]:
@@ -264,32 +260,28 @@ def show_plan(name: str, report: PlanReport, *, version: str, failed: list[int])
 def _facts(title: str, report: PlanReport) -> Table:
     diff, waits, brokers = report.what_if.diff, report.what_if.phases.waits, report.what_if.layout.brokers
     named = len(diff.rows)
-    table = Table(title=escape(title), title_justify="left", show_header=False, box=None, pad_edge=False)
-    table.add_column(style="bold")
-    table.add_column()
-    for fact, count in (
-        ("partitions", named),
-        ("  gain replicas", int((sizes(diff.adding) > 0).sum())),
-        ("  lose replicas", int((sizes(diff.removing) > 0).sum())),
-        ("  change the order of replicas only", int(diff.order_only.sum())),
-        ("  unchanged", int(diff.unchanged.sum())),
-        ("  change the preferred leader", int(diff.preferred_changed.sum())),
-    ):
-        table.add_row(fact, f"{count:,}")
-    table.add_row("  never finish", alarm(int(waits.sum()), named))
-    table.add_row("replicas copied", _copied(report.replicas, "{:,}".format))
-    table.add_row("replicas deleted", f"{report.replicas.deleted.sum():,}")
+    facts = [
+        ("partitions", f"{named:,}"),
+        ("  gain replicas", f"{(sizes(diff.adding) > 0).sum():,}"),
+        ("  lose replicas", f"{(sizes(diff.removing) > 0).sum():,}"),
+        ("  change the order of replicas only", f"{diff.order_only.sum():,}"),
+        ("  unchanged", f"{diff.unchanged.sum():,}"),
+        ("  change the preferred leader", f"{diff.preferred_changed.sum():,}"),
+        ("  never finish", alarm(int(waits.sum()), named)),
+        ("replicas copied", _copied(report.replicas, "{:,}".format)),
+        ("replicas deleted", f"{report.replicas.deleted.sum():,}"),
+    ]
     if report.data is not None:
-        table.add_row("data copied", _copied(report.data, amount))
-        table.add_row("data deleted", amount(int(report.data.deleted.sum())))
+        facts.append(("data copied", _copied(report.data, amount)))
+        facts.append(("data deleted", amount(int(report.data.deleted.sum()))))
     if brokers.all_have_racks:
         worse = int((diff.breaks_racks & ~diff.broke_racks).sum())
         mended = int((diff.broke_racks & ~diff.breaks_racks).sum())
         before, after = (report.at(phase).summary.rack_violations for phase in ("before", "finished"))
-        table.add_row("rack violations", f"{before:,} before, {after:,} after")
-        table.add_row("  added", alarm(worse, named))
-        table.add_row("  removed", f"{mended:,}")
-    return table
+        facts.append(("rack violations", f"{before:,} before, {after:,} after"))
+        facts.append(("  added", alarm(worse, named)))
+        facts.append(("  removed", f"{mended:,}"))
+    return fact_table(title, facts)
 
 
 def _copied(moved: Moved, shown: Amount) -> str:
@@ -322,9 +314,8 @@ def _phase_table(report: PlanReport, *, narrow: bool) -> Table:
 
 def _failure_table(report: PlanReport, failed: list[int]) -> Table:
     who = f"broker{'s' * (len(failed) > 1)} {', '.join(map(str, failed))}"
-    table = Table("after", title=f"Failure of {who} after each phase", title_justify="left")
-    for heading in ("offline", "newly offline", "under min ISR", "leaders moved", "busiest broker leads"):
-        table.add_column(heading, justify="right")
+    headings = ("offline", "newly offline", "under min ISR", "leaders moved", "busiest broker leads")
+    table = number_table(f"Failure of {who} after each phase", "after", headings)
     for phase in report.phases:
         left = phase.failure
         assert left is not None, "the report has the failure of each phase"
@@ -385,11 +376,9 @@ def _broker_table(report: PlanReport) -> Table:
 
 
 def _load_table(what: str, title: str, report: PlanReport, load: _Load, chosen: Iterable[int]) -> Table:
-    table = Table(what, title=title, title_justify="left")
     shown = "{:,}".format if report.data is None else amount
     headings = ["replicas", "leaders", "preferred", "copied in", "copied out"]
-    for heading in [*headings, "data"] if load.held is not None else headings:
-        table.add_column(heading, justify="right")
+    table = number_table(title, what, [*headings, "data"] if load.held is not None else headings)
     for at in chosen:
         cells = [_becomes(load.replicas, at, "{:,}".format), _becomes(load.leaders, at, "{:,}".format)]
         cells += [_becomes(load.preferred, at, "{:,}".format), *(shown(int(column[at])) for column in load.moved)]

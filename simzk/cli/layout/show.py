@@ -10,16 +10,25 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from simzk.cli.console import FOLLOWS, KEY, LEADS, OUT_OF_SYNC, PLAIN_KEY, Bar, histogram
-from simzk.errors import ConfigError
+from simzk.cli.console import (
+    FOLLOWS,
+    KEY,
+    LEADS,
+    OUT_OF_SYNC,
+    PLAIN_KEY,
+    Bar,
+    console,
+    fact_table,
+    histogram,
+    write_text,
+)
 from simzk.partitions.layouts import BrokerLoad, Layout, LayoutSummary, elect_offline_leaders, exposure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -35,9 +44,6 @@ EXTREMES = 5
 NAMED_BROKERS = 10
 """Maximum number of brokers that a fact names."""
 
-PLAIN_WIDTH = 120
-"""Width of the output without a terminal."""
-
 NARROW_WIDTH = 90
 """Width below which tables have fewer columns, so that numbers and bars are not cut."""
 
@@ -50,17 +56,14 @@ class Fact(NamedTuple):
     good: bool | None = None
 
 
-def console() -> Console:
-    """Return the console for tables: as wide as the terminal, or `PLAIN_WIDTH` in a file or pipe."""
-    screen = Console(highlight=False)
-    return screen if screen.is_terminal else Console(highlight=False, width=PLAIN_WIDTH)
-
-
 def show_layout(name: str, layout: Layout, summary: LayoutSummary, *, all_brokers: bool) -> None:
     """Print the summary of a layout."""
     brokers = layout.brokers
     screen = console()
-    screen.print(_facts(name, facts_of(layout, summary)))
+    facts = facts_of(layout, summary)
+    screen.print(
+        fact_table(name, ((what, f"[red]{value}[/red]" if good is False else value) for what, value, good in facts))
+    )
     narrow = screen.width < NARROW_WIDTH
     key = PLAIN_KEY if screen.options.ascii_only else KEY
     if summary.by_rack:
@@ -128,24 +131,12 @@ def _never(name: str, count: int, whole: int) -> Fact:
     return Fact(name, _share(count, whole) if count else "0", not count)
 
 
-def _facts(name: str, facts: Iterable[Fact]) -> Table:
-    table = Table(title=escape(name), title_justify="left", show_header=False, box=None, pad_edge=False)
-    table.add_column(style="bold")
-    table.add_column()
-    for fact in facts:
-        table.add_row(fact.name, f"[red]{fact.value}[/red]" if fact.good is False else fact.value)
-    return table
-
-
 def _table(what: str, beside: str, count: int, chosen: Sequence[int], key: str, *, narrow: bool) -> Table:
     """Return a table of loads without rows."""
-    few = len(chosen) == count
-    title = (
-        f"{what.capitalize()}s"
-        if few
-        else f"{what.capitalize()}s with the most ({EXTREMES}) and the fewest ({EXTREMES}) leaders"
-    )
-    caption = key if few else f"{key}; --all-brokers lists all brokers"
+    title, caption = f"{what.capitalize()}s", key
+    if len(chosen) < count:
+        title += f" with the most ({EXTREMES}) and the fewest ({EXTREMES}) leaders"
+        caption += "; --all-brokers lists all brokers"
     table = Table(title=title, title_justify="left", caption=caption, caption_justify="left")
     table.add_column(what, justify="right" if what == "broker" else "left", overflow="fold")
     table.add_column(beside, justify="left" if beside == "rack" else "right", overflow="fold")
@@ -189,9 +180,12 @@ def _histogram(what: str, loads: NDArray[np.int64]) -> Table:
     table.add_column("brokers", justify="right")
     table.add_column("")
     for first, last, count in bins:
-        partitions = f"{first:,}" if first == last else f"{first:,} to {last:,}"
-        table.add_row(partitions, f"{count:,}", Bar([count], [LEADS], most))
+        table.add_row(_range(first, last), f"{count:,}", Bar([count], [LEADS], most))
     return table
+
+
+def _range(first: int, last: int) -> str:
+    return f"{first:,}" if first == last else f"{first:,} to {last:,}"
 
 
 def _share(part: int, whole: int) -> str:
@@ -230,10 +224,7 @@ def write_page(name: str, layout: Layout, summary: LayoutSummary, path: Path) ->
             if len(column) > MOST_LISTED
         },
     )
-    try:
-        path.write_text(to_html(tables), encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"cannot write the file: {error.strerror or error}", where=str(path)) from error
+    write_text(path, to_html(tables))
 
 
 def _loads(what: str, names: list[object], load: BrokerLoad, beside: Columns) -> Columns:
@@ -251,6 +242,6 @@ def _loads(what: str, names: list[object], load: BrokerLoad, beside: Columns) ->
 
 def _spread(bins: list[tuple[int, int, int]]) -> Columns:
     return {
-        "partitions": [f"{first:,}" if first == last else f"{first:,} to {last:,}" for first, last, _ in bins],
+        "partitions": [_range(first, last) for first, last, _ in bins],
         "brokers": [count for _, _, count in bins],
     }

@@ -75,7 +75,7 @@ from simzk.partitions.arrays import broker_mask
 from simzk.partitions.layouts.layout import find_problems
 from simzk.partitions.table import PartitionTable
 from simzk.simulation import Future, History, Invariant, Network, Process, Scheduler
-from simzk.simulation.pause import PauseHandle
+from simzk.simulation.request_faults import PauseHandle
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.server import Server
 

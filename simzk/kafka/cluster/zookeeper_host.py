@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 from simzk.errors import ConfigError
 from simzk.kafka.cluster.cost_model import ServiceQueue
 from simzk.kafka.cluster.zookeeper_access import AT_THE_ROOT, Access
-from simzk.simulation.faults.request_faults import FaultPoint, FaultRules
-from simzk.simulation.faults.verbs import FaultVerbs
+from simzk.simulation.request_faults import FaultPoint, FaultRules, FaultVerbs
 from simzk.zookeeper.driver import Driver, Link
 from simzk.zookeeper.operations import VOCABULARY
 from simzk.zookeeper.replies import Closed, Outgoing
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
     from simzk.kafka.cluster.cost_model import CostModel
     from simzk.simulation import History, Network, Scheduler, Timer
-    from simzk.simulation.faults.request_faults import FaultRule
+    from simzk.simulation.request_faults import FaultRule
     from simzk.zookeeper.server import Server
 
 ADDRESS = "zookeeper"

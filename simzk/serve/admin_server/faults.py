@@ -42,18 +42,17 @@ import math
 from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError, SimzkError
-from simzk.serve.client_faults import ClientFaults
-from simzk.simulation.faults.request_faults import REQUEST_FAULTS, Fail
+from simzk.serve.verbs import ClientFaults
+from simzk.simulation.request_faults import REQUEST_FAULTS, Fail
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kazoo.client import KazooClient
 
-    from simzk.serve.ensemble_verbs import EnsembleVerbs
     from simzk.serve.tcp.server import TcpServer
-    from simzk.simulation.faults.request_faults import FaultRule, RequestFault
-    from simzk.simulation.faults.verbs import Which
+    from simzk.serve.verbs import EnsembleVerbs
+    from simzk.simulation.request_faults import FaultRule, RequestFault, Which
 
 Query = dict[str, str]
 

@@ -111,7 +111,7 @@ def of_files(files: Sequence[Settings], *, read_only: bool = False) -> EnsembleP
                 )
         settings[belonging.server_id] = file
     read_only = read_only or any(file.read_only for file in files)
-    if len(files) == 1 and not read_only:
+    if len(files) == 1 < len(first.membership.lines) and not read_only:
         others = " ".join(f"--config ZOO{line.server_id}.CFG" for line in first.membership.lines[1:])
         right = f"one process with the files of all: simzk serve --config {first.file} {others}"
         raise ConfigError(

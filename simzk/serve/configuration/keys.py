@@ -322,6 +322,7 @@ KEYS = {
     "localSessionsUpgradingEnabled": Key("upgrades_sessions", boolean),
     "readonlymode.enabled": Key("read_only", loose_boolean),
     "dynamicConfigFile": Key("dynamic", text, "file"),
+    "standaloneEnabled": Key("standalone", boolean, "file"),
     # State machine
     "tickTime": Key("tick_time_ms", positive, "server"),
     "minSessionTimeout": Key("min_session_timeout_ms", integer, "server"),

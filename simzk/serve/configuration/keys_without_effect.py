@@ -58,7 +58,6 @@ WITHOUT_EFFECT = {
         (
             "quorumListenOnAllIPs",
             "syncEnabled",
-            "standaloneEnabled",
             "sslQuorum",
             "portUnification",
             "sslQuorumReloadCertFiles",
@@ -206,8 +205,6 @@ WITHOUT_EFFECT = {
             "security.auth_to_local",
             "requireKerberosConfig",
             "kinit",
-            "server.realm",
-            "server.principal",
             "sasl.serverconfig",
         ),
         WithoutEffect(_KERBEROS),

@@ -20,8 +20,11 @@ if TYPE_CHECKING:
     from simzk.serve.tcp.tls import Tls
 
 
+_DEFAULT_BACKLOG = 1024
+
+
 class Throttle(NamedTuple):
-    """Limits on how often sessions are requested (connection_throttle_*; simzk.serve.tcp.throttle).
+    """Limits on how often sessions are requested (connection_throttle_*; simzk.serve.tcp.connections).
 
     Attributes:
         tokens: size of the bucket of tokens; 0 for no throttle.
@@ -108,7 +111,8 @@ class Settings(NamedTuple):
     Attributes:
         address: the interface to listen on; empty for all.
         port: the port to listen on; 0 for any free one.
-        backlog: maximum number of connections that wait to be accepted (clientPortListenBacklog).
+        backlog: maximum number of connections that wait to be accepted, as conf reports it; the default below 1
+            (clientPortListenBacklog).
         max_connections_per_address: connections of one client address; 0 or less for no limit (maxClientCnxns).
         max_connections: connections in all; 0 for no limit (maxCnxns).
         throttle: limits how often sessions are requested; None for no limit.
@@ -147,7 +151,7 @@ class Settings(NamedTuple):
 
     address: str = "127.0.0.1"
     port: int = 0
-    backlog: int = 1024
+    backlog: int = -1
     max_connections_per_address: int = 0
     max_connections: int = 0
     throttle: Throttle | None = None
@@ -179,3 +183,8 @@ class Settings(NamedTuple):
     text: str | None = None
     belonging: Belonging | None = None
     notices: tuple[str, ...] = ()
+
+    @property
+    def accept_backlog(self) -> int:
+        """Return the maximum number of connections that wait to be accepted."""
+        return self.backlog if self.backlog > 0 else _DEFAULT_BACKLOG

@@ -14,6 +14,7 @@ Source: QuorumPeerConfig.parseProperties.
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,8 +37,8 @@ from simzk.wire.four_letter_words import DEFAULT_WHITELIST
 from simzk.zookeeper.config import ServerConfig
 
 if TYPE_CHECKING:
-    from simzk.serve.configuration.members import Belonging
     from simzk.serve.configuration.settings import Throttle
+    from simzk.zookeeper.ensemble.membership import ServerLine
 
 DEFAULT_MAX_CONNECTIONS = 60
 DEFAULT_ADMIN_PORT = 8080
@@ -48,6 +49,7 @@ DEFAULT_LOG_STEP_KIB = 64 * 1024
 DEFAULT_PROTOCOL = "TLSv1.3"
 LEAST_SNAPSHOTS = 3
 _DYNAMIC = "dynamicConfigFile"
+_LIMITS = {"initLimit": "init_limit", "syncLimit": "sync_limit"}
 _OF_MEMBERS = ("server.", "group", "weight")
 _PARTS = ("settings", "server", "storage", "tls", "throttle", "file")
 _LARGE_REQUEST_BYTES = 100 * 1024 * 1024
@@ -90,6 +92,8 @@ class _File:
         self._name = name
         self._entries = read_properties(text, name)
         self._read: dict[str, dict[str, Any]] = {part: {} for part in _PARTS}
+        self._own_line: ServerLine | None = None
+        self._has_members = False
         self.notices: list[str] = []
 
     def settings(self) -> Settings:
@@ -150,10 +154,8 @@ class _File:
         settings, file = self._read["settings"], self._read["file"]
         if "data_directory" not in settings:
             raise ConfigError("dataDir is not set", where=self._name, right="dataDir=DIRECTORY")
-        settings["belonging"] = self._belonging(settings["data_directory"])
+        self._read_members(settings["data_directory"])
         self._choose_ports()
-        if settings.get("backlog", -1) <= 0:
-            settings["backlog"] = Settings().backlog
         settings["address"] = settings.get("address", "")
         enabled = file.get("admin_enabled", True)
         settings["admin_port"] = settings.get("admin_port", DEFAULT_ADMIN_PORT) if enabled else None
@@ -178,6 +180,7 @@ class _File:
         for address, port in (("clientPortAddress", "clientPort"), ("secureClientPortAddress", "secureClientPort")):
             if address in self._entries and port not in self._entries:
                 raise ConfigError(f"{address} is set, but {port} is not", where=self._where(address), right=port)
+        self._apply_own_line()
         if "secure_port" in settings:
             settings["tls"] = self._tls("secureClientPort")
             settings["secure_address"] = file.get("secure_address", "")
@@ -189,46 +192,55 @@ class _File:
             else:
                 settings["unifies_ports"] = False
                 self._warn("client.portUnification", "it has no effect without ssl.keyStore.location")
-        self._apply_own_line()
         if "port" not in settings:
-            raise ConfigError("clientPort is not set", where=self._name, right="clientPort=PORT")
+            # A real standalone server starts without a port, and no client can reach it.
+            of_line = ", or one of the line server.N that myid selects" if self._has_members else ""
+            raise ConfigError("clientPort is not set", where=self._name, right=f"clientPort=PORT{of_line}")
 
-    def _belonging(self, folder: Path) -> Belonging | None:
-        """Return the ensemble of the file; None for a single server."""
-        if not any(key.startswith("server.") or key == _DYNAMIC for key in self._entries):
-            return None
-        from simzk.serve.configuration.members import Belonging, read_membership, read_myid
+    def _read_members(self, folder: Path) -> None:
+        """Read the members of the file and `myid`; set the ensemble, or None for a standalone server."""
+        settings, file = self._read["settings"], self._read["file"]
+        settings["belonging"] = None
+        standalone = file.get("standalone", True)
+        names_members = any(key.startswith("server.") or key == _DYNAMIC for key in self._entries)
+        if not names_members and standalone and not (folder / "myid").is_file():
+            return
+        from simzk.serve.configuration.members import Belonging, is_ensemble, read_membership, read_myid
 
-        file = Path(self._name)
-        membership = read_membership(self._entries, file)
-        if membership is None:
-            return None
+        path = Path(self._name)
+        membership = read_membership(self._entries, path)
+        is_distributed = is_ensemble(membership, path, standalone_enabled=standalone)
         for key in ("initLimit", "syncLimit"):
-            if key not in self._entries:
+            if is_distributed and not settings.get(_LIMITS[key], 0):
                 raise ConfigError(
                     f"{key} is not set", where=self._name, right=f"{key}=TICKS, which every ensemble needs"
                 )
-        return Belonging(file, read_myid(folder, membership), membership)
+        server_id = read_myid(folder, membership, is_required=is_distributed)
+        if is_distributed:
+            assert server_id is not None, "an ensemble needs myid"
+            if not standalone:
+                membership = membership._replace(least_voters=1)
+            settings["belonging"] = Belonging(path, server_id, membership)
+        self._own_line = next((line for line in membership.lines if line.server_id == server_id), None)
+        self._has_members = bool(membership.lines)
 
     def _apply_own_line(self) -> None:
         """Use the client port of the server's own line; the file's must be equal or absent."""
-        settings = self._read["settings"]
-        belonging: Belonging | None = settings["belonging"]
-        if belonging is not None and belonging.line is None:
+        settings, line = self._read["settings"], self._own_line
+        if settings["belonging"] is not None and line is None:
             settings.setdefault("port", 0)  # it has left the ensemble, and will not be started
-        if belonging is None or belonging.line is None or belonging.line.client is None:
+        if line is None or line.client is None:
             return
-        host, port = belonging.line.client
-        address = _interface(host)
-        for key, value in (("port", port), ("address", address)):
-            if _interface(settings.get(key, value)) != value:
-                line = "clientPort" if key == "port" else "clientPortAddress"
+        host, port = line.client
+        address, own = _interface(settings.get("address", "")), _interface(host)
+        # An address of the file that means all interfaces is replaced by the line's.
+        pairs = {"clientPort": (settings.get("port", port), port), "clientPortAddress": (address or own, own)}
+        for key, (of_file, of_line) in pairs.items():
+            if of_file != of_line:
                 raise ConfigError(
-                    f"it differs from server.{belonging.server_id}",
-                    where=self._where(line),
-                    right=str(belonging.line.client),
+                    f"it differs from server.{line.server_id}", where=self._where(key), right=str(line.client)
                 )
-        settings["port"], settings["address"] = port, address
+        settings["port"], settings["address"] = port, own
 
     def _tls(self, key: str) -> Tls:
         """Return the TLS configuration that `key` requires."""
@@ -318,8 +330,15 @@ class _File:
         return Metrics(file.get("metrics_address", ""), port, file.get("exports_process", True))
 
 
-def _interface(host: Any) -> Any:
-    return "" if host == "0.0.0.0" else host
+def _interface(host: str) -> str:
+    """Return an interface in one form: "" for all of them, an address for localhost."""
+    if host == "localhost":
+        return "127.0.0.1"
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host
+    return "" if address.is_unspecified else str(address)
 
 
 def _as_written(value: object) -> str:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from simzk.serve.clock import Clock
     from simzk.serve.configuration.ensemble_plan import EnsemblePlan
     from simzk.serve.configuration.settings import Settings
-    from simzk.serve.ensemble_verbs import EnsembleVerbs
     from simzk.serve.storage.ensemble_directory import DynamicConfig, EnsembleDirectory
+    from simzk.serve.verbs import EnsembleVerbs
     from simzk.wire.monitoring import Report
     from simzk.zookeeper.ensemble import Member
     from simzk.zookeeper.server import Server
@@ -370,7 +370,7 @@ class TcpEnsemble(EventLoopServer):
 
     def verbs(self) -> EnsembleVerbs:
         """Return the verbs for its servers."""
-        from simzk.serve.ensemble_verbs import EnsembleVerbs
+        from simzk.serve.verbs import EnsembleVerbs
 
         assert self._loop is not None, "it has been started"
         return EnsembleVerbs(self, self.clock, self._loop)

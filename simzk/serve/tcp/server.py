@@ -29,10 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from simzk.serve.configuration.settings import Settings
-    from simzk.serve.ensemble_verbs import EnsembleVerbs
     from simzk.serve.storage.data_directory import DataDirectory
-    from simzk.serve.tcp.connections import TcpConnection
-    from simzk.serve.tcp.throttle import ConnectionThrottle
+    from simzk.serve.tcp.connections import ConnectionThrottle, TcpConnection
+    from simzk.serve.verbs import EnsembleVerbs
     from simzk.wire.monitoring import Family
 
 
@@ -83,11 +82,11 @@ class TcpServer(EventLoopServer):
         """Bind the ports: the first accepts plain text if there is a secure port beside it."""
         tls = settings.tls.context() if settings.tls is not None else None
         first_tls = tls if settings.secure_port is None or settings.unifies_ports else None
-        listener = bind(settings.address, settings.port, settings.backlog)
+        listener = bind(settings.address, settings.port, settings.accept_backlog)
         self._factories.append(ConnectionFactory(self, listener, first_tls, plain=settings.unifies_ports))
         if settings.secure_port is not None:
             address = settings.address if settings.secure_address is None else settings.secure_address
-            listener = bind(address, settings.secure_port, settings.backlog)
+            listener = bind(address, settings.secure_port, settings.accept_backlog)
             self._factories.append(ConnectionFactory(self, listener, tls))
 
     def _new_throttle(self) -> ConnectionThrottle | None:
@@ -95,7 +94,7 @@ class TcpServer(EventLoopServer):
             return None
         import random
 
-        from simzk.serve.tcp.throttle import ConnectionThrottle
+        from simzk.serve.tcp.connections import ConnectionThrottle
 
         now_ms, local = self.clock.now_ms(), self.settings.local_sessions
         return ConnectionThrottle(self.settings.throttle, now_ms, random.random, local_sessions=local)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simzk.serve.configuration.settings import Settings
-    from simzk.simulation.faults.request_faults import FaultRules
+    from simzk.simulation.request_faults import FaultRules
     from simzk.zookeeper.server import Server
 
 

@@ -36,7 +36,9 @@ BufferStats of the leader's proposals.
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from simzk.zookeeper import requests as req
@@ -44,9 +46,9 @@ from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.connection import Connection
 from simzk.zookeeper.operations import BY_REQUEST, Kind, of_kind, permission_of
 from simzk.zookeeper.persistence.records import encode_transaction
-from simzk.zookeeper.prepare import FLAGS, PREPARE, prepare_multi
+from simzk.zookeeper.prepare import FLAGS, prepare_multi
 from simzk.zookeeper.replies import Code, ConnectResponse, RefusedError, Reply
-from simzk.zookeeper.server import Batch, Server, Sweeper
+from simzk.zookeeper.server import Batch, Server, Sweeper, record_of
 from simzk.zookeeper.sessions import Session, SessionTracker, first_session_id, password_of
 from simzk.zookeeper.transactions import ErrorTxn
 
@@ -85,6 +87,7 @@ _SERVING = (Role.LEADING, Role.FOLLOWING, Role.READ_ONLY)
 _NO_PROPOSAL = -1  # the size of proposals before the first one
 
 
+@dataclass(slots=True)
 class Tally:
     """Counters of one server of an ensemble.
 
@@ -96,17 +99,13 @@ class Tally:
         last_bytes, least_bytes, greatest_bytes: sizes of its proposals; -1 before the first.
     """
 
-    __slots__ = ("forwarded", "greatest_bytes", "last_bytes", "learned", "least_bytes", "looked", "proposed")
-    looked: int
-    proposed: int
-    learned: int
-    forwarded: int
-    last_bytes: int
-    least_bytes: int
-    greatest_bytes: int
-
-    def __init__(self) -> None:
-        self.reset()
+    looked: int = 0
+    proposed: int = 0
+    learned: int = 0
+    forwarded: int = 0
+    last_bytes: int = _NO_PROPOSAL
+    least_bytes: int = _NO_PROPOSAL
+    greatest_bytes: int = _NO_PROPOSAL
 
     def reset(self) -> None:
         """Reset all counters, as srst and stat_reset do."""
@@ -339,33 +338,6 @@ def requires_write_access(request: req.Request) -> bool:
     if isinstance(request, req.Undecodable | req.Unimplemented):
         return request.opcode in _REJECTED_READ_ONLY_OPCODES
     return request.__class__ in _REJECTED_READ_ONLY
-
-
-def record_of(request: req.Request, asker: Asker, tree: DataTree, session_id: int) -> txns.Record:
-    """Check a write against the leader's tree and return its record; an `ErrorTxn` if a check fails."""
-    if isinstance(request, req.CloseSession):
-        return txns.CloseSessionTxn(tuple(tree.ephemerals_of(session_id)))
-    if isinstance(request, req.CreateSession):
-        return txns.CreateSessionTxn(request.timeout_ms)
-    if isinstance(request, req.Undecodable):
-        return txns.ErrorTxn(Code.MARSHALLING_ERROR)
-    try:
-        if isinstance(request, req.Multi):
-            return prepare_multi(request, asker, tree.find, session_id)
-        return PREPARE[request.__class__](request, asker, tree.find)
-    except RefusedError as refused:
-        return txns.ErrorTxn(refused.code)
-
-
-def reply_to(xid: int, request: req.Request, transaction: txns.Transaction, body: object) -> Reply:
-    """Return the reply to a write after its transaction was applied; `body` is the result of applying it."""
-    record = transaction.record
-    error = record.error if isinstance(record, txns.ErrorTxn) else 0
-    if isinstance(request, req.Multi):
-        body = txns.multi_results(record, body)
-    elif isinstance(request, req.CloseSession):
-        body = None
-    return Reply(xid, transaction.zxid, error, body)
 
 
 if TYPE_CHECKING:
@@ -711,16 +683,12 @@ class Member(Replica):
 
     def _handle_local(self, connection: MemberConnection, xid: int, request: req.Request, now_ms: int) -> None:
         """Process a request of a local session, which may have to become global for it."""
-        if isinstance(request, req.CloseSession):
-            connection.leaving = True
+        if isinstance(request, req.CloseSession | req.CreateSession):
+            connection.leaving = isinstance(request, req.CloseSession)
             if connection.waiting:
                 connection.waiting.append(Held(xid, request))
             else:
                 self._handle_here(connection, xid, request, now_ms)
-        elif isinstance(request, req.CreateSession) and connection.waiting:
-            connection.waiting.append(Held(xid, request))
-        elif isinstance(request, req.CreateSession):
-            self._handle_here(connection, xid, request, now_ms)
         elif not makes_ephemeral(request):
             self._handle_global(connection, xid, request, now_ms)
         elif self._ensemble.config.upgrades_sessions:
@@ -827,13 +795,7 @@ class Member(Replica):
     def _propose_write(
         self, connection: MemberConnection, xid: int, request: req.Request, record: txns.Record, now_ms: int
     ) -> None:
-        def answer(transaction: txns.Transaction, body: object) -> None:
-            if isinstance(request, req.CreateSession):
-                self._send_session(connection)
-            else:
-                self._send(connection, reply_to(xid, request, transaction, body))
-
-        self._propose(connection, xid, record, now_ms, answer)
+        self._propose(connection, xid, record, now_ms, partial(self._answer_write, connection, request))
 
     def _reconfigure(self, connection: MemberConnection, xid: int, request: req.Reconfig, now_ms: int) -> None:
         """Forward a reconfiguration: the leader writes /zookeeper/config, and the ensemble adopts the membership."""
@@ -922,31 +884,26 @@ class Member(Replica):
     def tick_as_leader(self, now_ms: int) -> None:
         """Expire due sessions and remove due containers and TTL nodes."""
         self.tick_locally(now_ms)
-        for session in self.sessions.due(now_ms):
-            connection = self._ensemble.attended_connection(session.session_id)
-            if connection is not None:
-                self.sessions.touch(session, now_ms, connection.timeout_ms)
-            else:
-                self.expire_as_leader(session.session_id, now_ms)
-        for path in self._sweeper.due(now_ms):
-            self.apply(txns.Transaction(0, 0, self.zxid + 1, now_ms, txns.DeleteContainerTxn(path)))
+        super().tick(now_ms)
+
+    def _attended_connection(self, session_id: int) -> Connection | None:
+        return self._ensemble.attended_connection(session_id)
 
     def tick_locally(self, now_ms: int) -> None:
         """Expire the local sessions that are due."""
         for session in self.sessions.local_sessions():
             if session.expiry_ms <= now_ms:
-                connection = self.connection_of(session.session_id)
-                if connection is not None and connection.attended:
+                connection = super()._attended_connection(session.session_id)
+                if connection is not None:
                     self.sessions.touch(session, now_ms, connection.timeout_ms)
                 else:
                     self.expire_locally(session.session_id)
 
     def expire_locally(self, session_id: int) -> None:
         """Expire a local session."""
-        self._count_expiry()
+        self.expired += 1
         self._remove_local(session_id)
 
     def leader_deadline_ms(self) -> int | None:
         """Return the time of the leader's next expiry or sweep, or None."""
-        deadlines = (self.sessions.next_expiry_ms(), self._sweeper.next_ms)
-        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+        return super().next_deadline_ms()

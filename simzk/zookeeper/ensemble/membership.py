@@ -86,10 +86,12 @@ class Membership(NamedTuple):
     Attributes:
         lines: members in the order of /zookeeper/config.
         version: zxid of the reconfiguration that made them members.
+        least_voters: smallest number of voters after a reconfiguration: 1 if standaloneEnabled is false.
     """
 
     lines: tuple[ServerLine, ...]
     version: int = 0
+    least_voters: int = MIN_VOTERS
 
     @property
     def text(self) -> bytes:
@@ -130,11 +132,11 @@ class Membership(NamedTuple):
         if request.config_id not in (-1, self.version):
             raise RefusedError(Code.BAD_VERSION)
         if request.new_members is not None:
-            lines = _replaced(request.new_members)
+            lines = _replaced(request.new_members, self.least_voters)
         else:
             lines = _changed(self.lines, _split(request.joining_servers), _split(request.leaving_servers))
-        membership = Membership(lines, zxid)
-        if len(membership.voters) < MIN_VOTERS:
+        membership = self._replace(lines=lines, version=zxid)
+        if len(membership.voters) < self.least_voters:
             raise RefusedError(Code.BAD_ARGUMENTS)
         return membership
 
@@ -167,7 +169,7 @@ def parse_line(server_id: int, text: str) -> ServerLine:
     >>> str(parse_line(1, "[::1]:2888:3888;2181"))
     'server.1=[0:0:0:0:0:0:0:1]:2888:3888:participant;0.0.0.0:2181'
     """
-    parts = text.split(";")
+    parts = text.rstrip(";").split(";")  # Java's split drops empty parts at the end
     server = _host_and_ports(parts[0])
     if len(parts) > 2 or not 3 <= len(server) <= 4 or "|" in text:
         raise RefusedError(Code.BAD_ARGUMENTS)
@@ -187,11 +189,11 @@ def parse_line(server_id: int, text: str) -> ServerLine:
 def _host_and_ports(text: str) -> list[str]:
     """Split a text at colons, except in an IPv6 address in brackets (ConfigUtils.getHostAndPort)."""
     if not text.startswith("["):
-        return text.split(":")
+        return text.rstrip(":").split(":")
     host, bracket, rest = text[1:].partition("]")
     if not bracket or (rest and rest[0] != ":"):
         raise RefusedError(Code.BAD_ARGUMENTS)
-    return [as_java(host), *(rest[1:].split(":") if rest else ())]
+    return [as_java(host), *(rest[1:].rstrip(":").split(":") if rest else ())]
 
 
 def as_java(host: str) -> str:
@@ -252,7 +254,7 @@ def _changed(lines: tuple[ServerLine, ...], joining: list[str], leaving: list[st
     return in_java_order(members.values(), capacity)
 
 
-def _replaced(text: str) -> tuple[ServerLine, ...]:
+def _replaced(text: str, least_voters: int) -> tuple[ServerLine, ...]:
     members: dict[int, ServerLine] = {}
     for entry in re.split(r"[,\n]", text):
         key, _, value = (part.strip() for part in entry.partition("="))
@@ -264,7 +266,7 @@ def _replaced(text: str) -> tuple[ServerLine, ...]:
         members[line.server_id] = line
     lines = in_java_order(members.values())
     voters = sum(not line.observes for line in lines)
-    if voters < MIN_VOTERS and voters < len(lines):
+    if voters < least_voters and voters < len(lines):
         raise RefusedError(Code.MARSHALLING_ERROR)  # the real server fails on observers without a quorum
     return lines
 

@@ -13,25 +13,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.persistence.files import Damage, DamageKind
 from simzk.zookeeper.persistence.records import DIGEST_VERSION, LogEntry
 from simzk.zookeeper.persistence.snapshot import SnapshotDigest, TreeDigest, batch_digests, is_owned, make_node
 from simzk.zookeeper.quotas import LIMITS_NAME
-from simzk.zookeeper.transactions import (
-    CloseSessionTxn,
-    Create2Txn,
-    CreateContainerTxn,
-    CreateSessionTxn,
-    CreateTTLTxn,
-    CreateTxn,
-    DeleteContainerTxn,
-    DeleteTxn,
-    MultiTxn,
-    SetACLTxn,
-    SetDataTxn,
-    Transaction,
-    touched_paths,
-)
 from simzk.zookeeper.tree import UNKNOWN_CVERSION, DataTree
 from simzk.zookeeper.znode import MAX_TTL_MS, SPECIAL_PATHS, Znode, first_invalid, is_valid_path, parent_of
 
@@ -41,7 +27,6 @@ if TYPE_CHECKING:
     from simzk.zookeeper.persistence.snapshot import NodeBatch, SnapshotReader
     from simzk.zookeeper.persistence.snapshot import Record as NodeRecord
     from simzk.zookeeper.requests import ACL
-    from simzk.zookeeper.transactions import CreateRecord, Record
 
 
 class LazyNodes(dict[str, Znode]):
@@ -182,7 +167,7 @@ class Restoration:
             None.
 
     >>> restoration = Restoration()
-    >>> restoration.replay(LogEntry(Transaction(7, 0, 1, 0, CreateSessionTxn(30_000)), None))
+    >>> restoration.replay(LogEntry(txns.Transaction(7, 0, 1, 0, txns.CreateSessionTxn(30_000)), None))
     >>> restoration.sessions, restoration.zxid
     ({7: 30000}, 1)
     """
@@ -251,15 +236,15 @@ class Restoration:
             return
         self.zxid = transaction.zxid
         record = transaction.record
-        if isinstance(record, MultiTxn):
-            steps: tuple[Record, ...] = () if record.failed else record.records
+        if isinstance(record, txns.MultiTxn):
+            steps: tuple[txns.Record, ...] = () if record.failed else record.records
         else:
             steps = (record,)
         digest = self._digest
         for step in steps:
             applied = self._apply(transaction, step)
             if applied is not None and digest is not None:
-                digest.refresh(touched_paths(applied))
+                digest.refresh(txns.touched_paths(applied))
         if digest is not None:
             if logged_digest is not None and digest.value != logged_digest and self.mismatch_zxid is None:
                 self.mismatch_zxid = transaction.zxid
@@ -287,10 +272,10 @@ class Restoration:
         """
         for session_id in [owner for owner in self.tree.ephemerals if owner not in self.sessions]:
             # Without a zxid: the real server does not log this either.
-            ended = Transaction(session_id, 0, self.zxid, 0, CloseSessionTxn(()))
+            ended = txns.Transaction(session_id, 0, self.zxid, 0, txns.CloseSessionTxn(()))
             applied = self._apply(ended, ended.record)
             if applied is not None and self._digest is not None:
-                self._digest.refresh(touched_paths(applied))
+                self._digest.refresh(txns.touched_paths(applied))
         if self._digest is None or self._is_patched:
             self._digest = self._new_digest()
         return self._digest
@@ -314,7 +299,7 @@ class Restoration:
 
     # Replaying
 
-    def _apply(self, transaction: Transaction, record: Record) -> Record | None:
+    def _apply(self, transaction: txns.Transaction, record: txns.Record) -> txns.Record | None:
         """Apply the part of a record that fits the tree; return that part, or None."""
         fit = _FIT.get(record.__class__)
         fitting = None if fit is None else fit(self, transaction, record)
@@ -322,7 +307,7 @@ class Restoration:
             self.tree.apply(transaction._replace(record=fitting))
         return fitting
 
-    def _fit_create(self, transaction: Transaction, record: CreateRecord) -> CreateRecord | None:
+    def _fit_create(self, transaction: txns.Transaction, record: txns.CreateRecord) -> txns.CreateRecord | None:
         path = record.path
         parent = self.tree.get(parent_of(path))
         if parent is None or not is_valid_path(path):
@@ -332,20 +317,22 @@ class Restoration:
             return record
         self._is_patched = True
         # A fuzzy snapshot may have been written without this ACL.
-        self.tree.apply(transaction._replace(record=SetACLTxn(path, record.acl, present.aversion)))
+        self.tree.apply(transaction._replace(record=txns.SetACLTxn(path, record.acl, present.aversion)))
         unknown = record.parent_cversion == UNKNOWN_CVERSION
         cversion = parent.cversion + 1 if unknown else record.parent_cversion
         if cversion > parent.cversion:
             parent.cversion, parent.pzxid = cversion, transaction.zxid
         return None
 
-    def _fit_create_ttl(self, transaction: Transaction, record: CreateTTLTxn) -> CreateRecord | None:
+    def _fit_create_ttl(self, transaction: txns.Transaction, record: txns.CreateTTLTxn) -> txns.CreateRecord | None:
         return self._fit_create(transaction, record) if 0 < record.ttl_ms <= MAX_TTL_MS else None
 
-    def _fit_delete(self, transaction: Transaction, record: DeleteTxn | DeleteContainerTxn) -> Record | None:
+    def _fit_delete(
+        self, transaction: txns.Transaction, record: txns.DeleteTxn | txns.DeleteContainerTxn
+    ) -> txns.Record | None:
         return record if self._make_deletable(transaction, record.path) else None
 
-    def _make_deletable(self, transaction: Transaction, path: str) -> bool:
+    def _make_deletable(self, transaction: txns.Transaction, path: str) -> bool:
         """Return whether there is a node to delete, without children: they were created later, and will be again."""
         if path in SPECIAL_PATHS:
             return False
@@ -357,35 +344,37 @@ class Restoration:
             return False
         for below in [at for at, _ in self.tree.walk(path)][:0:-1]:
             self._is_patched = True
-            self.tree.apply(transaction._replace(record=DeleteTxn(below)))
+            self.tree.apply(transaction._replace(record=txns.DeleteTxn(below)))
         return True
 
-    def _fit_change(self, transaction: Transaction, record: SetDataTxn | SetACLTxn) -> Record | None:
+    def _fit_change(
+        self, transaction: txns.Transaction, record: txns.SetDataTxn | txns.SetACLTxn
+    ) -> txns.Record | None:
         return record if record.path in self.tree else None
 
-    def _fit_create_session(self, transaction: Transaction, record: CreateSessionTxn) -> Record:
+    def _fit_create_session(self, transaction: txns.Transaction, record: txns.CreateSessionTxn) -> txns.Record:
         self.sessions[transaction.session_id] = record.timeout_ms
         return record
 
-    def _fit_close_session(self, transaction: Transaction, record: CloseSessionTxn) -> Record:
+    def _fit_close_session(self, transaction: txns.Transaction, record: txns.CloseSessionTxn) -> txns.Record:
         self.sessions.pop(transaction.session_id, None)
         # The listed paths, and all others of the session: old logs list none (DataTree.killSession).
         owned = dict.fromkeys((*record.paths, *self.tree.ephemerals_of(transaction.session_id)))
         deletable = [path for path in owned if self._make_deletable(transaction, path)]
         # Nodes below another one are deleted by now.
-        return CloseSessionTxn(tuple(path for path in deletable if path in self.tree))
+        return txns.CloseSessionTxn(tuple(path for path in deletable if path in self.tree))
 
 
-_FIT: dict[type, Callable[..., Record | None]] = {
-    CreateTxn: Restoration._fit_create,
-    Create2Txn: Restoration._fit_create,
-    CreateContainerTxn: Restoration._fit_create,
-    CreateTTLTxn: Restoration._fit_create_ttl,
-    DeleteTxn: Restoration._fit_delete,
-    DeleteContainerTxn: Restoration._fit_delete,
-    SetDataTxn: Restoration._fit_change,
-    SetACLTxn: Restoration._fit_change,
-    CreateSessionTxn: Restoration._fit_create_session,
-    CloseSessionTxn: Restoration._fit_close_session,
+_FIT: dict[type, Callable[..., txns.Record | None]] = {
+    txns.CreateTxn: Restoration._fit_create,
+    txns.Create2Txn: Restoration._fit_create,
+    txns.CreateContainerTxn: Restoration._fit_create,
+    txns.CreateTTLTxn: Restoration._fit_create_ttl,
+    txns.DeleteTxn: Restoration._fit_delete,
+    txns.DeleteContainerTxn: Restoration._fit_delete,
+    txns.SetDataTxn: Restoration._fit_change,
+    txns.SetACLTxn: Restoration._fit_change,
+    txns.CreateSessionTxn: Restoration._fit_create_session,
+    txns.CloseSessionTxn: Restoration._fit_close_session,
 }
 """All other records (checks, errors) change only the zxid."""

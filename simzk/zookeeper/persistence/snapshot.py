@@ -19,6 +19,7 @@ from __future__ import annotations
 import struct
 import sys
 from array import array
+from operator import attrgetter
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 from zlib import adler32, crc32
@@ -42,6 +43,8 @@ Record: TypeAlias = "tuple[bytes | None, bytes]"
 
 NUMBERS = Struct(">qqqqqiiiqq")
 """ACL's id, czxid, mzxid, ctime, mtime, version, cversion, aversion, ephemeral owner, pzxid."""
+_TIMES_AND_VERSIONS = ("ctime_ms", "mtime_ms", "version", "cversion", "aversion", "ephemeral_owner")
+_stored_numbers = attrgetter("czxid", "mzxid", *_TIMES_AND_VERSIONS, "pzxid")
 OPEN_ACL_ID = -1
 END_OF_NODES = "/"
 
@@ -98,18 +101,7 @@ class NodeBatch(NamedTuple):
 
 def encode_node(node: Znode, acl_id: int) -> bytes:
     """Return the bytes behind the path of a node."""
-    return BUFFER.encode(node.data) + NUMBERS.pack(
-        acl_id,
-        node.czxid,
-        node.mzxid,
-        node.ctime_ms,
-        node.mtime_ms,
-        node.version,
-        node.cversion,
-        node.aversion,
-        node.ephemeral_owner,
-        node.pzxid,
-    )
+    return BUFFER.encode(node.data) + NUMBERS.pack(acl_id, *_stored_numbers(node))
 
 
 def is_owned(record: Record) -> bool:
@@ -403,7 +395,8 @@ class SnapshotReader:
         return len(self._buffer) - self._at
 
 
-_numbers = Struct(">qqqqqiiiq")
+_digest_layout = Struct(">qqqqqiiiq")
+_digested_numbers = attrgetter("czxid", "mzxid", "pzxid", *_TIMES_AND_VERSIONS)
 _MASK = 0xFFFFFFFFFFFFFFFF
 _UNCOUNTED = "/zookeeper/"
 
@@ -416,20 +409,7 @@ def node_digest(path: str, node: Znode) -> int:
     if path.startswith(_UNCOUNTED):
         return 0
     path_and_data = crc32(node.data or b"", crc32(b"" if path == "/" else path.encode("utf-8", "replace")))
-    return crc32(
-        _numbers.pack(
-            node.czxid,
-            node.mzxid,
-            node.pzxid,
-            node.ctime_ms,
-            node.mtime_ms,
-            node.version,
-            node.cversion,
-            node.aversion,
-            node.ephemeral_owner,
-        ),
-        path_and_data,
-    )
+    return crc32(_digest_layout.pack(*_digested_numbers(node)), path_and_data)
 
 
 def batch_digests(batch: NodeBatch) -> list[int]:

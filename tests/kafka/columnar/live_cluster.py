@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simzk.kafka.cluster.cluster import KafkaCluster
-    from simzk.simulation.faults.request_faults import FaultRules
+    from simzk.simulation.request_faults import FaultRules
     from simzk.zookeeper.server import Server
     from tests.serve.served import ServedCluster
 

@@ -21,6 +21,13 @@ if TYPE_CHECKING:
 
     from simzk.serve.admin_server.server import AdminServer, MetricsServer
     from simzk.serve.tcp.ensemble import TcpEnsemble
+    from simzk.simulation import Event
+
+LAYOUTS = (".parquet", ".json")
+"""Suffixes of layout files."""
+
+KAFKA_VERSION = "3.9"
+"""Release of the znodes of a layout."""
 
 DEFAULT_PORT = 2181
 FAILED = 1
@@ -52,13 +59,9 @@ def main(arguments: list[str]) -> int:
 def _server(files: Sequence[Settings], asked: argparse.Namespace) -> TcpServer | TcpEnsemble:
     settings = files[0]
     if len(files) > 1 or settings.belonging is not None:
-        from simzk.cli.serve.ensemble import serve_files
-
-        return serve_files(files, asked)
+        return _serve_files(files, asked)
     if asked.kafka is not None:
-        from simzk.cli.serve.kafka import serve_kafka
-
-        return serve_kafka(settings, asked)
+        return _serve_kafka(settings, asked)
     if asked.servers == 1 and not asked.observers and not asked.read_only:
         return TcpServer(settings, WallClock())
     from simzk.serve.configuration.ensemble_plan import numbered
@@ -66,6 +69,87 @@ def _server(files: Sequence[Settings], asked: argparse.Namespace) -> TcpServer |
 
     plan = numbered(settings, asked.servers, observers=asked.observers, read_only=asked.read_only)
     return TcpEnsemble(plan, WallClock())
+
+
+def _reject_options(given: dict[str, bool], what: str, right: str = "") -> None:
+    """Raise a ConfigError at the first option that is given, though it cannot be combined with others."""
+    for option, is_given in given.items():
+        if is_given:
+            raise ConfigError(what, where=option, right=right)
+
+
+def _serve_files(files: Sequence[Settings], asked: argparse.Namespace) -> TcpEnsemble:
+    """Return the servers of the zoo.cfg files of an ensemble, not started yet.
+
+    Raises:
+        ConfigError: the files do not describe one ensemble, or an option contradicts them.
+    """
+    from simzk.serve.configuration.ensemble_plan import of_files
+    from simzk.serve.tcp.ensemble import TcpEnsemble
+
+    given = {
+        "--servers": asked.servers != 1,
+        "--observers": asked.observers != 0,
+        "--port": asked.port is not None,
+        "--data-dir": asked.data_dir is not None,
+        "--admin-port": asked.admin_port is not None,
+        "--kafka": asked.kafka is not None,
+    }
+    _reject_options(given, "it cannot be combined with the files of an ensemble", "the setting in each file")
+    return TcpEnsemble(of_files(files, read_only=asked.read_only), WallClock())
+
+
+def _serve_kafka(settings: Settings, asked: argparse.Namespace) -> TcpServer:
+    """Return a server that is not started yet, with a layout's znodes or the brokers of a scenario.
+
+    Events of the brokers are printed on stderr.
+
+    Raises:
+        LayoutError, ScenarioError: the file is invalid.
+        ConfigError: an option cannot be combined with --kafka.
+    """
+    given = {
+        "--servers": asked.servers != 1,
+        "--observers": asked.observers != 0,
+        "--read-only": asked.read_only,
+        "--data-dir": settings.data_directory is not None,
+        "--zookeeper-version": asked.zookeeper_version is not None,
+        "--jaas": asked.jaas is not None,
+    }
+    _reject_options(given, "it cannot be combined with --kafka: simulated brokers use one server in memory")
+    if Path(asked.kafka).suffix in LAYOUTS:
+        return _serve_layout(settings, asked.kafka)
+    from simzk.scenarios.player import LiveScenario
+    from simzk.scenarios.reader import read_scenario
+    from simzk.serve.tcp.simulated_cluster import ClusterTcpServer
+
+    scenario = read_scenario(asked.kafka)
+    return ClusterTcpServer(settings, LiveScenario(scenario, start_ms=WallClock().now_ms(), tell=_show, warn=_warn))
+
+
+def _serve_layout(settings: Settings, file: str) -> TcpServer:
+    """Return a server with the znodes of a layout, without brokers."""
+    from simzk.kafka.columnar import describe_brokers, load_layout
+    from simzk.kafka.releases.versions import kafka_version
+    from simzk.partitions.layouts import read_layout
+
+    layout, version = read_layout(file), kafka_version(KAFKA_VERSION)
+    server = TcpServer(settings, WallClock())
+    now_ms = server.clock.now_ms()
+    load_layout(server.driver.server, layout, version, now_ms)
+    describe_brokers(server.driver.server, layout, version, now_ms)
+    return server
+
+
+def _show(events: Sequence[Event]) -> None:
+    from simzk.scenarios import report_text
+
+    sys.stderr.write(report_text.plain(report_text.timeline(events)[:-1]))
+    sys.stderr.flush()
+
+
+def _warn(what: str) -> None:
+    sys.stderr.write(f"simzk: skipped: {what}\n")
 
 
 def read_settings(asked: argparse.Namespace, config: Path | None) -> Settings:
@@ -76,15 +160,11 @@ def read_settings(asked: argparse.Namespace, config: Path | None) -> Settings:
         settings = read_zoo_cfg(config)
     else:
         settings = Settings(port=DEFAULT_PORT)
-    if asked.host is not None:
-        settings = settings._replace(address=asked.host)
-    if asked.port is not None:
-        settings = settings._replace(port=asked.port)
+    given = {"address": asked.host, "port": asked.port, "admin_port": asked.admin_port}
+    settings = settings._replace(**{key: value for key, value in given.items() if value is not None})
     if asked.data_dir is not None:
         settings = settings._replace(data_directory=asked.data_dir, log_directory=None)
-    if asked.admin_port is not None:
-        settings = settings._replace(admin_port=asked.admin_port)
-    settings = with_tls(settings, asked)
+    settings = _with_tls(settings, asked)
     if asked.jaas is not None:
         from simzk.serve.configuration.file_formats import read_jaas
 
@@ -102,27 +182,23 @@ def read_settings(asked: argparse.Namespace, config: Path | None) -> Settings:
     return settings
 
 
-def _servers(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 254:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of servers, 1 to 254")
-    return int(text)
+def _number(what: str, least: int, most: int) -> Callable[[str], int]:
+    """Return the parser of a number in a range."""
+
+    def parse(text: str) -> int:
+        if not text.isdecimal() or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"{text!r} is not {what}, {least} to {most}")
+        return int(text)
+
+    return parse
 
 
-def _observers(text: str) -> int:
-    if not text.isdecimal() or int(text) > 253:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of observers, 0 to 253")
-    return int(text)
+_port = _number("a port", 0, 65535)
 
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> None:  # type: ignore[override]  # argparse's own exits in a form of its own
         raise ConfigError(message, right="the options of simzk serve --help")
-
-
-def _port(text: str) -> int:
-    if not text.isdecimal() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port, 0 to 65535")
-    return int(text)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -150,14 +226,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--servers",
         metavar="N",
-        type=_servers,
+        type=_number("a number of servers", 1, 254),
         default=1,
         help="number of servers of the ensemble, each on its own port [default: 1]",
     )
     parser.add_argument(
         "--observers",
         metavar="N",
-        type=_observers,
+        type=_number("a number of observers", 0, 253),
         default=0,
         help="number of additional servers without a vote [default: 0]",
     )
@@ -172,7 +248,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--zookeeper-version", metavar="V", help="release to imitate, such as 3.4 or 3.9.1")
     parser.add_argument("--admin-port", metavar="N", type=_port, help="HTTP port of the AdminServer [default: none]")
-    add_options(parser, _port)
+    _add_tls_options(parser)
     return parser
 
 
@@ -251,11 +327,10 @@ _REST = {
 }
 
 
-def add_options(parser: argparse.ArgumentParser, port: Callable[[str], int]) -> None:
-    """Add the TLS options to a parser; `port` parses a port."""
+def _add_tls_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("TLS")
     group.add_argument(
-        "--secure-port", metavar="N", type=port, help="TLS port in addition to --port, 0 for any free one"
+        "--secure-port", metavar="N", type=_port, help="TLS port in addition to --port, 0 for any free one"
     )
     group.add_argument(
         "--tls-cert",
@@ -277,7 +352,7 @@ def add_options(parser: argparse.ArgumentParser, port: Callable[[str], int]) -> 
     )
 
 
-def with_tls(settings: Settings, asked: argparse.Namespace) -> Settings:
+def _with_tls(settings: Settings, asked: argparse.Namespace) -> Settings:
     """Return the settings with the TLS options applied.
 
     Raises:

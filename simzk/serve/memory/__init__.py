@@ -1,1 +1,0 @@
-"""ZooKeeper in memory: an unmodified kazoo client connects without a socket."""

@@ -1,1 +1,0 @@
-"""Faults on single requests (`request_faults`, `verbs`), and random faults of a run (`plan`)."""
