@@ -14,8 +14,8 @@ from simzk.serve.configuration.ensemble_plan import of_files
 from simzk.serve.configuration.zoo_cfg import read_zoo_cfg
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.replies import Reply
+from tests.conformance.java_tools import told_by_java
 from tests.conformance.real_zookeeper import four_letter_word, free_ports, jars
-from tests.conformance.test_zoo_cfg import told_by_java
 from tests.serve.served import running_ensemble, served
 from tests.serve.tcp_client import TcpClient
 
