@@ -206,7 +206,7 @@ class WireDriver(Driver):
         """Remove the fault rules, or those of a shared table from this driver: what they keep back is processed."""
         with self.lock:
             if self._shares_rules:
-                self.faults.let_go_all()
+                self.faults.release_all()
             else:
                 self.rules.clear()
 

@@ -357,7 +357,7 @@ class FaultRule:
     @property
     def waiting(self) -> int:
         """Number of connections that wait because of the rule."""
-        return sum(point.kept_by(self) for point in self._table.points)
+        return sum(point.waiting_for(self) for point in self._table.points)
 
     def release(self) -> None:
         """Pass on the requests that the rule holds back, in order; the rule itself stays for its remaining times."""
@@ -532,7 +532,7 @@ class FaultRules:
     def release(self, rule: FaultRule) -> None:
         """Pass on the requests that a rule holds back, in order."""
         for point in list(self.points):
-            point.let_go(rule)
+            point.release(rule)
 
     def clear(self, rule: FaultRule | None = None) -> None:
         """Remove one rule, or all rules, and pass on the requests that they hold back."""
@@ -611,7 +611,7 @@ class Driver(Protocol[LinkIn, RequestIn]):
     def with_error(self, message: object, code: int) -> object:
         """Return an error reply with the xid of a reply."""
 
-    def went_on(self, link: LinkIn) -> None:
+    def after_release(self, link: LinkIn) -> None:
         """Send the server's pending output, after requests that were held back have been passed on."""
 
 
@@ -663,7 +663,7 @@ class FaultPoint(Generic[LinkT, RequestT]):
             return
         self._match(link, arrived)
 
-    def keeps(self, link: LinkT) -> bool:
+    def is_holding(self, link: LinkT) -> bool:
         """Return whether requests of a connection are held back."""
         return link in self._held
 
@@ -729,11 +729,11 @@ class FaultPoint(Generic[LinkT, RequestT]):
 
     # -- calls of rules
 
-    def kept_by(self, rule: FaultRule) -> int:
+    def waiting_for(self, rule: FaultRule) -> int:
         """Return the number of connections that wait because of a rule."""
         return sum(held[0].rule is rule for held in self._held.values() if held)
 
-    def let_go(self, rule: FaultRule) -> None:
+    def release(self, rule: FaultRule) -> None:
         """Pass on the requests that a rule holds back, and those that wait behind them."""
         for link in [link for link, pausing in self._paused.items() if pausing is rule]:
             del self._paused[link]
@@ -742,12 +742,12 @@ class FaultPoint(Generic[LinkT, RequestT]):
             if held and held[0].rule is rule:
                 self._pass_first(link, rule)
 
-    def let_go_all(self) -> None:
+    def release_all(self) -> None:
         """Pass on all requests that are held back here."""
         while rule := next(iter(self._paused.values()), None):
-            self.let_go(rule)
+            self.release(rule)
         while rule := next((held[0].rule for held in self._held.values() if held), None):
-            self.let_go(rule)
+            self.release(rule)
 
     def next_due_ms(self) -> int | None:
         """Return the time at which the next delayed request is due; None if there is none."""
@@ -790,7 +790,7 @@ class FaultPoint(Generic[LinkT, RequestT]):
         if self._held.get(link) is waiting and not waiting:
             del self._held[link]
             self.note_active()
-        self.driver.went_on(link)
+        self.driver.after_release(link)
 
     def check(self) -> None:
         """Assert that the first request held back has a rule, and the ones behind it have none."""

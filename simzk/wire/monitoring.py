@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from simzk.wire.statistics import ConnectionStatistics, ServerStatistics
-    from simzk.zookeeper.ensemble.member import Place
+    from simzk.zookeeper.ensemble.ensemble import Place
     from simzk.zookeeper.server import Server
     from simzk.zookeeper.sessions import Session
 

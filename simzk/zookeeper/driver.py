@@ -47,14 +47,14 @@ class FaultTable(Protocol):
         """Return when the next delay ends."""
 
     def clear(self) -> None:
-        """Remove all rules, and pass on what they keep back."""
+        """Remove all rules, and pass on the requests that they hold back."""
 
 
 class FaultFilter(Protocol):
     """The point where fault rules meet requests and replies, as far as a driver uses it.
 
     Attributes:
-        active: whether a rule can apply or a request is kept back; while False no method needs to be called.
+        active: whether a rule can apply or a request is held back; while False no method needs to be called.
     """
 
     active: bool
@@ -62,20 +62,20 @@ class FaultFilter(Protocol):
     def admit(self, link: Link, xid: int, request: Request) -> None:
         """Apply the rules to a request: pass it on now, later or never."""
 
-    def keeps(self, link: Link) -> bool:
-        """Return whether a request of the link is kept back."""
+    def is_holding(self, link: Link) -> bool:
+        """Return whether a request of the link is held back."""
 
     def alter(self, link: Link, outgoing: list[Outgoing]) -> bool:
         """Replace replies by errors in place; return whether the link is to be closed after them."""
 
     def forget(self, link: Link) -> None:
-        """Discard what is kept back of a closed link."""
+        """Discard what is held back of a closed link."""
 
     def resumed(self, link: Link) -> None:
-        """Pass on what a pause of the link kept back."""
+        """Pass on the requests that a pause of the link held back."""
 
-    def let_go_all(self) -> None:
-        """Pass on whatever is kept back here."""
+    def release_all(self) -> None:
+        """Pass on whatever is held back here."""
 
     def close(self) -> None:
         """Stop applying the rules here."""
@@ -93,7 +93,7 @@ class Link(ABC):
         session_id: the session that it has or asks for; 0 while there is none.
         subject: of the client's certificate; empty if it showed none.
         paused: neither read nor written until the session is resumed.
-        hung_up: to be closed as soon as the fault point keeps no request of it back.
+        hung_up: to be closed as soon as the fault point holds no request of it back.
         closed: nothing is read or sent any more.
         unread: what arrived during a pause, as calls to process it.
         unsent: messages that wait for the end of a pause.
@@ -238,21 +238,21 @@ class Driver:
     def hang_up(self, link: Link) -> None:
         """Close a link whose client has closed its end; the session stays.
 
-        The requests that the fault point keeps back come first. A paused server reads nothing, so it does not notice.
+        The requests that the fault point holds back come first. A paused server reads nothing, so it does not notice.
         """
         with self.lock:
             link.hung_up = True
             if link.paused:
                 return
-            if self.faults.keeps(link) and link.connection is not None:
+            if self.faults.is_holding(link) and link.connection is not None:
                 self._stop_keepalive(link.connection)
                 return
             self.drop(link)
             self.send_output()
 
     def fail(self, link: Link) -> None:
-        """Close a link whose client broke the protocol, after the requests that the fault point keeps back."""
-        if self.faults.keeps(link):
+        """Close a link whose client broke the protocol, after the requests that the fault point holds back."""
+        if self.faults.is_holding(link):
             link.hung_up = True
         else:
             self.cut(link)
@@ -376,7 +376,7 @@ class Driver:
             process()
         self.faults.resumed(link)
         self.send_output()
-        if link.hung_up and not self.faults.keeps(link):
+        if link.hung_up and not self.faults.is_holding(link):
             self.drop(link)
 
     def move_session(self, session_id: int, server_id: int) -> None:
@@ -477,8 +477,8 @@ class Driver:
         """Resume the session of a link."""
         self.group.resume_session(link.session_id)
 
-    def went_on(self, link: Link) -> None:
-        """Send the output of requests that were kept back; close the link if its client has hung up meanwhile."""
+    def after_release(self, link: Link) -> None:
+        """Send the output of requests that were held back; close the link if its client has hung up meanwhile."""
         self.send_output()
-        if link.hung_up and not self.faults.keeps(link):
+        if link.hung_up and not self.faults.is_holding(link):
             self.drop(link)

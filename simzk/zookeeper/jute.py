@@ -322,4 +322,11 @@ def _read_acl(data: bytes, at: int) -> tuple[tuple[ACL, ...] | None, int]:
     return _ACL_VECTOR.read(data, at)
 
 
-ACLS: Codec[tuple[ACL, ...] | None] = Codec(_read_acl, _ACL_VECTOR.write)
+def _write_acl(out: bytearray, value: tuple[ACL, ...] | None) -> None:
+    if value is OPEN_ACL:
+        out += _OPEN_ACL_BYTES
+    else:
+        _ACL_VECTOR.write(out, value)
+
+
+ACLS: Codec[tuple[ACL, ...] | None] = Codec(_read_acl, _write_acl)

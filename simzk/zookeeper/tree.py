@@ -385,16 +385,14 @@ class DataTree:
         _, change = self._create(transaction, record, transaction.session_id if record.ephemeral else 0)
         return _new(Applied, (record.path, (change,)))
 
-    def _apply_create2(self, transaction: txns.Transaction, record: txns.Create2Txn) -> Applied:
-        node, change = self._create(transaction, record, transaction.session_id if record.ephemeral else 0)
-        return Applied((record.path, node.stat()), (change,))
-
-    def _apply_create_container(self, transaction: txns.Transaction, record: txns.CreateContainerTxn) -> Applied:
-        node, change = self._create(transaction, record, CONTAINER_OWNER)
-        return Applied((record.path, node.stat()), (change,))
-
-    def _apply_create_ttl(self, transaction: txns.Transaction, record: txns.CreateTTLTxn) -> Applied:
-        node, change = self._create(transaction, record, ttl_owner(record.ttl_ms))
+    def _apply_other_create(self, transaction: txns.Transaction, record: txns.CreateRecord) -> Applied:
+        if isinstance(record, txns.CreateTTLTxn):
+            owner = ttl_owner(record.ttl_ms)
+        elif isinstance(record, txns.CreateContainerTxn):
+            owner = CONTAINER_OWNER
+        else:
+            owner = transaction.session_id if record.ephemeral else 0
+        node, change = self._create(transaction, record, owner)
         return Applied((record.path, node.stat()), (change,))
 
     def _apply_delete(self, transaction: txns.Transaction, record: txns.DeleteTxn | txns.DeleteContainerTxn) -> Applied:
@@ -439,9 +437,6 @@ class DataTree:
         node.aversion = record.version
         return Applied(node.stat(), ())
 
-    def _apply_check(self, transaction: txns.Transaction, record: txns.CheckTxn) -> Applied:
-        return Applied(None, ())
-
     def _apply_close_session(self, transaction: txns.Transaction, record: txns.CloseSessionTxn) -> Applied:
         changes = [self._delete_ephemeral(path, transaction) for path in record.paths]
         # Old logs list no paths: delete what the session still owns (DataTree.killSession).
@@ -454,7 +449,7 @@ class DataTree:
         (change,) = self._apply_delete(transaction, txns.DeleteTxn(path)).changes
         return change
 
-    def _apply_nothing(self, transaction: txns.Transaction, record: txns.ErrorTxn | txns.CreateSessionTxn) -> Applied:
+    def _apply_nothing(self, transaction: txns.Transaction, record: txns.Record) -> Applied:
         return Applied(None, ())
 
     # Restoring
@@ -544,14 +539,14 @@ class DataTree:
 
 _APPLY: dict[type, Callable[..., Applied]] = {
     txns.CreateTxn: DataTree._apply_create,
-    txns.Create2Txn: DataTree._apply_create2,
-    txns.CreateContainerTxn: DataTree._apply_create_container,
-    txns.CreateTTLTxn: DataTree._apply_create_ttl,
+    txns.Create2Txn: DataTree._apply_other_create,
+    txns.CreateContainerTxn: DataTree._apply_other_create,
+    txns.CreateTTLTxn: DataTree._apply_other_create,
     txns.DeleteTxn: DataTree._apply_delete,
     txns.DeleteContainerTxn: DataTree._apply_delete,
     txns.SetDataTxn: DataTree._apply_set_data,
     txns.SetACLTxn: DataTree._apply_set_acl,
-    txns.CheckTxn: DataTree._apply_check,
+    txns.CheckTxn: DataTree._apply_nothing,
     txns.MultiTxn: DataTree._apply_multi,
     txns.CreateSessionTxn: DataTree._apply_nothing,
     txns.CloseSessionTxn: DataTree._apply_close_session,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simzk.wire.monitoring import ConnectionReport, Report
-    from simzk.zookeeper.ensemble.member import Learner
+    from simzk.zookeeper.ensemble.ensemble import Learner
     from simzk.zookeeper.ensemble.membership import Endpoint
 
 Answer = dict[str, Any]

@@ -2,8 +2,6 @@
 
 Rules of this module:
   - one codec per record type, in one table by the type's number;
-  - the few types that fill logs have their own fast reader and writer: no call per field, and truncation is detected
-    once, by the offset behind the record;
   - old logs decode too: creates without the parent's cversion, ends of sessions without paths, no digest.
 
 Source: SerializeUtils.deserializeTxn, Util.marshallTxnEntry, zookeeper.jute (module org.apache.zookeeper.txn).
@@ -12,12 +10,12 @@ Source: SerializeUtils.deserializeTxn, Util.marshallTxnEntry, zookeeper.jute (mo
 from __future__ import annotations
 
 import struct
+from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.jute import ACLS, BOOLEAN, BUFFER, INT, LONG, TEXT, Codec, MalformedError, packed, record, vector
-from simzk.zookeeper.requests import OPEN_ACL
 from simzk.zookeeper.tree import UNKNOWN_CVERSION
 
 if TYPE_CHECKING:
@@ -127,111 +125,28 @@ _IN_MULTI = frozenset((1, 2, 5, 13, 15, 19, 20, 21, -1))
 """Types allowed in a multi (DataTree.processTxn)."""
 
 
-# Fast readers of frequent records
+def _read_create(codec: Codec[Any], data: bytes, at: int) -> tuple[txns.Record, int]:
+    """Read a create, also of 3.3 (CreateTxnV0), which ends before the parent's cversion."""
+    try:
+        return codec.read(data, at)
+    except MalformedError:
+        create, end = codec.read(data + _UNKNOWN_CVERSION_BYTES, at)
+        if end - len(_UNKNOWN_CVERSION_BYTES) != len(data):
+            raise
+        return create, len(data)
 
 
-def read_text(data: bytes, at: int) -> tuple[str, int]:
-    """Return a text and the offset behind it, which is beyond the data if the text is truncated."""
-    start = at + 4
-    end = start + _int_at(data, at)[0]
-    if end < start:
-        raise MalformedError("the length of a text is negative")
-    return data[start:end].decode("utf-8", "replace"), end
-
-
-def read_buffer(data: bytes, at: int) -> tuple[bytes | None, int]:
-    """Return a buffer or null, and the offset behind it, which is beyond the data if it is truncated."""
-    start = at + 4
-    end = start + _int_at(data, at)[0]
-    if end < start:
-        if end != start - 1:
-            raise MalformedError("the length of a buffer is negative")
-        return None, start
-    return data[start:end], end
-
-
-def _read_create(data: bytes, at: int) -> tuple[txns.Record, int]:
-    return _read_either_create(data, at, txns.CreateTxn)
-
-
-def _read_create2(data: bytes, at: int) -> tuple[txns.Record, int]:
-    return _read_either_create(data, at, txns.Create2Txn)
-
-
-def _read_either_create(data: bytes, at: int, make: type[txns.CreateTxn | txns.Create2Txn]) -> tuple[txns.Record, int]:
-    path, at = read_text(data, at)
-    content, at = read_buffer(data, at)
-    acl, at = _read_acl(data, at)
-    if at + 1 == len(data):
-        # Format of 3.3 (CreateTxnV0): the parent's cversion increases by one.
-        return make(path, content, acl, data[at] != 0, UNKNOWN_CVERSION), at + 1
-    ephemeral, parent_cversion = _bool_int_at(data, at)
-    return make(path, content, acl, ephemeral, parent_cversion), at + 5
-
-
-def _read_delete(data: bytes, at: int) -> tuple[txns.Record, int]:
-    path, at = read_text(data, at)
-    return txns.DeleteTxn(path), at
-
-
-def _read_set_data(data: bytes, at: int) -> tuple[txns.Record, int]:
-    path, at = read_text(data, at)
-    content, at = read_buffer(data, at)
-    return txns.SetDataTxn(path, content, _int_at(data, at)[0]), at + 4
-
-
-def _read_check(data: bytes, at: int) -> tuple[txns.Record, int]:
-    path, at = read_text(data, at)
-    return txns.CheckTxn(path, _int_at(data, at)[0]), at + 4
-
+_UNKNOWN_CVERSION_BYTES = INT.encode(UNKNOWN_CVERSION)
 
 _READERS: dict[int, Callable[[bytes, int], tuple[txns.Record, int]]] = {
     **{number: codec.read for number, (_, codec) in CODECS.items()},
-    1: _read_create,
-    15: _read_create2,
-    2: _read_delete,
-    5: _read_set_data,
-    13: _read_check,
+    **{number: partial(_read_create, CODECS[number][1]) for number in (1, 15)},
     # A reconfiguration is logged as a write of /zookeeper/config.
-    16: _read_set_data,
+    16: CODECS[5][1].read,
 }
 
-
-# Fast writers of frequent records
-
-
-def _write_path_and_data(out: bytearray, path: str, data: bytes | None) -> None:
-    encoded = path.encode("utf-8", "replace")
-    out += _int.pack(len(encoded))
-    out += encoded
-    if data is None:
-        out += _NULL
-    else:
-        out += _int.pack(len(data))
-        out += data
-
-
-def _write_create(out: bytearray, create: txns.CreateTxn | txns.Create2Txn) -> None:
-    _write_path_and_data(out, create.path, create.data)
-    if create.acl is OPEN_ACL:
-        out += _OPEN_ACL_BYTES
-    else:
-        ACLS.write(out, create.acl)
-    out += _bool_int.pack(create.ephemeral, create.parent_cversion)
-
-
-def _write_set_data(out: bytearray, change: txns.SetDataTxn) -> None:
-    _write_path_and_data(out, change.path, change.data)
-    out += _int.pack(change.version)
-
-
-_OPEN_ACL_BYTES = ACLS.encode(OPEN_ACL)
-
 _WRITERS: dict[type[txns.Record], tuple[int, Callable[[bytearray, Any], None]]] = {
-    **{kind: (number, codec.write) for number, (kind, codec) in CODECS.items()},
-    txns.CreateTxn: (1, _write_create),
-    txns.Create2Txn: (15, _write_create),
-    txns.SetDataTxn: (5, _write_set_data),
+    kind: (number, codec.write) for number, (kind, codec) in CODECS.items()
 }
 
 
